@@ -1,0 +1,45 @@
+# Two commands need nothing but Python 3.11, gcc, make, git and the package index: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO_STORE := $(if $(LOGS),.demo/yours,.demo/sample)
+export HF_HUB_OFFLINE ?= 1
+
+.PHONY: help venv demo test lint types unit redis clean
+
+help:
+	@echo "make demo [LOGS=path]  ingest the sample (or your logs) and ask three questions"
+	@echo "make test              ruff, mypy --strict and every test"
+	@echo "make venv              .venv/ with every extra"
+	@echo "make clean             remove .venv, .demo and caches"
+
+venv: $(VENV)/.done
+
+$(VENV)/.done: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Helix needs Python 3.11 or newer: make venv PYTHON=python3.11"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing Helix with every extra into $(VENV) (a few minutes the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all]'
+	@touch $@
+
+demo: venv
+	@$(BIN)/python -m pipelines.demo --store $(DEMO_STORE) $(LOGS)
+
+# The tests start their own redis-server; only the binary has to be there.
+redis:
+	@command -v redis-server >/dev/null 2>&1 || bash tests/install_redis.sh
+
+lint: venv
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: venv
+	@$(BIN)/mypy --strict
+
+unit: venv redis
+	@$(BIN)/pytest
+
+test: lint types unit
+
+clean:
+	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,24 @@
+"""Helix: memory for coding agents and assistants.
+
+>>> memory = helix.open("store")
+>>> memory.recall("why did we pick duckdb").context
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from helix.memory import Memory, open
+
+__version__ = "0.1.0"
+__all__ = ["Memory", "__version__", "open"]
+
+
+def __getattr__(name: str) -> Any:
+    # Importing the package must cost nothing to those who want one module of it.
+    if name in ("Memory", "open"):
+        from helix import memory
+
+        return getattr(memory, name)
+    raise AttributeError(f"module 'helix' has no attribute {name!r}")

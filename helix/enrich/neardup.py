@@ -1,0 +1,59 @@
+"""Near-duplicates by MinHash over word 3-shingles (Broder 1997, "On the resemblance and containment of documents")."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import rensa
+
+from helix.text import words
+from helix.types import F32, U32
+
+PERMUTATIONS: Final = 64
+"""Hash functions; the estimate's standard error is at most sqrt(.25 / 64) = .0625."""
+
+SHINGLE: Final = 3
+"""Words."""
+
+SEED: Final = 42
+"""Part of the format: signatures of different seeds cannot be compared."""
+
+_BLOCK: Final = 1 << 24
+"""Bytes of one block of comparisons."""
+
+
+def signatures(texts: Sequence[str]) -> U32:
+    """MinHash signatures, uint32[len(texts), 64]. Deterministic. Texts without a word all get the same one."""
+    if not texts:
+        return np.empty((0, PERMUTATIONS), dtype=np.uint32)
+    matrix = rensa.RMinHash.digest_matrix_from_token_sets([_shingles(text) for text in texts], PERMUTATIONS, SEED)
+    return np.asarray(matrix.to_rows(), dtype=np.uint32)
+
+
+def jaccard(a: U32, b: U32) -> F32:
+    """Estimated Jaccard similarity of every row of `a` to every row of `b`: the share of equal positions.
+
+    Args:
+        a: uint32[n, p].
+        b: uint32[m, p].
+
+    Returns:
+        float32[n, m], in [0, 1].
+    """
+    (n, width), m = a.shape, len(b)
+    shares: npt.NDArray[np.float32] = np.empty((n, m), dtype=np.float32)
+    step = max(1, _BLOCK // max(1, m * width))
+    for start in range(0, n, step):
+        equal = a[start : start + step, None, :] == b[None, :, :]
+        shares[start : start + step] = np.count_nonzero(equal, axis=2)
+    return shares / np.float32(width)
+
+
+def _shingles(text: str) -> list[str]:
+    found = words(text)
+    if len(found) < SHINGLE:
+        return found
+    return [" ".join(shingle) for shingle in zip(found, found[1:], found[2:], strict=False)]

@@ -1,0 +1,38 @@
+"""What can go wrong, said once: what happened, where, and what to do about it."""
+
+from __future__ import annotations
+
+
+class HelixError(Exception):
+    """Root of every error Helix raises on purpose. `exit_status` is what the command line returns for it."""
+
+    exit_status = 1
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        self.what = what
+        self.remedy = remedy
+        super().__init__(f"{what}; {remedy}" if remedy else what)
+
+
+class UsageError(HelixError):
+    """The call itself is wrong: an unknown name, a value out of range."""
+
+    exit_status = 2
+
+
+class InputRefused(HelixError):
+    """One input cannot be taken; the rest of the batch can."""
+
+    exit_status = 3
+
+
+class StoreError(HelixError):
+    """The store is unusable as it stands: missing, unwritable, damaged, or of a newer format."""
+
+    exit_status = 4
+
+
+class EncoderError(HelixError):
+    """No usable encoder: weights missing, damaged, or not the ones the lineage was built with."""
+
+    exit_status = 4

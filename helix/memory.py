@@ -1,0 +1,120 @@
+"""The SDK: `helix.open(store)` gives a read-only `Memory`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from helix import settings as _settings
+from helix.explain import Trace
+from helix.explain import why_not as explain_absence
+from helix.profiles import load
+from helix.question import Time, make_query
+from helix.recall import recall
+from helix.settings import Settings
+from helix.snapshot import manifest as manifests
+from helix.snapshot.reader import Snapshot
+from helix.types import Bundle
+
+
+class Memory:
+    """One store, opened read-only. Safe to share between threads.
+
+    Raises:
+        StoreError: the store is missing, damaged or of a newer format.
+    """
+
+    def __init__(self, store: str | Path, settings: Settings | None = None) -> None:
+        self.settings = settings or _settings.load()
+        self.root = Path(store)
+        self._snapshot = Snapshot(self.root, threads=self.settings.threads)
+        self._refreshing = threading.Lock()
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The generation that answers now."""
+        return self._snapshot
+
+    def recall(
+        self,
+        query: str,
+        *,
+        k: int = 10,
+        budget: int = 2000,
+        project: str | None = None,
+        type: str | None = None,
+        since: Time = None,
+        until: Time = None,
+        as_of: Time = None,
+        entities: Sequence[str] = (),
+        principal: str | None = None,
+        profile: str = "helix",
+        now: Time = None,
+        explain: bool = False,
+        why_not: str | None = None,
+    ) -> Bundle:
+        """Answer one question.
+
+        Args:
+            query: the question, at most `max_query_chars` characters.
+            k: items to return.
+            budget: tokens the context may take.
+            project, type, since, until: only these rows are searched.
+            as_of: what was known and valid then.
+            entities: names the graph walk starts from, besides those in the question.
+            principal: who asks; items with an ACL are only for those it names.
+            profile: a file of `helix/profiles`.
+            now: the moment the question is asked, for recency; the clock where not given.
+            explain: keep what every stage took in and gave out, in `trace`.
+            why_not: an item id; `trace["why_not"]` says at which stage it fell out.
+
+        Raises:
+            UsageError: an argument is out of range or names what is not there.
+        """
+        snapshot = self._snapshot  # one generation for the whole call, whatever refresh() does
+        trace = Trace(explain or why_not is not None)
+        question = make_query(
+            query,
+            snapshot,
+            self.settings,
+            k=k,
+            budget=budget,
+            project=project,
+            type=type,
+            since=since,
+            until=until,
+            as_of=as_of,
+            entities=entities,
+            principal=principal,
+            now=now,
+        )
+        bundle = recall(question, snapshot, load(profile), trace)
+        if why_not is None:
+            return bundle
+        said = explain_absence(why_not, snapshot, trace, bundle.items, bundle.packed)
+        return replace(bundle, trace={**(bundle.trace or {}), "why_not": said})
+
+    def stale(self) -> bool:
+        """Whether a newer generation has been published."""
+        return manifests.current_name(self.root) != self._snapshot.name
+
+    def refresh(self) -> bool:
+        """Open and warm the newest generation beside the old one, then swap. True if there was a newer one.
+
+        Raises:
+            StoreError: the newest generation cannot be opened; the old one goes on answering.
+        """
+        with self._refreshing:
+            if not self.stale():
+                return False
+            fresh = Snapshot(self.root, threads=self.settings.threads)
+            fresh.adopt(self._snapshot)
+            self._snapshot = fresh
+            return True
+
+
+def open(store: str | Path) -> Memory:
+    """Open a store for recall; see `Memory`."""
+    return Memory(store)

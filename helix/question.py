@@ -1,0 +1,109 @@
+"""From the arguments of a call to a checked `Query`."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import numpy as np
+
+from helix.dates import parse_time, spoken_days
+from helix.enrich.entities import entities as find_entities
+from helix.errors import UsageError
+from helix.settings import Settings
+from helix.snapshot.reader import Snapshot
+from helix.snapshot.rows import digest
+from helix.text import hash_terms, tokenise
+from helix.types import TYPES, Query
+
+Time = datetime | str | None
+
+_WORD = re.compile(r"\w[\w'-]*")
+_NAMED = ("person", "name")  # kinds that a question may name in lower case
+
+
+def make_query(
+    text: str,
+    snap: Snapshot,
+    settings: Settings,
+    *,
+    k: int = 10,
+    budget: int = 2000,
+    project: str | None = None,
+    type: str | None = None,
+    since: Time = None,
+    until: Time = None,
+    as_of: Time = None,
+    entities: Sequence[str] = (),
+    principal: str | None = None,
+    now: Time = None,
+) -> Query:
+    """Check every argument and work out what the stages need to know of the question.
+
+    Raises:
+        UsageError: an argument is out of range or names what is not there.
+    """
+    if not text.strip():
+        raise UsageError("the query is empty", "ask something")
+    if len(text) > settings.max_query_chars:
+        raise UsageError(
+            f"the query has {len(text)} characters; at most {settings.max_query_chars} are taken",
+            "ask a shorter question, or raise HELIX_MAX_QUERY_CHARS",
+        )
+    _range("k", k, 1, settings.max_k)
+    _range("budget", budget, 0, settings.max_budget)
+    _known("project", project, snap.projects)
+    _known("type", type, TYPES)
+    moment = _time(now, datetime.now(UTC), "now") or datetime.now(UTC)
+    start, end = _time(since, moment, "since"), _time(until, moment, "until", end=True)
+    if start and end and start > end:
+        raise UsageError(f"since ({start:%Y-%m-%d %H:%M}) is after until ({end:%Y-%m-%d %H:%M})", "swap them")
+    return Query(
+        text=text,
+        k=k,
+        budget=budget,
+        now=moment,
+        project=project,
+        type=type,
+        since=start,
+        until=end,
+        as_of=_time(as_of, moment, "as_of"),
+        entities=tuple(entities),
+        principal=principal,
+        terms=np.unique(hash_terms(tokenise(text))),
+        mentions=_mentions(text, entities),
+        words=frozenset(word.lower() for word in _WORD.findall(text.replace("'s", " "))),
+        days=spoken_days(text, moment),
+    )
+
+
+def _mentions(text: str, forced: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    """Hashes of the entities a question may mean: what the patterns find, and each word and pair of words as a name."""
+    pairs = {(entity.kind, entity.key) for entity in find_entities(text)}
+    words = [word.lower() for word in _WORD.findall(text.replace("'s", " "))]
+    names = {*words, *(" ".join(pair) for pair in pairwise(words)), *(e.lower() for e in forced)}
+    pairs |= {(kind, name) for kind in _NAMED for name in names}
+    for value in forced:
+        pairs |= {(entity.kind, entity.key) for entity in find_entities(value)}
+    return np.unique(np.array([int(digest(*pair), 16) for pair in pairs], np.uint64))
+
+
+def _range(name: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise UsageError(f"{name} is {value}", f"give a number from {low} to {high}")
+
+
+def _known(name: str, value: str | None, known: Sequence[str]) -> None:
+    if value is None or value in known:
+        return
+    near = difflib.get_close_matches(value, known, 3) or sorted(known)[:5]
+    raise UsageError(f"unknown {name} {value!r}", f"there is {', '.join(near)}" if near else "the store is empty")
+
+
+def _time(value: Time, now: datetime, name: str, *, end: bool = False) -> datetime | None:
+    if value is None or isinstance(value, str):
+        return parse_time(value, now, name, end=end) if value else None
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)

@@ -1,0 +1,119 @@
+"""The recall pipeline, on one screen. Only this module composes the stages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from helix.errors import EncoderError
+from helix.explain import Trace
+from helix.profiles import Profile
+from helix.snapshot.reader import Snapshot
+from helix.stages.dense import search_dense
+from helix.stages.diversify import diversify
+from helix.stages.embed import embed
+from helix.stages.fuse import fuse
+from helix.stages.graph import spread
+from helix.stages.lexical import search_lexical
+from helix.stages.pack import pack
+from helix.stages.rank import rank
+from helix.stages.route import route
+from helix.types import F32, TYPES, Bundle, Candidates, Item, Leg, Query
+
+
+def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace) -> Bundle:
+    """Answer one question from one snapshot. Same snapshot, query, `now` and profile: same answer."""
+    vector = trace.run("embed", _embed, query, snap, trace)
+    plan = trace.run("route", route, query, vector, snap)
+    trace.note("route", rows_in=snap.rows, rows_out=plan.allowed_rows, skip=plan.skip, skip_score=plan.skip_score)
+    trace.keep(plan=plan, limits={"dense": profile.retrieve.dense, "bm25": profile.retrieve.bm25})
+    if plan.skip:
+        return _bundle(query, snap, profile, trace, skipped=True)
+
+    legs: list[Leg] = []
+    if vector is not None:
+        legs.append(trace.run("dense", search_dense, vector, snap, plan, profile.retrieve.dense))
+    how = profile.retrieve
+    legs.append(trace.run("lexical", search_lexical, query, snap, plan, how.bm25, how.k1, how.b))
+    pool = trace.run("fuse", fuse, legs, snap, profile.fuse.k, profile.fuse.weights)
+    trace.note("fuse", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
+    before = len(pool)
+    pool = trace.run("graph", spread, pool, query, snap, plan, profile.graph)
+    trace.note("graph", rows_in=before, rows_out=len(pool))
+    pool = trace.run("rank", rank, pool, query, vector, snap, plan, profile)
+    chosen, near, far = trace.run("diversify", diversify, pool, snap, query.k, profile.diversify)
+    trace.keep(pool=pool, near=near)
+    if trace.on:
+        dropped = {"near-duplicate": _ids(near, snap), "not among the k best": _ids(far, snap)}
+        trace.note("diversify", rows_in=len(pool), rows_out=len(chosen), dropped=dropped)
+    return _bundle(query, snap, profile, trace, chosen)
+
+
+def _embed(query: Query, snap: Snapshot, trace: Trace) -> F32 | None:
+    """The query's vector; without an encoder the lexical leg answers alone, and the response says so."""
+    if not snap.rows:
+        return None
+    try:
+        return embed(query, snap.encoder)
+    except EncoderError as error:
+        trace.degraded.append(f"dense: {error.what}")
+        return None
+
+
+def _bundle(
+    query: Query,
+    snap: Snapshot,
+    profile: Profile,
+    trace: Trace,
+    pool: Candidates | None = None,
+    *,
+    skipped: bool = False,
+) -> Bundle:
+    """The answer in words: the only place that reads text."""
+    entries = snap.text(pool.row) if pool is not None else []
+    items = [_item(pool, i, entry, snap) for i, entry in enumerate(entries)] if pool is not None else []
+    context, tokens, placed = trace.run("pack", pack, entries, query.budget, snap.counter)
+    trace.note("pack", rows_in=len(items), rows_out=len(placed), tokens=tokens, budget=query.budget)
+    trace.total()
+    return Bundle(
+        snapshot=snap.generation,
+        profile=profile.name,
+        skipped=skipped,
+        degraded=tuple(trace.degraded),
+        items=tuple(items),
+        packed=tuple(items[i] for i in placed),
+        context=context,
+        tokens=tokens,
+        budget=query.budget,
+        counter=snap.counter.name,
+        ms=trace.ms,
+        trace={"stages": trace.stages} if trace.on else None,
+    )
+
+
+def _item(pool: Candidates, i: int, entry: dict[str, Any], snap: Snapshot) -> Item:
+    why: dict[str, float | int | None] = {}
+    for name in ("dense", "bm25"):
+        place = float(getattr(pool, name)[i])
+        why[name] = None if np.isnan(place) else int(place)
+    for name in ("rrf", "sim", "recency", "salience", "confidence", "graph"):
+        value = float(getattr(pool, name)[i])
+        why[name] = None if np.isnan(value) else round(value, 6)
+    return Item(
+        id=entry["id"],
+        score=round(float(pool.final[i]), 6),
+        type=TYPES[snap.columns.type[pool.row[i]]],
+        text=entry["text"],
+        session=entry["session"],
+        turns=tuple(entry["turns"]),
+        speaker=entry["speaker"],
+        time=entry["time"].strftime("%Y-%m-%dT%H:%M:%SZ") if entry["time"] else None,
+        project=entry["project"],
+        source=entry["path"],
+        why=why,
+    )
+
+
+def _ids(rows: Any, snap: Snapshot) -> list[str]:
+    return [f"{key:016x}" for key in snap.columns.key[rows].tolist()]

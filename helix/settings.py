@@ -1,0 +1,67 @@
+"""Every setting in one table: name, default, unit, meaning, source. `HELIX_<NAME>` in the environment overrides."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from helix.errors import UsageError
+
+
+def _setting(default: Any, unit: str, meaning: str, source: str = "") -> Any:
+    return field(default=default, metadata={"unit": unit, "meaning": meaning, "source": source})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The values in force. Build with `load()`; pass explicitly, never read at import."""
+
+    store: str = _setting("helix-store", "path", "the store, where --store is not given")
+    redis_url: str = _setting("", "url", "the broker; empty: embedded, no broker")
+    models: str = _setting("", "path", "folder of local models, one folder a model")
+    encoder: str = _setting("", "name or path", "the encoder of a new lineage; empty: the best one in reach")
+    cache: str = _setting(str(Path.home() / ".cache" / "helix"), "path", "exported encoders, kept with their checksums")
+    max_document_bytes: int = _setting(1 << 30, "bytes", "a larger input is refused")
+    max_line_bytes: int = _setting(16 << 20, "bytes", "a longer line is refused; the rest of its file goes in")
+    max_query_chars: int = _setting(10_000, "characters", "a longer query is refused")
+    max_k: int = _setting(1_000, "items", "a larger k is refused")
+    max_budget: int = _setting(100_000, "tokens", "a larger budget is refused")
+    item_words: int = _setting(150, "words", "a longer turn is cut into pieces", "encoder window of 256 word pieces")
+    tool_chars: int = _setting(1_200, "characters", "kept of one tool result, half from each end")
+    embed_batch: int = _setting(32, "texts", "one ONNX run at ingest", "FACTS: 190 passages/s on 2 cores")
+    threads: int = _setting(0, "threads", "ONNX Runtime intra-op threads; 0: as many as cores, at most 2")
+    lock_wait: float = _setting(60.0, "seconds", "how long a second writer waits for the first")
+    reload_interval: float = _setting(0.25, "seconds", "how often the query process looks for a new generation")
+    reconcile_interval: float = _setting(30.0, "seconds", "how often a worker looks for accepted, unfinished documents")
+    visibility_timeout: int = _setting(
+        3_600, "seconds", "after which Redis hands an unacknowledged task out again", "must exceed task_time_limit"
+    )
+    task_time_limit: int = _setting(1_800, "seconds", "hard limit of one task; the soft one is 60 s less")
+    max_attempts: int = _setting(3, "runs", "after which a failing document goes to dead/")
+
+
+def load(environ: Mapping[str, str] | None = None) -> Settings:
+    """Defaults, overridden by `HELIX_<NAME>`.
+
+    Raises:
+        UsageError: a variable's value is not of its setting's type.
+    """
+    environ = os.environ if environ is None else environ
+    values: dict[str, Any] = {}
+    for setting in fields(Settings):
+        variable = f"HELIX_{setting.name.upper()}"
+        given = environ.get(variable)
+        if given is None:
+            continue
+        kind: type[str] | type[int] | type[float] = type(setting.default)  # type: ignore[assignment]
+        try:
+            values[setting.name] = kind(given)
+        except ValueError:
+            raise UsageError(
+                f"{variable}={given!r} is not {'a number' if kind is not str else 'text'}",
+                f"give it in {setting.metadata['unit']}, or unset it (default {setting.default})",
+            ) from None
+    return Settings(**values)

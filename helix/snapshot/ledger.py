@@ -1,0 +1,138 @@
+"""The ledger: which documents are accepted, and what has become of them.
+
+Nothing is recorded twice: a document is accepted because its envelope lies in `inbox/`, done because the current
+manifest's `documents` name it, dead because `dead/` does, and pending otherwise. No crash can make these disagree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import orjson
+import pyarrow.parquet as pq
+
+from helix.errors import StoreError
+from helix.snapshot import manifest as manifests
+from helix.snapshot import paths
+from helix.snapshot.manifest import Manifest
+from helix.types import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """One accepted document. Secrets are redacted already."""
+
+    document: str
+    path: str
+    text: str
+    format: str
+    project: str | None
+    acl: tuple[str, ...]
+    mtime: datetime | None
+    accepted: datetime
+    redacted: Mapping[str, int]
+    problems: tuple[Problem, ...]
+
+
+def name_of(text: str, format: str, project: str | None, acl: Sequence[str]) -> str:
+    """What identifies a document: its content and what it is taken as, not where it came from."""
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
+    digest.update(orjson.dumps([format, project, sorted(acl)]))
+    return digest.hexdigest()
+
+
+def write(root: Path, envelope: Envelope) -> None:
+    """Make a document accepted: durable when this returns."""
+    head = {
+        "path": envelope.path,
+        "format": envelope.format,
+        "project": envelope.project,
+        "acl": envelope.acl,
+        "mtime": envelope.mtime,
+        "accepted": envelope.accepted,
+        "redacted": envelope.redacted,
+        "problems": [list(problem) for problem in envelope.problems],
+    }
+    body = orjson.dumps(head) + b"\n" + envelope.text.encode("utf-8", "replace")
+    data = hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+    try:
+        paths.write_file(root / "inbox" / envelope.document, data)
+    except OSError as error:
+        raise paths.unwritable(root, error) from None
+
+
+def read(root: Path, document: str) -> Envelope:
+    """An accepted document.
+
+    Raises:
+        StoreError: it is not there, or its bytes are damaged.
+    """
+    path = root / "inbox" / document
+    remedy = "restore it from a backup, or remove it and ingest its source again"
+    try:
+        claimed, body = path.read_bytes().split(b"\n", 1)
+    except FileNotFoundError:
+        raise StoreError(f"no accepted document {document[:12]}… in {root / 'inbox'}", "enqueue it again") from None
+    except ValueError:
+        raise StoreError(f"{path} is damaged: it has no header", remedy) from None
+    if hashlib.sha256(body).hexdigest().encode() != claimed:
+        raise StoreError(f"{path} is damaged: its bytes do not match its digest", remedy)
+    head, text = body.split(b"\n", 1)
+    raw = orjson.loads(head)
+    return Envelope(
+        document=document,
+        path=raw["path"],
+        text=text.decode("utf-8"),
+        format=raw["format"],
+        project=raw["project"],
+        acl=tuple(raw["acl"]),
+        mtime=_time(raw["mtime"]),
+        accepted=_time(raw["accepted"]) or datetime.now(UTC),
+        redacted=raw["redacted"],
+        problems=tuple(Problem(*entry) for entry in raw["problems"]),
+    )
+
+
+def _time(value: str | None) -> datetime | None:
+    return datetime.fromisoformat(value) if value else None
+
+
+def accepted(root: Path) -> list[str]:
+    """Every accepted document, by name."""
+    return sorted(path.name for path in (root / "inbox").iterdir() if not path.name.startswith(paths.TEMPORARY))
+
+
+def current(root: Path) -> tuple[str | None, Manifest | None]:
+    """Name and content of the current manifest."""
+    name = manifests.current_name(root)
+    return name, manifests.load(root, name) if name else None
+
+
+def done(root: Path, manifest: Manifest | None) -> set[str]:
+    """Documents whose items are published."""
+    found: set[str] = set()
+    for file in manifest.documents if manifest else ():
+        found.update(pq.read_table(root / file.path, columns=["document"])["document"].to_pylist())
+    return found
+
+
+def dead(root: Path) -> dict[str, dict[str, object]]:
+    """Documents given up, with the error."""
+    return {path.stem: dict(orjson.loads(path.read_bytes())) for path in sorted((root / "dead").glob("[0-9a-f]*.json"))}
+
+
+def pending(root: Path) -> list[str]:
+    """Accepted, and neither done nor dead; oldest first."""
+    finished = done(root, current(root)[1]) | set(dead(root))
+    waiting = [document for document in accepted(root) if document not in finished]
+    return sorted(waiting, key=lambda document: ((root / "inbox" / document).stat().st_mtime_ns, document))
+
+
+def give_up(root: Path, document: str, error: str) -> None:
+    """Move a document to the dead, with its error; its envelope stays."""
+    record = {"document": document, "error": error[:2000], "when": datetime.now(UTC)}
+    paths.write_file(root / "dead" / f"{document}.json", orjson.dumps(record, option=orjson.OPT_INDENT_2))

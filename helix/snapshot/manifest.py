@@ -1,0 +1,200 @@
+"""One generation of the store, as JSON whose name carries its own digest."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from helix.errors import StoreError
+
+FORMAT = 1
+READER_FLAGS: frozenset[str] = frozenset()
+WRITER_FLAGS: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of the store. `path` is relative to the store's root."""
+
+    path: str
+    bytes: int
+    sha256: str
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The items of one commit."""
+
+    id: str
+    rows: int
+    files: tuple[File, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Deletes:
+    """Rows of one segment that are gone; `file` holds them as uint32, ascending."""
+
+    segment: str
+    rows: int
+    file: File
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """Something built over items. `covers` names the segments it knows."""
+
+    id: str
+    kind: str
+    covers: tuple[str, ...]
+    files: tuple[File, ...]
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """One encoder and one pipeline."""
+
+    encoder: str  # fingerprint
+    name: str
+    dim: int
+    pipeline: str  # fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """See FORMAT.md."""
+
+    generation: int
+    parent: str | None
+    created: str
+    lineage: Lineage
+    segments: tuple[Segment, ...]
+    deletes: tuple[Deletes, ...]
+    indexes: tuple[Index, ...]
+    documents: tuple[File, ...]
+    encoder: tuple[File, ...]
+    coverage: Mapping[str, Any]
+    counts: Mapping[str, int]
+    token: int
+    format: int = FORMAT
+    reader_flags: tuple[str, ...] = ()
+    writer_flags: tuple[str, ...] = ()
+
+    def files(self) -> list[File]:
+        """Every file this generation needs."""
+        files: list[File] = [*self.encoder, *self.documents]
+        for segment in self.segments:
+            files.extend(segment.files)
+        for index in self.indexes:
+            files.extend(index.files)
+        files.extend(deletes.file for deletes in self.deletes)
+        return files
+
+
+def dump(manifest: Manifest) -> tuple[str, bytes]:
+    """File name and bytes."""
+    data = orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return f"{manifest.generation:08d}-{hashlib.sha256(data).hexdigest()[:16]}.json", data
+
+
+def parse(name: str, data: bytes, *, write: bool = False) -> Manifest:
+    """Read a manifest, checking its digest, format and flags.
+
+    Raises:
+        StoreError: damaged, or written by a newer Helix.
+    """
+    where = f"manifests/{name}"
+    restore = "restore it from a backup, or point CURRENT at an earlier manifest"
+    if name != f"{name[:8]}-{hashlib.sha256(data).hexdigest()[:16]}.json":
+        # A newer format may name its manifests otherwise: say that first.
+        raise _newer(where, data, write) or StoreError(f"{where} is damaged: its bytes do not match its name", restore)
+    if error := _newer(where, data, write):
+        raise error
+    try:
+        raw = orjson.loads(data)
+        return Manifest(
+            **{
+                **raw,
+                "lineage": Lineage(**raw["lineage"]),
+                "segments": tuple(Segment(**{**s, "files": _files(s["files"])}) for s in raw["segments"]),
+                "deletes": tuple(Deletes(**{**d, "file": File(**d["file"])}) for d in raw["deletes"]),
+                "indexes": tuple(
+                    Index(**{**i, "files": _files(i["files"]), "covers": tuple(i["covers"])}) for i in raw["indexes"]
+                ),
+                "documents": _files(raw["documents"]),
+                "encoder": _files(raw["encoder"]),
+                "reader_flags": tuple(raw["reader_flags"]),
+                "writer_flags": tuple(raw["writer_flags"]),
+            }
+        )
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise StoreError(f"{where} is damaged: {error!r}", restore) from None
+
+
+def _files(raw: Sequence[Mapping[str, Any]]) -> tuple[File, ...]:
+    return tuple(File(**entry) for entry in raw)
+
+
+def _newer(where: str, data: bytes, write: bool) -> StoreError | None:
+    try:
+        raw = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(raw, dict):
+        return None
+    found = raw.get("format")
+    if isinstance(found, int) and found > FORMAT:
+        return StoreError(
+            f"{where} is of store format {found}; this Helix knows formats up to {FORMAT}", "upgrade Helix to open it"
+        )
+    flags = set(raw.get("reader_flags") or ()) - READER_FLAGS
+    if write:
+        flags |= set(raw.get("writer_flags") or ()) - WRITER_FLAGS
+    if flags:
+        return StoreError(
+            f"{where} needs features this Helix does not know: {', '.join(sorted(flags))}", "upgrade Helix"
+        )
+    return None
+
+
+def current_name(root: Path) -> str | None:
+    """What CURRENT names; None where nothing has been published yet.
+
+    Raises:
+        StoreError: there is no store here, or it cannot be read.
+    """
+    try:
+        return (root / "CURRENT").read_text("utf-8").strip()
+    except UnicodeDecodeError:
+        raise StoreError(f"{root / 'CURRENT'} is damaged: not text", _repoint(root)) from None
+    except FileNotFoundError:
+        if (root / "inbox").is_dir():
+            return None
+        raise StoreError(
+            f"no Helix store at {root}", "make one with 'helix ingest PATH --store DIR', or set HELIX_STORE"
+        ) from None
+    except OSError as error:
+        raise StoreError(f"cannot read the store {root}: {error.strerror or error}", "check its permissions") from None
+
+
+def load(root: Path, name: str, *, write: bool = False) -> Manifest:
+    """The manifest of that name.
+
+    Raises:
+        StoreError: missing, damaged or newer.
+    """
+    path = root / "manifests" / name
+    if "/" in name or not path.is_file():
+        raise StoreError(f"{root / 'CURRENT'} names the manifest {name!r}, which does not exist", _repoint(root))
+    return parse(name, path.read_bytes(), write=write)
+
+
+def _repoint(root: Path) -> str:
+    names = sorted(path.name for path in (root / "manifests").glob("[0-9]*.json"))
+    return f"write {names[-1]!r} into CURRENT" if names else "restore the store from a backup"

@@ -1,0 +1,145 @@
+"""A batch of items as columns: what a part holds, what a segment is made of."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from helix.snapshot.arrays import flat_index
+from helix.types import F32, I64, U32
+
+NO_TIME = np.iinfo(np.int64).min
+
+_time = pa.timestamp("s", tz="UTC")
+
+ITEMS = pa.schema(
+    [
+        ("id", pa.string()),
+        ("source", pa.string()),
+        ("path", pa.string()),
+        ("document", pa.string()),
+        ("session", pa.string()),
+        ("branch_of", pa.string()),
+        ("turns", pa.list_(pa.string())),
+        ("piece", pa.int32()),
+        ("ord", pa.uint32()),
+        ("speaker", pa.string()),
+        ("role", pa.string()),
+        ("origin", pa.string()),
+        ("title", pa.string()),
+        ("text", pa.string()),
+        ("type", pa.string()),
+        ("type_confidence", pa.float32()),
+        ("project", pa.string()),
+        ("time", _time),
+        ("time_quality", pa.string()),
+        ("t_valid", _time),
+        ("t_invalid", _time),
+        ("t_ingested", _time),
+        ("salience", pa.float32()),
+        ("confidence", pa.float32()),
+        ("priority", pa.float32()),
+        ("pinned", pa.bool_()),
+        ("acl", pa.list_(pa.string())),
+        ("tokens", pa.uint32()),
+        ("content", pa.string()),
+    ]
+)
+
+ENTITIES = pa.schema([("kind", pa.string()), ("key", pa.string()), ("name", pa.string()), ("hash", pa.uint64())])
+
+
+def digest(*parts: str) -> str:
+    """Sixteen hex digits over the parts, each closed by a NUL byte: ids, session keys, entity hashes."""
+    return hashlib.sha256("".join(f"{part}\0" for part in parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """n items. CSR arrays have n + 1 offsets."""
+
+    items: pa.Table  # ITEMS
+    codes: npt.NDArray[np.int8]  # [n, d]
+    scale: F32  # [n]
+    minhash: U32  # [n, 64]
+    term_indptr: I64
+    term_key: npt.NDArray[np.uint64]
+    term_tf: npt.NDArray[np.uint16]
+    mention_indptr: I64
+    mention_entity: npt.NDArray[np.uint64]
+    entities: pa.Table  # ENTITIES, distinct
+
+    def __len__(self) -> int:
+        return int(self.items.num_rows)
+
+    def take(self, index: npt.NDArray[np.int64]) -> Rows:
+        """Some of the rows, in the order of `index`."""
+        term_indptr, terms = flat_index(self.term_indptr, index)
+        mention_indptr, mentions = flat_index(self.mention_indptr, index)
+        return Rows(
+            self.items.take(pa.array(index)),
+            self.codes[index],
+            self.scale[index],
+            self.minhash[index],
+            term_indptr,
+            self.term_key[terms],
+            self.term_tf[terms],
+            mention_indptr,
+            self.mention_entity[mentions],
+            self.entities,
+        )
+
+
+_ARRAYS = tuple(name for name in Rows.__dataclass_fields__ if name not in ("items", "entities"))
+
+
+def save(rows: Rows, folder: Path) -> None:
+    """Write a part."""
+    pq.write_table(rows.items, folder / "items.parquet", compression="zstd")
+    pq.write_table(rows.entities, folder / "entities.parquet", compression="zstd")
+    for name in _ARRAYS:
+        np.save(folder / f"{name}.npy", getattr(rows, name), allow_pickle=False)
+
+
+def load(folder: Path) -> Rows:
+    """Read a part."""
+    arrays: dict[str, Any] = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in _ARRAYS}
+    return Rows(
+        items=pq.read_table(folder / "items.parquet", schema=ITEMS),
+        entities=pq.read_table(folder / "entities.parquet", schema=ENTITIES),
+        **arrays,
+    )
+
+
+def concat(batches: Sequence[Rows]) -> Rows:
+    """Several batches as one, in order."""
+
+    def stack(name: str) -> Any:
+        return np.concatenate([getattr(batch, name) for batch in batches])
+
+    def offsets(name: str) -> I64:
+        counts = [np.diff(getattr(batch, name)) for batch in batches]
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate(counts), dtype=np.int64)])
+
+    entities = pa.concat_tables([batch.entities for batch in batches])
+    _, first = np.unique(entities["hash"].to_numpy(), return_index=True)
+    return Rows(
+        pa.concat_tables([batch.items for batch in batches]),
+        stack("codes"),
+        stack("scale"),
+        stack("minhash"),
+        offsets("term_indptr"),
+        stack("term_key"),
+        stack("term_tf"),
+        offsets("mention_indptr"),
+        stack("mention_entity"),
+        entities.take(pa.array(np.sort(first))),
+    )

@@ -1,0 +1,99 @@
+"""Checks every byte of a store against what names it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from helix.encoders.registry import sha256
+from helix.errors import HelixError, StoreError
+from helix.snapshot import manifest as manifests
+from helix.snapshot.manifest import File
+from helix.snapshot.paths import TEMPORARY
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was looked at, what is wrong (one line each, naming the file), and what nobody names."""
+
+    files: int
+    bytes: int
+    generations: int
+    problems: tuple[str, ...]
+    orphans: tuple[str, ...]
+
+
+def verify(root: Path) -> Report:
+    """Check CURRENT, every manifest and all files they name, and every accepted document.
+
+    Raises:
+        StoreError: there is no store at `root`.
+    """
+    problems: list[str] = []
+    seen: dict[str, File] = {}
+    names: list[str] = []
+    try:
+        current = manifests.current_name(root)
+    except StoreError as error:
+        if not (root / "manifests").is_dir():
+            raise
+        problems.append(str(error))
+        current = None
+    paths = sorted((root / "manifests").glob("[0-9]*.json"))
+    if current is not None and current not in {path.name for path in paths}:
+        problems.append(f"CURRENT names {current!r}, which does not exist")
+    if current is None and paths and (root / "CURRENT").exists() is False:
+        # A crash before the first CURRENT leaves a manifest that nobody names: harmless.
+        paths = []
+    for path in paths:
+        names.append(path.name)
+        try:
+            files = manifests.parse(path.name, path.read_bytes()).files()
+        except HelixError as error:
+            problems.append(str(error))
+            continue
+        seen.update({file.path: file for file in files})
+    total = 0
+    for file in seen.values():
+        total += file.bytes
+        if problem := check(root, file):
+            problems.append(problem)
+    envelopes = [path for path in sorted((root / "inbox").iterdir()) if not path.name.startswith(TEMPORARY)]
+    for path in envelopes:
+        total += path.stat().st_size
+        if not envelope_is_whole(path):
+            problems.append(f"inbox/{path.name} is damaged: its bytes do not match its digest")
+    return Report(len(seen) + len(envelopes) + len(names), total, len(names), tuple(problems), _orphans(root, seen))
+
+
+def check(root: Path, file: File) -> str | None:
+    """What is wrong with one file; None if nothing."""
+    path = root / file.path
+    if not path.is_file():
+        return f"{file.path} is missing"
+    size = path.stat().st_size
+    if size != file.bytes:
+        return f"{file.path} is damaged: {size} bytes, the manifest says {file.bytes}"
+    found = sha256(path)
+    if found != file.sha256:
+        return f"{file.path} is damaged: sha256 {found[:12]}…, the manifest says {file.sha256[:12]}…"
+    return None
+
+
+def envelope_is_whole(path: Path) -> bool:
+    """The first line of an envelope is the SHA-256 of the rest."""
+    with path.open("rb") as file:
+        claimed = file.readline(66)
+        return claimed == hashlib.file_digest(file, "sha256").hexdigest().encode() + b"\n"
+
+
+def _orphans(root: Path, seen: dict[str, File]) -> tuple[str, ...]:
+    named = {str(Path(path).parts[1]) for path in seen if path.startswith(("segments/", "indexes/", "encoders/"))}
+    named |= {Path(path).name for path in seen}
+    return tuple(
+        str(path.relative_to(root))
+        for folder in ("segments", "indexes", "encoders", "deletes", "documents")
+        for path in sorted((root / folder).iterdir())
+        if path.name not in named
+    )

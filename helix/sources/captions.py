@@ -1,0 +1,271 @@
+"""Captions of meetings and videos: WebVTT and SRT. Cues are parts of sentences; turns are what one person said."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+import srt
+import webvtt
+
+from helix.errors import InputRefused
+from helix.sources.shared import (
+    TITLE_CHARS,
+    date_in_name,
+    file_stem,
+    lines_of,
+    one_line,
+    parse_iso,
+    session_of_path,
+    unique,
+)
+from helix.sources.strip import strip_memory
+from helix.types import Document, Parsed, Problem, Session, Turn
+
+NAME = "captions"
+
+TURN_WORDS: Final = 60  # some 25 s of speech: one thought, and well below the item that a longer turn is cut into
+PAUSE_SECONDS: Final = 8.0  # a longer silence is mostly a change of subject; within one, people think or search
+ROLLING_SECONDS: Final = 1.0  # a rolling caption repeats what was on the screen until now, not what was long gone
+_MAX_BLOCK: Final = 10_000  # characters; no cue is longer, and `srt` takes quadratic time on long rows of digits
+_MAX_ROLLING_LINES: Final = 8
+
+_STAMP: Final = r"(?:\d{1,10}:)?\d{1,2}:\d{1,2}[.,]\d{1,3}"
+_TIMING: Final = re.compile(rf"(?m)^[ \t]*{_STAMP}[ \t]*-->[ \t]*{_STAMP}")
+_VOICE: Final = re.compile(r"<v(?:\.[\w-]+)*[ \t]+([^>\n]+)>")
+_TAG: Final = re.compile(r"</?(?:[cbivu]|ruby|rt|lang|font)(?:[. \t][^<>\n]*)?>|<\d[\d:.]*>|\{\\an?\d\}")
+_PREFIX: Final = re.compile(r"(?:>>\s*)?([^\W\d_][\w.'’-]*(?: [\w.'’-]+){0,3})\s?:\s+(?=\S)")
+_DATE_NOTE: Final = re.compile(r"(?m)^NOTE\s+(?:date:[ \t]*)?(\d{4}-\d{2}-\d{2}[^\n]*)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cue:
+    id: str | None
+    start: float  # seconds
+    end: float
+    speaker: str | None
+    text: str  # lines, without tags
+
+
+def detect(head: str, path: str) -> bool:
+    """Whether it begins as WebVTT, or as SRT: a number and a timing line."""
+    head = head.lstrip()
+    if re.match(r"WEBVTT(?=\s|$)", head):
+        return True
+    first, _, rest = head.partition("\n")
+    return bool(_TIMING.match(first) or (first.strip().isdecimal() and _TIMING.match(rest.split("\n", 1)[0])))
+
+
+def parse(document: Document) -> Parsed:
+    """One session: the cues without what rolling captions repeat, joined per speaker.
+
+    Raises:
+        InputRefused: no cue in it at all.
+    """
+    text = document.text.lstrip()
+    problems: list[Problem] = []
+    cues = list(_cues(document.text, text.startswith("WEBVTT"), problems))
+    if not cues:
+        raise InputRefused(f"no caption in {document.path}", "give WebVTT or SRT, or name the format with --format")
+    if all(cue.speaker is None for cue in cues):
+        cues = _named(cues)
+    base, quality = _base(document)
+    turns = tuple(_turns(_joined(_rolled(cues)), base, quality))
+    sessions = (Session(source=NAME, id=session_of_path(document.path), turns=turns, title=_title(document)),)
+    return Parsed(sessions if turns else (), tuple(problems))
+
+
+# ---------------------------------------------------------------- cues
+
+
+def _cues(text: str, is_vtt: bool, problems: list[Problem]) -> Iterator[_Cue]:
+    """Cue by cue, so that one bad timing costs one cue and can be named by its line."""
+    started = False
+    for line, block in _cue_blocks(text):
+        arrows = sum("-->" in row for row in block.split("\n"))
+        if not arrows:
+            if started and not block.startswith(("NOTE", "STYLE", "REGION")):
+                problems.append(Problem(line, "text outside any cue; give it a timing line"))
+            continue
+        started = True
+        found: list[_Cue] = []
+        if len(block) <= _MAX_BLOCK:
+            try:
+                found = _vtt(block) if is_vtt else _srt(block)
+            except (webvtt.errors.MalformedCaptionError, webvtt.errors.MalformedFileError, ValueError, OverflowError):
+                found = []
+        if not found:
+            problems.append(Problem(line, "not a cue; its timing line must read 00:00:01.000 --> 00:00:02.000"))
+        for cue in found:
+            yield from _voices(cue)
+
+
+def _cue_blocks(text: str) -> Iterator[tuple[int, str]]:
+    """Blocks between blank lines; one that runs into the next timing line without a blank one is cut there."""
+    first, rows = 0, list[str]()
+    for line, row in lines_of(text):
+        timed = "-->" in row and any("-->" in earlier for earlier in rows)
+        if rows and (not row.strip() or timed):
+            # In SRT the number before the timing line belongs to the next cue.
+            number = rows.pop() if timed and len(rows) > 2 and rows[-1].strip().isdecimal() else None
+            yield first, "\n".join(rows)
+            rows = [] if number is None else [number]
+            first = line - len(rows)
+        if row.strip():
+            first = first if rows else line
+            rows.append(row)
+    if rows:
+        yield first, "\n".join(rows)
+
+
+def _vtt(block: str) -> list[_Cue]:
+    # WebVTT wants a dot; some tools write SRT's comma.
+    timing = re.sub(r"(?m)^([^\n]*-->[^\n]*)$", lambda m: m[1].replace(",", "."), block)
+    return [
+        _Cue(
+            caption.identifier,
+            caption.start_time.in_milliseconds() / 1000,
+            caption.end_time.in_milliseconds() / 1000,
+            None,
+            caption.raw_text,
+        )
+        for caption in webvtt.from_string(f"WEBVTT\n\n{timing}\n").captions
+    ]
+
+
+def _srt(block: str) -> list[_Cue]:
+    return [
+        _Cue(
+            str(cue.index) if cue.index is not None else None,
+            cue.start.total_seconds(),
+            cue.end.total_seconds(),
+            None,
+            cue.content,
+        )
+        for cue in srt.parse(f"{block}\n\n", ignore_errors=True)
+    ]
+
+
+def _voices(cue: _Cue) -> Iterator[_Cue]:
+    """One cue for each `<v Name>` in it."""
+    before, *voices = _VOICE.split(cue.text)
+    for speaker, text in [("", before), *zip(voices[::2], voices[1::2], strict=True)]:
+        plain = html.unescape(_TAG.sub("", text)).replace("\xa0", " ")
+        lines = [" ".join(line.split()) for line in plain.split("\n")]
+        yield replace(cue, speaker=" ".join(speaker.split()) or None, text="\n".join(filter(None, lines)))
+
+
+def _named(cues: list[_Cue]) -> list[_Cue]:
+    """Speakers from `Name: text`. A cue without a name goes on for the one before it.
+
+    `Note: …` looks the same, so a name must come twice, or names must stand before a third of all cues.
+    """
+    found = [_PREFIX.match(cue.text) for cue in cues]
+    names = Counter(match[1] for match in found if match and not match[1][0].islower())
+    common = 3 * names.total() >= len(cues)
+    known = {name for name, count in names.items() if common or count > 1}
+    named: list[_Cue] = []
+    speaker: str | None = None
+    for cue, match in zip(cues, found, strict=True):
+        if match and match[1] in known:
+            speaker = match[1]
+            cue = replace(cue, text=cue.text[match.end() :])
+        named.append(replace(cue, speaker=speaker))
+    return named
+
+
+def _rolled(cues: list[_Cue]) -> Iterator[_Cue]:
+    """The cues without the lines they repeat from the cue just before; a cue that only repeats is gone."""
+    before: _Cue | None = None
+    for cue in cues:
+        text = cue.text
+        if before is not None and before.speaker == cue.speaker and cue.start - before.end <= ROLLING_SECONDS:
+            text = _new_part(before.text, cue.text)
+        before = cue if cue.text else before
+        if text:
+            yield replace(cue, text=text)
+
+
+def _new_part(before: str, text: str) -> str:
+    """What `text` adds: it may begin with the last lines of `before`, or with all of it and grow on the same line."""
+    old, new = before.split("\n"), text.split("\n")
+    for count in range(min(len(old), len(new), _MAX_ROLLING_LINES), 0, -1):
+        if old[-count:] == new[:count]:
+            return "\n".join(new[count:])
+    old_words, new_words = before.split(), text.split()
+    if old_words and old_words == new_words[: len(old_words)]:
+        return " ".join(new_words[len(old_words) :])
+    return text
+
+
+def _joined(cues: Iterator[_Cue]) -> Iterator[_Cue]:
+    """Neighbouring cues of one speaker as one, up to `TURN_WORDS` and without a pause over `PAUSE_SECONDS`."""
+    open_cue: _Cue | None = None
+    words = 0
+    parts: list[str] = []
+    for cue in cues:
+        count = len(cue.text.split())
+        same = open_cue is not None and cue.speaker == open_cue.speaker
+        if open_cue is not None and same and words + count <= TURN_WORDS and cue.start - open_cue.end <= PAUSE_SECONDS:
+            parts.append(cue.text)
+            open_cue, words = replace(open_cue, end=cue.end), words + count
+            continue
+        if open_cue is not None:
+            yield replace(open_cue, text=" ".join(parts))
+        open_cue, words, parts = cue, count, [cue.text]
+    if open_cue is not None:
+        yield replace(open_cue, text=" ".join(parts))
+
+
+# ---------------------------------------------------------------- the session
+
+
+def _turns(cues: Iterator[_Cue], base: datetime | None, quality: str) -> Iterator[Turn]:
+    taken: dict[str, int] = {}
+    for cue in cues:
+        text = strip_memory(" ".join(cue.text.split()))
+        if not text:
+            continue
+        time = _after(base, cue.start)
+        yield Turn(
+            id=unique((cue.id or "").strip() or _clock(cue.start), taken),
+            text=text,
+            speaker=cue.speaker,
+            time=time,
+            time_quality=quality if time else "none",
+        )
+
+
+def _after(base: datetime | None, seconds: float) -> datetime | None:
+    try:
+        return base + timedelta(seconds=seconds) if base else None
+    except OverflowError:
+        return None
+
+
+def _clock(seconds: float) -> str:
+    milliseconds = round(seconds * 1000)
+    minutes, rest = divmod(milliseconds, 60_000)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{rest // 1000:02d}.{rest % 1000:03d}"
+
+
+def _base(document: Document) -> tuple[datetime | None, str]:
+    """When the recording began, and how well that is known."""
+    note = _DATE_NOTE.search(document.text)
+    if note:
+        written = note[1].strip()
+        found = parse_iso(written) or parse_iso(written[: len("2026-05-04")])
+        if found:
+            return found, "derived"
+    named = date_in_name(document.path)
+    return (named, "derived") if named else (document.mtime, "file")
+
+
+def _title(document: Document) -> str:
+    header = re.match(r"\s*WEBVTT[ \t]+(?:[-–—:][ \t]*)?(\S[^\n]*)", document.text)
+    return one_line(header[1] if header else file_stem(document.path), TITLE_CHARS)

@@ -1,0 +1,123 @@
+"""Bytes → text, or a refusal that says why. Memory and time stay linear in the input, whatever it holds."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from typing import Final
+
+from helix.errors import InputRefused
+from helix.types import Problem
+
+# UTF-32 first: its little-endian mark begins with the one of UTF-16.
+_MARKS: Final = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_TO_UTF8: Final = "convert it to UTF-8, for example with iconv -f WINDOWS-1252 -t UTF-8"
+
+
+def decode(data: bytes, path: str, max_line_bytes: int) -> tuple[str, list[Problem]]:
+    """Text of one input, line feeds only, without byte order mark.
+
+    Of JSON lines, only the lines that are invalid UTF-8 or longer than `max_line_bytes` (of UTF-8, without the line
+    end) are left out, each with a problem; an empty line stands in its place, so that line numbers stay right.
+
+    Raises:
+        InputRefused: empty; binary; not Unicode; a line too long, outside JSON lines; no line left.
+    """
+    data, mark = _as_utf8(data, path)
+    given = data
+    if not data or data.isspace():
+        raise InputRefused(f"empty input: {path}", "give a file that has text in it")
+    nul = data.find(b"\0")
+    if nul >= 0:
+        raise InputRefused(
+            f"binary input: {path} has a NUL byte at offset {nul + mark}",
+            "give text; UTF-16 needs its byte order mark",
+        )
+    if b"\r\n" in data:
+        data = data.replace(b"\r\n", b"\n")
+    long_line = _first_long_line(data, max_line_bytes)
+    if _is_json(data):
+        text, problems = _decode_lines(data, max_line_bytes, long_line > 0)
+        if problems and (not text or text.isspace()):
+            raise InputRefused(
+                f"no usable line in {path}: line {problems[0].line} is {problems[0].reason}", "nothing was taken"
+            )
+        return text, problems
+    if long_line:
+        raise InputRefused(
+            f"line {long_line} of {path} is longer than {max_line_bytes} bytes",
+            "break it into lines, or raise HELIX_MAX_LINE_BYTES",
+        )
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputRefused(f"not UTF-8: {path}, byte offset {_bad_byte(given) + mark}", _TO_UTF8) from None
+    if text.isspace():
+        raise InputRefused(f"empty input: {path}", "give a file that has text in it")
+    return text, []
+
+
+def _as_utf8(data: bytes, path: str) -> tuple[bytes, int]:
+    """The same text as UTF-8 without mark, and how many bytes the mark took."""
+    if data.startswith(codecs.BOM_UTF8):
+        return data[len(codecs.BOM_UTF8) :], len(codecs.BOM_UTF8)
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            try:
+                return data.decode(encoding).encode("utf-8"), 0
+            except UnicodeDecodeError as error:
+                raise InputRefused(
+                    f"not {encoding.upper()}: {path}, byte offset {error.start}", "save it as UTF-8"
+                ) from None
+    return data, 0
+
+
+def _bad_byte(data: bytes) -> int:
+    """Offset of the first byte that is not UTF-8, carriage returns counted."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start
+    return len(data)
+
+
+def _is_json(data: bytes) -> bool:
+    blank = re.match(rb"\s*", data)
+    return blank is not None and data[blank.end() : blank.end() + 1] == b"{"
+
+
+def _first_long_line(data: bytes, limit: int) -> int:
+    """Number of the first line over `limit` bytes, from 1; 0: none. Looks once in every `limit` bytes."""
+    start = 0
+    while len(data) - start > limit:
+        end = data.rfind(b"\n", start, start + limit + 1)
+        if end < 0:
+            return data.count(b"\n", 0, start) + 1
+        start = end + 1
+    return 0
+
+
+def _decode_lines(data: bytes, limit: int, has_long: bool) -> tuple[str, list[Problem]]:
+    if not has_long:
+        try:
+            return data.decode("utf-8"), []
+        except UnicodeDecodeError:
+            pass
+    lines: list[str] = []
+    problems: list[Problem] = []
+    for number, line in enumerate(data.split(b"\n"), 1):
+        kept = ""
+        if len(line) > limit:
+            problems.append(Problem(number, f"longer than {limit} bytes ({len(line)}); raise HELIX_MAX_LINE_BYTES"))
+        else:
+            try:
+                kept = line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                problems.append(Problem(number, f"not UTF-8 at byte {error.start} of the line; {_TO_UTF8}"))
+        lines.append(kept)
+    return "\n".join(lines), problems

@@ -1,0 +1,221 @@
+"""Markdown notes, cut at their headings; plain text, cut at blank lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from helix.sources.shared import (
+    TITLE_CHARS,
+    date_in_name,
+    file_stem,
+    lines_of,
+    one_line,
+    parse_iso,
+    session_of_path,
+    unique,
+)
+from helix.sources.strip import strip_memory
+from helix.types import Document, Parsed, Problem, Session, Turn
+
+NAME = "markdown"
+
+GROUP_WORDS: Final = 150  # of plain text in one turn: an item of recall holds as many (settings.item_words)
+_FRONT_MATTER_LINES: Final = 200
+
+_ATX: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?")
+_SETEXT: Final = re.compile(r" {0,3}(=+|-{2,})[ \t]*")
+_FENCE: Final = re.compile(r"[ \t]*(`{3,}(?=[^`]*$)|~{3,})")
+_NOT_A_HEADING: Final = re.compile(r"[ \t]*(?:[-*+>|]|\d+[.)][ \t]| {4}|\t)")
+_COMMENT_MARK: Final = re.compile(r"(<!--|-->)")
+_KEY: Final = re.compile(r"([A-Za-z_][\w -]*):(?:[ \t]+(.*))?")
+_INLINE: Final = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\n]*\)|[*`]|(?<!\w)_+|_+(?!\w)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    path: tuple[str, ...]  # headings from the top down; empty before the first one
+    text: str
+
+
+def detect(head: str, path: str) -> bool:
+    """Any text that no other adapter knows is a note."""
+    return True
+
+
+def parse(document: Document) -> Parsed:
+    """One session; a turn for each section that has text of its own, or for each group of paragraphs."""
+    problems: list[Problem] = []
+    front, body = _front_matter(document.text)
+    sections = list(_sections(strip_memory(body)))
+    time, quality = _time(document, front, problems)
+    taken: dict[str, int] = {}
+    turns = [
+        Turn(
+            id=unique(name, taken),
+            text=text,
+            role="document",
+            origin="document",
+            time=time,
+            time_quality=quality,
+            title=title,
+        )
+        for name, title, text in _named(sections)
+    ]
+    if not turns:
+        return Parsed((), tuple(problems))
+    top = next((section.path[0] for section in sections if section.path), None)
+    session = Session(
+        source=NAME,
+        id=session_of_path(document.path),
+        turns=tuple(turns),
+        project=front.get("project"),
+        title=one_line(front.get("title") or top or file_stem(document.path), TITLE_CHARS),
+    )
+    return Parsed((session,), tuple(problems))
+
+
+def _named(sections: list[_Section]) -> Iterator[tuple[str, str | None, str]]:
+    """Id, title and text of each turn."""
+    if any(section.path for section in sections):
+        for section in sections:
+            if section.text:
+                yield _slug(section.path), " > ".join(section.path) or None, section.text
+        return
+    for section in sections:
+        for number, text in _groups(section.text):
+            yield f"p{number}", None, text
+
+
+def _slug(path: tuple[str, ...]) -> str:
+    return "/".join(re.sub(r"[\W_]+", "-", part.lower()).strip("-") or "section" for part in path) or "start"
+
+
+def _groups(text: str) -> Iterator[tuple[int, str]]:
+    """Paragraphs, joined while together they stay within `GROUP_WORDS`; numbered by the first of each group."""
+    first, words, group = 1, 0, list[str]()
+    for number, paragraph in enumerate(filter(None, map(str.strip, re.split(r"\n[ \t]*\n", text))), 1):
+        count = len(paragraph.split())
+        if group and words + count > GROUP_WORDS:
+            yield first, "\n\n".join(group)
+            first, words, group = number, 0, []
+        words += count
+        group.append(paragraph)
+    if group:
+        yield first, "\n\n".join(group)
+
+
+# ---------------------------------------------------------------- sections
+
+
+def _sections(text: str) -> Iterator[_Section]:
+    """Sections with their own text only, in order; also the empty ones, for their headings."""
+    path: list[tuple[int, str]] = []
+    body: list[str] = []
+    fence = ""
+    lines = _without_comments(text.split("\n"))
+    for line in lines:
+        marker = _FENCE.match(line)
+        if fence:
+            if marker and marker[1].startswith(fence) and line.strip() == marker[1]:
+                fence = ""
+            body.append(line)
+            continue
+        if marker:
+            fence = marker[1]
+            body.append(line)
+            continue
+        level, heading = _heading(line, body)
+        if not level:
+            body.append(line)
+            continue
+        if heading is None:  # setext: the line above is the heading
+            heading = _plain(body.pop())
+        yield _Section(tuple(name for _, name in path), "\n".join(body).strip())
+        path = [*(step for step in path if step[0] < level), (level, heading or "Section")]
+        body = []
+    yield _Section(tuple(name for _, name in path), "\n".join(body).strip())
+
+
+def _heading(line: str, body: list[str]) -> tuple[int, str | None]:
+    """Level and text of a heading line; (0, None): none; a text of None: it underlines the line above."""
+    atx = _ATX.fullmatch(line)
+    if atx:
+        return len(atx[1]), _plain(re.sub(r"(?:^|[ \t])#+$", "", (atx[2] or "").rstrip()))
+    setext = _SETEXT.fullmatch(line)
+    # Only under a line that stands alone: under a paragraph it is mostly a rule somebody drew.
+    alone = bool(body and body[-1].strip()) and (len(body) == 1 or not body[-2].strip())
+    if setext and alone and not _NOT_A_HEADING.match(body[-1]):
+        return (1 if setext[1].startswith("=") else 2), None
+    return 0, None
+
+
+def _plain(heading: str) -> str:
+    """A heading's text without inline marks."""
+    return " ".join(_INLINE.sub(lambda match: match[1] or "", heading).split())
+
+
+def _without_comments(lines: list[str]) -> Iterator[str]:
+    """The lines without HTML comments; code fences keep theirs. A comment that never ends is text."""
+    last_end = max((number for number, line in enumerate(lines) if "-->" in line), default=-1)
+    fence, inside = "", False
+    for number, line in enumerate(lines):
+        marker = None if inside else _FENCE.match(line)
+        if marker and (not fence or (marker[1].startswith(fence) and line.strip() == marker[1])):
+            fence = "" if fence else marker[1]
+        if fence or ("<!--" not in line and not inside):
+            yield line
+            continue
+        kept: list[str] = []
+        position, last_in_line = 0, line.rfind("-->")
+        for part in _COMMENT_MARK.split(line):
+            if inside:
+                inside = part != "-->"
+            elif part == "<!--" and (last_end > number or last_in_line > position):
+                inside = True
+            else:
+                kept.append(part)
+            position += len(part)
+        yield "".join(kept)
+
+
+# ---------------------------------------------------------------- front matter and time
+
+
+def _front_matter(text: str) -> tuple[dict[str, str], str]:
+    """Simple `key: value` pairs, and the body. No YAML: nothing else of it is used."""
+    text = text.lstrip("\n")
+    lines = text.split("\n", _FRONT_MATTER_LINES)
+    if lines[0].rstrip() != "---":
+        return {}, text
+    pairs: dict[str, str] = {}
+    for number, line in enumerate(lines[1:_FRONT_MATTER_LINES], 1):
+        if line.rstrip() in ("---", "..."):
+            return (pairs, "\n".join(lines[number + 1 :])) if pairs else ({}, text)
+        match = _KEY.fullmatch(line.rstrip())
+        if match:
+            value = (match[2] or "").strip()
+            if value[:1] in ("'", '"') and value.endswith(value[:1]) and len(value) > 1:
+                value = value[1:-1]
+            if value:
+                pairs[match[1].lower()] = value
+        elif line.strip() and not line.startswith((" ", "\t", "-", "#")):
+            return {}, text
+    return {}, text
+
+
+def _time(document: Document, front: dict[str, str], problems: list[Problem]) -> tuple[datetime | None, str]:
+    written = front.get("date")
+    if written:
+        found = parse_iso(written)
+        if found:
+            return found, "derived"
+        line = next((number for number, row in lines_of(document.text) if row.lower().startswith("date")), 0)
+        problems.append(Problem(line, f"date {one_line(written, 40)!r} in the front matter is not ISO 8601; not used"))
+    named = date_in_name(document.path)
+    if named:
+        return named, "derived"
+    return (document.mtime, "file") if document.mtime else (None, "none")

@@ -1,0 +1,78 @@
+"""Stage 7: near-duplicates out, then maximal marginal relevance (Carbonell & Goldstein 1998).
+
+Near means an estimated Jaccard similarity of at least the profile's threshold, from the MinHash signatures (Broder
+1997) made at ingest; locality-sensitive hashing in bands finds the pairs to compare.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from helix.topk import order
+from helix.types import F32, U32, Bool, Candidates
+
+if TYPE_CHECKING:
+    from helix.profiles import Diversify
+    from helix.snapshot.reader import Snapshot
+
+_BAND = 4  # 16 bands of 4: a pair at Jaccard 0.8 shares one with probability 1 − (1 − 0.8⁴)¹⁶ = 0.9998
+
+
+def diversify(pool: Candidates, snap: Snapshot, k: int, profile: Diversify) -> tuple[Candidates, U32, U32]:
+    """The k items to return, best first; the rows dropped as near-duplicates; the rows MMR left out.
+
+    Which items are returned is MMR's choice; their order is the score's.
+    """
+    unique = distinct(snap.signatures(pool.row), profile.jaccard)
+    kept = pool.take(np.flatnonzero(unique))
+    chosen = mmr(kept.final, snap.vectors(kept.row), profile.lambda_, k)
+    out = kept.take(chosen)
+    out = out.take(order(out.final, snap.columns.key[out.row]))
+    return out, pool.row[~unique], kept.row[~np.isin(np.arange(len(kept)), chosen)]
+
+
+def distinct(signatures: U32, threshold: float) -> Bool:
+    """bool[n]: no better row of the pool is a near-duplicate. Rows come best first.
+
+    Pairs that agree in one whole band of the signature are compared in full.
+    """
+    n = len(signatures)
+    if n == 0:
+        return np.ones(0, bool)
+    bands = np.ascontiguousarray(signatures).reshape(n, -1, _BAND).view(f"V{_BAND * 4}")[..., 0].T
+    groups = np.stack([np.unique(band, return_inverse=True)[1] for band in bands])
+    alike = np.zeros((n, n), bool)
+    for group in groups:
+        alike |= group[:, None] == group[None, :]
+    better, worse = np.nonzero(np.triu(alike, 1))
+    near = (signatures[better] == signatures[worse]).mean(axis=1) >= threshold
+    keep = np.ones(n, bool)
+    for high, low in zip(better[near].tolist(), worse[near].tolist(), strict=True):  # near pairs only, best first
+        if keep[high]:
+            keep[low] = False
+    return keep
+
+
+def mmr(score: F32, vectors: F32, trade: float, k: int) -> npt.NDArray[np.intp]:
+    """Greedy argmax of λ·score − (1 − λ)·(largest inner product with what is chosen): intp[≤ k], in order of choice.
+
+    Args:
+        score: float32[n], best first, in [0, 1].
+        vectors: float32[n, d], unit length.
+        trade: λ; 1 is plain ranking.
+        k: how many.
+    """
+    n = len(score)
+    chosen: list[int] = []
+    nearest = np.zeros(n, np.float32)  # the first choice is by score alone
+    left = np.ones(n, bool)
+    for _ in range(min(k, n)):
+        value: npt.NDArray[Any] = np.where(left, trade * score - (1 - trade) * nearest, -np.inf)
+        best = int(value.argmax())  # the first of equals: the better one
+        chosen.append(best)
+        left[best] = False
+        nearest = np.maximum(nearest, vectors @ vectors[best])
+    return np.array(chosen, np.intp)

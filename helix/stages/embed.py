@@ -1,0 +1,14 @@
+"""Stage 1: the question as a vector."""
+
+from __future__ import annotations
+
+from helix.encoders.onnx import Encoder
+from helix.types import F32, Query
+
+
+def embed(query: Query, encoder: Encoder) -> F32:
+    """Embed once, in full precision: float32[d], unit length.
+
+    The query prefix of the model (bge and its kin want one) is the encoder's business.
+    """
+    return encoder.query(query.text)

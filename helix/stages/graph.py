@@ -1,0 +1,121 @@
+"""Stage 5: personalised PageRank (Haveliwala 2002) around the best fused items, on the part of the graph in reach.
+
+Nodes are items, the entities they name and their sessions; edges are item–entity (weighted by idf), turn–next turn and
+item–session. The walk is bounded: it starts from a few seeds and from entities of the question, hubs carry nothing, and
+only the items around the seeds take part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from helix.topk import top_k
+from helix.types import F32, I64, Candidates, Plan, Query
+
+if TYPE_CHECKING:
+    from helix.profiles import Graph
+    from helix.snapshot.reader import Snapshot
+
+_NEXT = 1.0  # weight of an edge to the next turn; idf edges weigh 1 to about 10
+_SESSION = 0.5
+
+
+def spread(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: Graph) -> Candidates:
+    """Give the pool its PageRank mass, and add the best items it leads to."""
+    if not len(pool):
+        return pool
+    seeds = pool.row[: profile.seeds].astype(np.int64)
+    items, entities = _reach(pool, seeds, query, snap, plan, profile)
+    left, right, weight, nodes = _edges(items, entities, snap, profile)
+    restart = np.zeros(nodes)
+    restart[np.searchsorted(items, seeds)] = pool.rrf[: len(seeds)] / pool.rrf[: len(seeds)].sum()
+    named = np.searchsorted(entities, query.mentions[np.isin(query.mentions, entities)])
+    if len(named):  # half of the restart mass goes to what the question names
+        restart *= 0.5
+        restart[len(items) + named] += 0.5 / len(named)
+    mass = pagerank(left, right, weight, restart, profile.restart, profile.steps)
+    # What a seed gives itself says nothing new: only the mass that came over an edge counts.
+    arrived = np.clip(mass - profile.restart * restart, 0, profile.mass)[: len(items)]
+    return _extend(pool, items, arrived.astype(np.float32), snap, profile.extra)
+
+
+def pagerank(left: I64, right: I64, weight: F32, restart: npt.NDArray[np.float64], alpha: float, steps: int) -> F32:
+    """Power iteration p ← α·s + (1 − α)·Wᵀp over undirected edges; mass of nodes without edges returns to the seeds.
+
+    Args:
+        left, right: int64[e] ends of each edge.
+        weight: float32[e].
+        restart: float64[nodes], sum 1.
+        alpha: restart probability.
+        steps: iterations.
+
+    Returns:
+        float64[nodes], sum 1.
+    """
+    source, target = np.concatenate([left, right]), np.concatenate([right, left])
+    both = np.concatenate([weight, weight]).astype(np.float64)
+    out = np.bincount(source, both, minlength=len(restart))
+    share = both / out[source]
+    p = restart.copy()
+    for _ in range(steps):
+        moved = np.bincount(target, p[source] * share, minlength=len(restart))
+        lost = 1.0 - moved.sum()
+        p = alpha * restart + (1 - alpha) * (moved + lost * restart)
+    return p  # type: ignore[return-value]
+
+
+def _reach(
+    pool: Candidates, seeds: I64, query: Query, snap: Snapshot, plan: Plan, profile: Graph
+) -> tuple[I64, npt.NDArray[np.uint64]]:
+    """The items and entities that take part: the pool, the seeds' neighbours, and what shares an entity with a seed."""
+    _, keys = snap.entities_of(seeds)
+    entities = np.unique(np.concatenate([keys, query.mentions]))
+    at, rows = snap.rows_of(entities)
+    df = np.bincount(at, minlength=len(entities))
+    carries = (df >= 2) & (df <= profile.entity_df)
+    # A name in the question is a seed of its own, even where it is a hub; it adds no items then.
+    asked = np.isin(entities, query.mentions) & (df >= 1)
+    linked = rows[carries[at]].astype(np.int64)
+    around = np.concatenate([snap.columns.previous[seeds], snap.columns.next[seeds]])
+    items = np.unique(np.concatenate([pool.row.astype(np.int64), linked, around[around >= 0]]))
+    if plan.allowed is not None:
+        items = items[plan.allowed[items]]
+    return items, entities[carries | asked]
+
+
+def _edges(items: I64, entities: npt.NDArray[np.uint64], snap: Snapshot, profile: Graph) -> tuple[I64, I64, F32, int]:
+    """Edges among the given nodes: items first, then entities, then sessions. (left, right, weight, nodes)."""
+    at, rows = snap.rows_of(entities)
+    position = np.searchsorted(items, rows)
+    here = (position < len(items)) & (items[np.minimum(position, len(items) - 1)] == rows)
+    df = np.maximum(np.bincount(at, minlength=len(entities)), 1)
+    idf = np.log1p(snap.live / df)[at[here]]
+
+    following = snap.columns.next[items]
+    found = np.minimum(np.searchsorted(items, following), len(items) - 1)
+    joined = np.flatnonzero((following >= 0) & (items[found] == following))
+
+    _, session = np.unique(snap.columns.session[items], return_inverse=True)
+    base = len(items) + len(entities)
+    left = np.concatenate([position[here], joined, np.arange(len(items))])
+    right = np.concatenate([len(items) + at[here], found[joined], base + session])
+    weight = np.concatenate([idf, np.full(len(joined), _NEXT), np.full(len(items), _SESSION)])
+    nodes = base + (int(session.max()) + 1 if len(session) else 0)
+    return left.astype(np.int64), right.astype(np.int64), weight.astype(np.float32), nodes
+
+
+def _extend(pool: Candidates, items: I64, mass: F32, snap: Snapshot, extra: int) -> Candidates:
+    """The pool with its mass, then the `extra` best items that were not in it and hold any mass."""
+    new = ~np.isin(items, pool.row)
+    new_items, new_mass = items[new], mass[new]
+    best = top_k(new_mass, snap.columns.key[new_items], extra)
+    best = best[new_mass[best] > 0]
+    nothing = np.full(len(best), np.nan, np.float32)
+    joined = {name: np.concatenate([getattr(pool, name), nothing]) for name in pool.__slots__ if name != "row"}
+    joined["row"] = np.concatenate([pool.row, new_items[best].astype(np.uint32)])
+    joined["ppr"] = mass[np.searchsorted(items, joined["row"])]
+    return replace(pool, **joined)

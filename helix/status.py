@@ -1,0 +1,52 @@
+"""The state of a store: what is published, what waits, what was given up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from helix.snapshot import ledger
+from helix.snapshot.sql import connect, register_published
+
+
+def status(root: Path) -> dict[str, Any]:
+    """Cheap: the manifest and the ledger, no item is read.
+
+    Raises:
+        StoreError: no store at `root`, or it is damaged or newer.
+    """
+    name, manifest = ledger.current(root)
+    dead = ledger.dead(root)
+    accepted = ledger.accepted(root)
+    return {
+        "store": str(root),
+        "generation": manifest.generation if manifest else 0,
+        "manifest": name,
+        "published": manifest.created if manifest else None,
+        "encoder": manifest.lineage.name if manifest else None,
+        "items": manifest.counts["items"] if manifest else 0,
+        "sessions": manifest.counts["sessions"] if manifest else 0,
+        "segments": len(manifest.segments) if manifest else 0,
+        "bytes": sum(file.bytes for file in manifest.files()) if manifest else 0,
+        "accepted": len(accepted),
+        "done": manifest.counts["documents"] if manifest else 0,
+        "pending": len(ledger.pending(root)),
+        "dead": len(dead),
+        "errors": {document: str(record["error"]) for document, record in dead.items()},
+        "coverage": dict(manifest.coverage) if manifest else {},
+    }
+
+
+def breakdown(root: Path) -> dict[str, dict[str, int]]:
+    """Live items by type, project and source: one pass of SQL over the Parquet files."""
+    _, manifest = ledger.current(root)
+    if manifest is None:
+        return {"type": {}, "project": {}, "source": {}}
+    with connect() as db:
+        register_published(db, root, manifest.segments, manifest.deletes)
+        return {
+            column: dict(
+                db.execute(f"SELECT {column}, count(*) FROM published GROUP BY 1 ORDER BY 2 DESC, 1").fetchall()
+            )
+            for column in ("type", "project", "source")
+        }

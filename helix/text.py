@@ -1,0 +1,216 @@
+"""Text to terms, shared by index and query: whatever one side emits, the other can ask for.
+
+A term's id in the store is the first 8 bytes of its BLAKE2b-512 digest (UTF-8), read as a little-endian uint64.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import Stemmer
+
+U64 = npt.NDArray[np.uint64]
+
+MAX_TERM: Final = 64
+"""Characters of one term; a longer one is cut. BM25 gains nothing from the tail of a base64 blob."""
+
+_CACHED_CHUNK: Final = 128
+"""Characters; longer chunks hardly ever come back, so they are not kept."""
+
+_CACHE_ENTRIES: Final = 1 << 17
+"""Entries after which a cache starts anew: about 30 MB at most."""
+
+_MIXED_BORDERS: Final = 3
+"""A word with more letter/digit borders is a hash or an id: its fragments mean nothing."""
+
+_STOP_TEXT: Final = (
+    # articles, conjunctions, prepositions
+    "a an the and or but nor if so than then as at by for from in into of off on onto out over to up with within about "
+    # auxiliaries
+    "am is are was were be been being do does did doing have has had having can could would should shall "
+    # pronouns and determiners
+    "i me my mine myself you your yours yourself he him his himself she her hers herself it its itself we us our ours "
+    "ourselves they them their theirs themselves this that these those there here "
+    # question words
+    "who whom whose what which when where why how "
+    # particles and abbreviations
+    "not no just also too very e.g i.e etc ll ve re"
+)
+STOP_WORDS: Final = frozenset(_STOP_TEXT.split())
+"""Dropped unless part of a whole identifier. `will`, `may` and `mark` stay: they are names and months too."""
+
+# Scripts written without spaces between words (Han, kana, hangul, Thai, Lao, Myanmar, Khmer): indexed as bigrams.
+UNSPACED: Final = (
+    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+# `\w` leaves combining marks out, which would cut Hindi, Arabic or Hebrew words at every vowel sign.
+_MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0900-\u0963\u0966-\u0dff"
+_WORD_CHAR = rf"[\w{_MARKS}]"
+
+_RUN = re.compile(rf"[{UNSPACED}]+")
+# Words joined by one connector: paths, dotted names, `::`, drive letters, URLs, hyphens, addresses.
+_TOKEN = re.compile(
+    rf"(?P<core>\#(?=\d)\d+|[A-Za-z]\+\+(?!\w)|[CcFf]\#(?!\w)|"
+    rf"{_WORD_CHAR}+(?:(?:::|:[\\/]{{1,3}}|\\{{1,2}}|/\.{{0,2}}/?|->|[.:@-]){_WORD_CHAR}+)*)"
+    rf"(?:'(?P<tail>s|t|d|m|ll|re|ve)(?!\w))?",
+    re.IGNORECASE,
+)
+_CONNECTOR = re.compile(rf"[^\w{_MARKS}]+")
+# VisibilityTimeoutError, parseHTTPResponse, sqlite3: upper runs keep their last capital for the next word.
+_PART = re.compile(rf"[A-Z]+(?![a-z])|[A-Z]?[a-z{_MARKS}]+|\d+|[^\W\dA-Za-z_](?:[^\W\dA-Z_]|[{_MARKS}])*")
+_BORDER = re.compile(r"(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
+_SLASH = re.compile(r"[/\\]")
+_UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_MARK_AFTER_LATIN = re.compile("(?<=[a-z])[\u0300-\u036f]+")
+_WORDS = re.compile(rf"[{UNSPACED}]|(?:[^\W{UNSPACED}]|[{_MARKS}])+(?:'[^\W{UNSPACED}]+)?")
+_ASCII_WORDS = re.compile(r"\w+(?:'\w+)?")
+
+# Latin letters that do not decompose, and characters that only look like others.
+_FOLD = str.maketrans(
+    {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "ħ": "h", "ı": "i", "ł": "l", "ŋ": "n", "þ": "th"}
+)
+_LOOKALIKE = str.maketrans({"’": "'", "ʼ": "'", "‐": "-", "‑": "-", "\u00ad": None, "\u2060": None, "\ufeff": None})
+
+
+class _StemmerType(Protocol):
+    def stemWord(self, word: str) -> str: ...  # noqa: N802 - PyStemmer's name
+
+
+class _Stemmers(threading.local):
+    """A PyStemmer object keeps state between calls, so every thread has its own."""
+
+    def __init__(self) -> None:
+        # 0: no cache inside, chunks are cached here already.
+        self.english: _StemmerType = Stemmer.Stemmer("english", 0)
+
+
+_stemmers = _Stemmers()
+_chunks: dict[str, tuple[str, ...]] = {}
+_hashes: dict[str, int] = {}
+
+
+def tokenise(text: str) -> list[str]:
+    """Terms of `text` in reading order, repeats included.
+
+    Words are lower-cased, folded to ASCII where Latin, and stemmed (Snowball English, Porter 2001); stop words go.
+    An identifier, path, version or ticket gives its whole (lower-cased, cut at `MAX_TERM`), a path's file name, each
+    compound word in it, and the stemmed parts between camelCase, snake_case and digit borders. Scripts without spaces
+    give character bigrams. Total: any string, linear time.
+    """
+    terms: list[str] = []
+    known = _chunks
+    for chunk in text.split():
+        found = known.get(chunk)
+        if found is None:
+            found = tuple(_analyse(chunk))
+            if len(chunk) <= _CACHED_CHUNK:
+                if len(known) >= _CACHE_ENTRIES:
+                    known.clear()
+                known[chunk] = found
+        terms += found
+    return terms
+
+
+def words(text: str) -> list[str]:
+    """Plain lower-cased words in reading order, for shingles; a character of an unspaced script is a word."""
+    if text.isascii():
+        return _ASCII_WORDS.findall(text.lower())
+    return _WORDS.findall(unicodedata.normalize("NFKC", text).translate(_LOOKALIKE).lower())
+
+
+def hash_terms(terms: Sequence[str]) -> U64:
+    """Stable 64-bit ids of `terms`, uint64[len(terms)]: the term id of the store (see the module's docstring)."""
+    return np.fromiter(map(_hash, terms), dtype=np.uint64, count=len(terms))
+
+
+def _hash(term: str) -> int:
+    found = _hashes.get(term)
+    if found is None:
+        # surrogatepass: a lone surrogate is a legal str, and a term id must be total.
+        found = int.from_bytes(blake2b(term.encode("utf-8", "surrogatepass")).digest()[:8], "little")
+        if len(_hashes) >= _CACHE_ENTRIES:
+            _hashes.clear()
+        _hashes[term] = found
+    return found
+
+
+def _analyse(chunk: str) -> Iterator[str]:
+    """Terms of a chunk, which is text without white space (NFKC may put some back)."""
+    if chunk.isascii():
+        yield from _latin(chunk)
+        return
+    chunk = unicodedata.normalize("NFKC", chunk).translate(_LOOKALIKE)
+    end = 0
+    for run in _RUN.finditer(chunk):
+        yield from _latin(chunk[end : run.start()])
+        characters = run.group()
+        if len(characters) == 1:
+            yield characters
+        for i in range(len(characters) - 1):
+            yield characters[i : i + 2]
+        end = run.end()
+    yield from _latin(chunk[end:])
+
+
+def _latin(chunk: str) -> Iterator[str]:
+    for match in _TOKEN.finditer(chunk):
+        # n't only follows auxiliaries: don't, can't, won't.
+        if match["tail"] not in ("t", "T"):
+            yield from _compound(match["core"])
+
+
+def _compound(core: str) -> Iterator[str]:
+    whole = _fold(core)
+    if whole in STOP_WORDS:
+        return
+    if _UUID.fullmatch(core):
+        yield whole
+        return
+    pieces = [piece for piece in _CONNECTOR.split(core) if piece]
+    if len(pieces) != 1 or pieces[0] != core:
+        yield whole
+        name = _SLASH.split(core[-MAX_TERM * 2 :])[-1]
+        if name != core and "." in name:
+            yield _fold(name)
+    for piece in pieces:
+        yield from _word(piece)
+
+
+def _word(word: str) -> Iterator[str]:
+    """Terms of a word without connectors: its stem, or its whole and the stems of its parts."""
+    if word.isalpha() and (word[1:].islower() or word.isupper() or len(word) == 1):
+        yield from _stem(word)
+        return
+    parts = _PART.findall(word)
+    if parts == [word]:
+        yield from _stem(word)
+        return
+    if parts:
+        yield _fold(word)
+    if sum(1 for _ in _BORDER.finditer(word)) <= _MIXED_BORDERS:
+        for part in parts:
+            yield from _stem(part)
+
+
+def _stem(part: str) -> Iterator[str]:
+    folded = _fold(part)
+    if folded and folded not in STOP_WORDS:
+        yield _stemmers.english.stemWord(folded) if folded.isalpha() else folded
+
+
+def _fold(text: str) -> str:
+    """Lower case, cut at MAX_TERM; Latin letters lose their accents, other scripts keep theirs (й is not и)."""
+    text = text[:MAX_TERM].lower()
+    if text.isascii():
+        return text
+    bases = (unicodedata.normalize("NFD", c)[0] for c in text)
+    plain = "".join(base if base.isascii() else c for base, c in zip(bases, text, strict=True))
+    return _MARK_AFTER_LATIN.sub("", plain.translate(_FOLD))[:MAX_TERM]

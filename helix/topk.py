@@ -1,0 +1,51 @@
+"""The only sorter of Helix, and the tie rule: descending score, then ascending tie key (the order of item ids).
+
+NaN comes after every number; NaNs are equal to each other. Equal scores with equal tie keys keep their position.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from helix.types import F32
+
+Ties = npt.NDArray[np.integer[Any]]
+Index = npt.NDArray[np.intp]
+
+
+def order(scores: F32, tie: Ties) -> Index:
+    """All rows, best first.
+
+    Args:
+        scores: float32[n].
+        tie: integer[n], smaller first among equal scores.
+
+    Returns:
+        intp[n], positions in `scores`.
+    """
+    # lexsort: last key first, stable, NaN last.
+    return np.lexsort((tie, -scores))
+
+
+def top_k(scores: F32, tie: Ties, k: int) -> Index:
+    """The first `k` of `order(scores, tie)`, in O(n + k log k) time. intp[min(n, k)].
+
+    argpartition alone picks any of the rows tied at the boundary; here the tie key chooses among all of them.
+    """
+    if k <= 0:
+        return np.empty(0, dtype=np.intp)
+    if k >= len(scores):
+        return order(scores, tie)
+    keys = -scores
+    boundary = keys[np.argpartition(keys, k - 1)[k - 1]]
+    better, tied = (~np.isnan(keys), np.isnan(keys)) if np.isnan(boundary) else (keys < boundary, keys == boundary)
+    rows = np.flatnonzero(tied)
+    wanted = k - int(np.count_nonzero(better))
+    ties = tie[rows]
+    last = ties[np.argpartition(ties, wanted - 1)[wanted - 1]]
+    kept = np.flatnonzero(better)
+    rows = np.sort(np.concatenate((kept, rows[ties <= last])))
+    return rows[order(scores[rows], tie[rows])][:k]

@@ -1,0 +1,200 @@
+"""The nouns of Helix. Everything here is frozen; no stage mutates what it is given."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+U32 = npt.NDArray[np.uint32]
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+
+TYPES: Final = ("episodic", "semantic", "procedural", "decision", "code")
+"""Item types; a type's code in the columns is its position here."""
+
+ROLES: Final = ("user", "assistant", "tool", "system", "document")
+"""Who wrote a turn; a role's code in the columns is its position here."""
+
+
+# ---------------------------------------------------------------- ingest side
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn as an adapter read it. `id` is the source's own id, unique within its session."""
+
+    id: str
+    text: str
+    role: str = "user"  # one of ROLES
+    origin: str = "human"  # human | assistant | tool | runtime_context | summary | subagent | document
+    speaker: str | None = None
+    time: datetime | None = None  # aware, UTC
+    time_quality: str = "exact"  # exact | derived (an offset or a date) | file (modification time) | none
+    parent: str | None = None
+    title: str | None = None  # a section's own heading path; the session's title otherwise
+    type: str | None = None  # given by the input: wins over the classifier
+    acl: tuple[str, ...] = ()
+    pinned: bool = False
+    priority: float | None = None  # 1–2
+    confidence: float | None = None  # 0–1
+    project: str | None = None
+    unique: bool = False  # `id` is unique across sessions (a uuid): a copy in another session is the same turn
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Turns in reading order. `project` is what the source says; the caller's choice goes before it."""
+
+    source: str  # name of the adapter
+    id: str
+    turns: tuple[Turn, ...]
+    project: str | None = None
+    title: str | None = None
+    branch_of: str | None = None
+
+
+class Problem(NamedTuple):
+    """A part of an input that was not taken. `line` counts from 1; 0 is the whole input."""
+
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What an adapter made of one document."""
+
+    sessions: tuple[Session, ...]
+    problems: tuple[Problem, ...] = ()
+    unknown: Mapping[str, int] = field(default_factory=Counter)  # record types nobody knows, counted
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One input, decoded, secrets already redacted. `mtime` is UTC."""
+
+    path: str
+    text: str
+    mtime: datetime | None = None
+
+
+class Entity(NamedTuple):
+    """Something a text names. `key` is normalised and decides identity together with `kind`."""
+
+    kind: str  # person path identifier error url ticket version name
+    key: str
+    name: str  # as written
+
+
+# ---------------------------------------------------------------- query side
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One question, checked (see `helix.question.make_query`)."""
+
+    text: str
+    k: int
+    budget: int  # tokens
+    now: datetime  # aware, UTC
+    project: str | None = None
+    type: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    as_of: datetime | None = None
+    entities: tuple[str, ...] = ()
+    principal: str | None = None
+    terms: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))  # distinct term hashes
+    mentions: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))  # entity hashes
+    words: frozenset[str] = frozenset()  # of the question, lower case
+    days: tuple[tuple[int, int, float], ...] = ()  # (first second, last second, weight) the question speaks of
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the router decided: which rows may be searched at all, and how."""
+
+    allowed: Bool | None  # bool[rows]; None allows every row
+    allowed_rows: int
+    skip: bool = False
+    skip_score: float = 0.0
+    first_person: bool = False  # the question is about the asker's own doings
+    asker_speaks: bool = False  # "what did I tell …": whoever is named is the one spoken to
+    recent: bool = False  # the question asks for what is recent
+    days: tuple[tuple[int, int, float], ...] = ()  # (first second, last second, weight) the question speaks of
+    type_scores: F32 | None = None  # float32[len(TYPES)], cosine to each type's centroid
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """One retrieval leg's answer, best first. `rows` uint32[n], `scores` float32[n]."""
+
+    name: str
+    rows: U32
+    scores: F32
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The pool as equal-length arrays. NaN means: not seen by that leg, or not yet computed."""
+
+    row: U32  # row in the snapshot
+    dense: F32  # rank in the dense leg, from 1
+    bm25: F32  # rank in the lexical leg, from 1
+    rrf: F32  # reciprocal rank fusion score
+    ppr: F32  # personalised PageRank mass
+    sim: F32  # signals after min-max over the pool, [0, 1]
+    recency: F32
+    salience: F32
+    confidence: F32
+    graph: F32
+    final: F32  # the blended score; the order of the pool
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def take(self, index: npt.NDArray[np.intp]) -> Candidates:
+        """The same pool in another order, or a part of it."""
+        return Candidates(**{name: getattr(self, name)[index] for name in self.__slots__})
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One recalled item, as every surface shows it."""
+
+    id: str
+    score: float
+    type: str
+    text: str
+    session: str
+    turns: tuple[str, ...]
+    speaker: str | None
+    time: str | None  # ISO 8601, UTC
+    project: str
+    source: str
+    why: Mapping[str, float | int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """What one recall returns."""
+
+    snapshot: int
+    profile: str
+    skipped: bool
+    degraded: tuple[str, ...]
+    items: tuple[Item, ...]
+    packed: tuple[Item, ...]
+    context: str
+    tokens: int
+    budget: int
+    counter: str
+    ms: Mapping[str, float]
+    trace: Mapping[str, Any] | None = None

@@ -1,0 +1,144 @@
+"""`helix ingest` and `helix models`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from helix.cli import parser, print_json, store_of
+from helix.settings import load
+
+if TYPE_CHECKING:
+    from pipelines.ingest import Progress
+
+
+def input_options(new: argparse.ArgumentParser) -> None:
+    """What `ingest` and `enqueue` share."""
+    new.add_argument("paths", nargs="+", metavar="PATH", help="a file, or a folder to walk")
+    new.add_argument("--project", metavar="P", help="the project these belong to; goes before what the log says")
+    new.add_argument("--format", default="auto", metavar="F", help="auto, claude-code, jsonl, captions, markdown")
+    new.add_argument("--acl", default="", metavar="A,B", help="only these principals may see what is in them")
+
+
+def acl_of(options: argparse.Namespace) -> tuple[str, ...]:
+    """The names behind --acl."""
+    return tuple(name.strip() for name in options.acl.split(",") if name.strip())
+
+
+@contextmanager
+def progress_bar(enabled: bool) -> Iterator[Progress | None]:
+    """A bar on a terminal's stderr; nothing where nobody looks."""
+    if not enabled or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:8}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        tasks: dict[str, int] = {}
+
+        def show(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done, total=total)  # type: ignore[arg-type]
+
+        yield show
+
+
+def refuse_aloud(refused: Sequence[dict[str, str]], command: str) -> None:
+    """One line on stderr for everything that was not taken."""
+    for entry in refused:
+        print(f"helix {command}: {entry['path']}: {entry['reason']}", file=sys.stderr)
+
+
+def ingest(argv: Sequence[str]) -> int:
+    """Take transcripts, logs and notes in and publish them, in this process."""
+    new = parser(
+        "ingest",
+        ingest.__doc__ or "",
+        "  helix ingest ~/.claude/projects --store memory\n"
+        "  helix ingest meeting.vtt notes/ --project ledgerline --json",
+    )
+    input_options(new)
+    new.add_argument("--follow", action="store_true", help="stay, and take in what grows or appears; Ctrl-C ends")
+    options = new.parse_args(argv)
+    from pipelines.ingest import Report, as_json
+    from pipelines.ingest import ingest as run
+
+    settings, root = load(), store_of(options)
+
+    def once() -> Report:
+        with progress_bar(not options.json) as progress:
+            return run(
+                root,
+                options.paths,
+                settings,
+                project=options.project,
+                format=options.format,
+                acl=acl_of(options),
+                progress=progress,
+                say=lambda line: print(line, file=sys.stderr),
+            )
+
+    began = time.perf_counter()
+    report = once()
+    seconds = time.perf_counter() - began
+    refuse_aloud(report.refused, "ingest")
+    if options.json:
+        print_json(as_json(report, seconds))
+    else:
+        print(
+            f"{report.accepted} documents accepted, {report.duplicates} duplicates, {len(report.refused)} refused; "
+            f"{report.turns} turns, {report.items} new items; generation {report.snapshot} in {seconds:.1f} s"
+        )
+        if report.redacted:
+            print("redacted: " + ", ".join(f"{kind} {n}" for kind, n in report.redacted.most_common()))
+    if options.follow:
+        _follow(once)
+    return 3 if report.refused else 0
+
+
+_FOLLOW_EVERY = 2.0  # seconds
+
+
+def _follow(once: Callable[[], object]) -> None:
+    """Look again and again until Ctrl-C. What was taken in already is a duplicate and costs a read."""
+    import contextlib
+
+    print("following; Ctrl-C ends", file=sys.stderr)
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            time.sleep(_FOLLOW_EVERY)
+            once()
+
+
+def models(argv: Sequence[str]) -> int:
+    """Which encoders are in reach; `models pull NAME` downloads one."""
+    new = parser("models", models.__doc__ or "", "  helix models\n  helix models pull bge-small-en-v1.5")
+    new.add_argument("action", nargs="?", choices=("list", "pull"), default="list")
+    new.add_argument("name", nargs="?", help="for pull")
+    options = new.parse_args(argv)
+    from pipelines.models import known, pull
+
+    settings = load()
+    if options.action == "pull":
+        folder = pull(options.name or "", settings)
+        if options.json:
+            print_json({"name": options.name, "folder": str(folder)})
+        else:
+            print(f"{options.name} is in {folder}")
+        return 0
+    rows = known(settings)
+    if options.json:
+        print_json(rows)
+        return 0
+    for row in rows:
+        where = f"{row['origin']}: {row['folder']}" if row["folder"] else "not in reach"
+        mark = "  ← default" if row["default"] else ""
+        print(f"{row['name']:20} {row['dim']:>5} dimensions  {row['licence']:11} {where}{mark}")
+    return 0

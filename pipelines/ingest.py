@@ -1,0 +1,211 @@
+"""Embedded ingest: accept, enrich and publish in this process, without a broker. The same functions workers call."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from helix.encoders.export import cached
+from helix.encoders.onnx import Encoder, TokenCounter
+from helix.encoders.registry import MODELS, choose
+from helix.errors import EncoderError, HelixError, InputRefused
+from helix.settings import Settings
+from helix.snapshot import ledger
+from pipelines.accept import accept, check, expand
+from pipelines.commit import commit
+from pipelines.enrich import Part, enrich
+
+COMMIT_ITEMS = 20_000  # of a large import: published so far, and bounded in memory
+
+Progress = Callable[[str, int, int], None]
+"""Called with (what is done, how far, of how many)."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What an ingest did."""
+
+    accepted: int = 0
+    duplicates: int = 0
+    refused: list[dict[str, str]] = field(default_factory=list)
+    turns: int = 0
+    items: int = 0
+    redacted: Counter[str] = field(default_factory=Counter)
+    snapshot: int = 0
+    unknown: Counter[str] = field(default_factory=Counter)
+    dead: int = 0
+
+
+def lineage_of(root: Path) -> str | None:
+    """Fingerprint of the encoder the store was built with; None before the first commit."""
+    _, manifest = ledger.current(root)
+    return manifest.lineage.encoder if manifest else None
+
+
+def open_encoder(root: Path, settings: Settings, say: Callable[[str], None] | None = None) -> Encoder:
+    """The encoder of the store's lineage; for a new store the best one in reach, exported at its first use.
+
+    Raises:
+        EncoderError: none is in reach, it is damaged, or another one than the lineage's is asked for.
+    """
+    _, manifest = ledger.current(root)
+    if manifest is None:
+        weights = choose(settings)
+        if say:
+            preferred = "" if weights.model.name == next(iter(MODELS)) else f" ({next(iter(MODELS))} is not in reach)"
+            say(f"encoder: {weights.model.name} from the {weights.origin}{preferred}")
+        return Encoder(cached(weights, Path(settings.cache)), settings.threads)
+    lineage = manifest.lineage
+    if settings.encoder and Path(settings.encoder).name != lineage.name:
+        raise EncoderError(
+            f"the store was built with {lineage.name}, HELIX_ENCODER asks for {settings.encoder}",
+            "unset HELIX_ENCODER, or start another store",
+        )
+    return Encoder(root / "encoders" / lineage.encoder, settings.threads, lineage.encoder)
+
+
+def accept_all(
+    root: Path,
+    inputs: Sequence[str | Path],
+    settings: Settings,
+    report: Report,
+    *,
+    project: str | None,
+    format: str,
+    acl: Sequence[str],
+    progress: Progress | None = None,
+) -> list[str]:
+    """Accept every file behind the given paths; a refused one is noted, the rest goes in. The new documents."""
+    check(root, format)
+    files = list(expand(inputs))
+    new: list[str] = []
+    for i, path in enumerate(files):
+        try:
+            taken = accept(root, path, settings, project=project, format=format, acl=acl)
+        except InputRefused as error:
+            report.refused.append({"path": str(path), "reason": _reason(error, path)})
+            continue
+        finally:
+            if progress:
+                progress("accept", i + 1, len(files))
+        if taken.duplicate:
+            report.duplicates += 1
+        else:
+            report.accepted += 1
+            new.append(taken.envelope.document)
+    return new
+
+
+def _reason(error: InputRefused, path: Path) -> str:
+    return str(error).removeprefix(f"{path} ").removeprefix(f"{path}: ")
+
+
+def ingest(
+    root: Path,
+    inputs: Sequence[str | Path],
+    settings: Settings,
+    *,
+    project: str | None = None,
+    format: str = "auto",
+    acl: Sequence[str] = (),
+    progress: Progress | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Report:
+    """Take in every file behind the given paths and publish a new generation.
+
+    Documents that were accepted earlier and never finished (a kill, a broker out of reach) are finished too.
+
+    Raises:
+        UsageError: no such format.
+        StoreError: the store cannot be written or read.
+        EncoderError: no encoder is in reach.
+    """
+    report = Report()
+    accept_all(root, inputs, settings, report, project=project, format=format, acl=acl, progress=progress)
+    finish(root, settings, report, progress=progress, say=say)
+    return report
+
+
+def finish(
+    root: Path,
+    settings: Settings,
+    report: Report,
+    *,
+    progress: Progress | None = None,
+    say: Callable[[str], None] | None = None,
+) -> None:
+    """Enrich and publish everything that is pending."""
+    pending = ledger.pending(root)
+    if pending:
+        encoder = open_encoder(root, settings, say)
+        counter = TokenCounter(encoder.folder)
+        waiting = 0
+        for i, document in enumerate(pending):
+            part = _enrich(root, document, encoder, counter, settings, report)
+            waiting += part.items if part else 0
+            if progress:
+                progress("enrich", i + 1, len(pending))
+            if waiting >= COMMIT_ITEMS:
+                report.items += commit(root, encoder, settings).added
+                waiting = 0
+        report.items += commit(root, encoder, settings).added
+        if progress:
+            progress("publish", 1, 1)
+    _, manifest = ledger.current(root)
+    report.snapshot = manifest.generation if manifest else 0
+
+
+def _enrich(
+    root: Path, document: str, encoder: Encoder, counter: TokenCounter, settings: Settings, report: Report
+) -> Part | None:
+    try:
+        part = enrich(root, document, encoder, counter, settings)
+    except HelixError as error:
+        # The document itself is at fault, and will be the next time: keep it, say why, go on with the rest.
+        ledger.give_up(root, document, str(error))
+        report.dead += 1
+        report.refused.append({"path": _path(root, document), "reason": str(error)})
+        return None
+    report.turns += part.turns
+    report.redacted.update(part.redacted)
+    report.unknown.update(part.unknown)
+    report.refused.extend(_problems(_path(root, document), part))
+    return part
+
+
+_SHOWN = 20  # problems of one document that are named; the rest is counted
+
+
+def _problems(path: str, part: Part) -> list[dict[str, str]]:
+    shown = [
+        {"path": f"{path}:{problem.line}" if problem.line else path, "reason": problem.reason}
+        for problem in part.problems[:_SHOWN]
+    ]
+    if more := len(part.problems) - len(shown):
+        shown.append({"path": path, "reason": f"{more} more lines were refused for reasons like these"})
+    return shown
+
+
+def _path(root: Path, document: str) -> str:
+    try:
+        return ledger.read(root, document).path
+    except HelixError:
+        return str(root / "inbox" / document)
+
+
+def as_json(report: Report, seconds: float) -> dict[str, Any]:
+    """The shape `helix ingest --json` promises."""
+    return {
+        "accepted": report.accepted,
+        "duplicates": report.duplicates,
+        "refused": report.refused,
+        "turns": report.turns,
+        "items": report.items,
+        "redacted": dict(report.redacted),
+        "snapshot": report.snapshot,
+        "seconds": round(seconds, 3),
+        "unknown": dict(report.unknown),
+    }

@@ -1,0 +1,147 @@
+"""`helix recall` and `helix serve`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from helix.cli import parser, print_json, store_of
+from helix.errors import UsageError
+from helix.settings import load
+
+
+def recall(argv: Sequence[str]) -> int:
+    """Ask the memory a question."""
+    new = parser(
+        "recall",
+        recall.__doc__ or "",
+        '  helix recall "What did I tell Priya about vacation?"\n'
+        '  helix recall "database is locked" --project ledgerline --since 30d --json',
+    )
+    new.add_argument("query", metavar="QUERY")
+    new.add_argument("--k", type=int, default=10, help="items to return (10)")
+    new.add_argument("--budget", type=int, default=2000, help="tokens the context may take (2000)")
+    new.add_argument("--project", metavar="P", help="only this project")
+    new.add_argument("--type", metavar="T", help="episodic, semantic, procedural, decision or code")
+    new.add_argument("--since", metavar="T", help="ISO 8601, or an age like 7d")
+    new.add_argument("--until", metavar="T", help="ISO 8601, or an age like 7d")
+    new.add_argument("--as-of", metavar="T", help="what was known and valid then")
+    new.add_argument("--entity", metavar="E", action="append", default=[], help="a name the graph walk starts from")
+    new.add_argument("--as", metavar="PRINCIPAL", dest="principal", help="who asks")
+    new.add_argument("--profile", metavar="NAME", default="helix", help="the constants in force (helix)")
+    new.add_argument("--now", metavar="T", help="the moment of asking (the clock)")
+    new.add_argument("--explain", action="store_true", help="say what every stage did")
+    new.add_argument("--why-not", metavar="ITEM", help="say at which stage this item fell out")
+    options = new.parse_args(argv)
+    from helix.memory import Memory
+    from query.wire import RecallRequest, answer
+
+    memory = Memory(store_of(options), load())
+    request = RecallRequest(
+        query=options.query,
+        k=options.k,
+        budget=options.budget,
+        project=options.project,
+        type=options.type,
+        since=options.since,
+        until=options.until,
+        as_of=options.as_of,
+        entities=options.entity,
+        principal=options.principal,
+        profile=options.profile,
+        now=options.now,
+        explain=options.explain,
+        why_not=options.why_not,
+    )
+    found = answer(memory, request)
+    if options.json:
+        print_json(found)
+    else:
+        _show(found)
+    return 0
+
+
+def _show(found: dict[str, Any]) -> None:
+    """The answer for a person."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.padding import Padding
+
+    console = Console(highlight=False)
+    for line in found["degraded"]:
+        print(f"degraded: {line}", file=sys.stderr)
+    if found["skipped"]:
+        console.print("skipped: this question needs no memory (a filter such as --project forces a search)")
+        return
+    if not found["items"]:
+        console.print("nothing found")
+    for place, item in enumerate(found["items"], 1):
+        who = " · ".join(
+            escape(part) for part in ((item["time"] or "")[:16].replace("T", " "), item["speaker"] or "") if part
+        )
+        head = f"[bold]{place:2}[/bold]  [cyan]{item['score']:.3f}[/cyan]  {item['type']:10} {who}"
+        console.print(f"{head}  [dim]{escape(item['session'])}#{escape(','.join(item['turns']))}[/dim]")
+        text = " ".join(item["text"].split())
+        console.print(Padding(escape(text if len(text) <= 300 else text[:299] + "…"), (0, 0, 0, 4)))
+        console.print(Padding(f"[dim]{_why(item['why'])}[/dim]", (0, 0, 0, 4)))
+    if found["context"]:
+        console.print(f"\n[bold]context[/bold], {found['tokens']} of {found['budget']} tokens ({found['counter']}):")
+        console.print(escape(found["context"]), soft_wrap=True)
+    ms = found["ms"]
+    stages = ", ".join(f"{name} {value:.1f}" for name, value in ms.items() if name != "total")
+    console.print(
+        f"\n[dim]snapshot {found['snapshot']} · profile {found['profile']} · {ms['total']:.1f} ms ({stages})[/dim]"
+    )
+    trace = found.get("trace") or {}
+    for stage in trace.get("stages", ()):
+        console.print(f"[dim]{escape(str(stage))}[/dim]", soft_wrap=True)
+    if "why_not" in trace:
+        console.print(f"why not: {escape(trace['why_not'])}")
+
+
+def _why(why: dict[str, Any]) -> str:
+    ranks = [f"{name} #{why[name]}" for name in ("dense", "bm25") if why[name] is not None]
+    signals = [f"{name} {why[name]:.2f}" for name in ("sim", "recency", "salience", "confidence", "graph")]
+    return " · ".join([*ranks, *signals])
+
+
+def serve(argv: Sequence[str]) -> int:
+    """Serve REST from one store, read-only."""
+    new = parser("serve", serve.__doc__ or "", "  helix serve --store memory --port 8765")
+    new.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
+    new.add_argument(
+        "--allow-remote", action="store_true", help="listen beyond loopback, behind something that asks who"
+    )
+    new.add_argument("--port", type=int, default=8765, help="0 takes a free one (8765)")
+    options = new.parse_args(argv)
+    if not 0 <= options.port <= 65_535:
+        raise UsageError(f"port is {options.port}", "give a number from 0 to 65535")
+    if not options.allow_remote and not _loopback(options.host):
+        raise UsageError(
+            f"{options.host} can be reached from other machines, and requests carry no key yet",
+            "listen on 127.0.0.1, or add --allow-remote behind a proxy that authenticates",
+        )
+    import logging
+
+    import uvicorn
+
+    from query.rest import create_app
+    from query.service import Service
+
+    settings = load()
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
+    service = Service(store_of(options, settings), settings)
+    uvicorn.run(create_app(service), host=options.host, port=options.port, log_level="warning", access_log=False)
+    return 0
+
+
+def _loopback(host: str) -> bool:
+    import ipaddress
+
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

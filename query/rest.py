@@ -1,0 +1,86 @@
+"""REST over one `Service`. Every error is a problem detail (RFC 9457)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+from helix import __version__
+from helix.errors import HelixError, UsageError
+from query.service import Service
+from query.wire import RecallRequest
+
+PROBLEM = "application/problem+json"
+MAX_BODY = 256 * 1024  # bytes; a query is at most 10,000 characters
+
+
+def problem(status: int, title: str, detail: str, instance: str) -> JSONResponse:
+    """One problem detail."""
+    body = {"type": "about:blank", "title": title, "status": status, "detail": detail, "instance": instance}
+    return JSONResponse(body, status_code=status, media_type=PROBLEM)
+
+
+def create_app(service: Service) -> FastAPI:
+    """The application; starts and stops the service with itself."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        service.start()
+        yield
+        service.stop()
+
+    app = FastAPI(title="Helix", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+
+    @app.middleware("http")
+    async def bounded(request: Request, call_next: Any) -> Response:
+        length = request.headers.get("content-length", "0")
+        if not length.isdigit() or int(length) > MAX_BODY:
+            return problem(413, "Content Too Large", f"a body has at most {MAX_BODY} bytes", request.url.path)
+        if request.method == "POST" and "content-length" not in request.headers:
+            return problem(411, "Length Required", "send Content-Length", request.url.path)
+        response: Response = await call_next(request)
+        return response
+
+    @app.exception_handler(HelixError)
+    def failed(request: Request, error: HelixError) -> JSONResponse:
+        status, title = (400, "Bad Request") if isinstance(error, UsageError) else (503, "Service Unavailable")
+        return problem(status, title, str(error), request.url.path)
+
+    @app.exception_handler(RequestValidationError)
+    def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        what = "; ".join(f"{'.'.join(map(str, entry['loc'][1:]))}: {entry['msg']}" for entry in error.errors())
+        return problem(400, "Bad Request", what, request.url.path)
+
+    @app.exception_handler(HTTPException)
+    def http(request: Request, error: HTTPException) -> JSONResponse:
+        return problem(error.status_code, str(error.detail), str(error.detail), request.url.path)
+
+    @app.get("/v1/recall", summary="Recall, by query parameters")
+    def recall_get(request: Annotated[RecallRequest, Query()]) -> dict[str, Any]:
+        return service.recall(request)
+
+    @app.post("/v1/recall", summary="Recall, by a JSON body")
+    def recall_post(request: RecallRequest) -> dict[str, Any]:
+        return service.recall(request)
+
+    @app.get("/v1/status", summary="What is published, what waits")
+    def status() -> dict[str, Any]:
+        return service.status()
+
+    @app.get("/healthz", summary="The process lives")
+    def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/readyz", summary="A generation is open and answers", response_model=None)
+    def readyz(request: Request) -> Response:
+        if not service.ready:
+            return problem(503, "Service Unavailable", service.trouble or "no generation is open yet", request.url.path)
+        return JSONResponse({"status": "ready", "snapshot": service.memory.snapshot.generation})
+
+    return app

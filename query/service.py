@@ -1,0 +1,85 @@
+"""The read-only process: holds a `Memory` and takes new generations while it answers."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+from typing import Any
+
+from helix.errors import HelixError, StoreError
+from helix.memory import Memory
+from helix.settings import Settings
+from helix.status import status
+from query.wire import RecallRequest, answer
+
+log = logging.getLogger("helix.query")
+
+
+class Service:
+    """One store, served. A watching thread opens each new generation beside the old one and swaps."""
+
+    def __init__(self, root: Path, settings: Settings) -> None:
+        self.root = root
+        self.settings = settings
+        self._memory: Memory | None = None
+        self._error: HelixError | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="helix-reload", daemon=True)
+
+    def start(self) -> None:
+        """Open the store if it can be opened yet, and begin to watch it."""
+        self._look()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the watching thread."""
+        self._stop.set()
+        self._thread.join(timeout=5)
+
+    @property
+    def memory(self) -> Memory:
+        """The open store.
+
+        Raises:
+            StoreError: it cannot be opened, and why.
+        """
+        if self._memory is None:
+            raise self._error or StoreError(f"the store {self.root} is not open yet", "ask again in a moment")
+        return self._memory
+
+    @property
+    def ready(self) -> bool:
+        """Whether a generation is open and answers."""
+        return self._memory is not None
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the newest generation is not the one that answers; None if it is."""
+        return str(self._error) if self._error else None
+
+    def recall(self, request: RecallRequest) -> dict[str, Any]:
+        """One recall, as every surface shows it."""
+        return answer(self.memory, request)
+
+    def status(self) -> dict[str, Any]:
+        """The store's state, and which generation answers here."""
+        return {**status(self.root), "serving": self.memory.snapshot.generation, "trouble": self.trouble}
+
+    def _watch(self) -> None:
+        while not self._stop.wait(self.settings.reload_interval):
+            self._look()
+
+    def _look(self) -> None:
+        """Open the newest generation; where that fails, say so once and go on serving the one before."""
+        try:
+            if self._memory is None:
+                self._memory = Memory(self.root, self.settings)
+                log.info("serving generation %d", self._memory.snapshot.generation)
+            elif self._memory.refresh():
+                log.info("took generation %d", self._memory.snapshot.generation)
+            self._error = None
+        except HelixError as error:
+            if str(error) != str(self._error):
+                log.error("cannot open the newest generation: %s", error)
+            self._error = error

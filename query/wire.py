@@ -1,0 +1,77 @@
+"""The request and the response of a recall, for every surface: one schema, so that none can drift."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from helix.memory import Memory
+from helix.types import Bundle, Item
+
+
+class RecallRequest(BaseModel):
+    """The arguments of one recall. Ranges are checked by the library, so that every surface says the same."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    query: str = Field(description="the question", examples=["What did I tell Priya about vacation?"])
+    k: int = Field(default=10, description="items to return")
+    budget: int = Field(default=2000, description="tokens the context may take")
+    project: str | None = Field(default=None, description="only this project")
+    type: str | None = Field(default=None, description="episodic, semantic, procedural, decision or code")
+    since: str | None = Field(default=None, description="ISO 8601, or an age like 7d")
+    until: str | None = Field(default=None, description="ISO 8601, or an age like 7d")
+    as_of: str | None = Field(default=None, description="what was known and valid then")
+    entities: list[str] = Field(default_factory=list, description="names the graph walk starts from")
+    principal: str | None = Field(default=None, description="who asks")
+    profile: str = Field(default="helix", description="the constants in force")
+    now: str | None = Field(default=None, description="the moment of asking, ISO 8601")
+    explain: bool = Field(default=False, description="say what every stage did")
+    why_not: str | None = Field(default=None, description="an item id: say at which stage it fell out")
+
+
+def answer(memory: Memory, request: RecallRequest) -> dict[str, Any]:
+    """Run one recall and give the response every surface gives.
+
+    Raises:
+        UsageError: see `Memory.recall`.
+    """
+    arguments = request.model_dump()
+    return response(memory.recall(arguments.pop("query"), **arguments))
+
+
+def response(bundle: Bundle) -> dict[str, Any]:
+    """The promised JSON shape."""
+    found: dict[str, Any] = {
+        "snapshot": bundle.snapshot,
+        "profile": bundle.profile,
+        "skipped": bundle.skipped,
+        "degraded": list(bundle.degraded),
+        "items": [item_response(item) for item in bundle.items],
+        "context": bundle.context,
+        "tokens": bundle.tokens,
+        "budget": bundle.budget,
+        "counter": bundle.counter,
+        "ms": dict(bundle.ms),
+    }
+    if bundle.trace is not None:
+        found["trace"] = dict(bundle.trace)
+    return found
+
+
+def item_response(item: Item) -> dict[str, Any]:
+    """One item of the response."""
+    return {
+        "id": item.id,
+        "score": item.score,
+        "type": item.type,
+        "text": item.text,
+        "session": item.session,
+        "turns": list(item.turns),
+        "speaker": item.speaker,
+        "time": item.time,
+        "project": item.project,
+        "source": item.source,
+        "why": dict(item.why),
+    }

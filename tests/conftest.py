@@ -1,0 +1,98 @@
+"""What the tests share: a real encoder, a store made of the bundled sample, a real redis-server."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+# Nothing may reach for a model hub, and no setting of the developer's may leak in.
+os.environ["HF_HUB_OFFLINE"] = "1"
+for name in [name for name in os.environ if name.startswith("HELIX_")]:
+    del os.environ[name]
+
+SAMPLE = Path(str(files("helix") / "sample"))
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where exported encoders are kept during the session; the first test to need one exports it for real."""
+    folder = tmp_path_factory.mktemp("cache")
+    os.environ["HELIX_CACHE"] = str(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def sample_store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
+    """A store of the bundled sample, made once. Read it only; `own_store` is a copy to break."""
+    from helix.settings import load
+    from pipelines.ingest import ingest
+
+    root = tmp_path_factory.mktemp("sample") / "store"
+    report = ingest(root, [SAMPLE], load())
+    assert not report.refused
+    return root
+
+
+@pytest.fixture
+def own_store(sample_store: Path, tmp_path: Path) -> Path:
+    """A copy of the sample store."""
+    target = tmp_path / "store"
+    shutil.copytree(sample_store, target)
+    return target
+
+
+@pytest.fixture
+def run_helix(cache: Path):
+    """Run the real `helix` command in its own process."""
+
+    def run(*arguments: object, **environ: str) -> subprocess.CompletedProcess[str]:
+        command = Path(sys.executable).with_name("helix")
+        return subprocess.run(
+            [str(command), *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=240,
+            env={**os.environ, **environ},
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real redis-server on its own port and directory."""
+    binary = shutil.which("redis-server")
+    if binary is None:
+        pytest.skip("redis-server is not installed: run `make redis`")
+    folder = tmp_path_factory.mktemp("redis")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = subprocess.Popen(
+        [binary, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder), "--appendonly", "yes", "--save", ""],
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), 0.2).close()
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+        yield f"redis://127.0.0.1:{port}/0"
+    finally:
+        server.terminate()
+        server.wait(10)

@@ -1,0 +1,280 @@
+"""What CONTRACT promises of the command line, by running it."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+QUESTION = "What did I tell Priya about vacation?"
+MARCH = "I told Priya we can do March for vacation"
+FLIGHTS = "Looking at flights to Goa for next month"
+ITEM = {"id", "score", "type", "text", "session", "turns", "speaker", "time", "project", "source", "why"}
+WHY = {"dense", "bm25", "rrf", "sim", "recency", "salience", "confidence", "graph"}
+
+
+def one_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    assert len(lines) == 1, text
+    return lines[0]
+
+
+def test_recall_json_has_the_promised_shape(sample_store: Path, run_helix) -> None:
+    done = run_helix("recall", QUESTION, "--store", sample_store, "--json", "--k", 10)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert {
+        "snapshot",
+        "profile",
+        "skipped",
+        "degraded",
+        "items",
+        "context",
+        "tokens",
+        "budget",
+        "counter",
+        "ms",
+    } <= set(found)
+    assert (found["snapshot"], found["profile"], found["skipped"], found["degraded"]) == (1, "helix", False, [])
+    assert (found["budget"], found["counter"]) == (2000, "wordpiece")
+    assert 0 < len(found["items"]) <= 10
+    for item in found["items"]:
+        assert set(item) == ITEM
+        assert set(item["why"]) == WHY
+    scores = [item["score"] for item in found["items"]]
+    assert scores == sorted(scores, reverse=True)
+    assert found["context"].startswith("<memory>")
+    assert found["context"].endswith("</memory>")
+    assert 0 < found["tokens"] <= 2000
+    assert {"embed", "route", "dense", "lexical", "fuse", "graph", "rank", "diversify", "pack", "total"} == set(
+        found["ms"]
+    )
+
+
+def test_the_vacation_example(sample_store: Path, run_helix) -> None:
+    found = json.loads(run_helix("recall", QUESTION, "--store", sample_store, "--json").stdout)
+    texts = [item["text"] for item in found["items"]]
+    assert texts[0] == MARCH
+    assert FLIGHTS in texts
+    assert not {word.strip("?").lower() for word in QUESTION.split()} & {word.lower() for word in FLIGHTS.split()}
+    best = found["items"][0]
+    assert best["speaker"] == "Ana"
+    assert best["turns"][0].startswith("c")
+    assert best["source"].endswith("chat.jsonl")
+
+
+def test_recall_for_a_person(sample_store: Path, run_helix) -> None:
+    done = run_helix("recall", QUESTION, "--store", sample_store)
+    assert done.returncode == 0
+    assert MARCH in done.stdout
+    assert "<memory>" in done.stdout
+    assert "sim" in done.stdout
+
+
+def test_ingest_json_and_a_second_time(tmp_path: Path, run_helix, sample_store: Path) -> None:
+    log = tmp_path / "a.jsonl"
+    log.write_text('{"session": "s", "id": "1", "text": "my key is ' + "ghp" + "_" + "a1B2" * 9 + '"}\n')
+    first = json.loads(run_helix("ingest", log, "--store", tmp_path / "s", "--json").stdout)
+    assert {"accepted", "duplicates", "refused", "turns", "items", "redacted", "snapshot", "seconds"} <= set(first)
+    assert (first["accepted"], first["duplicates"], first["refused"], first["turns"], first["items"]) == (
+        1,
+        0,
+        [],
+        1,
+        1,
+    )
+    assert (sum(first["redacted"].values()), first["snapshot"]) == (1, 1)
+    again = json.loads(run_helix("ingest", log, "--store", tmp_path / "s", "--json").stdout)
+    assert (again["accepted"], again["duplicates"], again["items"], again["snapshot"]) == (0, 1, 0, 1)
+    copy = tmp_path / "other-name.jsonl"
+    copy.write_bytes(log.read_bytes())
+    third = json.loads(run_helix("ingest", copy, "--store", tmp_path / "s", "--json").stdout)
+    assert (third["accepted"], third["duplicates"]) == (0, 1)
+
+
+def test_a_grown_log_adds_its_new_turns_only(tmp_path: Path, run_helix) -> None:
+    log, store = tmp_path / "a.jsonl", tmp_path / "s"
+    log.write_text('{"session": "s", "id": "1", "text": "walnut bread"}\n')
+    assert json.loads(run_helix("ingest", log, "--store", store, "--json").stdout)["items"] == 1
+    with log.open("a") as file:
+        file.write('{"session": "s", "id": "2", "text": "with parsley"}\n')
+    grown = json.loads(run_helix("ingest", log, "--store", store, "--json").stdout)
+    assert (grown["accepted"], grown["items"], grown["snapshot"]) == (1, 1, 2)
+    state = json.loads(run_helix("status", "--store", store, "--json").stdout)
+    assert (
+        state["items"],
+        state["segments"],
+        state["sessions"],
+        state["documents" if "documents" in state else "done"],
+    ) == (2, 2, 1, 2)
+    found = json.loads(run_helix("recall", "walnut", "--store", store, "--json").stdout)
+    assert [item["text"] for item in found["items"]][0] == "walnut bread"
+
+
+def test_filters_on_the_command_line(sample_store: Path, run_helix) -> None:
+    def items(*filters: str) -> list[dict]:
+        done = run_helix("recall", "Priya timeout decision", "--store", sample_store, "--json", "--k", 50, *filters)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["items"]
+
+    everything = items()
+    projects = {item["project"] for item in everything}
+    assert len(projects) > 1
+    one = sorted(projects)[0]
+    assert {item["project"] for item in items("--project", one)} == {one}
+    assert {item["type"] for item in items("--type", "decision")} == {"decision"}
+    times = sorted(item["time"] for item in everything if item["time"])
+    middle = times[len(times) // 2]
+    assert all(item["time"] >= middle for item in items("--since", middle))
+    assert all(item["time"] <= middle for item in items("--until", middle))
+
+
+def test_explain_and_why_not(sample_store: Path, run_helix) -> None:
+    found = json.loads(run_helix("recall", QUESTION, "--store", sample_store, "--json", "--explain", "--k", 3).stdout)
+    assert [stage["stage"] for stage in found["trace"]["stages"]] == ["route", "fuse", "graph", "diversify", "pack"]
+    out = found["trace"]["stages"][3]["dropped"]["not among the k best"]
+    for identity, said in ((out[0], "rank:"), (found["items"][0]["id"], "rank 1"), ("f" * 16, "no live item")):
+        why = json.loads(
+            run_helix("recall", QUESTION, "--store", sample_store, "--json", "--k", 3, "--why-not", identity).stdout
+        )
+        assert said in why["trace"]["why_not"]
+
+
+# ------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["recall", ""], "the query is empty"),
+        (["recall", "   "], "the query is empty"),
+        (["recall", "x" * 100_000], "100000 characters"),
+        (["recall", "x", "--k", "0"], "k is 0"),
+        (["recall", "x", "--k", "1001"], "k is 1001"),
+        (["recall", "x", "--k", "many"], "--k"),
+        (["recall", "x", "--budget", "-1"], "budget is -1"),
+        (["recall", "x", "--project", "no-such"], "unknown project 'no-such'"),
+        (["recall", "x", "--type", "rumour"], "unknown type 'rumour'"),
+        (["recall", "x", "--since", "someday"], "since 'someday' is no time"),
+        (["recall", "x", "--since", "2026-05-01", "--until", "2026-04-01"], "swap them"),
+        (["recall", "x", "--profile", "nope"], "no profile 'nope'"),
+        (["recall"], "QUERY"),
+        (["ingest"], "PATH"),
+        (["ingest", "x", "--format", "xml"], "unknown format 'xml'"),
+        (["worker"], "HELIX_REDIS_URL"),
+        (["worker", "--queues", "nope"], "unknown queue"),
+        (["serve", "--host", "0.0.0.0"], "--allow-remote"),
+        (["models", "pull", "nope"], "no model 'nope'"),
+        (["dance"], "no command 'dance'"),
+    ],
+)
+def test_wrong_use_is_one_line_and_status_2(sample_store: Path, run_helix, arguments: list[str], said: str) -> None:
+    store = [] if arguments[0] == "dance" else ["--store", sample_store]
+    done = run_helix(*arguments, *store)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert said in one_line(done.stderr)
+
+
+def test_one_bad_input_does_not_stop_the_rest(tmp_path: Path, run_helix) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "good.md").write_text("# Bread\n\nWalnut bread takes an hour.")
+    (folder / "empty.md").write_text("")
+    (folder / "binary.bin").write_bytes(bytes(range(256)) * 40)
+    (folder / "latin1.txt").write_bytes("Gr\u00fc\u00dfe aus K\u00f6ln".encode("latin-1"))
+    (folder / "unknown.json").write_text('{"rows": [1, 2, 3]}')
+    (folder / "half.jsonl").write_text(
+        '{"session": "h", "id": "1", "text": "parsley is green"}\n{"session": "h", "id": "2", "te'
+    )
+    (folder / "bytes.jsonl").write_bytes(
+        b'{"session": "b", "id": "1", "text": "thyme"}\n{"session": "b", "id": "2", "text": "\xff\xfe"}\n'
+    )
+    store = tmp_path / "s"
+    done = run_helix("ingest", folder, tmp_path / "missing.md", "--store", store, "--json")
+    assert done.returncode == 3
+    report = json.loads(done.stdout)
+    refused = {Path(entry["path"]).name: entry["reason"] for entry in report["refused"]}
+    assert set(refused) == {
+        "empty.md", "binary.bin", "latin1.txt", "unknown.json", "half.jsonl:2", "bytes.jsonl:2", "missing.md"
+    }  # fmt: skip
+    assert "empty" in refused["empty.md"]
+    assert "binary" in refused["binary.bin"]
+    assert "UTF-8" in refused["latin1.txt"]
+    assert "iconv" in refused["latin1.txt"]
+    assert "unknown format" in refused["unknown.json"]
+    assert "JSON" in refused["half.jsonl:2"]
+    assert "UTF-8" in refused["bytes.jsonl:2"]
+    assert "does not exist" in refused["missing.md"]
+    for name in refused:
+        assert name in done.stderr
+    assert (report["accepted"], report["items"]) == (3, 3)
+    for word in ("walnut", "parsley", "thyme"):
+        found = json.loads(run_helix("recall", word, "--store", store, "--json").stdout)
+        assert word in found["items"][0]["text"].lower()
+
+
+def test_a_line_of_200_megabytes_is_refused_and_the_rest_goes_in(tmp_path: Path, run_helix) -> None:
+    log = tmp_path / "long.jsonl"
+    with log.open("w") as file:
+        file.write('{"session": "l", "id": "1", "text": "before"}\n{"session": "l", "id": "2", "text": "')
+        for _ in range(200):
+            file.write("x" * (1 << 20))
+        file.write('"}\n{"session": "l", "id": "3", "text": "after"}\n')
+    began = time.monotonic()
+    done = run_helix("ingest", log, "--store", tmp_path / "s", "--json")
+    log.unlink()
+    assert done.returncode == 3, done.stderr
+    report = json.loads(done.stdout)
+    assert [Path(entry["path"]).name for entry in report["refused"]] == ["long.jsonl:2"]
+    assert "HELIX_MAX_LINE_BYTES" in report["refused"][0]["reason"] or "longer than" in report["refused"][0]["reason"]
+    assert (report["turns"], report["items"]) == (2, 2)
+    assert time.monotonic() - began < 60
+    stored = sum(path.stat().st_size for path in (tmp_path / "s" / "inbox").iterdir())
+    assert stored < 10_000
+
+
+def test_a_bad_setting_is_named(sample_store: Path, run_helix) -> None:
+    done = run_helix("recall", "x", "--store", sample_store, HELIX_MAX_K="lots")
+    assert done.returncode == 2
+    assert "HELIX_MAX_K='lots'" in one_line(done.stderr)
+
+
+def test_without_an_encoder_bm25_answers_alone_and_says_so(own_store: Path, run_helix) -> None:
+    import shutil
+
+    shutil.rmtree(own_store / "encoders")
+    done = run_helix("recall", QUESTION, "--store", own_store, "--json")
+    assert done.returncode == 0
+    found = json.loads(done.stdout)
+    assert found["items"][0]["text"] == MARCH
+    assert len(found["degraded"]) == 1
+    assert found["degraded"][0].startswith("dense: encoder missing")
+    assert found["counter"] == "estimate"
+    assert all(item["why"]["dense"] is None for item in found["items"])
+
+
+def test_a_changed_encoder_is_never_mixed_in(own_store: Path, run_helix) -> None:
+    model = next(own_store.glob("encoders/*/model.onnx"))
+    data = bytearray(model.read_bytes())
+    data[-1000] ^= 1
+    model.write_bytes(data)
+    found = json.loads(run_helix("recall", QUESTION, "--store", own_store, "--json").stdout)
+    assert "encoder changed" in found["degraded"][0]
+    assert found["items"][0]["text"] == MARCH
+
+
+def test_the_secret_reaches_no_file_of_the_store(tmp_path: Path, run_helix) -> None:
+    secret = "ghp" + "_" + "Zq9X" * 9
+    log = tmp_path / "a.jsonl"
+    escaped = json.dumps(json.dumps({"token": secret}))
+    log.write_text('{"id": "1", "text": "use ' + secret + ' please"}\n{"id": "2", "text": ' + escaped + "}\n")
+    done = run_helix("ingest", log, "--store", tmp_path / "s")
+    assert done.returncode == 0
+    found = json.loads(run_helix("recall", "which token do we use", "--store", tmp_path / "s", "--json").stdout)
+    assert "[REDACTED:" in found["items"][0]["text"]
+    for path in (tmp_path / "s").rglob("*"):
+        if path.is_file():
+            assert secret.encode() not in path.read_bytes(), path

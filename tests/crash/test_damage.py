@@ -1,0 +1,200 @@
+"""A flipped byte is found and named; a store that cannot be used says why and what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+
+from helix.errors import StoreError
+from helix.memory import Memory
+from helix.snapshot import manifest as manifests
+from helix.snapshot import paths, writer
+from helix.snapshot.verify import verify
+
+
+def flip(path: Path, rng: random.Random) -> None:
+    data = bytearray(path.read_bytes())
+    at = rng.randrange(len(data))
+    data[at] ^= 1 << rng.randrange(8)
+    path.chmod(0o600)
+    path.write_bytes(data)
+
+
+def stored(root: Path) -> list[Path]:
+    """Every file of the store that holds something: not the lock."""
+    return sorted(p for p in root.rglob("*") if p.is_file() and p.name != "writer.lock" and p.stat().st_size)
+
+
+def test_a_whole_store_is_accepted(sample_store: Path) -> None:
+    report = verify(sample_store)
+    assert report.problems == ()
+    assert report.orphans == ()
+    assert report.files >= 20
+
+
+def test_a_flipped_byte_anywhere_is_found_and_named(own_store: Path) -> None:
+    rng = random.Random(1)
+    for path in stored(own_store):
+        before = path.read_bytes()
+        flip(path, rng)
+        report = verify(own_store)
+        name = str(path.relative_to(own_store))
+        assert report.problems, f"nothing found after a flip in {name}"
+        assert any(name in problem or name == "CURRENT" for problem in report.problems), (name, report.problems)
+        path.write_bytes(before)
+    assert verify(own_store).problems == ()
+
+
+def test_a_missing_and_a_truncated_file_are_named(own_store: Path) -> None:
+    segment = next((own_store / "segments").iterdir())
+    (segment / "minhash.npy").unlink()
+    data = (segment / "text.arrow").read_bytes()
+    (segment / "text.arrow").write_bytes(data[:-100])
+    problems = verify(own_store).problems
+    assert any("minhash.npy is missing" in problem for problem in problems)
+    assert any("text.arrow is damaged" in problem and f"{len(data) - 100} bytes" in problem for problem in problems)
+    with pytest.raises(StoreError, match=r"minhash\.npy is damaged: the file is missing"):
+        Memory(own_store)
+
+
+def test_verify_says_so_with_status_4(own_store: Path, run_helix) -> None:
+    target = next((own_store / "segments").iterdir()) / "vectors.i8.npy"
+    flip(target, random.Random(3))
+    found = run_helix("verify", "--store", own_store)
+    assert found.returncode == 4
+    assert "vectors.i8.npy is damaged" in found.stdout
+    as_json = run_helix("verify", "--store", own_store, "--json")
+    assert as_json.returncode == 4
+    assert "vectors.i8.npy" in json.loads(as_json.stdout)["problems"][0]
+
+
+def newer(root: Path, **changes: object) -> None:
+    """Rewrite the current manifest as another Helix might have written it, with a fitting name."""
+    name = manifests.current_name(root)
+    raw = orjson.loads((root / "manifests" / str(name)).read_bytes()) | changes
+    import hashlib
+
+    data = orjson.dumps(raw)
+    new = f"00000099-{hashlib.sha256(data).hexdigest()[:16]}.json"
+    (root / "manifests" / new).write_bytes(data)
+    (root / "CURRENT").write_text(new + "\n")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [({"format": 2}, "store format 2"), ({"reader_flags": ["sparse"]}, "sparse")],
+)
+def test_a_newer_store_is_refused_and_left_alone(own_store: Path, run_helix, changes, said) -> None:
+    newer(own_store, **changes)
+    for command in (["recall", "priya"], ["status"], ["ingest", str(own_store / "CURRENT")]):
+        found = run_helix(*command, "--store", own_store)
+        assert found.returncode == 4, command
+        assert said in found.stderr
+        assert "upgrade Helix" in found.stderr
+        assert len(found.stderr.strip().splitlines()) == 1
+
+
+def test_an_unknown_writer_flag_stops_writing_but_not_reading(own_store: Path, run_helix, tmp_path: Path) -> None:
+    newer(own_store, writer_flags=["sparse"])
+    (tmp_path / "note.md").write_text("# A note\n\nabout walnuts")
+    assert run_helix("recall", "priya", "--store", own_store).returncode == 0
+    found = run_helix("ingest", tmp_path / "note.md", "--store", own_store)
+    assert found.returncode == 4
+    assert "sparse" in found.stderr
+
+
+def test_a_newer_generation_that_cannot_be_opened_leaves_the_old_one_serving(own_store: Path) -> None:
+    memory = Memory(own_store)
+    newer(own_store, format=2)
+    with pytest.raises(StoreError, match="store format 2"):
+        memory.refresh()
+    assert memory.recall("Priya vacation").items
+
+
+def test_no_store_and_a_store_that_is_a_file(tmp_path: Path, run_helix) -> None:
+    (tmp_path / "file").write_text("x")
+    for store in (tmp_path / "none", tmp_path / "file"):
+        found = run_helix("recall", "x", "--store", store)
+        assert found.returncode == 4
+        assert str(store) in found.stderr
+        assert len(found.stderr.strip().splitlines()) == 1
+
+
+def test_an_unwritable_store(tmp_path: Path, run_helix) -> None:
+    # A file where a folder must be is unwritable for everybody, root included.
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "note.md").write_text("hello")
+    found = run_helix("ingest", tmp_path / "note.md", "--store", tmp_path / "file")
+    assert found.returncode == 4
+    assert "cannot write the store" in found.stderr
+    assert "--store" in found.stderr
+
+
+def test_a_stale_writer_cannot_publish(own_store: Path) -> None:
+    with writer.lock(own_store, 1.0) as held:
+        name = manifests.current_name(own_store)
+        manifest = manifests.load(own_store, str(name))
+        # As if the lock had been taken over, say by a machine that saw the first one's lease end.
+        data = orjson.dumps({"token": held.token + 1, "pid": 1, "host": "other"})
+        (own_store / "writer.lock").write_bytes(data)
+        with pytest.raises(StoreError, match="has taken over"):
+            writer.publish(held, manifest)
+        assert manifests.current_name(own_store) == name
+
+
+def test_a_commit_whose_parent_is_no_longer_current_publishes_nothing(own_store: Path) -> None:
+    import dataclasses
+
+    name = manifests.current_name(own_store)
+    with writer.lock(own_store, 1.0) as held:
+        manifest = manifests.load(own_store, str(name))
+        late = dataclasses.replace(manifest, parent="00000000-gone.json", generation=7, token=held.token)
+        with pytest.raises(StoreError, match="nothing was published"):
+            writer.publish(held, late)
+    assert manifests.current_name(own_store) == name
+
+
+def test_a_second_writer_says_who_holds_the_lock(own_store: Path) -> None:
+    with (
+        writer.lock(own_store, 1.0),
+        pytest.raises(StoreError, match=f"process {os.getpid()} on .* writes the store"),
+        writer.lock(own_store, 0.1),
+    ):
+        pass
+
+
+def test_the_token_never_decreases_even_without_the_lock_file(own_store: Path) -> None:
+    with writer.lock(own_store, 1.0) as first:
+        pass
+    (own_store / "writer.lock").unlink()
+    published = manifests.load(own_store, str(manifests.current_name(own_store))).token
+    with writer.lock(own_store, 1.0) as second:
+        assert second.token == published + 1
+    assert first.token > published
+
+
+def test_files_are_private(sample_store: Path) -> None:
+    for path in sample_store.rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_arrays_are_memory_mapped(sample_store: Path) -> None:
+    snapshot = Memory(sample_store).snapshot
+    for block in snapshot.blocks:
+        assert isinstance(block.codes.base, np.memmap) or isinstance(block.codes, np.memmap) or block.codes.base.base
+
+
+def test_sweep_leaves_the_inbox_alone(tmp_path: Path) -> None:
+    paths.create(tmp_path / "s")
+    for folder in ("inbox", "segments"):
+        (tmp_path / "s" / folder / ".tmp-abc").mkdir()
+    with writer.lock(tmp_path / "s", 1.0):
+        pass
+    assert (tmp_path / "s" / "inbox" / ".tmp-abc").exists()
+    assert not (tmp_path / "s" / "segments" / ".tmp-abc").exists()

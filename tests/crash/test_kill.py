@@ -1,0 +1,120 @@
+"""kill -9 at every step of an ingest: the store stays whole, and the next run loses and doubles nothing."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from helix.memory import open as open_store
+from helix.snapshot.verify import verify
+
+POINTS = (
+    "accept.envelope",
+    "enrich.parsed",
+    "enrich.embedded",
+    "enrich.part",
+    "commit.begin",
+    "commit.segment_half",
+    "commit.segment",
+    "commit.deletes",
+    "commit.documents",
+    "commit.encoder",
+    "commit.router",
+    "commit.manifest",
+    "commit.checked",
+    "commit.current",
+    "commit.cleaned",
+)
+
+
+def write_log(path: Path, session: str, texts: list[str]) -> Path:
+    lines = [
+        {"session": session, "id": f"{session}:{i}", "speaker": "Ana", "text": text} for i, text in enumerate(texts)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def items(root: Path) -> dict[str, str]:
+    """Every live item, by session and turn; fails where a turn is there twice."""
+    snapshot = open_store(root).snapshot
+    rows = [row for row in range(snapshot.rows) if snapshot.alive[row]]
+    entries = snapshot.text(rows)
+    found = {f"{entry['session']}#{entry['turns'][0]}": entry["text"] for entry in entries}
+    assert len(found) == len(entries)
+    return found
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_kill_at_any_step_loses_and_doubles_nothing(point: str, own_store: Path, tmp_path: Path, run_helix) -> None:
+    first = write_log(tmp_path / "first.jsonl", "k1", ["the walnut loaf is in the oven", "take it out at noon"])
+    assert run_helix("ingest", first, "--store", own_store).returncode == 0
+    before = items(own_store)
+    # The second log grows the first: two turns as they were, one changed, two new; so rows are deleted as well.
+    second = write_log(
+        tmp_path / "second.jsonl",
+        "k1",
+        ["the walnut loaf is in the oven", "take it out at one, not at noon", "and slice it", "thanks"],
+    )
+    killed = run_helix("ingest", second, "--store", own_store, HELIX_FAILPOINT=point)
+    assert killed.returncode == -signal.SIGKILL
+    report = verify(own_store)
+    assert report.problems == ()
+    after = {
+        **before,
+        "k1#k1:1": "take it out at one, not at noon",
+        "k1#k1:2": "and slice it",
+        "k1#k1:3": "thanks",
+    }
+    published = point in ("commit.current", "commit.cleaned")
+    assert items(own_store) == (after if published else before)  # the old generation or the new one, never a mixture
+    # Nobody offers the document again: what was accepted is finished by the next run, whatever that run brings.
+    other = write_log(tmp_path / "other.jsonl", "k2", ["an unrelated note about parsley"])
+    done = run_helix("ingest", other, "--store", own_store, "--json")
+    assert done.returncode == 0, done.stderr
+    assert items(own_store) == {**after, "k2#k2:0": "an unrelated note about parsley"}
+    assert verify(own_store).problems == ()
+    assert not list((own_store / "parts").iterdir())
+    state = json.loads(run_helix("status", "--store", own_store, "--json").stdout)
+    assert (state["pending"], state["dead"]) == (0, 0)
+
+
+def test_a_kill_in_the_very_first_ingest_leaves_a_store_that_goes_on(tmp_path: Path, run_helix) -> None:
+    log = write_log(tmp_path / "log.jsonl", "k1", ["the walnut loaf is in the oven"])
+    for point in ("commit.segment", "commit.manifest"):
+        assert run_helix("ingest", log, "--store", tmp_path / "s", HELIX_FAILPOINT=point).returncode == -signal.SIGKILL
+        assert verify(tmp_path / "s").problems == ()
+        assert run_helix("recall", "walnut", "--store", tmp_path / "s").returncode == 0
+    done = run_helix("ingest", log, "--store", tmp_path / "s", "--json")
+    assert json.loads(done.stdout)["duplicates"] == 1
+    assert items(tmp_path / "s") == {"k1#k1:0": "the walnut loaf is in the oven"}
+
+
+def test_ten_kills_at_random_moments(own_store: Path, tmp_path: Path, run_helix) -> None:
+    seed = 20_261_120
+    rng = random.Random(seed)
+    expected = items(own_store)
+    for i in range(10):
+        texts = [f"remark {j} of talk {i} about {rng.choice(['bread', 'parsley', 'walnuts'])}" for j in range(5)]
+        log = write_log(tmp_path / f"{i}.jsonl", f"r{i}", texts)
+        expected |= {f"r{i}#r{i}:{j}": text for j, text in enumerate(texts)}
+        # Accepted first, so that whatever the kill hits, the document counts as given.
+        assert run_helix("enqueue", log, "--store", own_store).returncode == 0
+        process = subprocess.Popen(
+            [str(Path(sys.executable).with_name("helix")), "ingest", str(log), "--store", str(own_store)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(rng.uniform(0.2, 1.6))
+        process.kill()
+        process.wait(10)
+        assert verify(own_store).problems == (), f"seed {seed}, kill {i}"
+    assert run_helix("ingest", log, "--store", own_store).returncode == 0
+    assert items(own_store) == expected

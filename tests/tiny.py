@@ -1,0 +1,104 @@
+"""Small stores with chosen vectors, for stages to be checked by hand or against a naive second implementation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from helix.enrich.neardup import signatures
+from helix.settings import Settings
+from helix.snapshot import paths, writer
+from helix.snapshot.manifest import Lineage, Manifest
+from helix.snapshot.reader import Snapshot
+from helix.snapshot.rows import digest
+from pipelines.enrich import build_rows
+
+BASE = 1_700_000_000  # 2023-11-14T22:13:20Z
+
+
+def record(i: int, text: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    session, turn = given.get("session", "s"), given.get("turn", f"t{i}")
+    return {
+        "id": given.get("id", digest("tiny", session, turn, "0")),
+        "source": "tiny",
+        "path": "tiny.jsonl",
+        "document": "0" * 64,
+        "session": session,
+        "branch_of": None,
+        "turns": [turn],
+        "piece": 0,
+        "ord": given.get("ord", i),
+        "speaker": given.get("speaker"),
+        "role": given.get("role", "user"),
+        "origin": "human",
+        "title": None,
+        "text": text,
+        "type": given.get("type", "episodic"),
+        "type_confidence": 1.0,
+        "project": given.get("project", "p"),
+        "time": given.get("time", BASE + 60 * i),
+        "time_quality": "exact",
+        "t_valid": given.get("t_valid", given.get("time", BASE + 60 * i)),
+        "t_invalid": given.get("t_invalid"),
+        "t_ingested": given.get("t_ingested", BASE),
+        "salience": given.get("salience", 0.5),
+        "confidence": given.get("confidence", 0.5),
+        "priority": 1.0,
+        "pinned": False,
+        "acl": given.get("acl", []),
+        "tokens": len(text.split()),
+        "content": digest(text),
+    }
+
+
+def make_store(
+    root: Path,
+    texts: Sequence[str],
+    vectors: Any = None,
+    given: Sequence[Mapping[str, Any]] | None = None,
+    mentions: Sequence[Sequence[tuple[str, str, str]]] | None = None,
+    cuts: Sequence[int] = (),
+    deleted: Mapping[int, Sequence[int]] | None = None,
+) -> Snapshot:
+    """A store of the given items, in as many segments as `cuts` say; `deleted` names rows by segment."""
+    n = len(texts)
+    vectors = np.eye(n, max(n, 2), dtype=np.float32) if vectors is None else np.asarray(vectors, np.float32)
+    given = given or [{}] * n
+    mentions = mentions or [[] for _ in range(n)]
+    paths.create(root)
+    with writer.lock(root, 1.0) as held:
+        segments, deletes = [], []
+        for start, stop in zip([0, *cuts], [*cuts, n], strict=True):
+            part = slice(start, stop)
+            rows = build_rows(
+                [record(i, texts[i], given[i]) for i in range(start, stop)],
+                list(texts[part]),
+                [list(found) for found in mentions[part]],
+                vectors[part],
+                signatures(list(texts[part])),
+            )
+            segments.append(writer.write_segment(root, rows))
+        for segment, gone in (deleted or {}).items():
+            deletes.append(writer.write_deletes(root, segments[segment].id, np.array(gone, np.uint32)))
+        manifest = Manifest(
+            generation=1,
+            parent=None,
+            created="2023-11-14T22:13:20+00:00",
+            lineage=Lineage("none", "tiny", vectors.shape[1], "none"),
+            segments=tuple(segments),
+            deletes=tuple(deletes),
+            indexes=(),
+            documents=(),
+            encoder=(),
+            coverage={},
+            counts={"items": n, "sessions": 1, "documents": 0},
+            token=held.token,
+        )
+        writer.publish(held, manifest)
+    return Snapshot(root)
+
+
+SETTINGS = Settings()

@@ -1,0 +1,112 @@
+"""docker-compose.yml keeps its promises: commands that exist, a safe Redis, a read-only query process."""
+
+from __future__ import annotations
+
+import ipaddress
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+HELIX = ("enrich", "commit", "query")
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, Any]:
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
+    assert "version" not in compose
+    return dict(compose["services"])
+
+
+def words(service: dict[str, Any]) -> list[str]:
+    command = service["command"]
+    return shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
+
+
+def value(command: list[str], option: str) -> str:
+    return command[command.index(option) + 1]
+
+
+def test_every_helix_command_is_declared(services: dict[str, Any]) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    declared = project["entry-points"]["helix.commands"]
+    commands = {name: words(service) for name, service in services.items() if words(service)[0] == "helix"}
+    assert set(commands) == set(HELIX)
+    for name, command in commands.items():
+        assert command[1] in declared, f"{name}: helix {command[1]}"
+
+
+def test_redis_neither_forgets_nor_is_open(services: dict[str, Any]) -> None:
+    command = words(services["redis"])
+    assert value(command, "--maxmemory-policy") == "noeviction"
+    assert value(command, "--appendonly") == "yes"
+    assert value(command, "--requirepass").startswith("${HELIX_REDIS_PASSWORD:?")
+    assert "ports" not in services["redis"]
+    for name in ("enrich", "commit"):
+        url = services[name]["environment"]["HELIX_REDIS_URL"]
+        assert url == "redis://:${HELIX_REDIS_PASSWORD}@redis:6379/0"
+
+
+def test_workers_share_the_store_and_one_commits(services: dict[str, Any]) -> None:
+    for name in ("enrich", "commit"):
+        assert "store:/store" in services[name]["volumes"]
+        assert services[name]["environment"]["HELIX_STORE"] == "/store"
+        assert value(words(services[name]), "--queues") == name
+    assert services["commit"]["deploy"]["replicas"] == 1
+
+
+def test_query_only_reads(services: dict[str, Any]) -> None:
+    query = services["query"]
+    assert query["volumes"] == ["store:/store:ro"]
+    assert "HELIX_REDIS_URL" not in query["environment"]
+    assert not set(query["networks"]) & set(services["redis"]["networks"])
+
+
+def test_query_is_published_on_loopback_only(services: dict[str, Any]) -> None:
+    query = services["query"]
+    port = value(words(query), "--port")
+    for published in query["ports"]:
+        host, _, inside = published.rsplit(":", 2)
+        assert ipaddress.ip_address(host.strip("[]")).is_loopback
+        assert inside == port
+
+
+def test_no_service_has_more_rights_than_it_needs(services: dict[str, Any]) -> None:
+    for name, service in services.items():
+        assert not service.get("privileged"), name
+        assert service.get("network_mode") is None, name
+        assert not any("docker.sock" in str(volume) for volume in service["volumes"]), name
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert "no-new-privileges:true" in service["security_opt"], name
+
+
+def test_every_service_is_watched_bounded_and_restarted(services: dict[str, Any]) -> None:
+    for name, service in services.items():
+        assert service["healthcheck"]["test"], name
+        assert {"cpus", "memory"} <= set(service["deploy"]["resources"]["limits"]), name
+        assert service["restart"] == "unless-stopped", name
+
+
+def test_images_are_stages_that_run_as_an_ordinary_user(services: dict[str, Any]) -> None:
+    stages: dict[str, list[str]] = {}
+    for line in (ROOT / "Dockerfile").read_text("utf-8").splitlines():
+        if line.startswith("FROM "):
+            stages[line.split()[-1]] = []
+        elif stages:
+            stages[list(stages)[-1]].append(line)
+    for name in HELIX:
+        stage = stages[services[name]["build"]["target"]]
+        assert "USER helix" in stage, name
+        assert any("--constraint /constraints.txt" in line for line in stage), name
+
+
+def test_a_health_check_is_python_that_compiles(services: dict[str, Any]) -> None:
+    for name in HELIX:
+        kind, python, option, code = services[name]["healthcheck"]["test"]
+        assert (kind, python, option) == ("CMD", "python", "-c")
+        compile(code, name, "exec")

@@ -1,0 +1,208 @@
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from helix.sources import generic_jsonl
+from helix.types import Document
+
+
+def parse(*lines, path="chats/team.jsonl"):
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    return generic_jsonl.parse(Document(path, "\n".join(texts) + "\n"))
+
+
+def one(**line):
+    parsed = parse(line)
+    assert not parsed.problems
+    return parsed.sessions[0].turns[0]
+
+
+def test_every_field():
+    parsed = parse(
+        {
+            "session": "s1",
+            "id": "D1:3",
+            "speaker": "Priya",
+            "role": "assistant",
+            "text": "We take DuckDB",
+            "ts": "2026-05-04T10:00:00+02:00",
+            "project": "p",
+            "title": "Storage",
+            "type": "decision",
+            "acl": ["ana", "priya"],
+            "pinned": True,
+            "priority": 1.5,
+            "confidence": 0.9,
+            "anything": "else",
+        }
+    )
+    (session,) = parsed.sessions
+    assert (session.source, session.id, session.project, session.title) == ("jsonl", "s1", "p", "Storage")
+    (turn,) = session.turns
+    assert (turn.id, turn.text, turn.role, turn.origin, turn.speaker) == (
+        "D1:3",
+        "We take DuckDB",
+        "assistant",
+        "assistant",
+        "Priya",
+    )
+    assert (turn.time, turn.time_quality) == (datetime(2026, 5, 4, 8, tzinfo=UTC), "exact")
+    assert (turn.project, turn.title, turn.type, turn.acl) == ("p", "Storage", "decision", ("ana", "priya"))
+    assert (turn.pinned, turn.priority, turn.confidence, turn.unique) == (True, 1.5, 0.9, False)
+
+
+def test_text_alone_is_enough():
+    parsed = parse({"text": "hi"}, "", {"content": "there"})
+    (session,) = parsed.sessions
+    assert [(turn.id, turn.text, turn.role, turn.origin) for turn in session.turns] == [
+        ("1", "hi", "user", "human"),
+        ("3", "there", "user", "human"),
+    ]
+    assert session.turns[0].time is None
+    assert session.turns[0].time_quality == "none"
+    assert not parsed.problems
+
+
+def test_the_session_of_a_path_is_stable_and_differs_from_that_of_another_folder():
+    first, again, other = (
+        parse({"text": "hi"}, path=path).sessions[0].id for path in ("a/team.jsonl", "a/team.jsonl", "b/team.jsonl")
+    )
+    assert first == again != other
+    # printf 'a/team.jsonl' | sha256sum
+    assert first == "team-d71ad5c5"
+
+
+def test_null_is_absent():
+    turn = one(text="hi", id=None, session=None, role=None, ts=None, acl=None, pinned=None, confidence=None, type=None)
+    assert (turn.id, turn.role, turn.acl, turn.pinned, turn.type) == ("1", "user", (), False, None)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"),
+        (["a", {"text": "b"}], "a\nb"),
+        ([{"type": "image", "url": "x"}, {"type": "text", "text": "b"}], "b"),
+        ("  spaced  ", "spaced"),
+        ("mine\n<memory>\nold\n</memory>", "mine"),
+    ],
+)
+def test_content_as_text_or_blocks(content, text):
+    assert one(content=content).text == text
+
+
+@pytest.mark.parametrize(
+    ("who", "role", "origin", "speaker"),
+    [
+        ({"role": "assistant"}, "assistant", "assistant", None),
+        ({"role": "Tool"}, "tool", "tool", None),
+        ({"role": "system"}, "system", "runtime_context", None),
+        ({"speaker": "Priya"}, "user", "human", "Priya"),
+        ({"role": "moderator"}, "user", "human", "moderator"),
+        ({"role": "moderator", "speaker": "Priya"}, "user", "human", "Priya"),
+    ],
+)
+def test_roles_and_speakers(who, role, origin, speaker):
+    turn = one(text="hi", **who)
+    assert (turn.role, turn.origin, turn.speaker) == (role, origin, speaker)
+
+
+@pytest.mark.parametrize(
+    ("ts", "time", "quality"),
+    [
+        ("2026-05-04T10:00:00Z", datetime(2026, 5, 4, 10, tzinfo=UTC), "exact"),
+        ("2026-05-04 10:00", datetime(2026, 5, 4, 10, tzinfo=UTC), "exact"),
+        ("2026-05-04", datetime(2026, 5, 4, tzinfo=UTC), "derived"),
+        (1_777_888_800, datetime(2026, 5, 4, 10, tzinfo=UTC), "exact"),
+        (1_777_888_800_500, datetime(2026, 5, 4, 10, 0, 0, 500_000, tzinfo=UTC), "exact"),
+        (0, datetime(1970, 1, 1, tzinfo=UTC), "exact"),
+    ],
+)
+def test_times(ts, time, quality):
+    turn = one(text="hi", ts=ts)
+    assert (turn.time, turn.time_quality) == (time, quality)
+    assert turn.time.tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ({"text": "x", "ts": "tomorrow"}, "ts 'tomorrow'"),
+        ({"text": "x", "ts": True}, "ts True"),
+        ({"text": "x", "ts": 1e300}, "ts 1e+300"),
+        ({"text": "x", "ts": "2026-W01-1"}, "ts "),
+        ({"text": "x", "ts": "0001-01-01T00:00:00+10:00"}, "ts "),
+        ({"text": "x", "type": "poem"}, "type 'poem' is none of episodic"),
+        ({"text": "x", "confidence": 1.01}, "confidence 1.01 is not a number from 0 to 1"),
+        ({"text": "x", "confidence": "high"}, "confidence 'high'"),
+        ({"text": "x", "priority": 0.9}, "priority 0.9 is not a number from 1 to 2"),
+        ({"text": "x", "priority": True}, "priority True"),
+        ({"text": "x", "acl": "ana"}, "acl 'ana' is not a list"),
+        ({"text": "x", "acl": ["ana", 3]}, "acl "),
+        ({"text": "x", "acl": [""]}, "acl "),
+        ({"text": "x", "pinned": "yes"}, "pinned 'yes'"),
+        ({"text": "x", "project": ["p"]}, "project "),
+        ({"text": "x", "session": {}}, "session "),
+        ({"text": 7}, "text is not text"),
+        ({"text": ""}, "the text is empty"),
+        ({"content": [{"type": "image"}]}, "the text is empty"),
+        ({"content": [3]}, "a block of content holds no text"),
+        ({"content": [{"type": "text", "text": 3}]}, "a block of content holds no text"),
+        ({"role": "user"}, "neither text nor content"),
+        ('{"text": "half', "not valid JSON"),
+        ('"just a string"', "not a JSON object"),
+    ],
+)
+def test_a_bad_line_is_reported_left_out_and_alone(line, reason):
+    parsed = parse({"text": "before"}, line, {"text": "after"})
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["before", "after"]
+    ((number, why),) = parsed.problems
+    assert number == 2
+    assert why.startswith(reason)
+
+
+def test_values_at_the_edge_are_good():
+    turn = one(text="x", confidence=0, priority=2)
+    assert (turn.confidence, turn.priority) == (0.0, 2.0)
+    turn = one(text="x", confidence=1, priority=1)
+    assert (turn.confidence, turn.priority) == (1.0, 1.0)
+
+
+def test_a_turn_of_our_own_memory_alone_is_no_turn_and_no_problem():
+    parsed = parse({"text": "<memory>\nold\n</memory>"})
+    assert parsed.sessions == ()
+    assert not parsed.problems
+
+
+def test_sessions_keep_first_seen_order_and_lines_their_project():
+    parsed = parse(
+        {"session": "b", "text": "1", "project": "p"},
+        {"session": "a", "text": "2"},
+        {"session": "b", "text": "3", "project": "q"},
+    )
+    assert [(s.id, s.project, [(t.text, t.project) for t in s.turns]) for s in parsed.sessions] == [
+        ("b", "p", [("1", "p"), ("3", "q")]),
+        ("a", None, [("2", None)]),
+    ]
+
+
+def test_a_given_id_used_twice_in_a_session_is_a_problem_elsewhere_it_is_not():
+    parsed = parse(
+        {"session": "a", "id": "1", "text": "x"},
+        {"session": "a", "id": 1, "text": "y"},
+        {"session": "b", "id": "1", "text": "z"},
+    )
+    assert [[t.text for t in s.turns] for s in parsed.sessions] == [["x"], ["z"]]
+    ((line, why),) = parsed.problems
+    assert (line, "already that of line 1" in why) == (2, True)
+
+
+def test_line_numbers_make_way_for_given_ids():
+    parsed = parse({"text": "x"}, {"id": "1", "text": "y"})
+    assert [(t.id, t.text) for t in parsed.sessions[0].turns] == [("1-2", "x"), ("1", "y")]
+
+
+def test_many_ids_of_one_line_number_stay_unique():
+    parsed = parse({"text": "a"}, {"id": "1", "text": "b"}, {"id": "1-2", "text": "c"})
+    assert len({t.id for t in parsed.sessions[0].turns}) == 3

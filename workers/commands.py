@@ -1,0 +1,132 @@
+"""`helix enqueue` and `helix worker`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from helix.cli import parser, print_json, store_of
+from helix.errors import UsageError
+from helix.settings import load
+from pipelines.commands import acl_of, input_options, progress_bar, refuse_aloud
+
+QUEUES = ("enrich", "commit")
+
+
+def enqueue(argv: Sequence[str]) -> int:
+    """Accept durably, hand over to the workers, return at once."""
+    new = parser("enqueue", enqueue.__doc__ or "", "  helix enqueue ~/.claude/projects --project ledgerline")
+    input_options(new)
+    options = new.parse_args(argv)
+    from pipelines.ingest import Report, accept_all, as_json
+
+    settings, root = load(), store_of(options)
+    began = time.perf_counter()
+    report = Report()
+    with progress_bar(not options.json) as progress:
+        documents = accept_all(
+            root,
+            options.paths,
+            settings,
+            report,
+            project=options.project,
+            format=options.format,
+            acl=acl_of(options),
+            progress=progress,
+        )
+    queued = _send(documents, settings.redis_url)
+    seconds = time.perf_counter() - began
+    refuse_aloud(report.refused, "enqueue")
+    if queued < len(documents):
+        print(
+            "helix enqueue: accepted, but the broker is out of reach; a worker picks the documents up when it starts",
+            file=sys.stderr,
+        )
+    if options.json:
+        print_json({**as_json(report, seconds), "queued": queued})
+    else:
+        print(
+            f"{report.accepted} documents accepted, {report.duplicates} duplicates, {len(report.refused)} refused; "
+            f"{queued} queued"
+        )
+    return 3 if report.refused else 0
+
+
+def _send(documents: Sequence[str], url: str) -> int:
+    """One message a document, carrying its name; how many went out before the broker failed."""
+    if not url or not documents:
+        return 0
+    from kombu.exceptions import OperationalError
+    from redis.exceptions import RedisError
+
+    from workers.app import app
+
+    sent = 0
+    try:
+        with app.connection_for_write() as connection:
+            for document in documents:
+                app.send_task("helix.enrich", args=[document], queue="enrich", connection=connection)
+                sent += 1
+    except (OperationalError, RedisError, OSError):
+        pass  # reported by the caller: the ledger holds every document
+    return sent
+
+
+def worker(argv: Sequence[str]) -> int:
+    """Work on what is enqueued: enrich in parallel, commit one at a time."""
+    new = parser("worker", worker.__doc__ or "", "  helix worker --queues enrich\n  helix worker --queues commit")
+    new.add_argument("--queues", default=",".join(QUEUES), metavar="A,B", help=f"of {', '.join(QUEUES)} (all)")
+    new.add_argument("--concurrency", type=int, default=1, help="processes (1; commits are one at a time anyway)")
+    options = new.parse_args(argv)
+    queues = [name.strip() for name in options.queues.split(",") if name.strip()]
+    if not queues or set(queues) - set(QUEUES):
+        raise UsageError(f"unknown queue in {options.queues!r}", f"there are {', '.join(QUEUES)}")
+    settings = load()
+    if not settings.redis_url:
+        raise UsageError(
+            "no broker", "set HELIX_REDIS_URL, e.g. redis://localhost:6379/0, or use 'helix ingest' without one"
+        )
+    root = store_of(options, settings).absolute()
+    from helix.snapshot import paths
+
+    paths.create(root)
+    # Children of the pool are fresh interpreters: they read the store from the environment.
+    os.environ["HELIX_STORE"] = str(root)
+    _run(root, queues, max(1, options.concurrency))
+    return 0
+
+
+def _run(root: Path, queues: list[str], concurrency: int) -> None:
+    import logging
+
+    from celery.signals import worker_ready
+
+    from workers.app import app
+    from workers.reconcile import reconcile
+
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
+    settings = load()
+
+    def begin(sender: object = None, **_: object) -> None:
+        """Pick up what was accepted while nobody was there, then look again from time to time."""
+        reconcile(app, root, settings, set(queues))
+        timer = getattr(sender, "timer", None)
+        if timer is not None:
+            timer.call_repeatedly(settings.reconcile_interval, reconcile, (app, root, settings, set(queues)))
+
+    worker_ready.connect(begin, weak=False)
+    app.worker_main(
+        [
+            "worker",
+            "--loglevel=info",
+            f"--queues={','.join(queues)}",
+            f"--concurrency={concurrency}",
+            "--pool=prefork",
+            f"--hostname={'-'.join(queues)}-{os.getpid()}@%h",
+            "--without-gossip",
+            "--without-mingle",
+        ]
+    )

@@ -1,0 +1,62 @@
+"""Tasks: check the name, call a function of `pipelines`, log. Messages carry a document's name and nothing else."""
+
+from __future__ import annotations
+
+import logging
+import re
+from functools import cache
+from pathlib import Path
+
+from helix.encoders.onnx import Encoder, TokenCounter
+from helix.errors import HelixError, UsageError
+from helix.settings import load
+from helix.snapshot import ledger
+from pipelines.commit import commit as run_commit
+from pipelines.commit import ready
+from pipelines.enrich import enrich as run_enrich
+from pipelines.ingest import open_encoder
+from workers.app import app
+
+log = logging.getLogger("helix.workers")
+
+_NAME = re.compile(r"[0-9a-f]{64}")
+
+
+@cache
+def _encoder(root: Path) -> tuple[Encoder, TokenCounter]:
+    """Loaded with the first task of a process, not before: a parent that forks or spawns needs none."""
+    encoder = open_encoder(root, load())
+    return encoder, TokenCounter(encoder.folder)
+
+
+@app.task(name="helix.enrich")  # type: ignore[untyped-decorator]
+def enrich(document: str) -> None:
+    """Make one document's part, then ask for a commit."""
+    if not _NAME.fullmatch(document):
+        raise UsageError(f"{document[:80]!r} is no document name", "names are 64 hex digits")
+    settings = load()
+    root = Path(settings.store)
+    if document not in ledger.pending(root):
+        log.info("%s is finished already", document[:12])
+        return
+    encoder, counter = _encoder(root)
+    try:
+        part = run_enrich(root, document, encoder, counter, settings)
+    except HelixError as error:
+        ledger.give_up(root, document, str(error))
+        log.error("%s is given up: %s", document[:12], error)
+        return
+    log.info("%s enriched: %d items", document[:12], part.items)
+    commit.delay()
+
+
+@app.task(name="helix.commit")  # type: ignore[untyped-decorator]
+def commit() -> None:
+    """Publish every part that waits. One at a time; a commit that finds nothing to do costs nothing."""
+    settings = load()
+    root = Path(settings.store)
+    encoder, _ = _encoder(root)
+    if not ready(root, encoder.spec.fingerprint, settings):
+        return
+    done = run_commit(root, encoder, settings)
+    log.info("generation %d: %d documents, %d items", done.generation, len(done.documents), done.added)
