@@ -1,0 +1,179 @@
+"""Celery and a real redis-server: documents enqueued become one store, whatever is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from helix.snapshot import ledger
+from helix.snapshot.verify import verify
+from tests.crash.test_kill import items, write_log
+
+HELIX = str(Path(sys.executable).with_name("helix"))
+FAST = {"HELIX_RECONCILE_INTERVAL": "1"}
+
+
+@contextmanager
+def worker(root: Path, url: str, queue: str, log: Path, **environ: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A worker of one queue in its own session, so that a kill can take its children along."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [HELIX, "worker", "--queues", queue, "--store", str(root)],
+            env={**os.environ, **FAST, "HELIX_REDIS_URL": url, **environ},
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait(10)
+
+
+def until(condition: Callable[[], bool], seconds: float, log: Path) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s\n{log.read_text(errors='replace')[-6000:]}")
+        time.sleep(0.2)
+
+
+def expected(n: int) -> dict[str, str]:
+    return {f"w{i}#w{i}:{j}": f"document {i} says {j}: walnuts and parsley" for i in range(n) for j in range(3)}
+
+
+def write_documents(folder: Path, n: int) -> Path:
+    folder.mkdir()
+    for i in range(n):
+        write_log(folder / f"{i:02}.jsonl", f"w{i}", [f"document {i} says {j}: walnuts and parsley" for j in range(3)])
+    return folder
+
+
+def done(root: Path) -> int:
+    return len(ledger.done(root, ledger.current(root)[1]))
+
+
+def test_twenty_documents_become_one_store_though_the_enrich_worker_is_killed(
+    tmp_path: Path, redis_url: str, run_helix
+) -> None:
+    root, log = tmp_path / "store", tmp_path / "workers.log"
+    documents = write_documents(tmp_path / "in", 20)
+    sent = run_helix("enqueue", documents, "--store", root, "--json", HELIX_REDIS_URL=redis_url)
+    assert sent.returncode == 0, sent.stderr
+    assert json.loads(sent.stdout)["accepted"] == 20
+    assert json.loads(sent.stdout)["queued"] == 20
+    with worker(root, redis_url, "commit", log):
+        with worker(root, redis_url, "enrich", log) as victim:
+            until(lambda: any((root / "parts").glob("[0-9a-f]*")) or done(root) > 0, 90, log)
+            os.killpg(victim.pid, signal.SIGKILL)  # midway: some documents are enriched, most are not
+            victim.wait(10)
+        assert done(root) < 20
+        with worker(root, redis_url, "enrich", log):
+            until(lambda: done(root) == 20, 120, log)
+    assert items(root) == expected(20)  # nothing lost; `items` itself fails on a double
+    assert verify(root).problems == ()
+    assert ledger.pending(root) == []
+
+
+def test_redis_out_of_reach(tmp_path: Path, redis_url: str, run_helix) -> None:
+    """Enqueue still accepts and says so; a later worker picks the documents up without any message."""
+    root, log = tmp_path / "store", tmp_path / "workers.log"
+    documents = write_documents(tmp_path / "in", 3)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    began = time.monotonic()
+    sent = run_helix("enqueue", documents, "--store", root, "--json", HELIX_REDIS_URL=f"redis://127.0.0.1:{port}/0")
+    assert time.monotonic() - began < 20
+    assert sent.returncode == 0
+    assert "broker is out of reach" in sent.stderr
+    assert (json.loads(sent.stdout)["accepted"], json.loads(sent.stdout)["queued"]) == (3, 0)
+    assert len(ledger.pending(root)) == 3
+    with worker(root, redis_url, "enrich,commit", log):
+        until(lambda: done(root) == 3, 90, log)
+    assert items(root) == expected(3)
+
+
+def test_a_silent_broker_does_not_hang_enqueue(tmp_path: Path, run_helix) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(8)  # accepts, and never answers
+        url = f"redis://127.0.0.1:{silent.getsockname()[1]}/0"
+        began = time.monotonic()
+        documents = write_documents(tmp_path / "in", 2)
+        sent = run_helix("enqueue", documents, "--store", tmp_path / "store", "--json", HELIX_REDIS_URL=url)
+    assert sent.returncode == 0
+    assert "broker is out of reach" in sent.stderr
+    assert json.loads(sent.stdout)["accepted"] == 2
+    assert time.monotonic() - began < 25
+
+
+def test_messages_carry_names_and_nothing_else(tmp_path: Path, redis_url: str, run_helix) -> None:
+    import redis
+
+    root = tmp_path / "store"
+    client = redis.Redis.from_url(redis_url)
+    client.delete("enrich")
+    write_log(tmp_path / "one.jsonl", "m", ["a quite unmistakable sentence"])
+    run_helix("enqueue", tmp_path / "one.jsonl", "--store", root, HELIX_REDIS_URL=redis_url)
+    messages = client.lrange("enrich", 0, -1)
+    assert len(messages) == 1
+    message = json.loads(messages[0])
+    assert message["content-type"] == "application/json"
+    assert b"unmistakable" not in messages[0]
+    import base64
+
+    body = base64.b64decode(message["body"])
+    assert b"unmistakable" not in body
+    assert json.loads(body)[0] == ledger.accepted(root)
+    client.delete("enrich")
+
+
+def test_a_document_that_cannot_be_enriched_goes_to_the_dead_and_the_rest_goes_on(
+    tmp_path: Path, redis_url: str, run_helix
+) -> None:
+    root, log = tmp_path / "store", tmp_path / "workers.log"
+    documents = write_documents(tmp_path / "in", 2)
+    run_helix("enqueue", documents, "--store", root)
+    first = ledger.accepted(root)[0]
+    envelope = root / "inbox" / first
+    envelope.write_bytes(envelope.read_bytes()[:-1] + b"#")
+    with worker(root, redis_url, "enrich,commit", log):
+        until(lambda: done(root) == 1 and len(ledger.dead(root)) == 1, 90, log)
+    assert "damaged" in ledger.dead(root)[first]["error"]
+    state = json.loads(run_helix("status", "--store", root, "--json").stdout)
+    assert (state["done"], state["dead"], state["pending"]) == (1, 1, 0)
+    assert "damaged" in state["errors"][first]
+
+
+def test_the_visibility_timeout_is_checked_at_start(tmp_path: Path, run_helix) -> None:
+    found = run_helix(
+        "worker", "--store", tmp_path / "s", HELIX_REDIS_URL="redis://127.0.0.1:1/0", HELIX_VISIBILITY_TIMEOUT="10"
+    )
+    assert found.returncode == 2
+    assert "HELIX_VISIBILITY_TIMEOUT" in found.stderr
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "", "zz"])
+def test_a_task_takes_nothing_but_a_document_name(name: str) -> None:
+    from helix.errors import UsageError
+    from workers.tasks import enrich
+
+    with pytest.raises(UsageError, match="no document name"):
+        enrich(name)
