@@ -28,9 +28,10 @@ WORKDIR /tmp
 
 
 FROM base AS worker
-# PyPI's torch for Linux brings gigabytes of CUDA; the CPU build of the same version satisfies the same pin.
-ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
-RUN pip install --no-deps --index-url "$TORCH_INDEX" --constraint /constraints.txt torch
+# The usual torch for Linux brings gigabytes of CUDA. An index that holds the CPU build of the same version satisfies
+# the same pin: docker build --build-arg TORCH_INDEX=<url> …
+ARG TORCH_INDEX=
+RUN pip install --no-deps ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} --constraint /constraints.txt torch
 RUN --mount=from=wheel,source=/wheel,target=/wheel \
     pip install --constraint /constraints.txt "$(echo /wheel/*.whl)[workers]"
 USER helix

@@ -52,6 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output went away (`| head`): not an error, but stdout must not be flushed again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        print(f"helix {name}: {error.strerror or error}{where}; check permissions and free space", file=sys.stderr)
+        return 4
     except KeyboardInterrupt:
         print(f"helix {name}: stopped", file=sys.stderr)
         return 130

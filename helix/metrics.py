@@ -1,4 +1,4 @@
-"""How good an answer is (Manning, Raghavan & Schütze 2008, chapter 8). Each takes a ranking, best first, and the gold set."""
+"""How good an answer is (Manning, Raghavan & Schütze 2008, chapter 8): a ranking, best first, against the gold set."""
 
 from __future__ import annotations
 

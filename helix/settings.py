@@ -40,7 +40,6 @@ class Settings:
         3_600, "seconds", "after which Redis hands an unacknowledged task out again", "must exceed task_time_limit"
     )
     task_time_limit: int = _setting(1_800, "seconds", "hard limit of one task; the soft one is 60 s less")
-    max_attempts: int = _setting(3, "runs", "after which a failing document goes to dead/")
 
 
 def load(environ: Mapping[str, str] | None = None) -> Settings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -85,7 +85,8 @@ def accept(
         problems=tuple(problems),
     )
     if (root / "inbox" / envelope.document).exists():
-        return Accepted(replace(envelope, problems=tuple(problems)), duplicate=True)
+        # Whoever offers a document again that was given up wants it tried again.
+        return Accepted(envelope, duplicate=not ledger.revive(root, envelope.document))
     ledger.write(root, envelope)
     failpoint("accept.envelope")
     return Accepted(envelope, duplicate=False)

@@ -8,9 +8,8 @@ from collections import Counter
 from importlib.resources import files
 from pathlib import Path
 
-from helix.enrich.entities import entities
-
 from helix.cli import main as helix
+from helix.enrich.entities import entities
 from helix.errors import HelixError
 from helix.memory import open as open_store
 

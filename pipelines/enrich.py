@@ -13,15 +13,16 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 import pyarrow as pa
+
+from helix import sources
+from helix.encoders.onnx import Encoder, TokenCounter
 from helix.enrich.chunk import chunk
 from helix.enrich.classify import classify
 from helix.enrich.entities import entities
 from helix.enrich.neardup import signatures
-from helix.enrich.salience import confidence, salience
-
-from helix import sources
-from helix.encoders.onnx import Encoder, TokenCounter
 from helix.enrich.redact import redact
+from helix.enrich.salience import confidence, salience
+from helix.errors import HelixError
 from helix.failpoints import failpoint
 from helix.settings import Settings
 from helix.snapshot import ledger, paths
@@ -109,6 +110,26 @@ def enrich(
         (folder / "part.json").write_bytes(orjson.dumps(part))
     failpoint("enrich.part")
     return describe(target)
+
+
+# What a document can do to the code that reads it. A full disk or a missing encoder is no fault of the document.
+FAULTS = (HelixError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+
+
+def enrich_or_bury(
+    root: Path, document: str, encoder: Encoder, counter: TokenCounter, settings: Settings
+) -> tuple[Part | None, str]:
+    """Enrich one document; one that cannot be read goes to the dead with its error, so that the rest goes on.
+
+    Returns:
+        (the part, "") or (None, the error).
+    """
+    try:
+        return enrich(root, document, encoder, counter, settings), ""
+    except FAULTS as error:
+        said = str(error) if isinstance(error, HelixError) else f"{type(error).__name__}: {error}"
+        ledger.give_up(root, document, said)
+        return None, said
 
 
 def _records(

@@ -16,7 +16,7 @@ from helix.settings import Settings
 from helix.snapshot import ledger
 from pipelines.accept import accept, check, expand
 from pipelines.commit import commit
-from pipelines.enrich import Part, enrich
+from pipelines.enrich import Part, enrich_or_bury
 
 COMMIT_ITEMS = 20_000  # of a large import: published so far, and bounded in memory
 
@@ -161,13 +161,10 @@ def finish(
 def _enrich(
     root: Path, document: str, encoder: Encoder, counter: TokenCounter, settings: Settings, report: Report
 ) -> Part | None:
-    try:
-        part = enrich(root, document, encoder, counter, settings)
-    except HelixError as error:
-        # The document itself is at fault, and will be the next time: keep it, say why, go on with the rest.
-        ledger.give_up(root, document, str(error))
+    part, error = enrich_or_bury(root, document, encoder, counter, settings)
+    if part is None:
         report.dead += 1
-        report.refused.append({"path": _path(root, document), "reason": str(error)})
+        report.refused.append({"path": _path(root, document), "reason": error})
         return None
     report.turns += part.turns
     report.redacted.update(part.redacted)

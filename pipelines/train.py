@@ -19,7 +19,7 @@ def train_router(encoder: Encoder) -> bytes | str:
     except ImportError:
         return "scikit-learn is not installed (helix-recall[workers])"
     prompts = [(line, kind) for kind in (0, 1) for line in _lines("no_memory.txt" if kind else "memory.txt")]
-    x = np.stack([encoder.query(text) for text, _ in prompts])
+    x = encoder.queries([text for text, _ in prompts])
     y = np.array([kind for _, kind in prompts])
     model = LogisticRegression(C=30.0, max_iter=2000, class_weight="balanced").fit(x, y)
     buffer = io.BytesIO()

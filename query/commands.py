@@ -69,6 +69,11 @@ def _show(found: dict[str, Any]) -> None:
     from rich.padding import Padding
 
     console = Console(highlight=False)
+
+    def block(text: str) -> None:
+        """Indented, folded on a terminal; on one line where the output is piped."""
+        console.print(Padding(text, (0, 0, 0, 4)) if console.is_terminal else f"    {text}", soft_wrap=True)
+
     for line in found["degraded"]:
         print(f"degraded: {line}", file=sys.stderr)
     if found["skipped"]:
@@ -81,17 +86,19 @@ def _show(found: dict[str, Any]) -> None:
             escape(part) for part in ((item["time"] or "")[:16].replace("T", " "), item["speaker"] or "") if part
         )
         head = f"[bold]{place:2}[/bold]  [cyan]{item['score']:.3f}[/cyan]  {item['type']:10} {who}"
-        console.print(f"{head}  [dim]{escape(item['session'])}#{escape(','.join(item['turns']))}[/dim]")
-        text = " ".join(item["text"].split())
-        console.print(Padding(escape(text if len(text) <= 300 else text[:299] + "…"), (0, 0, 0, 4)))
-        console.print(Padding(f"[dim]{_why(item['why'])}[/dim]", (0, 0, 0, 4)))
+        console.print(f"{head}  [dim]{escape(item['session'])}#{escape(','.join(item['turns']))}[/dim]", soft_wrap=True)
+        # Recalled text is foreign: nothing in it may steer the terminal.
+        text = "".join(c if c.isprintable() else " " for c in " ".join(item["text"].split()))
+        block(escape(text if len(text) <= 300 else text[:299] + "…"))
+        block(f"[dim]{_why(item['why'])}[/dim]")
     if found["context"]:
         console.print(f"\n[bold]context[/bold], {found['tokens']} of {found['budget']} tokens ({found['counter']}):")
         console.print(escape(found["context"]), soft_wrap=True)
     ms = found["ms"]
     stages = ", ".join(f"{name} {value:.1f}" for name, value in ms.items() if name != "total")
     console.print(
-        f"\n[dim]snapshot {found['snapshot']} · profile {found['profile']} · {ms['total']:.1f} ms ({stages})[/dim]"
+        f"\n[dim]snapshot {found['snapshot']} · profile {found['profile']} · {ms['total']:.1f} ms ({stages})[/dim]",
+        soft_wrap=True,
     )
     trace = found.get("trace") or {}
     for stage in trace.get("stages", ()):

@@ -41,10 +41,9 @@ def enqueue(argv: Sequence[str]) -> int:
     seconds = time.perf_counter() - began
     refuse_aloud(report.refused, "enqueue")
     if queued < len(documents):
-        print(
-            "helix enqueue: accepted, but the broker is out of reach; a worker picks the documents up when it starts",
-            file=sys.stderr,
-        )
+        why = "the broker is out of reach" if settings.redis_url else "no broker is named (HELIX_REDIS_URL)"
+        later = "a worker picks the documents up when it starts, 'helix ingest' at once"
+        print(f"helix enqueue: accepted, but {why}; {later}", file=sys.stderr)
     if options.json:
         print_json({**as_json(report, seconds), "queued": queued})
     else:

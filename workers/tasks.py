@@ -8,12 +8,12 @@ from functools import cache
 from pathlib import Path
 
 from helix.encoders.onnx import Encoder, TokenCounter
-from helix.errors import HelixError, UsageError
+from helix.errors import UsageError
 from helix.settings import load
 from helix.snapshot import ledger
 from pipelines.commit import commit as run_commit
 from pipelines.commit import ready
-from pipelines.enrich import enrich as run_enrich
+from pipelines.enrich import enrich_or_bury
 from pipelines.ingest import open_encoder
 from workers.app import app
 
@@ -40,10 +40,8 @@ def enrich(document: str) -> None:
         log.info("%s is finished already", document[:12])
         return
     encoder, counter = _encoder(root)
-    try:
-        part = run_enrich(root, document, encoder, counter, settings)
-    except HelixError as error:
-        ledger.give_up(root, document, str(error))
+    part, error = enrich_or_bury(root, document, encoder, counter, settings)
+    if part is None:
         log.error("%s is given up: %s", document[:12], error)
         return
     log.info("%s enriched: %d items", document[:12], part.items)

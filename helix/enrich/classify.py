@@ -94,7 +94,7 @@ CUES: Final = (
         "procedural",
         0.25,
         "first",
-        r"\bfirst\b[^.\n]{3,200}[.,;\n][^\n]{0,200}\b(?:then|next|after that|finally)\b",
+        r"\bfirst\b[^.,;\n]{3,120}+[.,;\n][^\n]{0,120}\b(?:then|next|after that|finally)\b",
     ),
     cue("procedural", 0.35, "\n$|\n>|\n❯|$ |❯ ", r"^\s{0,8}(?:\$|❯) ?[a-z][\w.-]+ "),
     cue(

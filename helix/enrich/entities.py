@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+from functools import lru_cache
 from typing import Final
 
 from helix.types import Entity
@@ -38,7 +39,7 @@ _SHAPES: Final = {
         rf"(?<![\w<./\\:])(?:[A-Za-z]:[\\/]|\.{{1,2}}/|~/|/)(?:{_C}{{1,100}}[\\/]{{1,2}}){{0,30}}{_C}{{1,100}}/?",
         rf"(?<![\w<./\\])(?:{_C}{{1,100}}[\\/]){{1,30}}{_C}{{0,80}}\.(?:{_SUFFIXES})(?![\w(])",
         rf"(?<![\w<./\\])(?:{_C}{{1,100}}/){{3,30}}{_C}{{1,100}}",
-        rf"(?<![\w<./\\])(?:src|tests?|docs?|lib|pkg|cmd|internal|scripts)/(?:{_C}{{1,100}}/?){{1,30}}",
+        rf"(?<![\w<./\\])(?:src|tests?|docs?|lib|pkg|cmd|internal|scripts)/(?:{_C}{{1,100}}/){{0,30}}(?:{_C}{{1,100}})?",
         rf"(?<![\w./\\])[\w-][\w.-]{{0,80}}\.(?:{_SUFFIXES})(?![\w(])",
         r"(?<![\w./])(?:Makefile|Dockerfile|Justfile|Jenkinsfile|\.(?:gitignore|env|dockerignore|npmrc))(?!\w)",
     ),
@@ -61,7 +62,7 @@ _SHAPES: Final = {
         r"(?<![\w.])(?:[A-Za-z_]\w{0,80}\.){1,6}[a-z_]\w{0,60}_\w{1,60}(?!\w)",
         r"(?<![\w.])[a-z]\w{1,40}(?:\.[A-Za-z]\w{1,60}){1,6}(?=\(|`)",
         r"(?<![\w.])_{0,2}[A-Za-z][A-Za-z0-9]{0,60}(?:_[A-Za-z0-9]{1,60}){1,12}_{0,2}(?!\w)",
-        r"(?<!\w)[a-z]{1,40}(?:[A-Z][a-z0-9]{1,40}|[A-Z]{2,8}){1,8}(?!\w)",
+        r"(?<!\w)(?=[a-z]{1,40}[A-Z])[a-z]{1,40}(?:[A-Z]{1,20}[a-z0-9]{1,40}){0,8}[A-Z]{0,20}(?!\w)",
         r"(?<!\w)(?:[A-Z]{1,10}[a-z0-9]{1,40}){2,8}[A-Z]{0,8}(?!\w)",
         r"(?<=`)[A-Za-z][\w-]{2,80}(?=`)",
     ),
@@ -153,8 +154,8 @@ _AFTER = re.compile(
     r"(?!\s*(?:\*\*|__|:|\n|\Z))(?P<verb>,? (?:is|was|has|had|will|would|can|could|should|does|did|and|said|says|"
     r"told|asked|wants?|went|got|made|took|came|[a-z]{2,12}ed|[a-z]{2,12}[a-rt-z]s)\b)?"
 )
-_NEAR: Final = 4_096
-"""Characters in which a word's other uses are looked for."""
+_LOWER_WORD = re.compile(r"\b[a-zß-ÿ]+\b")
+_INSIDE = re.compile(r"(?<=[a-z,] )[A-ZÀ-ÖØ-Þ]\w*")
 _LINE_NUMBER = re.compile(rf"(\.(?:{_SUFFIXES})|)(?:(?::\d+)+:?|-\d+(?:-.*)?)\Z")  # also as grep writes them
 _OBJECTS: Final = frozenset(
     ("self", "this", "console", "process", "window", "document", "request", "response", "req", "res", "app", "math",
@@ -289,10 +290,17 @@ def _is_name(text: str, end: int, shown: str) -> bool:
         return False
     if " " in shown or "'" in shown or shown.isupper():
         return True
+    lower_case, inside = _uses(text)
     lower = shown.lower()
-    if lower.endswith(_COMMON_ENDINGS) or re.search(rf"(?<!\w){re.escape(lower)}(?!\w)", text[:_NEAR]):
+    if lower.endswith(_COMMON_ENDINGS) or lower in lower_case:
         return False
-    return after["verb"] is not None or re.search(rf"[a-z,] {re.escape(shown)}(?!\w)", text[:_NEAR]) is not None
+    return after["verb"] is not None or shown in inside
+
+
+@lru_cache(maxsize=4)
+def _uses(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The words of `text` written in lower case, and those capitalised inside a sentence."""
+    return frozenset(_LOWER_WORD.findall(text)), frozenset(_INSIDE.findall(text))
 
 
 def _common(word: str) -> bool:

@@ -55,7 +55,6 @@ _REFERENCE = re.compile(
     r"none\b|null\b|true\b|false\b|undefined\b|nil\b|function\b|lambda\b|await\b|new\b|return\b)"
 )
 _SUBWORD = re.compile(r"[A-Z]?[a-z]+\d?|[A-Z]+")
-_REST = re.compile(r"(?:[A-Z]?[a-z]+\d?|[A-Z]+|[\W_])+")
 
 
 def _literal(value: str) -> bool:
@@ -64,7 +63,8 @@ def _literal(value: str) -> bool:
         return False
     if len(set(value)) < 3:
         return False
-    return not (_REST.fullmatch(value) and all(word.lower() in _SCHEMA_WORDS for word in _SUBWORD.findall(value)))
+    described = all(word.lower() in _SCHEMA_WORDS for word in _SUBWORD.findall(value))
+    return not described or any(c.isalnum() for c in _SUBWORD.sub("", value))
 
 
 def _assigned(match: re.Match[str]) -> bool:

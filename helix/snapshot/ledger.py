@@ -102,7 +102,9 @@ def _time(value: str | None) -> datetime | None:
 
 
 def accepted(root: Path) -> list[str]:
-    """Every accepted document, by name."""
+    """Every accepted document, by name. A copy of a store that only serves has no inbox."""
+    if not (root / "inbox").is_dir():
+        return []
     return sorted(path.name for path in (root / "inbox").iterdir() if not path.name.startswith(paths.TEMPORARY))
 
 
@@ -130,6 +132,15 @@ def pending(root: Path) -> list[str]:
     finished = done(root, current(root)[1]) | set(dead(root))
     waiting = [document for document in accepted(root) if document not in finished]
     return sorted(waiting, key=lambda document: ((root / "inbox" / document).stat().st_mtime_ns, document))
+
+
+def revive(root: Path, document: str) -> bool:
+    """Offer a dead document again; True if it was dead."""
+    record = root / "dead" / f"{document}.json"
+    if not record.exists():
+        return False
+    record.unlink()
+    return True
 
 
 def give_up(root: Path, document: str, error: str) -> None:

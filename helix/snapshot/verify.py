@@ -59,7 +59,7 @@ def verify(root: Path) -> Report:
         total += file.bytes
         if problem := check(root, file):
             problems.append(problem)
-    envelopes = [path for path in sorted((root / "inbox").iterdir()) if not path.name.startswith(TEMPORARY)]
+    envelopes = [path for path in sorted((root / "inbox").glob("*")) if not path.name.startswith(TEMPORARY)]
     for path in envelopes:
         total += path.stat().st_size
         if not envelope_is_whole(path):
@@ -94,6 +94,6 @@ def _orphans(root: Path, seen: dict[str, File]) -> tuple[str, ...]:
     return tuple(
         str(path.relative_to(root))
         for folder in ("segments", "indexes", "encoders", "deletes", "documents")
-        for path in sorted((root / folder).iterdir())
+        for path in sorted((root / folder).glob("*"))
         if path.name not in named
     )

@@ -110,7 +110,7 @@ def test_a_grown_log_adds_its_new_turns_only(tmp_path: Path, run_helix) -> None:
         state["documents" if "documents" in state else "done"],
     ) == (2, 2, 1, 2)
     found = json.loads(run_helix("recall", "walnut", "--store", store, "--json").stdout)
-    assert [item["text"] for item in found["items"]][0] == "walnut bread"
+    assert found["items"][0]["text"] == "walnut bread"
 
 
 def test_filters_on_the_command_line(sample_store: Path, run_helix) -> None:

@@ -39,7 +39,7 @@ PART = st.one_of(
             "::",
             "@",
         ]
-    ),  # fmt: skip
+    ),
     st.text(st.characters(exclude_categories=[]), max_size=12),
 )
 TEXT = st.lists(PART, max_size=25).map("".join)

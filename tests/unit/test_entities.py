@@ -86,7 +86,8 @@ def test_a_listing_is_capped() -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", ["a", "A", "a/", "aB", "a.", "a_", ".", "/", "a@", "x::", "`", "Foo. ", "Foo Bar. ", "-"]
+    "unit",
+    ["a", "A", "a/", "aB", "a.", "a_", ".", "/", "a@", "x::", "`", "Foo. ", "Foo Bar. ", "-", "aBBBBBBBB_", "src/aa"],
 )
 def test_a_megabyte_is_bounded(unit: str) -> None:
     start = time.perf_counter()

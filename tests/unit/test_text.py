@@ -6,7 +6,7 @@ from hashlib import blake2b
 import numpy as np
 import pytest
 
-from helix.text import MAX_TERM, hash_terms, tokenise, words
+from helix.text import MAX_TERM, STOP_WORDS, hash_terms, tokenise, words
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,10 @@ from helix.text import MAX_TERM, hash_terms, tokenise, words
 )
 def test_terms(text: str, terms: list[str]) -> None:
     assert tokenise(text) == terms
+
+
+def test_stop_words_go_in_any_case() -> None:
+    assert tokenise(" ".join(STOP_WORDS)) == tokenise(" ".join(STOP_WORDS).title()) == []
 
 
 def test_a_path_gives_its_whole_its_file_name_and_its_parts() -> None:

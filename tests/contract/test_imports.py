@@ -1,0 +1,71 @@
+"""Who may import whom, and what the query process never loads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HEAVY = ("torch", "transformers", "sentence_transformers", "optimum", "celery", "sklearn", "kombu", "onnx")
+
+
+def loaded(statement: str) -> set[str]:
+    """Every module a fresh interpreter imports for a statement."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", statement], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return {line.rsplit("|", 1)[1].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import query.service",
+        "import query.rest",
+        "import query.commands",
+        "import helix; helix.open",
+        "from helix.cli import main; main(['--version'])",
+    ],
+)
+def test_the_query_process_loads_nothing_heavy(statement: str) -> None:
+    modules = loaded(statement)
+    assert "helix" in modules
+    assert not {name for name in modules if name.split(".")[0] in HEAVY}
+    above = {name for name in modules if name.split(".")[0] in ("workers", "pipelines")}
+    assert not above
+    assert not modules & {"helix.snapshot.writer", "helix.encoders.export"}
+
+
+def test_a_whole_recall_loads_nothing_heavy(sample_store: Path) -> None:
+    modules = loaded(f"import helix; assert helix.open({str(sample_store)!r}).recall('Priya').items")
+    assert "onnxruntime" in modules
+    assert not {name for name in modules if name.split(".")[0] in HEAVY}
+
+
+def test_importing_helix_costs_nothing() -> None:
+    modules = loaded("import helix")
+    assert not modules & {"numpy", "pyarrow", "duckdb", "onnxruntime"}
+
+
+def test_the_rules_of_the_house() -> None:
+    """import-linter reads them from pyproject.toml."""
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 broken" in done.stdout
+
+
+def test_nothing_pickles() -> None:
+    for package in ("helix", "pipelines", "workers", "query"):
+        for path in (ROOT / package).rglob("*.py"):
+            text = path.read_text("utf-8")
+            assert "import pickle" not in text, path
+            assert "allow_pickle=True" not in text, path

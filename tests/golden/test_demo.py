@@ -1,0 +1,50 @@
+"""`make demo`, without make: the bundled sample and a folder of one's own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pipelines.demo
+
+ROOT = Path(pipelines.demo.__file__).parents[1]
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pipelines.demo", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env=os.environ,
+    )
+
+
+def test_the_sample(cache: Path, tmp_path: Path) -> None:
+    done = run("--store", tmp_path / "s")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("$ helix recall") == 3
+    assert done.stdout.count("<memory>") == 3
+    answers = done.stdout.split("$ helix recall")[1:]
+    assert "I told Priya we can do March for vacation" in answers[0].split(" 2  ")[0]
+    assert "database is locked" in answers[1].split(" 2  ")[0]
+    assert "3600" in answers[2]
+    again = run("--store", tmp_path / "s")
+    assert again.returncode == 0
+    assert "0 documents accepted, 4 duplicates" in again.stdout
+
+
+def test_logs_of_ones_own(cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "talk.jsonl").write_text(
+        '{"speaker": "Bo", "text": "we decided to use RabbitParser in src/parse.py because it is fast"}\n'
+        '{"speaker": "Cy", "text": "RabbitParser in src/parse.py fails on empty input"}\n'
+    )
+    done = run("--store", tmp_path / "s", tmp_path / "logs")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("$ helix recall") == 3
+    assert "RabbitParser" in done.stdout
+    assert "src/parse.py" in done.stdout
