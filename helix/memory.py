@@ -111,7 +111,7 @@ class Memory:
                 return False
             fresh = Snapshot(self.root, threads=self.settings.threads)
             fresh.adopt(self._snapshot)
-            self._snapshot = fresh
+            self._snapshot = fresh.warm()
             return True
 
 

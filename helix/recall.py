@@ -108,7 +108,7 @@ def _item(pool: Candidates, i: int, entry: dict[str, Any], snap: Snapshot) -> It
         session=entry["session"],
         turns=tuple(entry["turns"]),
         speaker=entry["speaker"],
-        time=entry["time"].strftime("%Y-%m-%dT%H:%M:%SZ") if entry["time"] else None,
+        time=entry["time"].replace(tzinfo=None).isoformat() + "Z" if entry["time"] else None,
         project=entry["project"],
         source=entry["path"],
         why=why,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -85,7 +86,8 @@ def enrich(
         StoreError: the envelope is missing or damaged.
     """
     target = part_folder(root, document, pipeline_fingerprint(encoder.spec.fingerprint, settings))
-    if target.is_dir():
+    # Another process may publish and remove the part this very moment: then it is made again, and swept later.
+    with contextlib.suppress(FileNotFoundError):
         return describe(target)
     envelope = ledger.read(root, document)
     parsed = sources.parse(Document(envelope.path, envelope.text, envelope.mtime), envelope.format, settings.tool_chars)

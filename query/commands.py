@@ -139,7 +139,7 @@ def serve(argv: Sequence[str]) -> int:
     settings = load()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
     service = Service(store_of(options, settings), settings)
-    uvicorn.run(create_app(service), host=options.host, port=options.port, log_level="warning", access_log=False)
+    uvicorn.run(create_app(service), host=options.host, port=options.port, log_level="info", access_log=False)
     return 0
 
 

@@ -175,6 +175,13 @@ class Snapshot:
                 if name in before.__dict__:
                     self.__dict__[name] = before.__dict__[name]
 
+    def warm(self) -> Snapshot:
+        """Do now what the first question would have to wait for."""
+        for name in ("live", "mean_length", "mean_window_length", "session_length", "last_access", "centroids"):
+            getattr(self, name)
+        _ = self.speaker_words, self.router, self.counter
+        return self
+
     @cached_property
     def speaker_words(self) -> list[frozenset[str]]:
         """The words of each speaker's name, lower case."""

@@ -63,7 +63,7 @@ def outside_in(n: int) -> list[int]:
 
 def header(entry: Mapping[str, Any]) -> str:
     """Who, when, what about, and where it is to be found."""
-    when = entry["time"].strftime("%Y-%m-%d") if entry["time"] else ""
+    when = entry["time"].date().isoformat() if entry["time"] else ""
     about = " · ".join(part for part in (when, entry["speaker"] or "", entry["title"] or "") if part)
     cited = f"{entry['session']}#{','.join(entry['turns'])}"
     return sanitise(f"[{about}] ({cited})" if about else f"({cited})").replace("\n", " ")

@@ -118,3 +118,20 @@ def test_ten_kills_at_random_moments(own_store: Path, tmp_path: Path, run_helix)
         assert verify(own_store).problems == (), f"seed {seed}, kill {i}"
     assert run_helix("ingest", log, "--store", own_store).returncode == 0
     assert items(own_store) == expected
+
+
+def test_four_ingests_at_once_take_every_document_exactly_once(own_store: Path, tmp_path: Path, run_helix) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    expected = items(own_store)
+    logs = []
+    for i in range(8):
+        texts = [f"remark {j} of talk {i} about bread" for j in range(4)]
+        logs.append(write_log(tmp_path / f"{i}.jsonl", f"p{i}", texts))
+        expected |= {f"p{i}#p{i}:{j}": text for j, text in enumerate(texts)}
+    with ThreadPoolExecutor(4) as pool:
+        runs = list(pool.map(lambda _: run_helix("ingest", *logs, "--store", own_store, "--json"), range(4)))
+    assert [run.returncode for run in runs] == [0] * 4, [run.stderr for run in runs]
+    assert items(own_store) == expected
+    assert verify(own_store).problems == ()
+    assert sum(json.loads(run.stdout)["items"] for run in runs) == 32
