@@ -18,6 +18,7 @@ CLOSE = "</memory>"
 # Control, bidirectional and zero-width characters have no business in a prompt; nor has a tag that looks like ours.
 _HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
 _TAG = re.compile(r"<(?=\s*/?\s*(memory|system)\b)|<(?=!--)", re.IGNORECASE)
+_UUID = re.compile(r"\b([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")  # eight digits tell enough
 _SENTENCE_END = re.compile(r"[.!?…](?=\s)|\n")
 _MIN_PIECE = 24  # tokens: a shorter rest of an item is not worth its header
 
@@ -65,7 +66,7 @@ def header(entry: Mapping[str, Any]) -> str:
     """Who, when, what about, and where it is to be found."""
     when = entry["time"].date().isoformat() if entry["time"] else ""
     about = " · ".join(part for part in (when, entry["speaker"] or "", entry["title"] or "") if part)
-    cited = f"{entry['session']}#{','.join(entry['turns'])}"
+    cited = _UUID.sub(r"\1", f"{entry['session']}#{','.join(entry['turns'])}")
     return sanitise(f"[{about}] ({cited})" if about else f"({cited})").replace("\n", " ")
 
 
@@ -86,4 +87,5 @@ def cut(text: str, tokens: int, count: Count) -> str:
             low = middle
         else:
             high = middle - 1
-    return text[: ends[low - 1]].rstrip() + " …" if low else ""
+    piece = text[: ends[low - 1]].rstrip() + " …" if low else ""
+    return piece if piece and count([piece])[0] >= _MIN_PIECE // 2 else ""

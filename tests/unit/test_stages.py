@@ -414,6 +414,13 @@ def test_a_long_item_is_cut_at_a_sentence_end() -> None:
     assert cut(text, 100, words).startswith("One")
     assert words([cut(text * 10, 30, words)])[0] <= 30
     assert cut("no end here " * 50, 30, words) == ""
+    assert cut("Yes. " + "no end here " * 50, 30, words) == ""  # a scrap is not worth its header
+
+
+def test_headers_cite_shortly() -> None:
+    uuid = "5f0c2b7e-3d41-4c86-9a17-6e2f8d90b3a4"
+    context, _, _ = pack([entry(0, "text", session=uuid, turns=[f"{uuid}:tool"], speaker="Ana")], 200, words)
+    assert "[Ana] (5f0c2b7e#5f0c2b7e:tool)" in context
 
 
 def test_recalled_text_cannot_close_its_wrapper_or_hide() -> None:
