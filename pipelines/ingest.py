@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from helix.encoders.export import cached
+from helix.encoders.export import cached, is_cached
 from helix.encoders.onnx import Encoder, TokenCounter
-from helix.encoders.registry import MODELS, choose
+from helix.encoders.registry import PREFERRED, choose
 from helix.errors import EncoderError, HelixError, InputRefused
 from helix.settings import Settings
 from helix.snapshot import ledger
@@ -54,10 +54,13 @@ def open_encoder(root: Path, settings: Settings, say: Callable[[str], None] | No
     _, manifest = ledger.current(root)
     if manifest is None:
         weights = choose(settings)
+        cache = Path(settings.cache)
         if say:
-            preferred = "" if weights.model.name == next(iter(MODELS)) else f" ({next(iter(MODELS))} is not in reach)"
-            say(f"encoder: {weights.model.name} from the {weights.origin}{preferred}")
-        return Encoder(cached(weights, Path(settings.cache)), settings.threads)
+            name, first = weights.model.name, PREFERRED[0]
+            better = "" if settings.encoder or name == first else f" ({first} is not in reach)"
+            work = "" if is_cached(weights, cache) else "; exporting and quantising it, once"
+            say(f"encoder: {name} from the {weights.origin}{better}{work}")
+        return Encoder(cached(weights, cache), settings.threads)
     lineage = manifest.lineage
     if settings.encoder and Path(settings.encoder).name != lineage.name:
         raise EncoderError(

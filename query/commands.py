@@ -72,7 +72,10 @@ def _show(found: dict[str, Any]) -> None:
 
     def block(text: str) -> None:
         """Indented, folded on a terminal; on one line where the output is piped."""
-        console.print(Padding(text, (0, 0, 0, 4)) if console.is_terminal else f"    {text}", soft_wrap=True)
+        if console.is_terminal:
+            console.print(Padding(text, (0, 0, 0, 4)))
+        else:
+            console.print(f"    {text}", soft_wrap=True)
 
     for line in found["degraded"]:
         print(f"degraded: {line}", file=sys.stderr)

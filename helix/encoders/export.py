@@ -23,14 +23,22 @@ from helix.errors import EncoderError
 QUANTISING = "dynamic int8, per channel"
 
 
+def is_cached(weights: Weights, cache: Path) -> bool:
+    """Whether `cached` has nothing left to do."""
+    return (_target(weights, cache) / "encoder.json").is_file()
+
+
+def _target(weights: Weights, cache: Path) -> Path:
+    return cache / "encoders" / f"{weights.model.name}-{_source_sha256(weights.folder)[:16]}"
+
+
 def cached(weights: Weights, cache: Path) -> Path:
     """The folder of the exported, quantised encoder; made at the first call.
 
     Raises:
         EncoderError: the export failed; the last line of its output is in the message.
     """
-    source = _source_sha256(weights.folder)
-    target = cache / "encoders" / f"{weights.model.name}-{source[:16]}"
+    target = _target(weights, cache)
     if (target / "encoder.json").is_file():
         load_spec(target)  # checks every file
         return target
@@ -50,7 +58,7 @@ def cached(weights: Weights, cache: Path) -> Path:
                 f"exporting {weights.model.name} from {weights.folder} failed: {lines[-1]}",
                 "install helix-recall[workers], or take an encoder folder that is already exported",
             )
-        _describe(folder, weights, source)
+        _describe(folder, weights)
         # Two processes may export at once: the first one to finish wins.
         with contextlib.suppress(FileExistsError):
             folder.rename(target)
@@ -72,7 +80,7 @@ def _source_sha256(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _describe(folder: Path, weights: Weights, source: str) -> None:
+def _describe(folder: Path, weights: Weights) -> None:
     model = weights.model
     files = {name: sha256(folder / name) for name in FILES}
     spec = Spec(
@@ -83,7 +91,7 @@ def _describe(folder: Path, weights: Weights, source: str) -> None:
         passage_prefix=model.passage_prefix,
         max_tokens=model.max_tokens,
         quantising=QUANTISING,
-        weights_sha256=source,
+        weights_sha256=_source_sha256(weights.folder),
         files=files,
         fingerprint=fingerprint(files),
     )

@@ -270,7 +270,12 @@ def test_the_secret_reaches_no_file_of_the_store(tmp_path: Path, run_helix) -> N
     secret = "ghp" + "_" + "Zq9X" * 9
     log = tmp_path / "a.jsonl"
     escaped = json.dumps(json.dumps({"token": secret}))
-    log.write_text('{"id": "1", "text": "use ' + secret + ' please"}\n{"id": "2", "text": ' + escaped + "}\n")
+    hidden = "\\u0067" + secret[1:]  # only JSON's escapes undone does it look like a token
+    log.write_text(
+        '{"id": "1", "text": "use ' + secret + ' please"}\n'
+        '{"id": "2", "text": ' + escaped + "}\n"
+        '{"id": "3", "text": "or ' + hidden + ' instead"}\n'
+    )
     done = run_helix("ingest", log, "--store", tmp_path / "s")
     assert done.returncode == 0
     found = json.loads(run_helix("recall", "which token do we use", "--store", tmp_path / "s", "--json").stdout)

@@ -105,9 +105,20 @@ def test_redis_out_of_reach(tmp_path: Path, redis_url: str, run_helix) -> None:
     assert "broker is out of reach" in sent.stderr
     assert (json.loads(sent.stdout)["accepted"], json.loads(sent.stdout)["queued"]) == (3, 0)
     assert len(ledger.pending(root)) == 3
-    with worker(root, redis_url, "enrich,commit", log):
+    # Not from time to time, but at its start.
+    with worker(root, redis_url, "enrich,commit", log, HELIX_RECONCILE_INTERVAL="3600"):
         until(lambda: done(root) == 3, 90, log)
     assert items(root) == expected(3)
+
+
+def test_a_lost_message_is_sent_again_while_the_worker_runs(tmp_path: Path, redis_url: str, run_helix) -> None:
+    root, log = tmp_path / "store", tmp_path / "workers.log"
+    write_log(tmp_path / "one.jsonl", "w0", [f"document 0 says {j}: walnuts and parsley" for j in range(3)])
+    with worker(root, redis_url, "enrich,commit", log):
+        until(lambda: "ready" in log.read_text(errors="replace"), 60, log)
+        assert run_helix("enqueue", tmp_path / "one.jsonl", "--store", root).returncode == 0  # no broker: no message
+        until(lambda: done(root) == 1, 90, log)
+    assert items(root) == expected(1)
 
 
 def test_a_silent_broker_does_not_hang_enqueue(tmp_path: Path, run_helix) -> None:
