@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +161,7 @@ WITH newest AS (  -- a turn may come in several versions at once: the last accep
 SELECT best.n, published.segment, published.row
 FROM best LEFT JOIN published USING (id)
 WHERE published.id IS NULL
-   OR (best.content <> published.content AND best.accepted // 1000000 >= published.t_ingested)
+   OR (best.content <> published.content AND best.accepted > published.t_ingested)
 ORDER BY best.n
 """
 
@@ -213,8 +213,12 @@ def _deletes(root: Path, manifest: Manifest | None, replaced: dict[str, list[int
 # ---------------------------------------------------------------- the documents taken in
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
 def _order_of(root: Path, documents: Sequence[str], parts: Sequence[tuple[Part, Rows]]) -> np.ndarray[Any, Any]:
-    accepted = [int(ledger.read(root, document).accepted.timestamp() * 1e6) for document in documents]
+    accepted = [(ledger.read(root, document).accepted - _EPOCH) // _MICROSECOND for document in documents]
     return np.repeat(np.array(accepted, np.int64), [len(rows) for _, rows in parts])
 
 

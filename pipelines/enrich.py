@@ -199,7 +199,7 @@ def _record(session: Session, turn: Turn, text: str, piece: int, place: int, env
         "time_quality": turn.time_quality,
         "t_valid": _seconds(turn.time or envelope.accepted),
         "t_invalid": None,
-        "t_ingested": _seconds(envelope.accepted),
+        "t_ingested": envelope.accepted,
         "salience": weight,
         "confidence": trust,
         "priority": priority,

@@ -43,7 +43,7 @@ def record(i: int, text: str, given: Mapping[str, Any]) -> dict[str, Any]:
         "time_quality": "exact",
         "t_valid": given.get("t_valid", given.get("time", BASE + 60 * i)),
         "t_invalid": given.get("t_invalid"),
-        "t_ingested": given.get("t_ingested", BASE),
+        "t_ingested": given.get("t_ingested", BASE) * 1_000_000,
         "salience": given.get("salience", 0.5),
         "confidence": given.get("confidence", 0.5),
         "priority": 1.0,

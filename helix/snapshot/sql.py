@@ -34,7 +34,7 @@ SELECT ''::VARCHAR AS id, '' AS content, 0 AS t_ingested, '' AS source, '' AS se
 def register_published(
     db: duckdb.DuckDBPyConnection, root: Path, segments: Sequence[Segment], deletes: Sequence[Deletes]
 ) -> None:
-    """The view `published`: every live item, with the segment and the row it stands in; times in seconds."""
+    """The view `published`: every live item, with the segment and the row it stands in; t_ingested in microseconds."""
     if not segments:
         db.execute(_EMPTY)
         return
@@ -55,7 +55,7 @@ def register_published(
     db.execute(
         f"""
         CREATE VIEW published AS
-        SELECT id, content, epoch(t_ingested)::BIGINT AS t_ingested, source, session, type, project, segment,
+        SELECT id, content, epoch_us(t_ingested) AS t_ingested, source, session, type, project, segment,
                file_row_number AS row
         FROM read_parquet([{names}], filename = true, file_row_number = true) JOIN files ON filename = file
         WHERE NOT EXISTS (SELECT 1 FROM gone WHERE gone.segment = files.segment AND gone.row = file_row_number)

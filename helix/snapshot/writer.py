@@ -175,7 +175,8 @@ def _codes(column: pa.ChunkedArray, names: tuple[str, ...]) -> npt.NDArray[np.ui
 
 
 def _seconds(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    return np.asarray(pc.fill_null(column.cast(pa.int64()), NO_TIME).to_numpy(), np.int64)
+    whole = column.cast(pa.timestamp("s", tz="UTC"), safe=False).cast(pa.int64())
+    return np.asarray(pc.fill_null(whole, NO_TIME).to_numpy(), np.int64)
 
 
 def _text(items: pa.Table) -> pa.Table:

@@ -1,0 +1,124 @@
+"""Which version of a turn a commit keeps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from helix.encoders.onnx import Encoder, TokenCounter
+from helix.memory import open as open_store
+from helix.settings import load
+from helix.snapshot.verify import verify
+from pipelines.accept import accept, check
+from pipelines.commit import commit
+from pipelines.enrich import enrich
+from pipelines.ingest import ingest, open_encoder
+
+
+@pytest.fixture
+def store(tmp_path: Path, cache: Path) -> tuple[Path, Encoder, Callable[..., str]]:
+    root = tmp_path / "store"
+    check(root, "auto")
+    encoder = open_encoder(root, load())
+
+    def accepted(*turns: tuple[str, str, str]) -> str:
+        path = tmp_path / "log.jsonl"
+        path.write_text("".join(json.dumps({"session": s, "id": i, "text": t}) + "\n" for s, i, t in turns))
+        return accept(root, path, load()).envelope.document
+
+    return root, encoder, accepted
+
+
+def texts(root: Path) -> list[str]:
+    snapshot = open_store(root).snapshot
+    return sorted(e["text"] for e in snapshot.text([row for row in range(snapshot.rows) if snapshot.alive[row]]))
+
+
+def test_an_older_version_that_is_enriched_later_does_not_win(store) -> None:
+    root, encoder, accepted = store
+    older = accepted(("s", "1", "take it out at noon"), ("s", "2", "only the older one has this"))
+    newer = accepted(("s", "1", "take it out at one"))
+    counter = TokenCounter(encoder.folder)
+    enrich(root, newer, encoder, counter, load())
+    first = commit(root, encoder, load())
+    assert (first.added, first.replaced) == (1, 0)
+    enrich(root, older, encoder, counter, load())
+    second = commit(root, encoder, load())
+    assert (second.added, second.replaced, second.duplicates) == (1, 0, 1)
+    assert texts(root) == ["only the older one has this", "take it out at one"]
+
+
+def test_two_versions_in_one_commit(store) -> None:
+    root, encoder, accepted = store
+    counter = TokenCounter(encoder.folder)
+    for turns in ([("s", "1", "noon")], [("s", "1", "one"), ("s", "2", "slice it")], [("s", "1", "one")]):
+        enrich(root, accepted(*turns), encoder, counter, load())
+    done = commit(root, encoder, load())
+    assert (done.generation, len(done.documents), done.added, done.duplicates) == (1, 3, 2, 2)
+    assert texts(root) == ["one", "slice it"]
+    assert commit(root, encoder, load()).documents == ()
+
+
+def test_a_resumed_session_does_not_repeat_its_prefix(tmp_path: Path, cache: Path) -> None:
+    """Claude Code copies the turns so far, uuids and all, under a new session id."""
+
+    def log(session: str, *uuids: str) -> str:
+        records = [
+            {
+                "type": "user",
+                "uuid": uuid,
+                "parentUuid": uuids[i - 1] if i else None,
+                "sessionId": session,
+                "cwd": "/home/ana/bakery",
+                "timestamp": f"2026-05-01T10:0{i}:00Z",
+                "message": {"role": "user", "content": f"remark {uuid} about walnut bread"},
+            }
+            for i, uuid in enumerate(uuids)
+        ]
+        return "".join(json.dumps(record) + "\n" for record in records)
+
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    first.write_text(log("one", "u1", "u2"))
+    second.write_text(log("two", "u1", "u2", "u3"))
+    root = tmp_path / "store"
+    report = ingest(root, [first], load())
+    assert report.items == 2
+    report = ingest(root, [second], load())
+    assert (report.turns, report.items) == (3, 1)
+    snapshot = open_store(root).snapshot
+    sessions = {entry["turns"][0]: entry["session"] for entry in snapshot.text(range(snapshot.rows))}
+    assert sessions == {"u1": "one", "u2": "one", "u3": "two"}
+    assert verify(root).problems == ()
+
+
+def test_a_document_offered_again_after_its_death_is_tried_again(store) -> None:
+    from helix.snapshot import ledger
+
+    root, _, accepted = store
+    document = accepted(("s", "1", "noon"))
+    ledger.give_up(root, document, "a fault since mended")
+    assert ledger.pending(root) == []
+    assert accepted(("s", "1", "noon")) == document
+    assert ledger.pending(root) == [document]
+
+
+def test_an_adapters_mistake_costs_its_document_and_no_other(tmp_path: Path, cache: Path, monkeypatch) -> None:
+    from helix.sources import markdown
+
+    parse = markdown.parse
+
+    def faulty(document):
+        if "poison" in document.text:
+            raise KeyError("mapping")
+        return parse(document)
+
+    monkeypatch.setattr(markdown, "parse", faulty)
+    (tmp_path / "a.md").write_text("# A\n\npoison")
+    (tmp_path / "b.md").write_text("# B\n\nwalnut bread")
+    report = ingest(tmp_path / "store", [tmp_path / "a.md", tmp_path / "b.md"], load())
+    assert [Path(entry["path"]).name for entry in report.refused] == ["a.md"]
+    assert "KeyError" in report.refused[0]["reason"]
+    assert texts(tmp_path / "store") == ["walnut bread"]
