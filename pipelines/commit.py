@@ -68,12 +68,12 @@ def commit(root: Path, encoder: Encoder, settings: Settings) -> Committed:
         parts = [read_part(folder) for folder in folders]
         failpoint("commit.begin")
         rows = concat([part_rows for _, part_rows in parts])
-        chosen = choose(root, manifest, rows, _order_of(root, documents, parts))
+        chosen = choose(root, manifest, rows, _order_of(parts))
         segment = writer.write_segment(root, rows.take(chosen.add)) if len(chosen.add) else None
         failpoint("commit.segment")
         deletes = _deletes(root, manifest, chosen.replaced)
         failpoint("commit.deletes")
-        table = _documents(root, documents, parts, rows, chosen.add)
+        table = _documents(documents, parts, rows, chosen.add)
         file = writer.write_documents(root, table)
         failpoint("commit.documents")
         encoder_files = manifest.encoder if manifest else writer.adopt_encoder(root, encoder.folder, lineage.encoder)
@@ -217,13 +217,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def _order_of(root: Path, documents: Sequence[str], parts: Sequence[tuple[Part, Rows]]) -> np.ndarray[Any, Any]:
-    accepted = [(ledger.read(root, document).accepted - _EPOCH) // _MICROSECOND for document in documents]
+def _order_of(parts: Sequence[tuple[Part, Rows]]) -> np.ndarray[Any, Any]:
+    """int64[rows]: when the document of each row was accepted, in microseconds."""
+    accepted = [(part.accepted - _EPOCH) // _MICROSECOND for part, _ in parts]
     return np.repeat(np.array(accepted, np.int64), [len(rows) for _, rows in parts])
 
 
 def _documents(
-    root: Path,
     documents: Sequence[str],
     parts: Sequence[tuple[Part, Rows]],
     rows: Rows,
@@ -234,13 +234,12 @@ def _documents(
     ends = np.cumsum([0, *(len(part_rows) for _, part_rows in parts)])
     records = []
     for i, (document, (part, _)) in enumerate(zip(documents, parts, strict=True)):
-        envelope = ledger.read(root, document)
         records.append(
             {
                 "document": document,
-                "path": envelope.path,
-                "format": envelope.format,
-                "accepted": envelope.accepted,
+                "path": part.path,
+                "format": part.format,
+                "accepted": part.accepted,
                 "sessions": part.sessions,
                 "turns": part.turns,
                 "items": int(added[ends[i] : ends[i + 1]].sum()),

@@ -42,6 +42,9 @@ class Part:
     """One enriched document, on disk."""
 
     folder: Path
+    path: str  # of the source
+    format: str
+    accepted: datetime
     turns: int
     items: int
     sessions: int
@@ -68,7 +71,9 @@ def read_part(folder: Path) -> tuple[Part, Rows]:
 def describe(folder: Path) -> Part:
     """What is said about a part."""
     raw = orjson.loads((folder / "part.json").read_bytes())
-    return Part(**{**raw, "folder": folder, "problems": tuple(Problem(*entry) for entry in raw["problems"])})
+    accepted = datetime.fromisoformat(raw.pop("accepted"))
+    problems = tuple(Problem(*entry) for entry in raw.pop("problems"))
+    return Part(folder=folder, accepted=accepted, problems=problems, **raw)
 
 
 def enrich(
@@ -100,6 +105,9 @@ def enrich(
     failpoint("enrich.embedded")
     rows = build_rows(records, index_texts, mentions, vectors, signatures([record["text"] for record in records]))
     part = {
+        "path": envelope.path,
+        "format": envelope.format,
+        "accepted": envelope.accepted.isoformat(),
         "turns": sum(len(session.turns) for session in parsed.sessions),
         "items": len(rows),
         "sessions": len(parsed.sessions),

@@ -172,14 +172,15 @@ def _enrich(
     report.turns += part.turns
     report.redacted.update(part.redacted)
     report.unknown.update(part.unknown)
-    report.refused.extend(_problems(_path(root, document), part))
+    report.refused.extend(_problems(part))
     return part
 
 
 _SHOWN = 20  # problems of one document that are named; the rest is counted
 
 
-def _problems(path: str, part: Part) -> list[dict[str, str]]:
+def _problems(part: Part) -> list[dict[str, str]]:
+    path = part.path
     shown = [
         {"path": f"{path}:{problem.line}" if problem.line else path, "reason": problem.reason}
         for problem in part.problems[:_SHOWN]
