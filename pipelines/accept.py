@@ -68,7 +68,7 @@ def accept(
         StoreError: the store cannot be written.
     """
     data, mtime = _read(path, settings)
-    text, problems = decode(data, str(path), settings.max_line_bytes)
+    text, problems = decode(data, settings.max_line_bytes)
     text, redacted = redact(text)
     document = Document(str(path.absolute()), text, mtime)
     chosen = sources.detect(document).NAME if format == "auto" else format

@@ -12,12 +12,18 @@ from helix.cli import main as helix
 from helix.enrich.entities import entities
 from helix.errors import HelixError
 from helix.memory import open as open_store
+from helix.types import Entity
 
 SAMPLE = (
     "What did I tell Priya about vacation?",
     "sqlite3.OperationalError: database is locked",
     "why did we choose a visibility timeout of 3600 seconds",
 )
+
+
+ASKED = ("error", "identifier", "path", "name")
+STARTS = ("what went wrong with", "what was decided about", "what happened to")
+PLAIN = ("what was decided and why", "what went wrong and how was it solved", "what comes next")
 
 
 def main() -> int:
@@ -42,17 +48,19 @@ def main() -> int:
 
 
 def questions(store: Path) -> list[str]:
-    """Three questions about logs nobody has seen yet: a decision, and the names that come up most."""
+    """Three questions about logs nobody has seen yet, after the names that several turns share."""
     snapshot = open_store(store).snapshot
     texts = [entry["text"] for entry in snapshot.text(snapshot.columns.key.argsort()[:2000])]
-    named = Counter(
-        entity.name
-        for text in texts
-        for entity in entities(text)
-        if entity.kind in ("path", "identifier", "error", "name")
-    )
-    common = [name for name, _ in named.most_common(2)]
-    return ["what did we decide and why", *(f"what happened with {name}" for name in common)]
+    found = [entity for text in texts for entity in set(entities(text)) if entity.kind in ASKED]
+    turns = Counter(entity.name for entity in found)
+    names = [next((name for name, n in turns.most_common() if name in _of(found, kind)), None) for kind in ASKED]
+    names += [name for name, _ in turns.most_common(len(ASKED))]
+    asked = list(dict.fromkeys(name for name in names if name))
+    return [*(f"{start} {name}" for start, name in zip(STARTS, asked, strict=False)), *PLAIN][:3]
+
+
+def _of(found: list[Entity], kind: str) -> set[str]:
+    return {entity.name for entity in found if entity.kind == kind}
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def detect(document: Document) -> Adapter:
             return adapter
     if looks_like_json(head):
         raise InputRefused(
-            f"unknown format: {document.path} is JSON, but neither a Claude Code log nor one turn a line",
+            "unknown format: JSON, but neither a Claude Code log nor one turn a line",
             "convert it to JSON lines with one turn a line, or name it with --format",
         )
     return markdown

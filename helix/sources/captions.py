@@ -71,7 +71,7 @@ def parse(document: Document) -> Parsed:
     problems: list[Problem] = []
     cues = list(_cues(document.text, text.startswith("WEBVTT"), problems))
     if not cues:
-        raise InputRefused(f"no caption in {document.path}", "give WebVTT or SRT, or name the format with --format")
+        raise InputRefused("no caption in it", "give WebVTT or SRT, or name the format with --format")
     if all(cue.speaker is None for cue in cues):
         cues = _named(cues)
     base, quality = _base(document)

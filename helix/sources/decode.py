@@ -19,7 +19,7 @@ _MARKS: Final = (
 _TO_UTF8: Final = "convert it to UTF-8, for example with iconv -f WINDOWS-1252 -t UTF-8"
 
 
-def decode(data: bytes, path: str, max_line_bytes: int) -> tuple[str, list[Problem]]:
+def decode(data: bytes, max_line_bytes: int) -> tuple[str, list[Problem]]:
     """Text of one input, line feeds only, without byte order mark.
 
     Of JSON lines, only the lines that are invalid UTF-8 or longer than `max_line_bytes` (of UTF-8, without the line
@@ -28,14 +28,14 @@ def decode(data: bytes, path: str, max_line_bytes: int) -> tuple[str, list[Probl
     Raises:
         InputRefused: empty; binary; not Unicode; a line too long, outside JSON lines; no line left.
     """
-    data, mark = _as_utf8(data, path)
+    data, mark = _as_utf8(data)
     given = data
     if not data or data.isspace():
-        raise InputRefused(f"empty input: {path}", "give a file that has text in it")
+        raise InputRefused("empty input", "give a file that has text in it")
     nul = data.find(b"\0")
     if nul >= 0:
         raise InputRefused(
-            f"binary input: {path} has a NUL byte at offset {nul + mark}",
+            f"binary input: a NUL byte at offset {nul + mark}",
             "give text; UTF-16 needs its byte order mark",
         )
     if b"\r\n" in data:
@@ -44,25 +44,23 @@ def decode(data: bytes, path: str, max_line_bytes: int) -> tuple[str, list[Probl
     if _is_json(data):
         text, problems = _decode_lines(data, max_line_bytes, long_line > 0)
         if problems and (not text or text.isspace()):
-            raise InputRefused(
-                f"no usable line in {path}: line {problems[0].line} is {problems[0].reason}", "nothing was taken"
-            )
+            raise InputRefused(f"no usable line: line {problems[0].line} is {problems[0].reason}", "nothing was taken")
         return text, problems
     if long_line:
         raise InputRefused(
-            f"line {long_line} of {path} is longer than {max_line_bytes} bytes",
+            f"line {long_line} is longer than {max_line_bytes} bytes",
             "break it into lines, or raise HELIX_MAX_LINE_BYTES",
         )
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
-        raise InputRefused(f"not UTF-8: {path}, byte offset {_bad_byte(given) + mark}", _TO_UTF8) from None
+        raise InputRefused(f"not UTF-8: byte offset {_bad_byte(given) + mark}", _TO_UTF8) from None
     if text.isspace():
-        raise InputRefused(f"empty input: {path}", "give a file that has text in it")
+        raise InputRefused("empty input", "give a file that has text in it")
     return text, []
 
 
-def _as_utf8(data: bytes, path: str) -> tuple[bytes, int]:
+def _as_utf8(data: bytes) -> tuple[bytes, int]:
     """The same text as UTF-8 without mark, and how many bytes the mark took."""
     if data.startswith(codecs.BOM_UTF8):
         return data[len(codecs.BOM_UTF8) :], len(codecs.BOM_UTF8)
@@ -71,9 +69,7 @@ def _as_utf8(data: bytes, path: str) -> tuple[bytes, int]:
             try:
                 return data.decode(encoding).encode("utf-8"), 0
             except UnicodeDecodeError as error:
-                raise InputRefused(
-                    f"not {encoding.upper()}: {path}, byte offset {error.start}", "save it as UTF-8"
-                ) from None
+                raise InputRefused(f"not {encoding.upper()}: byte offset {error.start}", "save it as UTF-8") from None
     return data, 0
 
 

@@ -45,7 +45,7 @@ def take(text, path="notes 2026-05-04.md", format="auto"):
 @settings(deadline=None)
 def test_any_bytes(data, limit):
     try:
-        text, problems = sources.decode(data, "a", limit)
+        text, problems = sources.decode(data, limit)
     except InputRefused:
         return
     assert "\r\n" not in text

@@ -20,43 +20,43 @@ LIMIT = 1_000
     ],
 )
 def test_encodings_and_line_ends(data, text):
-    assert decode(data, "a.txt", LIMIT) == (text, [])
+    assert decode(data, LIMIT) == (text, [])
 
 
 @pytest.mark.parametrize("data", [b"", b" \n\t\r\n ", b"\xef\xbb\xbf", b"\xff\xfe", "\u00a0\u2003\n".encode()])
 def test_empty_is_refused(data):
     with pytest.raises(InputRefused, match=r"^empty"):
-        decode(data, "a.txt", LIMIT)
+        decode(data, LIMIT)
 
 
 def test_nul_bytes_are_binary_and_named():
     with pytest.raises(InputRefused, match=r"^binary.*offset 2"):
-        decode(b"PK\x00\x03", "a.zip", LIMIT)
+        decode(b"PK\x00\x03", LIMIT)
 
 
 def test_utf16_without_a_mark_is_binary():
     with pytest.raises(InputRefused, match="byte order mark"):
-        decode("hello".encode("utf-16-le"), "a.txt", LIMIT)
+        decode("hello".encode("utf-16-le"), LIMIT)
 
 
 def test_broken_utf16_is_refused():
     with pytest.raises(InputRefused, match=r"not UTF-16.*offset"):
-        decode(b"\xff\xfeh\x00\x00\xd8", "a.txt", LIMIT)
+        decode(b"\xff\xfeh\x00\x00\xd8", LIMIT)
 
 
 def test_other_encodings_are_refused_with_the_offset_in_the_file_and_the_remedy():
     with pytest.raises(InputRefused, match=r"byte offset 6.*iconv"):
-        decode(b"ab\r\ngr\xfc\xdfe", "a.txt", LIMIT)
+        decode(b"ab\r\ngr\xfc\xdfe", LIMIT)
 
 
 def test_the_offset_counts_the_byte_order_mark():
     with pytest.raises(InputRefused, match="byte offset 5"):
-        decode(b"\xef\xbb\xbfgr\xfc\xdfe", "a.txt", LIMIT)
+        decode(b"\xef\xbb\xbfgr\xfc\xdfe", LIMIT)
 
 
 def test_of_json_lines_only_the_bad_ones_go_and_line_numbers_stay():
     data = b'{"text": "a"}\r\n{"text": "\xfc"}\r\n{"text": "' + b"x" * LIMIT + b'"}\r\n{"text": "b"}\r\n'
-    text, problems = decode(data, "a.jsonl", LIMIT)
+    text, problems = decode(data, LIMIT)
     assert text.split("\n") == ['{"text": "a"}', "", "", '{"text": "b"}', ""]
     assert [problem.line for problem in problems] == [2, 3]
     assert "UTF-8" in problems[0].reason
@@ -67,20 +67,20 @@ def test_of_json_lines_only_the_bad_ones_go_and_line_numbers_stay():
 def test_the_longest_line_allowed_has_exactly_the_limit(spare):
     line = b'{"text": "' + b"x" * (LIMIT - 12 + spare) + b'"}'
     assert len(line) == LIMIT + spare
-    _, problems = decode(b"{}\n" + line + b"\r\n{}\n", "a.jsonl", LIMIT)
+    _, problems = decode(b"{}\n" + line + b"\r\n{}\n", LIMIT)
     assert [problem.line for problem in problems] == [2] * spare
 
 
 def test_json_lines_of_which_nothing_is_left_are_refused():
     with pytest.raises(InputRefused, match=r"no usable line.*longer than"):
-        decode(b'{"text": "' + b"x" * LIMIT + b'"}\n', "a.jsonl", LIMIT)
+        decode(b'{"text": "' + b"x" * LIMIT + b'"}\n', LIMIT)
 
 
 def test_a_long_line_of_other_text_is_refused_by_number():
     with pytest.raises(InputRefused, match=r"^line 3 .*HELIX_MAX_LINE_BYTES"):
-        decode(b"# short\n\n" + b"y" * (LIMIT + 1) + b"\nshort\n", "a.md", LIMIT)
+        decode(b"# short\n\n" + b"y" * (LIMIT + 1) + b"\nshort\n", LIMIT)
 
 
 def test_a_line_of_exactly_the_limit_is_taken_in_other_text_too():
     text = "short\n" + "y" * LIMIT + "\nshort\n"
-    assert decode(text.encode(), "a.md", LIMIT) == (text, [])
+    assert decode(text.encode(), LIMIT) == (text, [])

@@ -14,7 +14,7 @@ FOLDER = Path(helix.__file__).parent / "sample"
 
 
 def parse(name):
-    text, problems = sources.decode((FOLDER / name).read_bytes(), name, 1 << 20)
+    text, problems = sources.decode((FOLDER / name).read_bytes(), 1 << 20)
     parsed = sources.parse(Document(name, text))
     assert not problems
     assert not parsed.problems
