@@ -24,6 +24,8 @@ def enqueue(argv: Sequence[str]) -> int:
     from pipelines.ingest import Report, accept_all, as_json
 
     settings, root = load(), store_of(options)
+    if settings.redis_url:
+        import celery  # noqa: F401  missing: better said before anything is accepted
     began = time.perf_counter()
     report = Report()
     with progress_bar(not options.json) as progress:

@@ -30,6 +30,7 @@ def test_the_sample(cache: Path, tmp_path: Path) -> None:
     assert done.stdout.count("<memory>") == 3
     answers = done.stdout.split("$ helix recall")[1:]
     assert "I told Priya we can do March for vacation" in answers[0].split(" 2  ")[0]
+    assert "Looking at flights to Goa for next month" in answers[0].split("context, ")[0]
     assert "database is locked" in answers[1].split(" 2  ")[0]
     assert "3600" in answers[2]
     again = run("--store", tmp_path / "s")
