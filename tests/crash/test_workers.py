@@ -54,14 +54,18 @@ def until(condition: Callable[[], bool], seconds: float, log: Path) -> None:
         time.sleep(0.2)
 
 
-def expected(n: int) -> dict[str, str]:
-    return {f"w{i}#w{i}:{j}": f"document {i} says {j}: walnuts and parsley" for i in range(n) for j in range(3)}
+def says(i: int, turns: int) -> list[str]:
+    return [f"document {i} says {j}: walnuts and parsley" for j in range(turns)]
 
 
-def write_documents(folder: Path, n: int) -> Path:
+def expected(n: int, turns: int = 3) -> dict[str, str]:
+    return {f"w{i}#w{i}:{j}": text for i in range(n) for j, text in enumerate(says(i, turns))}
+
+
+def write_documents(folder: Path, n: int, turns: int = 3) -> Path:
     folder.mkdir()
     for i in range(n):
-        write_log(folder / f"{i:02}.jsonl", f"w{i}", [f"document {i} says {j}: walnuts and parsley" for j in range(3)])
+        write_log(folder / f"{i:02}.jsonl", f"w{i}", says(i, turns))
     return folder
 
 
@@ -73,7 +77,7 @@ def test_twenty_documents_become_one_store_though_the_enrich_worker_is_killed(
     tmp_path: Path, redis_url: str, run_helix
 ) -> None:
     root, log = tmp_path / "store", tmp_path / "workers.log"
-    documents = write_documents(tmp_path / "in", 20)
+    documents = write_documents(tmp_path / "in", 20, turns=60)  # long enough to be killed amid
     sent = run_helix("enqueue", documents, "--store", root, "--json", HELIX_REDIS_URL=redis_url)
     assert sent.returncode == 0, sent.stderr
     assert json.loads(sent.stdout)["accepted"] == 20
@@ -86,7 +90,7 @@ def test_twenty_documents_become_one_store_though_the_enrich_worker_is_killed(
         assert done(root) < 20
         with worker(root, redis_url, "enrich", log):
             until(lambda: done(root) == 20, 120, log)
-    assert items(root) == expected(20)  # nothing lost; `items` itself fails on a double
+    assert items(root) == expected(20, turns=60)  # nothing lost; `items` itself fails on a double
     assert verify(root).problems == ()
     assert ledger.pending(root) == []
 
@@ -113,7 +117,7 @@ def test_redis_out_of_reach(tmp_path: Path, redis_url: str, run_helix) -> None:
 
 def test_a_lost_message_is_sent_again_while_the_worker_runs(tmp_path: Path, redis_url: str, run_helix) -> None:
     root, log = tmp_path / "store", tmp_path / "workers.log"
-    write_log(tmp_path / "one.jsonl", "w0", [f"document 0 says {j}: walnuts and parsley" for j in range(3)])
+    write_log(tmp_path / "one.jsonl", "w0", says(0, 3))
     with worker(root, redis_url, "enrich,commit", log):
         until(lambda: "ready" in log.read_text(errors="replace"), 60, log)
         assert run_helix("enqueue", tmp_path / "one.jsonl", "--store", root).returncode == 0  # no broker: no message

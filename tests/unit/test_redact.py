@@ -110,7 +110,7 @@ def test_only_the_secret_of_an_assignment_goes(before: str, secret: str, after: 
         "git@github.com:user/repo and https://example.com:8080/x@y",
         "Token::Identifier2",
         "next_page_token: 'abc12345'",
-        "PWD=/root/dir1",
+        "PWD=/srv/dir1",
         "The secret: never give up",
         "",
     ],
