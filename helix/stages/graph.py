@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from helix.profiles import Graph
     from helix.snapshot.reader import Snapshot
 
+F64 = npt.NDArray[np.float64]
+
 _NEXT = 1.0  # weight of an edge to the next turn; idf edges weigh 1 to about 10
 _SESSION = 0.5
 
@@ -30,7 +32,7 @@ def spread(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: 
         return pool
     seeds = pool.row[: profile.seeds].astype(np.int64)
     items, entities = _reach(pool, seeds, query, snap, plan, profile)
-    left, right, weight, nodes = _edges(items, entities, snap, profile)
+    left, right, weight, nodes = _edges(items, entities, snap)
     restart = np.zeros(nodes)
     restart[np.searchsorted(items, seeds)] = pool.rrf[: len(seeds)] / pool.rrf[: len(seeds)].sum()
     named = np.searchsorted(entities, query.mentions[np.isin(query.mentions, entities)])
@@ -43,7 +45,7 @@ def spread(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: 
     return _extend(pool, items, arrived.astype(np.float32), snap, profile.extra)
 
 
-def pagerank(left: I64, right: I64, weight: F32, restart: npt.NDArray[np.float64], alpha: float, steps: int) -> F32:
+def pagerank(left: I64, right: I64, weight: F32, restart: F64, alpha: float, steps: int) -> F64:
     """Power iteration p ← α·s + (1 − α)·Wᵀp over undirected edges; mass of nodes without edges returns to the seeds.
 
     Args:
@@ -65,7 +67,7 @@ def pagerank(left: I64, right: I64, weight: F32, restart: npt.NDArray[np.float64
         moved = np.bincount(target, p[source] * share, minlength=len(restart))
         lost = 1.0 - moved.sum()
         p = alpha * restart + (1 - alpha) * (moved + lost * restart)
-    return p  # type: ignore[return-value]
+    return p
 
 
 def _reach(
@@ -87,7 +89,7 @@ def _reach(
     return items, entities[carries | asked]
 
 
-def _edges(items: I64, entities: npt.NDArray[np.uint64], snap: Snapshot, profile: Graph) -> tuple[I64, I64, F32, int]:
+def _edges(items: I64, entities: npt.NDArray[np.uint64], snap: Snapshot) -> tuple[I64, I64, F32, int]:
     """Edges among the given nodes: items first, then entities, then sessions. (left, right, weight, nodes)."""
     at, rows = snap.rows_of(entities)
     position = np.searchsorted(items, rows)
