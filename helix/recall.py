@@ -26,7 +26,10 @@ def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace) -> Bund
     """Answer one question from one snapshot. Same snapshot, query, `now` and profile: same answer."""
     vector = trace.run("embed", _embed, query, snap, trace)
     plan = trace.run("route", route, query, vector, snap)
-    trace.note("route", rows_in=snap.rows, rows_out=plan.allowed_rows, skip=plan.skip, skip_score=plan.skip_score)
+    if trace.on:
+        proposed = {} if plan.type_scores is None else dict(zip(TYPES, plan.type_scores.tolist(), strict=True))
+        state = {"skip": plan.skip, "skip_score": plan.skip_score, "type_scores": proposed}
+        trace.note("route", rows_in=snap.rows, rows_out=plan.allowed_rows, **state)
     trace.keep(plan=plan, limits={"dense": profile.retrieve.dense, "bm25": profile.retrieve.bm25})
     if plan.skip:
         return _bundle(query, snap, profile, trace, skipped=True)

@@ -16,7 +16,7 @@ from helix.failpoints import failpoint
 from helix.settings import Settings
 from helix.snapshot import ledger, paths
 from helix.snapshot.ledger import Envelope
-from helix.sources.decode import decode
+from helix.sources.decode import decode, plain_escapes
 from helix.types import Document
 
 
@@ -69,12 +69,14 @@ def accept(
     """
     data, mtime = _read(path, settings)
     text, problems = decode(data, settings.max_line_bytes)
+    where = str(path.absolute())
+    chosen = sources.detect(Document(where, text, mtime)).NAME if format == "auto" else format
+    if chosen in sources.JSON_FORMATS:
+        text = plain_escapes(text)  # a secret must not hide behind \\u0067
     text, redacted = redact(text)
-    document = Document(str(path.absolute()), text, mtime)
-    chosen = sources.detect(document).NAME if format == "auto" else format
     envelope = Envelope(
         document=ledger.name_of(text, chosen, project, acl),
-        path=document.path,
+        path=where,
         text=text,
         format=chosen,
         project=project,

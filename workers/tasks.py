@@ -36,7 +36,7 @@ def enrich(document: str) -> None:
         raise UsageError(f"{document[:80]!r} is no document name", "names are 64 hex digits")
     settings = load()
     root = Path(settings.store)
-    if document not in ledger.pending(root):
+    if not ledger.is_pending(root, document):
         log.info("%s is finished already", document[:12])
         return
     encoder, counter = _encoder(root)

@@ -6,6 +6,7 @@ Runs as its own process (`python -m helix.encoders.export`), so that several hun
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import shutil
@@ -70,6 +71,7 @@ def cached(weights: Weights, cache: Path) -> Path:
     return target
 
 
+@functools.cache  # ninety megabytes, asked for by every step of an export
 def _source_sha256(folder: Path) -> str:
     """One digest over the weights and the files that change their meaning."""
     digest = hashlib.sha256()

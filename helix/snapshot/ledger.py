@@ -134,6 +134,13 @@ def pending(root: Path) -> list[str]:
     return sorted(waiting, key=lambda document: ((root / "inbox" / document).stat().st_mtime_ns, document))
 
 
+def is_pending(root: Path, document: str) -> bool:
+    """Whether this one document waits, without a look at the others' files."""
+    if not (root / "inbox" / document).is_file() or (root / "dead" / f"{document}.json").is_file():
+        return False
+    return document not in done(root, current(root)[1])
+
+
 def revive(root: Path, document: str) -> bool:
     """Offer a dead document again; True if it was dead."""
     record = root / "dead" / f"{document}.json"

@@ -12,7 +12,7 @@ from helix.sources.decode import decode
 from helix.sources.shared import looks_like_json
 from helix.types import Document, Parsed
 
-__all__ = ["FORMATS", "Adapter", "decode", "detect", "parse"]
+__all__ = ["FORMATS", "JSON_FORMATS", "Adapter", "decode", "detect", "parse"]
 
 
 class Adapter(Protocol):
@@ -38,6 +38,9 @@ FORMATS: Final[Mapping[str, Adapter]] = {
     generic_jsonl.NAME: generic_jsonl,
     markdown.NAME: markdown,
 }
+
+JSON_FORMATS: Final = frozenset({claude_code.NAME, generic_jsonl.NAME})
+"""Formats whose documents are JSON lines."""
 
 
 def detect(document: Document) -> Adapter:

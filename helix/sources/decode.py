@@ -19,6 +19,26 @@ _MARKS: Final = (
 _TO_UTF8: Final = "convert it to UTF-8, for example with iconv -f WINDOWS-1252 -t UTF-8"
 
 
+# JSON may write any character as \uXXXX (some writers do so for & < >) and a slash as \/. An even number of
+# backslashes before it makes it text instead.
+_ESCAPE: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u00([2-7][0-9a-fA-F])|(/))")
+
+
+def plain_escapes(text: str) -> str:
+    """JSON text with printable ASCII written as itself: equal JSON, in which nothing hides from a pattern.
+
+    Quotes, backslashes and control characters keep their escapes.
+    """
+    if "\\u00" not in text and "\\/" not in text:
+        return text
+    return _ESCAPE.sub(_plain, text)
+
+
+def _plain(match: re.Match[str]) -> str:
+    char = match[3] or chr(int(match[2], 16))
+    return match[0] if char in '"\\\x7f' else match[1] + char
+
+
 def decode(data: bytes, max_line_bytes: int) -> tuple[str, list[Problem]]:
     """Text of one input, line feeds only, without byte order mark.
 

@@ -282,4 +282,21 @@ def test_the_secret_reaches_no_file_of_the_store(tmp_path: Path, run_helix) -> N
     assert "[REDACTED:" in found["items"][0]["text"]
     for path in (tmp_path / "s").rglob("*"):
         if path.is_file():
+            stored = path.read_bytes()
+            assert secret.encode() not in stored, path
+            assert secret[1:].encode() not in stored, path  # nor behind an escape of its first letter
+
+
+def test_a_secret_that_only_the_parsed_text_shows_reaches_no_item(tmp_path: Path, run_helix) -> None:
+    secret = "ghp" + "_" + "Zq9X" * 9
+    cues = tmp_path / "call.vtt"
+    spoken = f"use {secret[:6]}<c>{secret[6:]}</c> please"  # a tag stands in the middle of it
+    cues.write_text(f"WEBVTT\n\n00:00:01.000 --> 00:00:04.000\n<v Ana>{spoken}\n")
+    done = run_helix("ingest", cues, "--store", tmp_path / "s", "--json")
+    assert done.returncode == 0, done.stderr
+    assert sum(json.loads(done.stdout)["redacted"].values()) == 1
+    found = json.loads(run_helix("recall", "which token do we use", "--store", tmp_path / "s", "--json").stdout)
+    assert "[REDACTED:" in found["items"][0]["text"]
+    for path in (tmp_path / "s").rglob("*"):
+        if path.is_file():
             assert secret.encode() not in path.read_bytes(), path

@@ -1,7 +1,10 @@
+import json
+
 import pytest
 
 from helix.errors import InputRefused
 from helix.sources import decode
+from helix.sources.decode import plain_escapes
 
 LIMIT = 1_000
 
@@ -84,3 +87,18 @@ def test_a_long_line_of_other_text_is_refused_by_number():
 def test_a_line_of_exactly_the_limit_is_taken_in_other_text_too():
     text = "short\n" + "y" * LIMIT + "\nshort\n"
     assert decode(text.encode(), LIMIT) == (text, [])
+
+
+@pytest.mark.parametrize(
+    ("written", "plain"),
+    [
+        (r'{"a": "\u0067hp"}', '{"a": "ghp"}'),
+        (r'{"a": "x\u0026y\/z"}', '{"a": "x&y/z"}'),
+        (r'{"a": "\\u0067"}', r'{"a": "\\u0067"}'),  # a backslash and then u0067
+        (r'{"a": "\\\u0067"}', r'{"a": "\\g"}'),
+        (r'{"a": "\u0022 \u005c \u007f \u0007 \u00e9"}', r'{"a": "\u0022 \u005c \u007f \u0007 \u00e9"}'),
+    ],
+)
+def test_printable_ascii_behind_escapes_is_written_plainly(written: str, plain: str) -> None:
+    assert plain_escapes(written) == plain
+    assert json.loads(written) == json.loads(plain)
