@@ -17,7 +17,10 @@ from helix.settings import Settings, load
 
 Command = Callable[[Sequence[str]], int]
 GROUP = "helix.commands"
-ORDER = ("ingest", "recall", "serve", "enqueue", "worker", "status", "verify", "models")
+ORDER = (
+    *("ingest", "recall", "serve", "enqueue", "worker", "status", "verify"),
+    *("push", "pull", "touch", "models", "bench"),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,11 +1,16 @@
-"""`helix status` and `helix verify`: what the library itself can say of a store."""
+"""`helix status`, `verify`, `push` and `pull`: what the library itself can say of a store and do with one."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from helix.cli import parser, print_json, store_of
+from helix.errors import HelixError
+
+if TYPE_CHECKING:
+    from helix.snapshot.sync import Report
 
 
 def status(argv: Sequence[str]) -> int:
@@ -59,3 +64,64 @@ def verify(argv: Sequence[str]) -> int:
         print("helix verify: restore what is named from a backup, or ingest into a new store", file=sys.stderr)
         return 4
     return 0
+
+
+WHERE = "s3://bucket/prefix[?endpoint_override=HOST:PORT&scheme=http&region=R], file:///folder or a folder"
+
+
+def push(argv: Sequence[str]) -> int:
+    """Publish the store to an object store or a shared folder."""
+    from helix.snapshot import sync
+
+    new = parser("push", push.__doc__ or "", "  helix push s3://bucket/memory\n  helix push /mnt/shared/memory --prune")
+    new.add_argument("url", metavar="URL", help=f"{WHERE}; credentials come from the environment")
+    new.add_argument("--force", action="store_true", help="replace what is published there, whatever its history")
+    new.add_argument("--prune", action="store_true", help="then remove there what the newest manifests do not name")
+    new.add_argument("--keep", type=int, default=sync.KEEP, metavar="N", help="how many, with --prune (%(default)s)")
+    options = new.parse_args(argv)
+    root = store_of(options)
+    report = _transfer(
+        lambda: sync.push(root, options.url, force=options.force, prune=options.prune, keep=options.keep)
+    )
+    if options.json:
+        print_json(report)
+    else:
+        print(f"generation {report.generation} of {root} is published at {report.url}: {_moved(report, 'sent')}")
+    return 0
+
+
+def pull(argv: Sequence[str]) -> int:
+    """Take what was pushed to an object store or a shared folder."""
+    from helix.settings import load
+    from helix.snapshot import sync
+
+    new = parser("pull", pull.__doc__ or "", "  helix pull s3://bucket/memory --store memory")
+    new.add_argument("url", metavar="URL", help=f"{WHERE}; credentials come from the environment")
+    new.add_argument("--force", action="store_true", help="give up local generations that are not there")
+    options = new.parse_args(argv)
+    settings = load()
+    root = store_of(options, settings)
+    report = _transfer(lambda: sync.pull(options.url, root, force=options.force, wait=settings.lock_wait))
+    if options.json:
+        print_json(report)
+    else:
+        print(f"{root} is at generation {report.generation} of {report.url}: {_moved(report, 'fetched')}")
+    return 0
+
+
+def _moved(report: Report, done: str) -> str:
+    removed = f", {report.removed} old ones removed" if report.removed else ""
+    return f"{report.transferred} of {report.files} files {done}, {report.bytes / 1e6:.1f} MB{removed}"
+
+
+def _transfer(work: Callable[[], Report]) -> Report:
+    """Run a push or a pull, and end S3 after it, when nothing refers to it any more; see `sync.shut_down`."""
+    from helix.snapshot import sync
+
+    try:
+        return work()
+    except HelixError as error:
+        failed = type(error)(error.what, error.remedy)  # a new one: the frames of the first hold file systems
+    finally:
+        sync.shut_down()
+    raise failed

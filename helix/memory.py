@@ -109,7 +109,7 @@ class Memory:
         with self._refreshing:
             if not self.stale():
                 return False
-            fresh = Snapshot(self.root, threads=self.settings.threads)
+            fresh = Snapshot(self.root, threads=self.settings.threads, before=self._snapshot)
             fresh.adopt(self._snapshot)
             self._snapshot = fresh.warm()
             return True

@@ -1,4 +1,4 @@
-"""`helix ingest` and `helix models`."""
+"""`helix ingest`, `helix touch` and `helix models`."""
 
 from __future__ import annotations
 
@@ -115,6 +115,23 @@ def _follow(once: Callable[[], object]) -> None:
         while True:
             time.sleep(_FOLLOW_EVERY)
             once()
+
+
+def touch(argv: Sequence[str]) -> int:
+    """Fold access events into the snapshot: when and how often items were of use."""
+    options = parser("touch", touch.__doc__ or "", "  helix touch --store memory").parse_args(argv)
+    from dataclasses import asdict
+
+    from pipelines.touch import touch as run
+
+    settings = load()
+    done = run(store_of(options, settings), settings)
+    if options.json:
+        print_json(asdict(done))
+    else:
+        ignored = f", {done.ignored} left out" if done.ignored else ""
+        print(f"{done.events} events on {done.items} items folded{ignored}; generation {done.generation}")
+    return 0
 
 
 def models(argv: Sequence[str]) -> int:

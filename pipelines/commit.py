@@ -1,11 +1,11 @@
-"""Committing: all parts that wait become one segment and one new generation. One writer at a time."""
+"""Committing: all parts that wait become one segment and one new generation. One writer a pointer at a time."""
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,23 @@ from typing import Any
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from helix.encoders.onnx import Encoder
 from helix.errors import EncoderError
 from helix.failpoints import failpoint
 from helix.settings import Settings
 from helix.snapshot import ledger, paths, writer
+from helix.snapshot import manifest as manifests
+from helix.snapshot.arrays import flat_index, hexes, lookup, owners, unhexes
+from helix.snapshot.build import session_keys, write_segment
 from helix.snapshot.manifest import Deletes, Index, Lineage, Manifest, Segment
-from helix.snapshot.rows import Rows, concat
-from helix.snapshot.sql import connect, register_published
+from helix.snapshot.paths import is_held
+from helix.snapshot.rows import ITEMS, Rows, concat
+from helix.snapshot.segment import Opened, map_npy, open_segment
+from helix.snapshot.sql import connect
 from pipelines.enrich import Part, part_folder, pipeline_fingerprint, read_part
+from pipelines.near import mark
 from pipelines.train import train_router
 
 # What this version does not compute is said, not left out.
@@ -43,62 +50,53 @@ class Committed:
     duplicates: int  # items that were there already
 
 
-def ready(root: Path, encoder: str, settings: Settings) -> list[str]:
-    """Pending documents whose part is there, oldest first."""
-    fingerprint = pipeline_fingerprint(encoder, settings)
-    return [document for document in ledger.pending(root) if part_folder(root, document, fingerprint).is_dir()]
+def ready(root: Path, fingerprint: str, done: set[str]) -> list[str]:
+    """Documents that are not published and whose part is there, in the order they were accepted."""
+    return [document for document in ledger.waiting(root, done) if part_folder(root, document, fingerprint).is_dir()]
 
 
-def commit(root: Path, encoder: Encoder, settings: Settings) -> Committed:
-    """Publish every part that waits.
+def commit(root: Path, encoder: Encoder, settings: Settings, pointer: str = "CURRENT") -> Committed:
+    """Publish every part that waits. Reads and writes in proportion to what is new, not to what is there.
+
+    Args:
+        pointer: CURRENT, or NEXT for the lineage a reindex builds.
 
     Raises:
-        EncoderError: the parts were made with another encoder than the store's lineage.
+        EncoderError: the parts were made with another encoder than the lineage's.
         StoreError: another writer is at work, or the store cannot be written.
     """
-    with writer.lock(root, settings.lock_wait) as held:
-        name, manifest = ledger.current(root)
-        lineage = _lineage(encoder, manifest, settings)
-        _sweep(root, ledger.done(root, manifest))
-        documents = ready(root, lineage.encoder, settings)
+    with writer.lock(root, settings.lock_wait, pointer) as held:
+        base = open_base(root, pointer)
+        lineage = lineage_of(encoder, base.manifest, settings)
+        done = ledger.done(root, base.manifest)
+        _sweep(root, done, lineage.pipeline, pointer)
+        documents = ready(root, lineage.pipeline, done)
         if not documents:
-            return Committed(manifest.generation if manifest else 0, (), 0, 0, 0)
-        fingerprint = pipeline_fingerprint(lineage.encoder, settings)
-        folders = [part_folder(root, document, fingerprint) for document in documents]
+            return Committed(base.generation, (), 0, 0, 0)
+        folders = [part_folder(root, document, lineage.pipeline) for document in documents]
         parts = [read_part(folder) for folder in folders]
         failpoint("commit.begin")
         rows = concat([part_rows for _, part_rows in parts])
-        chosen = choose(root, manifest, rows, _order_of(parts))
-        segment = writer.write_segment(root, rows.take(chosen.add)) if len(chosen.add) else None
+        chosen = choose(base, rows, _order_of(parts))
+        segment = _segment(root, base, rows.take(chosen.add), chosen)
         failpoint("commit.segment")
-        deletes = _deletes(root, manifest, chosen.replaced)
+        deletes = _deletes(root, base.manifest, chosen.replaced)
         failpoint("commit.deletes")
-        table = _documents(documents, parts, rows, chosen.add)
-        file = writer.write_documents(root, table)
+        file = writer.write_documents(root, _documents(documents, parts, rows, chosen.add))
         failpoint("commit.documents")
-        encoder_files = manifest.encoder if manifest else writer.adopt_encoder(root, encoder.folder, lineage.encoder)
-        failpoint("commit.encoder")
-        router, router_state = _router(root, manifest, encoder)
-        failpoint("commit.router")
-        segments = (*(manifest.segments if manifest else ()), *([segment] if segment else []))
-        counts = count(root, segments, deletes)
-        new = Manifest(
-            generation=(manifest.generation if manifest else 0) + 1,
-            parent=name,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            lineage=lineage,
-            segments=segments,
+        new = _generation(held, base, encoder, lineage)
+        counts = {
+            "items": new.counts["items"] + len(chosen.add) - sum(map(len, chosen.replaced.values())),
+            "sessions": new.counts["sessions"] + _more_sessions(base, rows, chosen),
+            "documents": new.counts["documents"] + file.rows,
+        }
+        new = replace(
+            new,
+            segments=(*new.segments, *([segment] if segment else [])),
             deletes=deletes,
-            indexes=router,
-            documents=(*(manifest.documents if manifest else ()), file),
-            encoder=encoder_files,
-            coverage={
-                **{key: {"items": counts["items"]} for key in ("embedding", "entities", "minhash", "salience")},
-                "router": router_state,
-                **NOT_YET,
-            },
-            counts={**counts, "documents": sum(f.rows for f in (*(manifest.documents if manifest else ()), file))},
-            token=held.token,
+            documents=(*new.documents, file),
+            coverage={**new.coverage, **covered(counts["items"])},
+            counts=counts,
         )
         writer.publish(held, new)
         for folder in folders:  # published: the parts are no longer needed
@@ -113,23 +111,94 @@ def commit(root: Path, encoder: Encoder, settings: Settings) -> Committed:
         )
 
 
+def bulk(root: Path, batches: Iterable[Rows], encoder: Encoder, settings: Settings) -> int:
+    """Publish batches of items that came through no ledger, one segment a batch; for generated stores.
+
+    Nothing is compared with what is there: the ids must be new. Returns the generation.
+    """
+    paths.create(root)
+    with writer.lock(root, settings.lock_wait) as held:
+        base = open_base(root, "CURRENT")
+        segments = [write_segment(root, rows) for rows in batches]
+        new = _generation(held, base, encoder, lineage_of(encoder, base.manifest, settings))
+        opened = [open_segment(root, segment, ["sessions.key"]) for segment in segments]
+        sessions = np.unique(np.concatenate([segment["sessions.key"] for segment in opened]))
+        items = new.counts["items"] + sum(segment.rows for segment in segments)
+        counts = {**new.counts, "items": items, "sessions": new.counts["sessions"] + len(sessions)}
+        new = replace(
+            new, segments=(*new.segments, *segments), counts=counts, coverage={**new.coverage, **covered(items)}
+        )
+        writer.publish(held, new)
+        return new.generation
+
+
+def covered(items: int) -> dict[str, Any]:
+    """What every item has, by the time it is published."""
+    return {name: {"items": items} for name in ("embedding", "entities", "minhash", "near", "salience")}
+
+
+def _generation(held: writer.Lock, base: Base, encoder: Encoder, lineage: Lineage) -> Manifest:
+    """The next generation, before anything is added to it."""
+    root, manifest = held.root, base.manifest
+    encoder_files = manifest.encoder if manifest else writer.adopt_encoder(root, encoder.folder, lineage.encoder)
+    failpoint("commit.encoder")
+    indexes, router = _router(root, manifest, encoder)
+    failpoint("commit.router")
+    if manifest:
+        return writer.following(held, base.name, manifest, lineage=lineage)
+    return Manifest(
+        generation=1,
+        parent=None,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        lineage=lineage,
+        segments=(),
+        deletes=(),
+        indexes=indexes,
+        documents=(),
+        encoder=encoder_files,
+        coverage={"router": router, **NOT_YET},
+        counts={"items": 0, "sessions": 0, "documents": 0},
+        token=held.token,
+    )
+
+
+def _segment(root: Path, base: Base, rows: Rows, chosen: Choice) -> Segment | None:
+    """The new items as a segment, near-duplicates marked."""
+    if not len(rows):
+        return None
+    alive = [live.copy() for live in base.alive]
+    ids = [segment.id for segment in base.opened]
+    for segment, gone in chosen.replaced.items():
+        alive[ids.index(segment)][gone] = False
+    near = mark(unhexes(rows.items["id"]), rows.minhash, base.opened, alive)
+    names = pc.if_else(pa.array(near == 0), pa.scalar(None, pa.string()), hexes(near))
+    items = rows.items.set_column(rows.items.schema.get_field_index("near"), ITEMS.field("near"), names)
+    return write_segment(root, replace(rows, items=items))
+
+
 _STALE = 3600.0  # seconds: unfinished work nobody has touched for so long belongs to a process that is gone
 
 
-def _sweep(root: Path, done: set[str]) -> None:
-    """Remove the parts of published documents, which a kill may have left, and unfinished work of the dead."""
+def _sweep(root: Path, done: set[str], fingerprint: str, pointer: str) -> None:
+    """Remove the parts of published documents, which a kill may have left, and unfinished work of the dead.
+
+    Parts of another pipeline belong to a reindex, or to nobody once there is none.
+    """
+    alone = pointer == "CURRENT" and not (root / "NEXT").exists() and not is_held(root / "reindex.lock")
     for path in [*(root / "parts").iterdir(), *(root / "inbox").glob(f"{paths.TEMPORARY}*")]:
+        stale = time.time() - path.lstat().st_mtime > _STALE
+        document, _, made_by = path.name.partition("-")
         if path.name.startswith(paths.TEMPORARY):
-            finished = time.time() - path.lstat().st_mtime > _STALE
+            finished = stale
+        elif made_by == fingerprint:
+            finished = document in done
         else:
-            finished = path.name.split("-")[0] in done
-        if finished and path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        elif finished:
-            path.unlink(missing_ok=True)
+            finished = stale and alone
+        if finished:
+            paths.remove(path)
 
 
-def _lineage(encoder: Encoder, manifest: Manifest | None, settings: Settings) -> Lineage:
+def lineage_of(encoder: Encoder, manifest: Manifest | None, settings: Settings) -> Lineage:
     spec = encoder.spec
     if manifest and manifest.lineage.encoder != spec.fingerprint:
         raise EncoderError(
@@ -140,7 +209,44 @@ def _lineage(encoder: Encoder, manifest: Manifest | None, settings: Settings) ->
     return Lineage(spec.fingerprint, spec.name, spec.dim, pipeline_fingerprint(spec.fingerprint, settings))
 
 
-# ---------------------------------------------------------------- dedupe
+# ---------------------------------------------------------------- what is there already
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The generation a commit starts from; of its segments, the look-up arrays."""
+
+    name: str | None
+    manifest: Manifest | None
+    opened: tuple[Opened, ...] = ()
+    alive: tuple[np.ndarray[Any, np.dtype[np.bool_]], ...] = ()
+    forgotten: np.ndarray[Any, np.dtype[np.uint64]] = field(default_factory=lambda: np.empty(0, np.uint64))
+
+    @property
+    def generation(self) -> int:
+        """Its number; 0 before the first."""
+        return self.manifest.generation if self.manifest else 0
+
+
+_LOOKED_AT = ("ids.key", "ids.row", "sessions.key", "sessions.indptr", "sessions.rows")
+_NEAR = ("bands.key", "bands.row", "minhash")
+
+
+def open_base(root: Path, pointer: str) -> Base:
+    """The current generation of a pointer, opened for a commit."""
+    name = manifests.current_name(root, pointer)
+    if name is None:
+        return Base(None, None)
+    manifest = manifests.load(root, name, write=True)
+    opened = tuple(open_segment(root, segment, (*_LOOKED_AT, *_NEAR)) for segment in manifest.segments)
+    gone = {entry.segment: map_npy(root / entry.file.path) for entry in manifest.deletes}
+    alive = []
+    for segment in opened:
+        live = np.ones(segment.rows, bool)
+        live[gone.get(segment.id, np.empty(0, np.uint32))] = False
+        alive.append(live)
+    forgotten = map_npy(root / manifest.forgotten.path) if manifest.forgotten else np.empty(0, np.uint64)
+    return Base(name, manifest, opened, tuple(alive), forgotten)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,37 +272,93 @@ ORDER BY best.n
 """
 
 
-def choose(root: Path, manifest: Manifest | None, rows: Rows, accepted: np.ndarray[Any, Any]) -> Choice:
-    """New items and changed ones go in; an item that is there already, unchanged or newer, stays.
+def choose(base: Base, rows: Rows, accepted: np.ndarray[Any, Any]) -> Choice:
+    """New items and changed ones go in; an item that is there already, unchanged or newer, or forgotten, stays out.
 
     Args:
         accepted: int64[n] microseconds: when the document of each row was accepted.
     """
+    ids, content = unhexes(rows.items["id"]), unhexes(rows.items["content"])
+    wanted = np.unique(ids)
+    found = [_published(i, base, wanted) for i in range(len(base.opened))]
+    new = ~np.isin(ids, base.forgotten)
     with connect() as db:
-        incoming = pa.table(
-            {
-                "n": pa.array(np.arange(len(rows))),
-                "id": rows.items["id"],
-                "content": rows.items["content"],
-                "accepted": pa.array(accepted),
-            }
+        db.register(
+            "incoming",
+            pa.table(
+                {
+                    "n": pa.array(np.flatnonzero(new)),
+                    "id": pa.array(ids[new]),
+                    "content": pa.array(content[new]),
+                    "accepted": pa.array(accepted[new]),
+                }
+            ),
         )
-        db.register("incoming", incoming)
-        register_published(db, root, manifest.segments if manifest else (), manifest.deletes if manifest else ())
-        found = db.execute(_CHOOSE).fetchall()
+        db.register("published", pa.concat_tables([_NOTHING, *found]))
+        chosen = db.execute(_CHOOSE).fetchnumpy()
     replaced: dict[str, list[int]] = {}
-    for _, segment, row in found:
-        if segment is not None:
-            replaced.setdefault(segment, []).append(row)
-    return Choice(np.array([n for n, _, _ in found], np.int64), replaced)
+    segment, row = np.ma.filled(chosen["segment"], -1), np.ma.filled(chosen["row"], -1)
+    for i in np.unique(segment[segment >= 0]).tolist():
+        replaced[base.opened[i].id] = row[segment == i].tolist()
+    return Choice(np.asarray(chosen["n"], np.int64), replaced)
 
 
-def count(root: Path, segments: Sequence[Segment], deletes: Sequence[Deletes]) -> dict[str, int]:
-    """Live items and sessions."""
-    with connect() as db:
-        register_published(db, root, segments, deletes)
-        found = db.execute("SELECT count(*), count(DISTINCT (source, session)) FROM published").fetchone()
-    return {"items": int(found[0]), "sessions": int(found[1])} if found else {"items": 0, "sessions": 0}
+_NOTHING = pa.table(
+    {
+        "id": pa.array([], pa.uint64()),
+        "content": pa.array([], pa.uint64()),
+        "t_ingested": pa.array([], pa.int64()),
+        "segment": pa.array([], pa.int32()),
+        "row": pa.array([], pa.int64()),
+    }
+)
+
+
+def _published(i: int, base: Base, wanted: np.ndarray[Any, np.dtype[np.uint64]]) -> pa.Table:
+    """The live rows of one segment that have one of the wanted ids."""
+    segment = base.opened[i]
+    row = lookup(segment["ids.key"], segment["ids.row"], wanted)
+    row = row[row >= 0]
+    row = row[base.alive[i][row]]
+    return pa.table(
+        {
+            "id": pa.array(segment.column("key")[row]),
+            "content": pa.array(segment.column("content")[row]),
+            "t_ingested": pa.array(segment.column("accepted")[row]),
+            "segment": pa.array(np.full(len(row), i, np.int32)),
+            "row": pa.array(row),
+        }
+    )
+
+
+def _more_sessions(base: Base, rows: Rows, chosen: Choice) -> int:
+    """How many more live sessions there are after the commit; an item that replaces another may move between two."""
+    added = np.unique(session_keys(rows.items.take(pa.array(chosen.add))))
+    after = [live.copy() for live in base.alive]
+    left = [np.empty(0, np.uint64)]
+    for i, segment in enumerate(base.opened):
+        gone = chosen.replaced.get(segment.id, [])
+        after[i][gone] = False
+        left.append(segment.column("session")[gone])
+    touched = np.union1d(added, np.concatenate(left))
+    before = live_sessions(base.opened, base.alive, touched)
+    return int((live_sessions(base.opened, after, touched) | np.isin(touched, added)).sum()) - int(before.sum())
+
+
+def live_sessions(
+    opened: Sequence[Opened],
+    alive: Sequence[np.ndarray[Any, np.dtype[np.bool_]]],
+    keys: np.ndarray[Any, np.dtype[np.uint64]],
+) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """bool[len(keys)]: whether a live row belongs to the session."""
+    out = np.zeros(len(keys), bool)
+    for segment, live in zip(opened, alive, strict=True):
+        known = segment["sessions.key"]
+        at = lookup(known, np.arange(len(known), dtype=np.uint32), keys)
+        here = np.flatnonzero(at >= 0)
+        indptr, flat = flat_index(segment["sessions.indptr"], at[here])
+        out[here] |= np.bincount(owners(indptr), live[segment["sessions.rows"][flat]], minlength=len(here)) > 0
+    return out
 
 
 def _deletes(root: Path, manifest: Manifest | None, replaced: dict[str, list[int]]) -> tuple[Deletes, ...]:
@@ -223,6 +385,22 @@ def _order_of(parts: Sequence[tuple[Part, Rows]]) -> np.ndarray[Any, Any]:
     return np.repeat(np.array(accepted, np.int64), [len(rows) for _, rows in parts])
 
 
+DOCUMENTS = pa.schema(
+    [
+        ("document", pa.string()),
+        ("path", pa.string()),
+        ("format", pa.string()),
+        ("accepted", pa.timestamp("us", tz="UTC")),
+        ("sessions", pa.int64()),
+        ("turns", pa.int64()),
+        ("items", pa.int64()),
+        ("redacted", pa.string()),
+        ("problems", pa.int64()),
+        ("keys", pa.list_(pa.uint64())),
+    ]
+)
+
+
 def _documents(
     documents: Sequence[str],
     parts: Sequence[tuple[Part, Rows]],
@@ -232,6 +410,7 @@ def _documents(
     added = np.zeros(len(rows), bool)
     added[add] = True
     ends = np.cumsum([0, *(len(part_rows) for _, part_rows in parts)])
+    keys = unhexes(rows.items["id"])
     records = []
     for i, (document, (part, _)) in enumerate(zip(documents, parts, strict=True)):
         records.append(
@@ -245,14 +424,16 @@ def _documents(
                 "items": int(added[ends[i] : ends[i + 1]].sum()),
                 "redacted": orjson.dumps(part.redacted).decode(),
                 "problems": len(part.problems),
+                # Every item the document holds, chosen or not: what forgetting has to know.
+                "keys": keys[ends[i] : ends[i + 1]],
             }
         )
-    return pa.Table.from_pylist(records)
+    return pa.Table.from_pylist(records, schema=DOCUMENTS)
 
 
 def _router(root: Path, manifest: Manifest | None, encoder: Encoder) -> tuple[tuple[Index, ...], dict[str, Any]]:
     """The router depends on the encoder alone: trained once a lineage, then handed on."""
-    if manifest and manifest.indexes:
+    if manifest:
         return manifest.indexes, dict(manifest.coverage["router"])
     trained = train_router(encoder)
     if isinstance(trained, str):

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Query, Request
+from fastapi import FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from helix import __version__
 from helix.errors import HelixError, UsageError
 from query.service import Service
-from query.wire import RecallRequest
+from query.wire import FeedbackRequest, RecallRequest
 
 PROBLEM = "application/problem+json"
 MAX_BODY = 256 * 1024  # bytes; a query is at most 10,000 characters
@@ -24,6 +24,11 @@ def problem(status: int, title: str, detail: str, instance: str) -> JSONResponse
     """One problem detail."""
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail, "instance": instance}
     return JSONResponse(body, status_code=status, media_type=PROBLEM)
+
+
+def _no_item(request: Request) -> JSONResponse:
+    """The same words whether there is no such item or the principal may not see it."""
+    return problem(404, "Not Found", "no live item has this id", request.url.path)
 
 
 def create_app(service: Service) -> FastAPI:
@@ -68,6 +73,16 @@ def create_app(service: Service) -> FastAPI:
     @app.post("/v1/recall", summary="Recall, by a JSON body")
     def recall_post(request: RecallRequest) -> dict[str, Any]:
         return service.recall(request)
+
+    @app.get("/v1/items/{id}", summary="One item, by its id", response_model=None)
+    def item(
+        request: Request, identity: Annotated[str, Path(alias="id")], principal: str | None = None
+    ) -> dict[str, Any] | Response:
+        return service.fetch(identity, principal) or _no_item(request)
+
+    @app.post("/v1/feedback", summary="Say what became of an item", status_code=202, response_model=None)
+    def feedback(request: Request, sent: FeedbackRequest) -> dict[str, Any] | Response:
+        return service.feedback(sent) or _no_item(request)
 
     @app.get("/v1/status", summary="What is published, what waits")
     def status() -> dict[str, Any]:

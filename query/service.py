@@ -10,8 +10,9 @@ from typing import Any
 from helix.errors import HelixError, StoreError
 from helix.memory import Memory
 from helix.settings import Settings
+from helix.snapshot.events import Appender, Event, make_event
 from helix.status import status
-from query.wire import RecallRequest, answer
+from query.wire import FeedbackRequest, RecallRequest, answer, stored_item, visible_row
 
 log = logging.getLogger("helix.query")
 
@@ -24,6 +25,8 @@ class Service:
         self.settings = settings
         self._memory: Memory | None = None
         self._error: HelixError | None = None
+        self._events = Appender(root)
+        self._unnoted = ""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="helix-reload", daemon=True)
 
@@ -33,9 +36,13 @@ class Service:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the watching thread."""
+        """End the watching thread, and make the events durable."""
         self._stop.set()
         self._thread.join(timeout=5)
+        try:
+            self._events.close()
+        except OSError as error:
+            log.error("the last access events of %s may be lost: %s", self.root, error.strerror or error)
 
     @property
     def memory(self) -> Memory:
@@ -61,6 +68,40 @@ class Service:
     def recall(self, request: RecallRequest) -> dict[str, Any]:
         """One recall, as every surface shows it."""
         return answer(self.memory, request)
+
+    def fetch(self, identity: str, principal: str | None) -> dict[str, Any] | None:
+        """One item, and an event that it was fetched. None where no live item that the principal may see has the id."""
+        snap = self.memory.snapshot
+        row = visible_row(snap, identity, principal)
+        if row is None:
+            return None
+        found = stored_item(snap, row, principal)
+        self._note(make_event(found["id"], "fetched"))
+        return found
+
+    def feedback(self, request: FeedbackRequest) -> dict[str, Any] | None:
+        """Take an event, and give it back as it was written. None as for `fetch`.
+
+        Raises:
+            StoreError: the events of this store cannot be written here.
+        """
+        snap = self.memory.snapshot
+        row = visible_row(snap, request.item, request.principal)
+        if row is None:
+            return None
+        event = make_event(f"{int(snap.columns.key[row]):016x}", request.kind)
+        self._events.append([event])
+        return event._asdict()
+
+    def _note(self, event: Event) -> None:
+        """Append where that is possible: a read-only copy of a store serves all the same, and says so once."""
+        try:
+            self._events.append([event])
+            self._unnoted = ""
+        except StoreError as error:
+            if str(error) != self._unnoted:
+                log.warning("fetches are not noted: %s", error)
+            self._unnoted = str(error)
 
     def status(self) -> dict[str, Any]:
         """The store's state, and which generation answers here."""

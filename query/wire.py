@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from helix.memory import Memory
-from helix.types import Bundle, Item
+from helix.snapshot.reader import Snapshot
+from helix.types import TYPES, Bundle, Item
 
 
 class RecallRequest(BaseModel):
@@ -29,6 +31,16 @@ class RecallRequest(BaseModel):
     now: str | None = Field(default=None, description="the moment of asking, ISO 8601")
     explain: bool = Field(default=False, description="say what every stage did")
     why_not: str | None = Field(default=None, description="an item id: say at which stage it fell out")
+
+
+class FeedbackRequest(BaseModel):
+    """What became of one item."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    item: str = Field(max_length=64, description="an item id, as recall shows it")
+    kind: Literal["used", "helpful", "wrong", "fetched"] = Field(description="wrong does not count as an access")
+    principal: str | None = Field(default=None, description="who says so")
 
 
 def answer(memory: Memory, request: RecallRequest) -> dict[str, Any]:
@@ -74,4 +86,44 @@ def item_response(item: Item) -> dict[str, Any]:
         "project": item.project,
         "source": item.source,
         "why": dict(item.why),
+    }
+
+
+def visible_row(snap: Snapshot, identity: str, principal: str | None) -> int | None:
+    """The row of a live item that the principal may see. No such item and a hidden one are the same: None."""
+    row = snap.find(identity)
+    return row if row is not None and _visible(snap, row, principal) else None
+
+
+def _visible(snap: Snapshot, row: int, principal: str | None) -> bool:
+    """Whether the item has no ACL, or one that names the principal."""
+    return not snap.restricted[row] or (principal is not None and bool(snap.named_in_acl(principal)[row]))
+
+
+def stored_item(snap: Snapshot, row: int, principal: str | None) -> dict[str, Any]:
+    """One item as it is stored: the fields of a recalled one that need no question, its title and its neighbours."""
+    entry = snap.text(np.array([row]))[0]
+    item = Item(
+        id=entry["id"],
+        score=0.0,
+        type=TYPES[snap.columns.type[row]],
+        text=entry["text"],
+        session=entry["session"],
+        turns=tuple(entry["turns"]),
+        speaker=entry["speaker"],
+        time=entry["time"].replace(tzinfo=None).isoformat() + "Z" if entry["time"] else None,
+        project=entry["project"],
+        source=entry["path"],
+        why={},
+    )
+
+    def neighbour(other: int) -> str | None:
+        seen = other >= 0 and _visible(snap, other, principal)
+        return f"{int(snap.columns.key[other]):016x}" if seen else None
+
+    return {
+        **{name: value for name, value in item_response(item).items() if name not in ("score", "why")},
+        "title": entry["title"],
+        "previous": neighbour(int(snap.columns.previous[row])),
+        "next": neighbour(int(snap.columns.next[row])),
     }

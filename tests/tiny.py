@@ -11,6 +11,7 @@ import numpy as np
 from helix.enrich.neardup import signatures
 from helix.settings import Settings
 from helix.snapshot import paths, writer
+from helix.snapshot.build import write_segment
 from helix.snapshot.manifest import Lineage, Manifest
 from helix.snapshot.reader import Snapshot
 from helix.snapshot.rows import digest
@@ -51,6 +52,7 @@ def record(i: int, text: str, given: Mapping[str, Any]) -> dict[str, Any]:
         "acl": given.get("acl", []),
         "tokens": len(text.split()),
         "content": digest(text),
+        "near": None,
     }
 
 
@@ -80,7 +82,7 @@ def make_store(
                 vectors[part],
                 signatures(list(texts[part])),
             )
-            segments.append(writer.write_segment(root, rows))
+            segments.append(write_segment(root, rows))
         for segment, gone in (deleted or {}).items():
             deletes.append(writer.write_deletes(root, segments[segment].id, np.array(gone, np.uint32)))
         manifest = Manifest(

@@ -12,7 +12,6 @@ from helix.errors import UsageError
 from helix.settings import load
 from helix.snapshot import ledger
 from pipelines.commit import commit as run_commit
-from pipelines.commit import ready
 from pipelines.enrich import enrich_or_bury
 from pipelines.ingest import open_encoder
 from workers.app import app
@@ -54,7 +53,5 @@ def commit() -> None:
     settings = load()
     root = Path(settings.store)
     encoder, _ = _encoder(root)
-    if not ready(root, encoder.spec.fingerprint, settings):
-        return
     done = run_commit(root, encoder, settings)
     log.info("generation %d: %d documents, %d items", done.generation, len(done.documents), done.added)

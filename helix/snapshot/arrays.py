@@ -1,4 +1,4 @@
-"""Compressed sparse rows, the one shape of every list in the store: postings, mentions, terms of an item."""
+"""Small array algorithms of the store: compressed sparse rows, the one shape of every list in it; ids; quantising."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from helix.types import I64
+from helix.types import I64, U32
+
+U64 = npt.NDArray[np.uint64]
+
+BANDS = 16
+"""Bands of a MinHash signature; a pair at Jaccard 0.8 shares one with probability 1 − (1 − 0.8⁴)¹⁶ = 0.9998."""
 
 
 def flat_index(indptr: I64, rows: npt.NDArray[Any]) -> tuple[I64, I64]:
@@ -59,3 +65,35 @@ def quantise(vectors: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], np
     scale = np.abs(vectors).max(axis=1, initial=0.0).astype(np.float32) / np.float32(127)
     safe = np.where(scale > 0, scale, np.float32(1))
     return np.rint(vectors / safe[:, None]).astype(np.int8), scale
+
+
+def hexes(values: U64) -> pa.Array:
+    """uint64[n] as strings of sixteen hex digits: how ids, session keys and entity hashes are written."""
+    digits = values.astype(">u8").tobytes().hex().encode()
+    offsets = np.arange(0, 16 * len(values) + 1, 16, dtype=np.int32)
+    return pa.StringArray.from_buffers(len(values), pa.py_buffer(offsets), pa.py_buffer(digits))
+
+
+def unhexes(column: pa.ChunkedArray) -> U64:
+    """Strings of sixteen hex digits, without nulls, as uint64[n]."""
+    digits = "".join(column.to_pylist())
+    return np.frombuffer(bytes.fromhex(digits), ">u8").astype(np.uint64)
+
+
+def band_keys(signatures: U32) -> U32:
+    """A hash of each band of the signatures: uint32[BANDS, n]."""
+    n = len(signatures)
+    values = signatures.reshape(n, BANDS, -1).astype(np.uint64)
+    mixed = np.full((n, BANDS), 0x9E3779B97F4A7C15, np.uint64)
+    for i in range(values.shape[2]):  # a multiply and an xor-shift a value, as in splitmix64 (Steele et al. 2014)
+        mixed = (mixed ^ values[:, :, i]) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed ^= mixed >> np.uint64(31)
+    return np.ascontiguousarray((mixed >> np.uint64(32)).astype(np.uint32).T)
+
+
+def lookup(keys: U64, rows: U32, wanted: U64) -> I64:
+    """int64[len(wanted)]: the row of each wanted key in a sorted key array, −1 where there is none."""
+    if not len(keys):
+        return np.full(len(wanted), -1, np.int64)
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[at] == wanted, rows[at].astype(np.int64), -1)

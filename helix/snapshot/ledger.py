@@ -129,9 +129,14 @@ def dead(root: Path) -> dict[str, dict[str, object]]:
 
 def pending(root: Path) -> list[str]:
     """Accepted, and neither done nor dead; oldest first."""
-    finished = done(root, current(root)[1]) | set(dead(root))
-    waiting = [document for document in accepted(root) if document not in finished]
-    return sorted(waiting, key=lambda document: ((root / "inbox" / document).stat().st_mtime_ns, document))
+    return waiting(root, done(root, current(root)[1]))
+
+
+def waiting(root: Path, done: set[str]) -> list[str]:
+    """Accepted, and neither dead nor among `done`; oldest first."""
+    finished = done | {path.stem for path in (root / "dead").glob("[0-9a-f]*.json")}
+    left = [document for document in accepted(root) if document not in finished]
+    return sorted(left, key=lambda document: ((root / "inbox" / document).stat().st_mtime_ns, document))
 
 
 def is_pending(root: Path, document: str) -> bool:

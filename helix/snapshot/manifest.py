@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +14,8 @@ import orjson
 
 from helix.errors import StoreError
 
-FORMAT = 1
+FORMAT = 2
+OLDEST = 2  # format 1 was never released
 READER_FLAGS: frozenset[str] = frozenset()
 WRITER_FLAGS: frozenset[str] = frozenset()
 
@@ -82,6 +85,9 @@ class Manifest:
     coverage: Mapping[str, Any]
     counts: Mapping[str, int]
     token: int
+    forgotten: File | None = None
+    access: File | None = None
+    watermarks: Mapping[str, Any] = field(default_factory=dict)
     format: int = FORMAT
     reader_flags: tuple[str, ...] = ()
     writer_flags: tuple[str, ...] = ()
@@ -89,12 +95,30 @@ class Manifest:
     def files(self) -> list[File]:
         """Every file this generation needs."""
         files: list[File] = [*self.encoder, *self.documents]
+        files.extend(file for file in (self.forgotten, self.access) if file)
         for segment in self.segments:
             files.extend(segment.files)
         for index in self.indexes:
             files.extend(index.files)
         files.extend(deletes.file for deletes in self.deletes)
         return files
+
+
+def new_id() -> str:
+    """A name no other segment, index or file of the store has."""
+    return f"{time.strftime('%Y%m%d%H%M%S', time.gmtime())}-{secrets.token_hex(4)}"
+
+
+def describe(root: Path, path: Path, rows: int = 0) -> File:
+    """A file of the store as a manifest names it."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return File(str(path.relative_to(root)), path.stat().st_size, digest, rows)
+
+
+def describe_tree(root: Path, folder: Path) -> tuple[File, ...]:
+    """Every file below a folder, by name."""
+    return tuple(describe(root, path) for path in sorted(folder.rglob("*")) if path.is_file())
 
 
 def dump(manifest: Manifest) -> tuple[str, bytes]:
@@ -128,6 +152,8 @@ def parse(name: str, data: bytes, *, write: bool = False) -> Manifest:
                     Index(**{**i, "files": _files(i["files"]), "covers": tuple(i["covers"])}) for i in raw["indexes"]
                 ),
                 "documents": _files(raw["documents"]),
+                "forgotten": File(**raw["forgotten"]) if raw["forgotten"] else None,
+                "access": File(**raw["access"]) if raw["access"] else None,
                 "encoder": _files(raw["encoder"]),
                 "reader_flags": tuple(raw["reader_flags"]),
                 "writer_flags": tuple(raw["writer_flags"]),
@@ -153,6 +179,11 @@ def _newer(where: str, data: bytes, write: bool) -> StoreError | None:
         return StoreError(
             f"{where} is of store format {found}; this Helix knows formats up to {FORMAT}", "upgrade Helix to open it"
         )
+    if isinstance(found, int) and found < OLDEST:
+        return StoreError(
+            f"{where} is of store format {found}, which was never released; this Helix reads {OLDEST} to {FORMAT}",
+            "ingest the sources into a new store (--store)",
+        )
     flags = set(raw.get("reader_flags") or ()) - READER_FLAGS
     if write:
         flags |= set(raw.get("writer_flags") or ()) - WRITER_FLAGS
@@ -163,16 +194,16 @@ def _newer(where: str, data: bytes, write: bool) -> StoreError | None:
     return None
 
 
-def current_name(root: Path) -> str | None:
-    """What CURRENT names; None where nothing has been published yet.
+def current_name(root: Path, pointer: str = "CURRENT") -> str | None:
+    """What CURRENT (or NEXT) names; None where nothing has been published yet.
 
     Raises:
         StoreError: there is no store here, or it cannot be read.
     """
     try:
-        return (root / "CURRENT").read_text("utf-8").strip()
+        return (root / pointer).read_text("utf-8").strip()
     except UnicodeDecodeError:
-        raise StoreError(f"{root / 'CURRENT'} is damaged: not text", _repoint(root)) from None
+        raise StoreError(f"{root / pointer} is damaged: not text", _repoint(root)) from None
     except FileNotFoundError:
         if (root / "inbox").is_dir():
             return None

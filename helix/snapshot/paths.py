@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from helix.errors import StoreError
 
-FOLDERS = ("manifests", "segments", "indexes", "deletes", "documents", "encoders", "inbox", "parts", "dead")
+FOLDERS = (
+    *("manifests", "segments", "indexes", "deletes", "documents", "forgotten", "access", "encoders"),
+    *("inbox", "parts", "dead", "events", "purges", "receipts", "pins", "building"),
+)
 TEMPORARY = ".tmp-"
+STALE = 60.0  # seconds: a single file is written in far less, so an older unfinished one has lost its writer
 
 
 def create(root: Path) -> None:
@@ -98,14 +104,69 @@ def new_folder(target: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def sweep(root: Path) -> None:
-    """Remove unfinished work. Only the writer may, while it holds the lock.
+@contextmanager
+def building(root: Path) -> Iterator[Path]:
+    """A folder in `building/` that is this process's as long as it lives; what is left in it at the end goes."""
+    base = root / "building" / secrets.token_hex(8)
+    hidden = base.with_name(f"{TEMPORARY}{base.name}")
+    hidden.mkdir(mode=0o700)
+    handle = os.open(hidden / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        (hidden / "files").mkdir(mode=0o700)
+        hidden.rename(base)  # seen by others only once it is locked
+        yield base / "files"
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
+        shutil.rmtree(base, ignore_errors=True)
+        os.close(handle)
 
-    The inbox and parts are left alone: others may be writing there this very moment.
+
+def move_in(folder: Path, target: Path) -> None:
+    """Put a built folder into its place, whole and durable."""
+    sync_tree(folder)
+    folder.rename(target)
+    sync_folder(target.parent)
+
+
+def is_held(path: Path) -> bool:
+    """Whether a living process holds this lock file."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+
+
+def builders(root: Path) -> list[Path]:
+    """The folders in `building/` whose builders live."""
+    return [path for path in sorted((root / "building").glob("[0-9a-f]*")) if is_held(path / "lock")]
+
+
+def sweep(root: Path) -> None:
+    """Remove what dead processes left unfinished.
+
+    Folders that others may be writing to this very moment are left alone.
     """
-    for folder in (root, *(root / name for name in FOLDERS if name not in ("inbox", "parts"))):
+    now = time.time()
+    for folder in (root, *(root / name for name in FOLDERS if name not in ("inbox", "parts", "events", "pins"))):
         for path in folder.glob(f"{TEMPORARY}*"):
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            elif "probe" not in path.name:
-                path.unlink(missing_ok=True)
+            if now - path.lstat().st_mtime > STALE:
+                remove(path)
+    for path in (root / "building").glob("[0-9a-f]*"):
+        if not is_held(path / "lock"):
+            remove(path)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder; one that is gone already is fine."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,51 +17,103 @@ import pyarrow.compute as pc
 from helix.encoders.onnx import Encoder, EstimatedCounter, TokenCounter
 from helix.errors import EncoderError, StoreError
 from helix.snapshot import manifest as manifests
-from helix.snapshot.arrays import flat_index, owners
+from helix.snapshot.arrays import flat_index, lookup, owners
+from helix.snapshot.dense import Dense, open_dense
 from helix.snapshot.manifest import Manifest
+from helix.snapshot.pins import pin, release
 from helix.snapshot.rows import NO_TIME
+from helix.snapshot.segment import Opened, check_files, map_npy, open_segment
 from helix.types import F32, I64, TYPES, U32, Bool
 
 U64 = npt.NDArray[np.uint64]
+I32 = npt.NDArray[np.int32]
 
-_ARRAYS = (
-    "vectors.i8",
-    "vectors.scale",
-    "vectors.sum",
-    "minhash",
-    "terms.key",
-    "terms.indptr",
-    "terms.rows",
-    "terms.tf",
-    "mentions.indptr",
-    "mentions.entity",
-    "mentioned.key",
-    "mentioned.indptr",
-    "mentioned.rows",
-)
+_STEP = 65_536  # rows turned into float32 at a time
 
 
-@dataclass(frozen=True, slots=True)
 class Columns:
-    """One entry a row of the snapshot. Codes point into the lists beside them; −1 is none."""
+    """One entry a row of the snapshot, joined over the segments when first asked for. Codes point into the lists
+    beside them; −1 is none.
+    """
 
-    key: U64  # the item id as a number: the tie key
-    time: I64  # seconds since 1970 UTC; NO_TIME where unknown
-    t_valid: I64
-    t_invalid: I64
-    t_ingested: I64
-    salience: F32
-    confidence: F32
-    priority: F32
-    type: npt.NDArray[np.uint8]  # position in TYPES
-    role: npt.NDArray[np.uint8]  # position in ROLES
-    tokens: U32
-    length: F32  # terms
-    session: npt.NDArray[np.int64]  # dense code of the session
-    project: npt.NDArray[np.int32]
-    speaker: npt.NDArray[np.int32]
-    previous: I64  # row of the turn before in the session, −1 at its start
-    next: I64
+    def __init__(self, segments: Sequence[Opened], session: I32, previous: I32, following: I32) -> None:
+        self._segments = segments
+        self.session = session  # dense code of the session
+        self.previous = previous  # row of the turn before in the session, −1 at its start
+        self.next = following
+        self.project, self.projects = _dictionary([segment.columns for segment in segments], "project")
+        self.speaker, self.speakers = _dictionary([segment.columns for segment in segments], "speaker")
+
+    def _join(self, name: str, dtype: Any) -> Any:
+        arrays = [segment.column(name) for segment in self._segments]
+        if len(arrays) == 1:
+            return arrays[0].astype(dtype, copy=False)  # mapped, not copied
+        return np.concatenate(arrays, dtype=dtype) if arrays else np.empty(0, dtype)
+
+    @cached_property
+    def key(self) -> U64:
+        """The item id as a number: the tie key."""
+        return np.asarray(self._join("key", np.uint64))
+
+    @cached_property
+    def time(self) -> I64:
+        """Seconds since 1970 UTC; NO_TIME where unknown."""
+        return np.asarray(self._join("time", np.int64))
+
+    @cached_property
+    def t_valid(self) -> I64:
+        """From when it holds."""
+        return np.asarray(self._join("t_valid", np.int64))
+
+    @cached_property
+    def t_invalid(self) -> I64:
+        """Since when it no longer holds; NO_TIME where it does."""
+        return np.asarray(self._join("t_invalid", np.int64))
+
+    @cached_property
+    def t_ingested(self) -> I64:
+        """When it came in."""
+        return np.asarray(self._join("t_ingested", np.int64))
+
+    @cached_property
+    def salience(self) -> F32:
+        """In [0, 1]."""
+        return np.asarray(self._join("salience", np.float32))
+
+    @cached_property
+    def confidence(self) -> F32:
+        """In [0, 1]."""
+        return np.asarray(self._join("confidence", np.float32))
+
+    @cached_property
+    def priority(self) -> F32:
+        """1 to 2."""
+        return np.asarray(self._join("priority", np.float32))
+
+    @cached_property
+    def type(self) -> npt.NDArray[np.uint8]:
+        """Position in TYPES."""
+        return np.asarray(self._join("type", np.uint8))
+
+    @cached_property
+    def role(self) -> npt.NDArray[np.uint8]:
+        """Position in ROLES."""
+        return np.asarray(self._join("role", np.uint8))
+
+    @cached_property
+    def tokens(self) -> U32:
+        """Word pieces of the text."""
+        return np.asarray(self._join("tokens", np.uint32))
+
+    @cached_property
+    def length(self) -> F32:
+        """Terms."""
+        return np.asarray(self._join("length", np.float32))
+
+    @cached_property
+    def near(self) -> U64:
+        """Key of the earlier item this one nearly repeats, 0 for none."""
+        return np.asarray(self._join("near", np.uint64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,52 +123,57 @@ class Block:
     start: int
     codes: npt.NDArray[np.int8]
     scale: F32
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """One open segment."""
-
-    start: int
-    rows: int
-    arrays: dict[str, npt.NDArray[Any]]
-    text: pa.Table
+    dense: Dense | None  # the segment's index, where it has one
 
 
 class Snapshot:
     """One generation, read-only. Opening maps files; nothing is copied but the columns.
 
+    Args:
+        before: an open generation; the segments both share are taken over as they are.
+
     Raises:
-        StoreError: the store is missing, damaged or of a newer format.
+        StoreError: the store is missing, damaged or of a newer format; the file is named.
     """
 
-    def __init__(self, root: Path, name: str | None = None, *, threads: int = 0) -> None:
+    def __init__(
+        self, root: Path, name: str | None = None, *, threads: int = 0, before: Snapshot | None = None
+    ) -> None:
         self.root = root
-        self.name = name or manifests.current_name(root)
-        self.manifest: Manifest | None = manifests.load(root, self.name) if self.name else None
         self._threads = threads
-        self._parts: list[_Part] = []
-        tables: list[pa.Table] = []
-        start = 0
-        for segment in self.manifest.segments if self.manifest else ():
-            folder = root / "segments" / segment.id
-            part = _Part(
-                start,
-                segment.rows,
-                {name: _map(folder / f"{name}.npy") for name in _ARRAYS},
-                _ipc(folder / "text.arrow"),
-            )
-            table = _ipc(folder / "columns.arrow")
-            if table.num_rows != segment.rows or part.text.num_rows != segment.rows:
-                raise _damaged(folder, f"holds {table.num_rows} rows, the manifest says {segment.rows}")
-            self._parts.append(part)
-            tables.append(table)
-            start += segment.rows
-        self.rows = start
+        self.name, self.manifest = self._claim(name)
+        kept = {segment.id: segment for segment in before._opened} if before and before.root == root else {}
+        known = set(before.manifest.files()) if before and before.manifest and before.root == root else set()
+        if self.manifest:
+            # Not the encoder: without it the lexical leg still answers, and the answer says so.
+            apart = {*known, *self.manifest.encoder, *self.manifest.documents}
+            check_files(root, [file for file in self.manifest.files() if file not in apart])
+        self._opened: list[Opened] = [kept.get(s.id) or open_segment(root, s) for s in self._segments()]
+        ends = np.cumsum([0, *(segment.rows for segment in self._opened)], dtype=np.int64)
+        self._starts, self.rows = ends[:-1], int(ends[-1])
+        self._dense: dict[str, Dense] = self._open_dense(before._dense if kept and before else {})
         self.alive = self._alive()
-        self.columns, self.projects, self.speakers = self._columns(tables)
-        self._acl_of, self._acl = _acl(tables)
+        session, previous, following, self.sessions = link(self._opened, self._starts, self.alive)
+        self.columns = Columns(self._opened, session, previous, following)
+        self.projects, self.speakers = self.columns.projects, self.columns.speakers
+        self._acl_of, self._acl = _acl([segment.columns for segment in self._opened])
         self.restricted: Bool = np.bincount(self._acl_of, minlength=self.rows).astype(bool)
+
+    def _claim(self, name: str | None) -> tuple[str | None, Manifest | None]:
+        """Pin the generation, then make sure it was not removed in between."""
+        for _ in range(5):
+            chosen = name or manifests.current_name(self.root)
+            if chosen is None:
+                return None, None
+            held = pin(self.root, chosen)
+            if held:
+                weakref.finalize(self, release, *held)
+            try:
+                return chosen, manifests.load(self.root, chosen)
+            except StoreError:
+                if name or manifests.current_name(self.root) == chosen:
+                    raise
+        raise StoreError(f"the generations of {self.root} change faster than they can be opened", "try again")
 
     # ------------------------------------------------------------ what a row is
 
@@ -124,49 +182,25 @@ class Snapshot:
         """Number of the generation; 0 for a store nothing was published to."""
         return self.manifest.generation if self.manifest else 0
 
-    def _alive(self) -> Bool:
-        alive = np.ones(self.rows, bool)
-        starts = {segment.id: part.start for segment, part in zip(self._segments(), self._parts, strict=True)}
-        for deletes in self.manifest.deletes if self.manifest else ():
-            alive[starts[deletes.segment] + _map(self.root / deletes.file.path).astype(np.int64)] = False
-        return alive
-
     def _segments(self) -> tuple[manifests.Segment, ...]:
         return self.manifest.segments if self.manifest else ()
 
-    def _columns(self, tables: list[pa.Table]) -> tuple[Columns, list[str], list[str]]:
-        def stack(name: str, dtype: Any) -> Any:
-            arrays = [np.asarray(table[name].to_numpy()) for table in tables]
-            return np.concatenate(arrays).astype(dtype, copy=False) if arrays else np.empty(0, dtype)
+    def _alive(self) -> Bool:
+        alive = np.ones(self.rows, bool)
+        starts = dict(zip((segment.id for segment in self._opened), self._starts.tolist(), strict=True))
+        for deletes in self.manifest.deletes if self.manifest else ():
+            alive[starts[deletes.segment] + map_npy(self.root / deletes.file.path).astype(np.int64)] = False
+        return alive
 
-        keys = stack("session", np.uint64)
-        _, session = np.unique(keys, return_inverse=True)
-        project, projects = _dictionary(tables, "project")
-        speaker, speakers = _dictionary(tables, "speaker")
-        previous, following = _neighbours(session, stack("ord", np.int64), self.alive)
-        return (
-            Columns(
-                key=stack("key", np.uint64),
-                time=stack("time", np.int64),
-                t_valid=stack("t_valid", np.int64),
-                t_invalid=stack("t_invalid", np.int64),
-                t_ingested=stack("t_ingested", np.int64),
-                salience=stack("salience", np.float32),
-                confidence=stack("confidence", np.float32),
-                priority=stack("priority", np.float32),
-                type=stack("type", np.uint8),
-                role=stack("role", np.uint8),
-                tokens=stack("tokens", np.uint32),
-                length=stack("length", np.float32),
-                session=session.astype(np.int64),
-                project=project,
-                speaker=speaker,
-                previous=previous,
-                next=following,
-            ),
-            projects,
-            speakers,
-        )
+    def _open_dense(self, before: dict[str, Dense]) -> dict[str, Dense]:
+        """The dense index of each segment that has one, by segment."""
+        found: dict[str, Dense] = {}
+        for index in self.manifest.indexes if self.manifest else ():
+            if index.kind == "dense":
+                segment = index.covers[0]
+                path = self.root / "indexes" / index.id / "dense" / "ivf.faiss"
+                found[segment] = before.get(segment) or open_dense(path, index.params)
+        return found
 
     def adopt(self, before: Snapshot) -> None:
         """Take over what an earlier generation of the same lineage has loaded already: the encoder."""
@@ -179,7 +213,9 @@ class Snapshot:
         """Do now what the first question would have to wait for."""
         for name in ("live", "mean_length", "mean_window_length", "session_length", "last_access", "centroids"):
             getattr(self, name)
-        _ = self.speaker_words, self.router, self.counter
+        for name in ("key", "time", "t_invalid", "length", "type", "role", "salience", "confidence"):
+            getattr(self.columns, name)
+        _ = self.speaker_words, self.router, self.counter, self._whole
         return self
 
     @cached_property
@@ -195,8 +231,41 @@ class Snapshot:
 
     @cached_property
     def last_access(self) -> I64:
-        """int64[rows]: when an item was last of use; its own time, else when it came in."""
-        return np.where(self.columns.time != NO_TIME, self.columns.time, self.columns.t_ingested)
+        """int64[rows]: when an item was last of use; its own time, else when it came in, where it never was."""
+        own = np.where(self.columns.time != NO_TIME, self.columns.time, self.columns.t_ingested)
+        rows, last, _ = self._accesses
+        own[rows] = np.maximum(own[rows], last)
+        return own
+
+    @cached_property
+    def access_count(self) -> U32:
+        """uint32[rows]: how often an item was of use."""
+        out = np.zeros(self.rows, np.uint32)
+        rows, _, count = self._accesses
+        out[rows] = count
+        return out
+
+    @cached_property
+    def _accesses(self) -> tuple[I64, I64, U32]:
+        """(rows int64[m], last access int64[m], count uint32[m]) of the live items that were accessed."""
+        file = self.manifest.access if self.manifest else None
+        if file is None:
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint32)
+        with np.load(self.root / file.path, allow_pickle=False) as arrays:
+            key, last, count = arrays["key"], arrays["last"], arrays["count"]
+        rows = self.rows_by_key(key)
+        here = rows >= 0
+        return rows[here], last[here], count[here]
+
+    def rows_by_key(self, keys: U64) -> I64:
+        """int64[len(keys)]: the live row of each item key, −1 where there is none."""
+        out = np.full(len(keys), -1, np.int64)
+        for start, segment in zip(self._starts.tolist(), self._opened, strict=True):
+            found = lookup(segment["ids.key"], segment["ids.row"], keys)
+            row = np.maximum(found, 0) + start
+            here = (found >= 0) & self.alive[row] if segment.rows else found >= 0
+            out[here] = row[here]
+        return out
 
     # ------------------------------------------------------------ dense
 
@@ -223,40 +292,74 @@ class Snapshot:
     @property
     def blocks(self) -> list[Block]:
         """The vectors, segment by segment."""
-        return [Block(part.start, part.arrays["vectors.i8"], part.arrays["vectors.scale"]) for part in self._parts]
+        return [
+            Block(start, segment["vectors.i8"], segment["vectors.scale"], self._dense.get(segment.id))
+            for start, segment in zip(self._starts.tolist(), self._opened, strict=True)
+        ]
 
     def vectors(self, rows: npt.NDArray[Any]) -> F32:
         """float32[len(rows), d], dequantised."""
         out = np.empty((len(rows), self.manifest.lineage.dim if self.manifest else 0), np.float32)
-        for part, here, local in self._split(rows):
-            out[here] = part.arrays["vectors.i8"][local] * part.arrays["vectors.scale"][local, None]
+        for segment, here, local in self._split(rows):
+            out[here] = segment["vectors.i8"][local] * segment["vectors.scale"][local, None]
         return out
 
     @cached_property
     def centroids(self) -> F32:
-        """float32[types + 1, d]: mean vector by type, last row of all items; zero where a type has none.
-
-        Deleted rows still count until their segment is merged: a centroid moves little by one row.
-        """
-        counts = np.append(np.bincount(self.columns.type, minlength=len(TYPES)), self.rows).astype(np.float64)
-        sums = sum((part.arrays["vectors.sum"] for part in self._parts), np.zeros((len(counts), 1)))
+        """float32[types + 1, d]: mean vector by type, last row of all items; zero where a type has none."""
+        kinds = self.columns.type
+        counts = np.append(np.bincount(kinds[self.alive], minlength=len(TYPES)), self.live).astype(np.float64)
+        sums = sum((segment["vectors.sum"] for segment in self._opened), np.zeros((len(counts), 1)))
+        dead = np.flatnonzero(~self.alive)
+        for start in range(0, len(dead), _STEP):
+            rows = dead[start : start + _STEP]
+            gone = self.vectors(rows)
+            for kind in np.unique(kinds[rows]).tolist():
+                sums[kind] -= gone[kinds[rows] == kind].sum(axis=0, dtype=np.float64)
+            sums[-1] -= gone.sum(axis=0, dtype=np.float64)
         return np.asarray(sums / np.maximum(counts, 1)[:, None], np.float32)
 
     # ------------------------------------------------------------ lexical
 
-    def postings(self, term: np.uint64) -> tuple[U32, F32]:
-        """(rows uint32[p] ascending, term frequencies float32[p]) of one term, deleted rows left out."""
-        rows, tfs = [], []
-        for part in self._parts:
-            keys = part.arrays["terms.key"]
+    def term(self, term: np.uint64) -> list[tuple[int, U32, npt.NDArray[np.uint16]]]:
+        """Postings of a term, segment by segment, mapped: (first row of the segment, rows within it ascending,
+        term frequencies). Deleted rows are still in them.
+        """
+        found = []
+        for start, segment in zip(self._starts.tolist(), self._opened, strict=True):
+            keys = segment["terms.key"]
             at = int(np.searchsorted(keys, term))
             if at < len(keys) and keys[at] == term:
-                low, high = part.arrays["terms.indptr"][at : at + 2]
-                rows.append(part.arrays["terms.rows"][low:high] + np.uint32(part.start))
-                tfs.append(part.arrays["terms.tf"][low:high])
-        if not rows:
+                low, high = segment["terms.indptr"][at : at + 2]
+                found.append((start, segment["terms.rows"][low:high], segment["terms.tf"][low:high]))
+        return found
+
+    def df(self, term: np.uint64) -> int:
+        """Live items that hold the term."""
+        return sum(
+            len(rows) if whole else int(np.count_nonzero(self.alive[start + rows.astype(np.int64)]))
+            for start, rows, _ in self.term(term)
+            for whole in (self._whole[start],)
+        )
+
+    @cached_property
+    def _whole(self) -> dict[int, bool]:
+        """By first row of a segment: whether none of its rows is deleted."""
+        ends = np.append(self._starts[1:], self.rows)
+        return {
+            start: bool(self.alive[start:end].all())
+            for start, end in zip(self._starts.tolist(), ends.tolist(), strict=True)
+        }
+
+    def postings(self, term: np.uint64) -> tuple[U32, F32]:
+        """(rows uint32[p] ascending, term frequencies float32[p]) of one term, deleted rows left out."""
+        found = self.term(term)
+        if not found:
             return np.empty(0, np.uint32), np.empty(0, np.float32)
-        row, tf = np.concatenate(rows), np.concatenate(tfs).astype(np.float32)
+        row = np.concatenate([rows + np.uint32(start) for start, rows, _ in found])
+        tf = np.concatenate([tfs for _, _, tfs in found]).astype(np.float32)
+        if self.live == self.rows:
+            return row, tf
         keep = self.alive[row]
         return row[keep], tf[keep]
 
@@ -290,36 +393,27 @@ class Snapshot:
 
     def entities_of(self, rows: npt.NDArray[Any]) -> tuple[I64, U64]:
         """(position in `rows` int64[m], entity hash uint64[m])."""
-        at: list[I64] = []
-        keys: list[U64] = []
-        for part, here, local in self._split(rows):
-            indptr, flat = flat_index(part.arrays["mentions.indptr"], local)
+        at: list[I64] = [np.empty(0, np.int64)]
+        keys: list[U64] = [np.empty(0, np.uint64)]
+        for segment, here, local in self._split(rows):
+            indptr, flat = flat_index(segment["mentions.indptr"], local)
             at.append(here[owners(indptr)])
-            keys.append(part.arrays["mentions.entity"][flat])
-        return (
-            np.concatenate(at) if at else np.empty(0, np.int64),
-            np.concatenate(keys) if keys else np.empty(0, np.uint64),
-        )
+            keys.append(segment["mentions.entity"][flat])
+        return np.concatenate(at), np.concatenate(keys)
 
     def rows_of(self, entities: U64) -> tuple[I64, U32]:
         """(position in `entities` int64[m], row uint32[m]), deleted rows left out."""
-        at: list[I64] = []
-        rows: list[U32] = []
-        for part in self._parts:
-            keys = part.arrays["mentioned.key"]
-            found = np.searchsorted(keys, entities)
-            hit = (
-                np.flatnonzero((found < len(keys)) & (keys[np.minimum(found, len(keys) - 1)] == entities))
-                if len(keys)
-                else ()
-            )
-            if not len(hit):
+        at: list[I64] = [np.empty(0, np.int64)]
+        rows: list[U32] = [np.empty(0, np.uint32)]
+        for start, segment in zip(self._starts.tolist(), self._opened, strict=True):
+            keys = segment["mentioned.key"]
+            if not len(keys):
                 continue
-            indptr, flat = flat_index(part.arrays["mentioned.indptr"], found[hit])
-            at.append(np.asarray(hit)[owners(indptr)])
-            rows.append(part.arrays["mentioned.rows"][flat] + np.uint32(part.start))
-        if not rows:
-            return np.empty(0, np.int64), np.empty(0, np.uint32)
+            found = np.minimum(np.searchsorted(keys, entities), len(keys) - 1)
+            hit = np.flatnonzero(keys[found] == entities)
+            indptr, flat = flat_index(segment["mentioned.indptr"], found[hit])
+            at.append(hit[owners(indptr)])
+            rows.append(segment["mentioned.rows"][flat] + np.uint32(start))
         position, row = np.concatenate(at), np.concatenate(rows)
         keep = self.alive[row]
         return position[keep], row[keep]
@@ -329,15 +423,15 @@ class Snapshot:
     def signatures(self, rows: npt.NDArray[Any]) -> U32:
         """uint32[len(rows), 64]: MinHash signatures."""
         out = np.zeros((len(rows), 64), np.uint32)
-        for part, here, local in self._split(rows):
-            out[here] = part.arrays["minhash"][local]
+        for segment, here, local in self._split(rows):
+            out[here] = segment["minhash"][local]
         return out
 
     def text(self, rows: npt.NDArray[Any]) -> list[dict[str, Any]]:
         """What is shown of each row: id, text, session, turns, speaker, time, project, path, title."""
         out: list[dict[str, Any]] = [{}] * len(rows)
-        for part, here, local in self._split(rows):
-            for position, entry in zip(here.tolist(), part.text.take(pa.array(local)).to_pylist(), strict=True):
+        for segment, here, local in self._split(rows):
+            for position, entry in zip(here.tolist(), segment.texts(local), strict=True):
                 out[position] = entry
         return out
 
@@ -353,54 +447,20 @@ class Snapshot:
     def find(self, identity: str) -> int | None:
         """The row of an item id; None if no live item has it."""
         try:
-            key = np.uint64(int(identity, 16))
+            key = np.array([int(identity, 16)], np.uint64)
         except (ValueError, OverflowError):
             return None
-        rows = np.flatnonzero((self.columns.key == key) & self.alive)
-        return int(rows[0]) if len(rows) else None
+        row = int(self.rows_by_key(key)[0])
+        return row if row >= 0 else None
 
-    def _split(self, rows: npt.NDArray[Any]) -> Sequence[tuple[_Part, I64, I64]]:
+    def _split(self, rows: npt.NDArray[Any]) -> Sequence[tuple[Opened, I64, I64]]:
         """The rows by segment: (segment, positions in `rows`, rows within the segment)."""
         rows = np.asarray(rows, np.int64)
-        starts = np.array([part.start for part in self._parts], np.int64)
-        which = np.searchsorted(starts, rows, side="right") - 1
+        which = np.searchsorted(self._starts, rows, side="right") - 1
         return [
-            (self._parts[i], np.flatnonzero(which == i), rows[which == i] - self._parts[i].start)
+            (self._opened[i], np.flatnonzero(which == i), rows[which == i] - self._starts[i])
             for i in np.unique(which).tolist()
         ]
-
-
-def _damaged(path: Path, why: str) -> StoreError:
-    return StoreError(f"{path} is damaged: {why}", "run 'helix verify' and restore what it names from a backup")
-
-
-def _map(path: Path) -> npt.NDArray[Any]:
-    try:
-        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-    except (OSError, ValueError, EOFError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise _damaged(path, "the file is missing") from None
-        # np.memmap refuses to map a file of no elements, which is how an empty array looks.
-        return _load_empty(path, error)
-
-
-def _load_empty(path: Path, error: Exception) -> npt.NDArray[Any]:
-    try:
-        array: npt.NDArray[Any] = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        raise _damaged(path, str(error)) from None
-    if array.size:
-        raise _damaged(path, str(error))
-    return array
-
-
-def _ipc(path: Path) -> pa.Table:
-    try:
-        return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-    except FileNotFoundError:
-        raise _damaged(path, "the file is missing") from None
-    except (pa.ArrowInvalid, OSError) as error:
-        raise _damaged(path, str(error)) from None
 
 
 def _dictionary(tables: list[pa.Table], name: str) -> tuple[npt.NDArray[np.int32], list[str]]:
@@ -413,16 +473,41 @@ def _dictionary(tables: list[pa.Table], name: str) -> tuple[npt.NDArray[np.int32
     return np.concatenate(codes) if codes else np.empty(0, np.int32), names
 
 
-def _neighbours(session: I64, order: I64, alive: Bool) -> tuple[I64, I64]:
-    """Rows of the turns before and after, within the session, deleted rows left out."""
-    previous = np.full(len(session), -1, np.int64)
-    following = np.full(len(session), -1, np.int64)
-    live = np.flatnonzero(alive)
-    reading = live[np.lexsort((live, order[live], session[live]))]
-    joined = session[reading][1:] == session[reading][:-1]
-    left, right = reading[:-1][joined], reading[1:][joined]
-    previous[right], following[left] = left, right
-    return previous, following
+def link(segments: Sequence[Opened], starts: I64, alive: Bool) -> tuple[I32, I32, I32, U64]:
+    """Sessions, and the turns before and after each row within its session, deleted rows left out.
+
+    Each segment knows its own reading order. Only sessions that lie in several segments or have lost rows are put in
+    order here.
+
+    Returns:
+        (session code int32[rows], previous int32[rows], next int32[rows], −1 at either end; session keys uint64[s]).
+    """
+    n = len(alive)
+    keys = np.unique(np.concatenate([np.empty(0, np.uint64), *(segment["sessions.key"] for segment in segments)]))
+    session, order = np.empty(n, np.int32), np.empty(n, np.uint32)
+    previous, following = np.full(n, -1, np.int32), np.full(n, -1, np.int32)
+    parts = np.zeros(len(keys), np.int32)
+    for start, segment in zip(starts.tolist(), segments, strict=True):
+        code = np.searchsorted(keys, segment["sessions.key"]).astype(np.int32)
+        parts[code] += 1
+        row = start + segment["sessions.rows"].astype(np.int64)
+        owner = np.repeat(code, np.diff(segment["sessions.indptr"]))
+        session[row] = owner
+        order[start : start + segment.rows] = segment.column("ord")
+        joined = owner[1:] == owner[:-1]
+        left, right = row[:-1][joined], row[1:][joined]
+        previous[right], following[left] = left, right
+    broken = parts > 1
+    broken[session[~alive]] = True
+    if broken.any():
+        rows = np.flatnonzero(broken[session])
+        previous[rows] = following[rows] = -1
+        rows = rows[alive[rows]]
+        reading = rows[np.lexsort((rows, order[rows], session[rows]))]
+        joined = session[reading][1:] == session[reading][:-1]
+        left, right = reading[:-1][joined], reading[1:][joined]
+        previous[right], following[left] = left, right
+    return session, previous, following, keys
 
 
 def _acl(tables: list[pa.Table]) -> tuple[I64, pa.Array]:

@@ -51,6 +51,7 @@ ITEMS = pa.schema(
         ("acl", pa.list_(pa.string())),
         ("tokens", pa.uint32()),
         ("content", pa.string()),
+        ("near", pa.string()),
     ]
 )
 

@@ -1,6 +1,7 @@
-"""Stage 3, dense leg: exact inner products over the int8 codes of the allowed rows.
+"""Stage 3, dense leg: the nearest allowed rows by inner product.
 
-The query stays in full precision and every code is multiplied by its own scale, so these are rescored values already.
+A segment with an index is asked for its candidates; one without, or one in which few rows are allowed, is scanned. Both
+ways the score is the same: the query in full precision times the int8 codes times their scale.
 """
 
 from __future__ import annotations
@@ -10,25 +11,44 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from helix.topk import top_k
-from helix.types import F32, Leg, Plan
+from helix.types import F32, I64, Bool, Leg, Plan
 
 if TYPE_CHECKING:
-    from helix.snapshot.reader import Snapshot
+    from helix.snapshot.reader import Block, Snapshot
 
 _STEP = 65_536  # rows converted to float32 at a time: 100 MB at 384 dimensions
+_SCANNED = 32_768  # allowed rows of a segment up to which a scan is exact and cheap
 
 
 def search_dense(vector: F32, snap: Snapshot, plan: Plan, k: int) -> Leg:
     """The k nearest allowed rows by inner product, best first."""
-    rows = np.flatnonzero(plan.allowed) if plan.allowed is not None else np.arange(snap.rows)
-    scores = np.empty(len(rows), np.float32)
+    found, scored = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
     for block in snap.blocks:
-        low, high = np.searchsorted(rows, (block.start, block.start + len(block.codes)))
-        for start in range(int(low), int(high), _STEP):
-            stop = min(start + _STEP, int(high))
-            local = rows[start:stop] - block.start
-            whole = stop - start == local[-1] - local[0] + 1  # contiguous: a view, not a copy
-            chosen = slice(local[0], local[-1] + 1) if whole else local
-            scores[start:stop] = (block.codes[chosen].astype(np.float32) @ vector) * block.scale[chosen]
+        allowed = None if plan.allowed is None else plan.allowed[block.start : block.start + len(block.codes)]
+        rows = candidates(vector, block, allowed, k)
+        scores = score(vector, block, rows)
+        best = top_k(scores, snap.columns.key[block.start + rows], k)
+        found.append(block.start + rows[best])
+        scored.append(scores[best])
+    rows, scores = np.concatenate(found), np.concatenate(scored)
     best = top_k(scores, snap.columns.key[rows], k)
     return Leg("dense", rows[best].astype(np.uint32), scores[best])
+
+
+def candidates(vector: F32, block: Block, allowed: Bool | None, k: int) -> I64:
+    """Rows of one segment, ascending, among which its k best are: int64[m]."""
+    n = len(block.codes) if allowed is None else int(np.count_nonzero(allowed))
+    if block.dense is not None and n > _SCANNED:
+        return np.sort(block.dense.search(vector, k, allowed))
+    return np.arange(len(block.codes)) if allowed is None else np.flatnonzero(allowed)
+
+
+def score(vector: F32, block: Block, rows: I64) -> F32:
+    """Inner products of the given rows, ascending: float32[len(rows)]."""
+    out = np.empty(len(rows), np.float32)
+    for start in range(0, len(rows), _STEP):
+        part = rows[start : start + _STEP]
+        whole = len(part) == part[-1] - part[0] + 1  # contiguous: a view, not a copy
+        chosen = slice(part[0], part[-1] + 1) if whole else part
+        out[start : start + _STEP] = (block.codes[chosen].astype(np.float32) @ vector) * block.scale[chosen]
+    return out

@@ -163,8 +163,8 @@ def lexical(rows: I64, query: Query, snap: Snapshot, profile: Profile) -> F32:
     return np.asarray(score[1] + np.float32(sim.smooth) * (score[0] + score[2]), np.float32)
 
 
-def _step(rows: I64, link: I64) -> I64:
-    return np.where(rows >= 0, link[rows], -1)
+def _step(rows: I64, link: npt.NDArray[Any]) -> I64:
+    return np.where(rows >= 0, link[rows], np.int64(-1))
 
 
 def _over_max(values: F32) -> F32:

@@ -1,0 +1,218 @@
+"""Writes segments: the files of FORMAT.md, from a batch of items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from helix.failpoints import failpoint
+from helix.snapshot import paths
+from helix.snapshot.arrays import BANDS, band_keys, hexes, invert, owners, unhexes
+from helix.snapshot.manifest import Segment, describe_tree, new_id
+from helix.snapshot.rows import NO_TIME, Rows, digest
+from helix.types import I64, ROLES, TYPES, U32
+
+U64 = npt.NDArray[np.uint64]
+
+BATCH = 65_536
+"""Rows of one record batch of text.arrow and of one row group of items.parquet."""
+
+SHOWN = ["id", "text", "session", "turns", "speaker", "time", "project", "path", "title"]
+
+
+def write_segment(root: Path, rows: Rows) -> Segment:
+    """Write one segment and make it durable; nothing refers to it yet."""
+    identity = new_id()
+    target = root / "segments" / identity
+    with paths.building(root) as folder:
+        pq.write_table(rows.items, folder / "items.parquet", compression="zstd", row_group_size=BATCH)
+        write_ipc(rows.items.select(SHOWN), folder / "text.arrow", BATCH)
+        columns = _columns(rows)
+        write_ipc(columns, folder / "columns.arrow", max(1, len(rows)))
+        failpoint("commit.segment_half")
+        for name, array in _arrays(rows, columns).items():
+            save(folder, name, array)
+        write_graph(folder, columns, rows.mention_indptr, rows.mention_entity, rows.entities)
+        paths.move_in(folder, target)
+    return Segment(identity, len(rows), describe_tree(root, target))
+
+
+def save(folder: Path, name: str, array: npt.NDArray[Any]) -> None:
+    """Write one array of a segment."""
+    np.save(folder / f"{name}.npy", np.ascontiguousarray(array), allow_pickle=False)
+
+
+def write_ipc(table: pa.Table, path: Path, batch: int) -> None:
+    """An uncompressed Arrow file in record batches of `batch` rows; a column of a batch is one buffer when mapped."""
+    table = table.combine_chunks()
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=batch)
+
+
+def _arrays(rows: Rows, columns: pa.Table) -> dict[str, npt.NDArray[Any]]:
+    term_key, term_indptr, term_rows, order = invert(rows.term_indptr, rows.term_key)
+    return {
+        "vectors.i8": rows.codes,
+        "vectors.scale": rows.scale,
+        "vectors.sum": sums(rows.codes, rows.scale, columns["type"].to_numpy()),
+        "minhash": rows.minhash,
+        "terms.key": term_key,
+        "terms.indptr": term_indptr,
+        "terms.rows": term_rows,
+        "terms.tf": rows.term_tf[order],
+        "mentions.indptr": rows.mention_indptr,
+        "mentions.entity": rows.mention_entity,
+        **derived(columns, band_keys(rows.minhash), rows.mention_indptr, rows.mention_entity),
+    }
+
+
+def sums(codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32], kinds: Any) -> npt.NDArray[np.float64]:
+    """float64[types + 1, d]: sum of the vectors by type, last row of all."""
+    out = np.zeros((len(TYPES) + 1, codes.shape[1]), np.float64)
+    for start in range(0, len(codes), BATCH):
+        part = slice(start, start + BATCH)
+        vectors = codes[part].astype(np.float32) * scale[part, None]
+        for kind in range(len(TYPES)):
+            out[kind] += vectors[kinds[part] == kind].sum(axis=0, dtype=np.float64)
+    out[-1] = out[:-1].sum(axis=0)
+    return out
+
+
+def derived(columns: pa.Table, bands: U32, mention_indptr: I64, mention_entity: U64) -> dict[str, npt.NDArray[Any]]:
+    """The look-up arrays that follow from others: rows by id, by session, by signature band and by entity."""
+    key = columns["key"].to_numpy()
+    by_key = np.argsort(key, kind="stable")
+    session, order = columns["session"].to_numpy(), columns["ord"].to_numpy()
+    reading = np.lexsort((order, session))
+    sessions, first = np.unique(session[reading], return_index=True)
+    by_band = np.empty((BANDS, len(key)), np.uint32)
+    for band in range(BANDS):
+        by_band[band] = np.argsort(bands[band], kind="stable")
+    entity_key, entity_indptr, entity_rows, _ = invert(mention_indptr, mention_entity)
+    return {
+        "ids.key": key[by_key],
+        "ids.row": by_key.astype(np.uint32),
+        "sessions.key": sessions,
+        "sessions.indptr": np.append(first, len(key)).astype(np.int64),
+        "sessions.rows": reading.astype(np.uint32),
+        "bands.key": np.take_along_axis(bands, by_band.astype(np.int64), axis=1),
+        "bands.row": by_band,
+        "mentioned.key": entity_key,
+        "mentioned.indptr": entity_indptr,
+        "mentioned.rows": entity_rows,
+    }
+
+
+# ---------------------------------------------------------------- columns
+
+
+def _codes(column: pa.ChunkedArray, names: tuple[str, ...]) -> npt.NDArray[np.uint8]:
+    return np.asarray(pc.index_in(column, pa.array(names)).to_numpy(), np.uint8)
+
+
+def _seconds(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    whole = column.cast(pa.timestamp("s", tz="UTC"), safe=False).cast(pa.int64())
+    return np.asarray(pc.fill_null(whole, NO_TIME).to_numpy(), np.int64)
+
+
+def session_keys(items: pa.Table) -> U64:
+    """The key of each item's session: uint64[n]."""
+    cache: dict[tuple[str, str], int] = {}
+    out = np.empty(items.num_rows, np.uint64)
+    pairs = zip(items["source"].to_pylist(), items["session"].to_pylist(), strict=True)
+    for row, pair in enumerate(pairs):
+        key = cache.get(pair)
+        if key is None:
+            key = cache[pair] = int(digest(*pair), 16)
+        out[row] = key
+    return out
+
+
+def _columns(rows: Rows) -> pa.Table:
+    items = rows.items
+    lengths = np.bincount(owners(rows.term_indptr), weights=rows.term_tf, minlength=len(rows))
+    return pa.table(
+        {
+            "key": pa.array(unhexes(items["id"])),
+            "content": pa.array(unhexes(items["content"])),
+            "near": pa.array(unhexes(pc.fill_null(items["near"], "0" * 16))),
+            "accepted": items["t_ingested"].cast(pa.int64()),
+            **{name: pa.array(_seconds(items[name])) for name in ("time", "t_valid", "t_invalid", "t_ingested")},
+            **{name: items[name] for name in ("salience", "confidence", "priority")},
+            "type": pa.array(_codes(items["type"], TYPES)),
+            "role": pa.array(_codes(items["role"], ROLES)),
+            "tokens": items["tokens"],
+            "length": pa.array(lengths.astype(np.uint32)),
+            "ord": items["ord"],
+            "session": pa.array(session_keys(items)),
+            "project": items["project"].combine_chunks().dictionary_encode(),
+            "speaker": items["speaker"].combine_chunks().dictionary_encode(),
+            "acl": items["acl"],
+        }
+    )
+
+
+# ---------------------------------------------------------------- the graph, for SQL
+
+ENTITY_COUNT = ("items", pa.int64())
+
+
+def write_graph(folder: Path, columns: pa.Table, indptr: I64, entity: U64, entities: pa.Table) -> None:
+    """entities.parquet and edges.parquet; serving reads the arrays.
+
+    Args:
+        columns: of the whole segment.
+        indptr, entity: CSR, the entities of each row.
+        entities: at least the entities that are mentioned, distinct; others are left out.
+    """
+    mentioned, counts = np.unique(entity, return_counts=True)
+    here = entities.filter(pc.is_in(entities["hash"], pa.array(mentioned)))
+    found = np.searchsorted(mentioned, here["hash"].to_numpy())
+    pq.write_table(
+        here.append_column("items", pa.array(counts[found])), folder / "entities.parquet", compression="zstd"
+    )
+
+    key, session = columns["key"].to_numpy(), columns["session"].to_numpy()
+    reading = np.lexsort((columns["ord"].to_numpy(), session))
+    follows = np.flatnonzero(session[reading][1:] == session[reading][:-1])
+    n = len(key)
+    with pq.ParquetWriter(folder / "edges.parquet", _EDGES, compression="zstd") as out:
+        for start in range(0, n, BATCH):  # in blocks: a million items have several million edges
+            stop = min(start + BATCH, n)
+            part = entity[indptr[start] : indptr[stop]]
+            source = start + owners(indptr[start : stop + 1] - indptr[start])
+            idf = np.log1p(n / counts[np.searchsorted(mentioned, part)])
+            out.write_table(_edges(key[source], "mentions", part, idf))
+        for start in range(0, len(follows), BATCH):
+            left = follows[start : start + BATCH]
+            out.write_table(_edges(key[reading[left]], "next", key[reading[left + 1]], np.ones(len(left))))
+        for start in range(0, n, BATCH):
+            out.write_table(
+                _edges(
+                    key[start : start + BATCH],
+                    "session",
+                    session[start : start + BATCH],
+                    np.ones(min(BATCH, n - start)),
+                )
+            )
+
+
+_EDGES = pa.schema([("src", pa.string()), ("kind", pa.string()), ("dst", pa.string()), ("weight", pa.float32())])
+
+
+def _edges(src: U64, kind: str, dst: U64, weight: npt.NDArray[Any]) -> pa.Table:
+    kinds = pa.array([kind] * len(dst), pa.string())
+    columns: Mapping[str, Any] = {
+        "src": hexes(src),
+        "kind": kinds,
+        "dst": hexes(dst),
+        "weight": pa.array(weight.astype(np.float32)),
+    }
+    return pa.table(columns, schema=_EDGES)

@@ -1,0 +1,161 @@
+"""Merges segments into one, leaving deleted rows out. Works file by file, so memory is bounded by the largest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from helix.failpoints import failpoint
+from helix.snapshot.arrays import band_keys, flat_index
+from helix.snapshot.build import BATCH, SHOWN, derived, save, sums, write_graph, write_ipc
+from helix.snapshot.rows import ENTITIES, ITEMS
+from helix.snapshot.segment import Opened
+from helix.types import I64, Bool
+
+U64 = npt.NDArray[np.uint64]
+Source = tuple[Opened, Bool]
+"""A segment and which of its rows are kept, bool[rows]."""
+
+
+def merge(root: Path, sources: Sequence[Source], folder: Path) -> int:
+    """Write the files of one segment into `folder`: the kept rows of all sources, in order. Returns their number."""
+    _items(root, sources, folder)
+    _text(sources, folder)
+    failpoint("compact.half")
+    columns = merged_columns(sources)
+    write_ipc(columns, folder / "columns.arrow", max(1, columns.num_rows))
+    n: int = columns.num_rows
+    for name in ("vectors.i8", "minhash"):
+        _rows(sources, name, folder, n)
+    codes = np.load(folder / "vectors.i8.npy", mmap_mode="r")
+    scale = np.concatenate([opened["vectors.scale"][keep] for opened, keep in sources])
+    save(folder, "vectors.scale", scale)
+    save(folder, "vectors.sum", sums(codes, scale, columns["type"].to_numpy()))
+    for name, array in postings(sources).items():
+        save(folder, name, array)
+    indptr, entity = _mentions(sources)
+    save(folder, "mentions.indptr", indptr)
+    save(folder, "mentions.entity", entity)
+    minhash = np.load(folder / "minhash.npy", mmap_mode="r")
+    bands = [band_keys(minhash[start : start + BATCH]) for start in range(0, n, BATCH)]
+    for name, array in derived(
+        columns, np.concatenate(bands, axis=1) if bands else np.empty((16, 0), np.uint32), indptr, entity
+    ).items():
+        save(folder, name, array)
+    tables = [
+        pq.read_table(root / "segments" / opened.id / "entities.parquet", columns=ENTITIES.names)
+        for opened, _ in sources
+    ]
+    entities = pa.concat_tables(tables)
+    _, first = np.unique(entities["hash"].to_numpy(), return_index=True)
+    write_graph(folder, columns, indptr, entity, entities.take(pa.array(first)))
+    return n
+
+
+def _items(root: Path, sources: Sequence[Source], folder: Path) -> None:
+    with pq.ParquetWriter(folder / "items.parquet", ITEMS, compression="zstd") as out:
+        for batch in _gathered(_item_batches(root, sources)):
+            out.write_table(batch, row_group_size=BATCH)
+
+
+def _item_batches(root: Path, sources: Sequence[Source]) -> Iterator[pa.Table]:
+    for opened, keep in sources:
+        start = 0
+        with pq.ParquetFile(root / "segments" / opened.id / "items.parquet") as file:
+            for batch in file.iter_batches(BATCH):
+                stop = start + batch.num_rows
+                yield pa.Table.from_batches([batch]).filter(pa.array(keep[start:stop])).cast(ITEMS)
+                start = stop
+
+
+def _gathered(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows in tables of about BATCH rows."""
+    held: list[pa.Table] = []
+    rows = 0
+    for table in tables:
+        held.append(table)
+        rows += table.num_rows
+        if rows >= BATCH:
+            yield pa.concat_tables(held)
+            held, rows = [], 0
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _text(sources: Sequence[Source], folder: Path) -> None:
+    schema = sources[0][0].text[0].schema
+    with pa.OSFile(str(folder / "text.arrow"), "wb") as sink, pa.ipc.new_file(sink, schema) as out:
+        for table in _gathered(_text_batches(sources)):
+            out.write_table(table.combine_chunks(), max_chunksize=BATCH)
+
+
+def _text_batches(sources: Sequence[Source]) -> Iterator[pa.Table]:
+    for opened, keep in sources:
+        for start, batch in zip(opened.starts.tolist(), opened.text, strict=True):
+            yield pa.Table.from_batches([batch]).select(SHOWN).filter(pa.array(keep[start : start + batch.num_rows]))
+
+
+def merged_columns(sources: Sequence[Source]) -> pa.Table:
+    """columns.arrow of the merged segment."""
+    tables = [opened.columns.filter(pa.array(keep)) for opened, keep in sources]
+    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+
+
+def _rows(sources: Sequence[Source], name: str, folder: Path, n: int) -> None:
+    """Copy the kept rows of a large array, block by block."""
+    first = sources[0][0][name]
+    with (folder / f"{name}.npy").open("wb") as file:
+        header = {
+            "descr": np.lib.format.dtype_to_descr(first.dtype),
+            "fortran_order": False,
+            "shape": (n, *first.shape[1:]),
+        }
+        np.lib.format.write_array_header_1_0(file, header)
+        for opened, keep in sources:
+            array = opened[name]
+            for start in range(0, opened.rows, BATCH):
+                block = slice(start, start + BATCH)
+                file.write(array[block][keep[block]].tobytes())
+
+
+def _mentions(sources: Sequence[Source]) -> tuple[I64, U64]:
+    counts, entities = [np.zeros(1, np.int64)], []
+    for opened, keep in sources:
+        indptr, flat = flat_index(opened["mentions.indptr"], np.flatnonzero(keep))
+        counts.append(np.diff(indptr))
+        entities.append(opened["mentions.entity"][flat])
+    return np.cumsum(np.concatenate(counts)), np.concatenate(entities)
+
+
+def postings(sources: Sequence[Source]) -> dict[str, npt.NDArray[Any]]:
+    """The postings of all sources under the merged row numbers, without a sort: each list is copied to its place."""
+    start = 0
+    parts: list[tuple[Opened, Bool, I64, int]] = []
+    for opened, keep in sources:
+        kept = keep[opened["terms.rows"]] if not keep.all() else np.ones(len(opened["terms.rows"]), bool)
+        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
+        counts = np.diff(before[opened["terms.indptr"]])
+        parts.append((opened, kept, counts, start))
+        start += int(keep.sum())
+    keys = np.unique(np.concatenate([opened["terms.key"][counts > 0] for opened, _, counts, _ in parts]))
+    total = np.zeros(len(keys), np.int64)
+    for opened, _, counts, _ in parts:
+        total[np.searchsorted(keys, opened["terms.key"][counts > 0])] += counts[counts > 0]
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(total)])
+    rows, tf = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1], np.uint16)
+    fill = indptr[:-1].copy()
+    for (opened, kept, counts, base), (_, keep) in zip(parts, sources, strict=True):
+        at, here = np.searchsorted(keys, opened["terms.key"][counts > 0]), counts[counts > 0]
+        first = np.concatenate([np.zeros(1, np.int64), np.cumsum(here)])
+        target = np.repeat(fill[at] - first[:-1], here) + np.arange(first[-1])
+        new_row = (base - 1 + np.cumsum(keep)).astype(np.uint32)
+        rows[target] = new_row[opened["terms.rows"][kept]]
+        tf[target] = opened["terms.tf"][kept]
+        fill[at] += here
+    return {"terms.key": keys, "terms.indptr": indptr, "terms.rows": rows, "terms.tf": tf}

@@ -1,0 +1,169 @@
+"""One segment, opened: its files mapped into memory, nothing copied, no file descriptor kept."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from helix.errors import StoreError
+from helix.snapshot.manifest import File, Segment
+
+ARRAYS = (
+    "vectors.i8",
+    "vectors.scale",
+    "vectors.sum",
+    "minhash",
+    "bands.key",
+    "bands.row",
+    "ids.key",
+    "ids.row",
+    "sessions.key",
+    "sessions.indptr",
+    "sessions.rows",
+    "terms.key",
+    "terms.indptr",
+    "terms.rows",
+    "terms.tf",
+    "mentions.indptr",
+    "mentions.entity",
+    "mentioned.key",
+    "mentioned.indptr",
+    "mentioned.rows",
+)
+
+DIGEST_UP_TO = 1 << 20
+"""Bytes: smaller files are compared with their digest when they are opened, larger ones by size; `verify` reads all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """n rows. `text` comes in record batches; `starts` is the first row of each."""
+
+    id: str
+    rows: int
+    arrays: dict[str, npt.NDArray[Any]]
+    columns: pa.Table
+    text: tuple[pa.RecordBatch, ...]
+    starts: npt.NDArray[np.int64]
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        return self.arrays[name]
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """One numeric column, mapped."""
+        return np.asarray(self.columns[name].to_numpy())
+
+    def texts(self, rows: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
+        """What is shown of the given rows."""
+        batch = np.searchsorted(self.starts, rows, side="right") - 1
+        return [
+            {name: self.text[b].column(name)[int(row - self.starts[b])].as_py() for name in self.text[b].schema.names}
+            for b, row in zip(batch.tolist(), rows.tolist(), strict=True)
+        ]
+
+
+def open_segment(root: Path, segment: Segment, arrays: Sequence[str] = ARRAYS) -> Opened:
+    """Map a segment, or some of its arrays.
+
+    Raises:
+        StoreError: a file is missing or damaged; it is named.
+    """
+    folder = root / "segments" / segment.id
+    columns = pa.Table.from_batches(map_ipc(folder / "columns.arrow"))
+    text = tuple(map_ipc(folder / "text.arrow"))
+    counts = [batch.num_rows for batch in text]
+    if columns.num_rows != segment.rows or sum(counts) != segment.rows:
+        raise damaged(folder, f"holds {columns.num_rows} rows, the manifest says {segment.rows}")
+    return Opened(
+        segment.id,
+        segment.rows,
+        {name: map_npy(folder / f"{name}.npy") for name in arrays},
+        columns,
+        text,
+        np.cumsum([0, *counts[:-1]], dtype=np.int64),
+    )
+
+
+def check_files(root: Path, files: Iterable[File]) -> None:
+    """Compare files with what the manifest says of them: all by size, small ones by digest.
+
+    Raises:
+        StoreError: a file is missing, torn or changed; it is named.
+    """
+    for file in files:
+        path = root / file.path
+        try:
+            found = path.stat().st_size
+            digest = hashlib.sha256(path.read_bytes()).hexdigest() if found <= DIGEST_UP_TO else file.sha256
+        except FileNotFoundError:
+            raise damaged(path, "the file is missing") from None
+        except OSError as error:
+            raise damaged(path, error.strerror or str(error)) from None
+        if found != file.bytes:
+            raise damaged(path, f"it has {found} bytes, the manifest says {file.bytes}")
+        if digest != file.sha256:
+            raise damaged(path, f"its sha256 is {digest[:12]}…, the manifest says {file.sha256[:12]}…")
+
+
+def damaged(path: Path, why: str) -> StoreError:
+    """The error for a file that is not what the manifest says."""
+    return StoreError(
+        f"{path} is damaged: {why}",
+        "restore it from a backup or another copy of the store ('helix pull'), or return to an earlier generation "
+        "with 'helix rollback'; 'helix verify' names everything that is damaged",
+    )
+
+
+def map_npy(path: Path) -> npt.NDArray[Any]:
+    """A .npy file, mapped.
+
+    numpy's own memmap keeps a file descriptor an array; Arrow's map outlives its file, and a store has thousands.
+
+    Raises:
+        StoreError: the file is missing or damaged.
+    """
+    buffer = _map(path)
+    head = io.BytesIO(buffer.slice(0, min(buffer.size, 4096)).to_pybytes())
+    try:
+        np.lib.format.read_magic(head)
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(head)
+        if fortran or dtype.hasobject:
+            raise ValueError("not a plain C array")
+        count = int(np.prod(shape, dtype=np.int64))
+        array = np.frombuffer(buffer, dtype, count, head.tell()) if count else np.empty(0, dtype)
+        return array.reshape(shape)
+    except ValueError as error:
+        raise damaged(path, str(error)) from None
+
+
+def map_ipc(path: Path) -> list[pa.RecordBatch]:
+    """The record batches of an Arrow file, mapped.
+
+    Raises:
+        StoreError: the file is missing or damaged.
+    """
+    try:
+        reader = pa.ipc.open_file(_map(path))
+        return [reader.get_batch(i) for i in range(reader.num_record_batches)] or [
+            pa.RecordBatch.from_pylist([], schema=reader.schema)
+        ]
+    except (pa.ArrowInvalid, OSError) as error:
+        raise damaged(path, str(error)) from None
+
+
+def _map(path: Path) -> pa.Buffer:
+    try:
+        with pa.memory_map(str(path)) as file:
+            return file.read_buffer()
+    except FileNotFoundError:
+        raise damaged(path, "the file is missing") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise damaged(path, str(error)) from None

@@ -1,0 +1,89 @@
+"""`helix bench`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from helix.cli import parser, print_json
+from helix.errors import UsageError
+from helix.settings import load
+
+
+def bench(argv: Sequence[str]) -> int:
+    """Measure this machine: `helix bench store` builds a synthetic store and times writing, opening and recall."""
+    if not argv or argv[0] in ("-h", "--help"):
+        new = parser("bench", bench.__doc__ or "", "  helix bench store --items 100000\n  helix bench store --help")
+        new.add_argument("kind", choices=tuple(KINDS), help="what to measure")
+        new.parse_args(argv)  # prints the help, or says what is missing
+    if argv[0] not in KINDS:
+        raise UsageError(f"no bench {argv[0]!r}; there are {', '.join(KINDS)}", "see 'helix bench --help'")
+    return KINDS[argv[0]](argv[1:])
+
+
+def _store(argv: Sequence[str]) -> int:
+    """Cost of a store: commits, compaction, memory, bytes, opening, recall. The store is made once and kept."""
+    new = parser("bench store", _store.__doc__ or "", "  helix bench store --items 100000 --json")
+    new.add_argument("--items", type=int, default=1_000_000, metavar="N", help="items of the store (1000000)")
+    new.add_argument("--seed", type=int, default=1, metavar="S", help="of the generator (1)")
+    new.add_argument("--keep", action="store_true", help="keep the copy that was written to, beside the store")
+    options = new.parse_args(argv)
+    from pipelines.bench.store import build, default_root, measure
+
+    settings = load()
+    root = Path(options.store).expanduser() if options.store else default_root(options.items, settings)
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr)
+
+    build(root, options.items, options.seed, settings, say)
+    report = measure(root, settings, say, keep=options.keep)
+    if options.json:
+        print_json(report)
+    else:
+        print(table(report))
+    return 0
+
+
+KINDS: dict[str, Callable[[Sequence[str]], int]] = {"store": _store}
+
+
+def table(report: dict[str, Any]) -> str:
+    """The report of `bench store`, to be read."""
+    lines = [f"{report['items']:,} items in {report['segments']} segments, {report['cores']} cores"]
+
+    def row(what: str, said: str) -> None:
+        lines.append(f"  {what:24} {said}")
+
+    for name, what in (("commit_100", "commit of 100"), ("commit_10000", "commit of 10,000")):
+        one = report[name]
+        row(what, f"{one['seconds']:.2f} s (worst {one['worst']:.2f}), {_mb(one['new_bytes'])} new")
+    for name, what in (("compact", "compaction after them"), ("compact_all", "merge of everything")):
+        one = report[name]
+        row(what, f"{one['seconds']:.1f} s, {_mb(one['new_bytes'])} new, {one['segments']} segments left")
+    for name, one in report["writer_peak_mb"]["phases"].items():
+        row(f"memory of {name}", f"{one['anonymous']:.0f} MB of its own, {one['rss']:.0f} MB with mapped files")
+    row("refresh of a reader", f"{report['refresh']['seconds']:.2f} s from publishing to recall")
+    for name, one in report["open_ms"].items():
+        dropped = f", dropped: {one['dropped']}" if "dropped" in one else ""
+        parts = ", ".join(f"{part} {one[part]:.0f}" for part in ("import", "open", "answer"))
+        row(f"first answer, {name}", f"{one['total']:.0f} ms ({parts}{dropped})")
+    private = report["private_mb"]
+    row(
+        "memory of a reader",
+        f"{private['anonymous']:.0f} MB of its own, {private['uss']:.0f} MB with what it mapped alone",
+    )
+    recall = report["recall"]
+    row("recall", f"p50 {recall['p50']:.1f} ms, p95 {recall['p95']:.1f} ms of {recall['queries']} questions")
+    for kind, one in recall["kinds"].items():
+        row(f"  {kind}", f"p50 {one['p50']:.1f} ms, p95 {one['p95']:.1f} ms")
+    row("  stages, median ms", ", ".join(f"{stage} {ms:g}" for stage, ms in recall["stages"].items()))
+    sizes = report["bytes_per_item"]
+    row("bytes an item", ", ".join(f"{kind} {size:,.0f}" for kind, size in sizes.items() if size >= 0.5))
+    return "\n".join(lines)
+
+
+def _mb(size: float) -> str:
+    return f"{size / 1e6:.1f} MB"

@@ -1,0 +1,154 @@
+"""One measured step, in a process of its own: reads requests and writes answers, one JSON object a line.
+
+Only the standard library is imported before the first request, so that opening a store can be timed from the start.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from helix.memory import Memory
+    from helix.types import Bundle
+
+Request = dict[str, Any]
+_held: dict[str, Any] = {}  # what one request opened, for those after it
+
+
+def main() -> int:
+    """Answer until stdin ends."""
+    for line in sys.stdin:
+        request = json.loads(line)
+        answer = STEPS[request.pop("do")](**request)
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+    return 0
+
+
+# ---------------------------------------------------------------- a writer
+
+
+def writer(root: str) -> Request:
+    """Import what a writer needs and load the encoder; what follows is the work alone."""
+    from helix.settings import load
+    from pipelines.commit import commit
+    from pipelines.compact import compact
+    from pipelines.ingest import open_encoder
+
+    settings = load()
+    _held.update(root=Path(root), settings=settings, encoder=open_encoder(Path(root), settings))
+    _held.update(commit=commit, compact=compact)
+    return {}
+
+
+def commit() -> Request:
+    """Publish the parts that wait."""
+    with _timed() as spent:
+        done = _held["commit"](_held["root"], _held["encoder"], _held["settings"])
+    return {**spent, "added": done.added, "generation": done.generation}
+
+
+def compact(full: bool) -> Request:
+    """Merge what the rule says, or everything."""
+    with _timed() as spent:
+        done = _held["compact"](_held["root"], _held["settings"], full=full)
+    return {**spent, "merged": done.merged, "indexed": done.indexed}
+
+
+@contextmanager
+def _timed() -> Iterator[dict[str, float]]:
+    """Seconds, processor seconds and bytes handed to the file system between entry and exit."""
+    spent: dict[str, float] = {}
+    began, cpu, written = time.perf_counter(), time.process_time(), _written()
+    yield spent
+    spent["seconds"] = time.perf_counter() - began
+    spent["cpu"] = time.process_time() - cpu
+    spent["write_bytes"] = _written() - written
+
+
+def _written() -> int:
+    fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text("ascii").splitlines())
+    return int(fields["write_bytes"])
+
+
+# ---------------------------------------------------------------- a reader
+
+
+def opened(root: str, ask: Request) -> Request:
+    """Import, open and answer one question: milliseconds of each."""
+    began = time.perf_counter()
+    from helix.memory import Memory
+
+    imported = time.perf_counter()
+    memory = Memory(root)
+    ready = time.perf_counter()
+    _ask(memory, ask)
+    answered = time.perf_counter()
+    _held["memory"] = memory
+    return {
+        "import": (imported - began) * 1000,
+        "open": (ready - imported) * 1000,
+        "answer": (answered - ready) * 1000,
+    }
+
+
+def recall(asks: list[Request]) -> Request:
+    """Ask every question: the times of each recall, and whether the item it was made from came back."""
+    found: list[Request] = []
+    for ask in asks:
+        began = time.perf_counter()
+        bundle = _ask(_held["memory"], ask)
+        total = (time.perf_counter() - began) * 1000
+        here = any(item.id == ask["item"] for item in bundle.items)
+        found.append(
+            {"ms": {**bundle.ms, "total": total}, "found": here, "answered": not (bundle.skipped or bundle.degraded)}
+        )
+    return {"recalls": found}
+
+
+def refresh(ask: Request, wait: float) -> Request:
+    """Look for a new generation until an item of it is recalled: when that was (seconds since 1970), and how long."""
+    memory: Memory = _held["memory"]
+    deadline = time.monotonic() + wait
+    while time.monotonic() < deadline:
+        began = time.perf_counter()
+        if not memory.refresh():
+            time.sleep(0.005)
+            continue
+        refreshed = time.perf_counter()
+        bundle = _ask(memory, ask)
+        if any(item.id == ask["item"] for item in bundle.items):
+            return {"when": time.time(), "refresh": refreshed - began, "recall": time.perf_counter() - refreshed}
+    return {"when": None}
+
+
+def _ask(memory: Memory, ask: Request) -> Bundle:
+    return memory.recall(ask["query"], project=ask["project"])
+
+
+def memory() -> Request:
+    """MB of this process that nobody shares; `anonymous` is what the system cannot drop and read again."""
+    fields = dict(line.split(":") for line in Path("/proc/self/smaps_rollup").read_text("ascii").splitlines()[1:])
+    kb = {name: int(value.split()[0]) for name, value in fields.items()}
+    mb = {"anonymous": kb["Anonymous"], "dirty": kb["Private_Dirty"], "uss": kb["Private_Clean"] + kb["Private_Dirty"]}
+    return {name: value / 1024 for name, value in {**mb, "rss": kb["Rss"]}.items()}
+
+
+STEPS: dict[str, Callable[..., Request]] = {
+    "writer": writer,
+    "commit": commit,
+    "compact": compact,
+    "open": opened,
+    "recall": recall,
+    "refresh": refresh,
+    "memory": memory,
+}
+
+if __name__ == "__main__":
+    raise SystemExit(main())

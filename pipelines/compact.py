@@ -1,0 +1,264 @@
+"""Compaction: keeps the number of segments logarithmic, drops deleted rows, and builds dense indexes.
+
+The policy is FORMAT.md's: a segment of r rows is of tier ⌊log₈(r / 1,024)⌋; where a tier holds eight they become one, and
+a segment a quarter of whose rows are deleted is rewritten (tiered merging, as in log-structured merge trees, O'Neil et
+al. 1996). Everything is built without a lock, from immutable files; the writer's lock is held only to move the result
+into place, to carry over what was deleted meanwhile, and to publish.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from helix.errors import StoreError
+from helix.failpoints import failpoint
+from helix.settings import Settings
+from helix.snapshot import dense, paths, writer
+from helix.snapshot import manifest as manifests
+from helix.snapshot.manifest import Deletes, File, Index, Manifest, Segment, describe_tree, new_id
+from helix.snapshot.merge import merge
+from helix.snapshot.segment import Opened, map_npy, open_segment
+from helix.types import Bool
+
+FANOUT = 8
+TIER_ROWS = 1_024  # rows of the smallest tier; below it a segment is of that tier too
+DEAD_SHARE = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What a compaction did. `generation` is unchanged where there was nothing to do."""
+
+    generation: int
+    merged: int  # segments that went into others
+    segments: int  # that there are now
+    indexed: int  # dense indexes built
+    dropped: int  # deleted rows left out for good
+
+
+def tier(rows: int) -> int:
+    """⌊log₈(rows / 1,024)⌋, at least 0."""
+    return max(0, math.floor(math.log(max(rows, 1) / TIER_ROWS, FANOUT) + 1e-9))
+
+
+def plan(manifest: Manifest) -> list[str]:
+    """The segments of the next merge, in row order; empty where there is nothing to do. The cheapest first."""
+    dead = {entry.segment: entry.rows for entry in manifest.deletes}
+    live = {segment.id: segment.rows - dead.get(segment.id, 0) for segment in manifest.segments}
+    tiers: dict[int, list[str]] = {}
+    for segment in manifest.segments:
+        tiers.setdefault(tier(live[segment.id]), []).append(segment.id)
+    full = [ids for _, ids in sorted(tiers.items()) if len(ids) >= FANOUT]
+    if full:
+        return full[0]
+    for segment in sorted(manifest.segments, key=lambda segment: segment.rows):
+        if dead.get(segment.id, 0) >= DEAD_SHARE * segment.rows:
+            return [segment.id]
+    return []
+
+
+def unindexed(manifest: Manifest) -> list[Segment]:
+    """Segments that should have a dense index and do not."""
+    covered = {segment for index in manifest.indexes if index.kind == "dense" for segment in index.covers}
+    return [s for s in manifest.segments if s.rows >= dense.INDEXED_ROWS and s.id not in covered]
+
+
+def compact(
+    root: Path,
+    settings: Settings,
+    say: Callable[[str], None] | None = None,
+    *,
+    full: bool = False,
+    pointer: str = "CURRENT",
+) -> Compacted:
+    """Merge and index until the policy is content.
+
+    Args:
+        full: make one segment of all.
+        pointer: CURRENT, or NEXT for the lineage a reindex builds.
+
+    Raises:
+        StoreError: the store is damaged or cannot be written.
+    """
+    merged = indexed = dropped = 0
+    name = manifests.current_name(root, pointer)
+    while name is not None:
+        manifest = manifests.load(root, name, write=True)
+        chosen = plan(manifest)
+        if full:
+            whole = len(manifest.segments) == 1 and not manifest.deletes
+            chosen, full = ([] if whole else [segment.id for segment in manifest.segments]), False
+        if chosen:
+            if say:
+                say(f"merging {len(chosen)} segments")
+            gone = _merge(root, manifest, chosen, settings, pointer)
+            merged, dropped = merged + len(chosen), dropped + gone
+        elif missing := unindexed(manifest):
+            if say:
+                say(f"indexing {missing[0].rows:,} items")
+            _index(root, missing[0], settings, pointer)
+            indexed += 1
+        elif len(manifest.documents) >= FANOUT and (files := plan_documents(manifest)):
+            _merge_documents(root, files, settings, pointer)
+        else:
+            return Compacted(manifest.generation, merged, len(manifest.segments), indexed, dropped)
+        name = manifests.current_name(root, pointer)
+    return Compacted(0, 0, 0, 0, 0)
+
+
+# ---------------------------------------------------------------- segments
+
+
+def alive_of(root: Path, manifest: Manifest, segment: Opened | Segment) -> Bool:
+    """bool[rows]: the rows of a segment that a generation has not deleted."""
+    alive = np.ones(segment.rows, bool)
+    for entry in manifest.deletes:
+        if entry.segment == segment.id:
+            alive[map_npy(root / entry.file.path)] = False
+    return alive
+
+
+def _merge(root: Path, base: Manifest, chosen: Sequence[str], settings: Settings, pointer: str) -> int:
+    """Merge some segments and publish; returns how many deleted rows went."""
+    sources = [open_segment(root, segment) for segment in base.segments if segment.id in chosen]
+    kept = [alive_of(root, base, source) for source in sources]
+    with paths.building(root) as folder:
+        failpoint("compact.begin")
+        rows = merge(root, list(zip(sources, kept, strict=True)), folder)
+        failpoint("compact.merged")
+        built: tuple[Path, dict[str, object]] | None = None
+        if rows >= dense.INDEXED_ROWS:
+            built = folder / "dense", build_dense(folder, folder / "dense")
+        with writer.lock(root, settings.lock_wait, pointer) as held:
+            now_name, now = _same_base(root, pointer, chosen)
+            index = _adopt_dense(root, built) if built else None
+            segment = _adopt(root, folder, rows)
+            failpoint("compact.moved")
+            deletes = carried_over(root, now, sources, kept, segment)
+            new = replaced(now, now_name, held, set(chosen), segment if rows else None, deletes, index)
+            writer.publish(held, new)
+    return sum(int((~keep).sum()) for keep in kept)
+
+
+def _same_base(root: Path, pointer: str, chosen: Sequence[str]) -> tuple[str, Manifest]:
+    """The newest generation, if it still holds what was merged."""
+    name = manifests.current_name(root, pointer)
+    if name is None:
+        raise StoreError(f"{pointer} of {root} is gone", "nothing was published; run the command again")
+    manifest = manifests.load(root, name, write=True)
+    if set(chosen) - {segment.id for segment in manifest.segments}:
+        raise StoreError(
+            f"the segments of {root} changed while they were merged (another compaction, a rollback or a deletion)",
+            "nothing was published; run 'helix compact' again",
+        )
+    return name, manifest
+
+
+def build_dense(segment: Path, folder: Path) -> dict[str, object]:
+    """The dense index of a segment's files, in a new folder; returns its params."""
+    folder.mkdir(mode=0o700)
+    codes, scale = map_npy(segment / "vectors.i8.npy"), map_npy(segment / "vectors.scale.npy")
+    return dense.build(codes, scale, folder / "ivf.faiss")
+
+
+def _adopt(root: Path, folder: Path, rows: int) -> Segment:
+    """Move built files into segments/."""
+    target = root / "segments" / new_id()
+    paths.move_in(folder, target)
+    return Segment(target.name, rows, describe_tree(root, target))
+
+
+def _adopt_dense(root: Path, built: tuple[Path, dict[str, object]]) -> Index:
+    """Move a built dense index into indexes/; what it covers is filled in later."""
+    folder, params = built
+    target = root / "indexes" / new_id()
+    holder = folder.parent.parent / "index"
+    holder.mkdir(mode=0o700)
+    folder.rename(holder / "dense")
+    paths.move_in(holder, target)
+    return Index(target.name, "dense", (), describe_tree(root, target), params)
+
+
+def carried_over(
+    root: Path, now: Manifest, sources: Sequence[Opened], kept: Sequence[Bool], segment: Segment
+) -> Deletes | None:
+    """What was deleted in the sources since they were merged, as deletes of the merged segment."""
+    gone, start = [np.empty(0, np.int64)], 0
+    for source, keep in zip(sources, kept, strict=True):
+        place = start - 1 + np.cumsum(keep)
+        gone.append(place[keep & ~alive_of(root, now, source)])
+        start += int(keep.sum())
+    rows = np.concatenate(gone).astype(np.uint32)
+    return writer.write_deletes(root, segment.id, rows) if len(rows) else None
+
+
+def replaced(
+    now: Manifest,
+    name: str,
+    held: writer.Lock,
+    old: set[str],
+    segment: Segment | None,
+    deletes: Deletes | None,
+    index: Index | None,
+) -> Manifest:
+    """The next generation, with one segment in the place of some."""
+    segments = list(now.segments)
+    place = next(i for i, entry in enumerate(segments) if entry.id in old)
+    segments = [entry for entry in segments if entry.id not in old]
+    if segment:
+        segments.insert(place, segment)
+    indexes = [entry for entry in now.indexes if not old & set(entry.covers)]
+    if index and segment:
+        indexes.append(replace(index, covers=(segment.id,)))
+    others = [entry for entry in now.deletes if entry.segment not in old]
+    return writer.following(
+        held,
+        name,
+        now,
+        segments=tuple(segments),
+        deletes=(*others, *([deletes] if deletes else [])),
+        indexes=tuple(indexes),
+    )
+
+
+# ---------------------------------------------------------------- dense indexes, documents
+
+
+def _index(root: Path, segment: Segment, settings: Settings, pointer: str) -> None:
+    """Build the dense index of a segment that has none, and publish."""
+    with paths.building(root) as folder:
+        params = build_dense(root / "segments" / segment.id, folder / "dense")
+        failpoint("compact.indexed")
+        with writer.lock(root, settings.lock_wait, pointer) as held:
+            name, now = _same_base(root, pointer, [segment.id])
+            index = replace(_adopt_dense(root, (folder / "dense", params)), covers=(segment.id,))
+            new = writer.following(held, name, now, indexes=(*now.indexes, index))
+            writer.publish(held, new)
+
+
+def plan_documents(manifest: Manifest) -> list[File]:
+    """Document files of one full tier, by rows; empty where there is none."""
+    tiers: dict[int, list[File]] = {}
+    for file in manifest.documents:
+        tiers.setdefault(tier(file.rows), []).append(file)
+    return next((files for _, files in sorted(tiers.items()) if len(files) >= FANOUT), [])
+
+
+def _merge_documents(root: Path, files: Sequence[File], settings: Settings, pointer: str) -> None:
+    """Small tables: read, joined and published under the lock."""
+    with writer.lock(root, settings.lock_wait, pointer) as held:
+        name, now = _same_base(root, pointer, [])
+        if set(files) - set(now.documents):
+            return
+        table = pa.concat_tables([pq.read_table(root / file.path) for file in files])
+        file = writer.write_documents(root, table)
+        others = [entry for entry in now.documents if entry not in files]
+        new = writer.following(held, name, now, documents=(file, *others))
+        writer.publish(held, new)

@@ -1,0 +1,286 @@
+"""What a person or an agent can say of an item over REST, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+
+from helix.settings import Settings
+from helix.snapshot import events, ledger
+from helix.snapshot.reader import Snapshot
+from pipelines.touch import touch
+from query.rest import create_app
+from query.service import Service
+from tests.tiny import BASE, SETTINGS, make_store
+
+GIVEN = (
+    {"speaker": "Ana", "type": "decision"},
+    {"acl": ["ana", "priya"]},
+    {"acl": ["ana"]},
+    {},
+    {"session": "other", "time": None},
+)
+NOBODY = "f" * 16
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    texts = ["walnut loaf", "for ana and priya", "for ana alone", "parsley", "elsewhere"]
+    make_store(tmp_path / "s", texts, given=GIVEN, cuts=[3])
+    return tmp_path / "s"
+
+
+@contextmanager
+def serving(root: Path, settings: Settings = SETTINGS) -> Iterator[httpx.Client]:
+    """The real server over a real socket, in this process."""
+    server = uvicorn.Server(uvicorn.Config(create_app(Service(root, settings)), port=0, log_config=None))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        deadline = time.monotonic() + 20
+        while not server.started:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        host, port = server.servers[0].sockets[0].getsockname()
+        with httpx.Client(base_url=f"http://{host}:{port}") as client:
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join(20)
+
+
+@pytest.fixture
+def client(store: Path) -> Iterator[httpx.Client]:
+    with serving(store, Settings(reload_interval=0.05)) as client:
+        yield client
+
+
+def ids(root: Path) -> list[str]:
+    return [f"{key:016x}" for key in Snapshot(root).columns.key.tolist()]
+
+
+def lines(root: Path) -> list[dict[str, Any]]:
+    found = sorted((root / "events").glob("*.jsonl"))
+    return [json.loads(line) for path in found for line in path.read_text().splitlines()]
+
+
+def counts(root: Path) -> dict[str, int]:
+    _, manifest = ledger.current(root)
+    assert manifest is not None
+    found = events.load_access(root, manifest.access)
+    return {f"{key:016x}": count for key, count in zip(found.key.tolist(), found.count.tolist(), strict=True)}
+
+
+def same_refusal(found: httpx.Response, path: str) -> None:
+    assert (found.status_code, found.headers["content-type"]) == (404, "application/problem+json")
+    assert found.json() == {
+        "type": "about:blank",
+        "title": "Not Found",
+        "status": 404,
+        "detail": "no live item has this id",
+        "instance": path,
+    }
+
+
+def test_an_item_by_its_id(client: httpx.Client, store: Path) -> None:
+    first, _, _, fourth, other = ids(store)
+    found = client.get(f"/v1/items/{first}")
+    assert found.status_code == 200
+    assert found.json() == {
+        "id": first,
+        "type": "decision",
+        "text": "walnut loaf",
+        "session": "s",
+        "turns": ["t0"],
+        "speaker": "Ana",
+        "time": "2023-11-14T22:13:20Z",
+        "project": "p",
+        "source": "tiny.jsonl",
+        "title": None,
+        "previous": None,
+        "next": None,  # it is there, but not for everybody
+    }
+    assert BASE == 1_700_000_000
+    assert client.get(f"/v1/items/{fourth}").json()["previous"] is None
+    assert client.get(f"/v1/items/{other}").json()["time"] is None
+
+
+def test_neighbours_are_those_the_principal_may_see(client: httpx.Client, store: Path) -> None:
+    first, second, third, fourth, _ = ids(store)
+
+    def around(item: str, principal: str) -> tuple[str | None, str | None]:
+        found = client.get(f"/v1/items/{item}", params={"principal": principal}).json()
+        return found["previous"], found["next"]
+
+    assert around(first, "ana") == (None, second)
+    assert around(second, "ana") == (first, third)
+    assert around(third, "ana") == (second, fourth)
+    assert around(second, "priya") == (first, None)
+    assert around(fourth, "priya") == (None, None)
+
+
+def test_a_recalled_item_and_a_fetched_one_say_the_same(sample_store: Path) -> None:
+    service = Service(sample_store, SETTINGS)
+    service.start()
+    try:
+        for item in service.memory.recall("What did I tell Priya about vacation?").items:
+            from query.wire import item_response, stored_item, visible_row
+
+            snap = service.memory.snapshot
+            row = visible_row(snap, item.id, None)
+            assert row is not None
+            stored = stored_item(snap, row, None)
+            recalled = item_response(item)
+            assert {name: stored[name] for name in recalled if name not in ("score", "why")} == {
+                name: value for name, value in recalled.items() if name not in ("score", "why")
+            }
+    finally:
+        service.stop()
+
+
+def test_a_hidden_item_and_none_at_all_are_answered_alike(client: httpx.Client, store: Path) -> None:
+    hidden = ids(store)[2]
+    for item in (hidden, NOBODY, "nonsense", "-1", "0x10", "1" * 40):
+        same_refusal(client.get(f"/v1/items/{item}"), f"/v1/items/{item}")
+        same_refusal(client.post("/v1/feedback", json={"item": item, "kind": "used"}), "/v1/feedback")
+    same_refusal(client.get(f"/v1/items/{hidden}", params={"principal": "priya"}), f"/v1/items/{hidden}")
+    sent = {"item": hidden, "kind": "used", "principal": "priya"}
+    same_refusal(client.post("/v1/feedback", json=sent), "/v1/feedback")
+    assert lines(store) == []
+    assert client.get(f"/v1/items/{hidden}", params={"principal": "ana"}).json()["text"] == "for ana alone"
+    assert client.post("/v1/feedback", json={**sent, "principal": "ana"}).status_code == 202
+    assert [event["item"] for event in lines(store)] == [hidden, hidden]
+
+
+@pytest.mark.parametrize("kind", events.KINDS)
+def test_feedback_is_an_event_and_no_write_to_the_snapshot(client: httpx.Client, store: Path, kind: str) -> None:
+    first = ids(store)[0]
+    before = {path: path.stat().st_mtime_ns for path in store.rglob("*") if path.is_file()}
+    began = time.time()
+    found = client.post("/v1/feedback", json={"item": first, "kind": kind, "principal": "priya"})
+    assert found.status_code == 202
+    assert (found.json()["item"], found.json()["kind"]) == (first, kind)
+    assert began <= found.json()["at"] <= time.time()
+    assert lines(store) == [found.json()]  # no principal in it
+    after = {path: path.stat().st_mtime_ns for path in store.rglob("*") if path.is_file()}
+    new = set(after) - set(before)
+    assert {path.parent.name for path in new} == {"events"}
+    assert {path: when for path, when in after.items() if path not in new} == before
+
+
+@pytest.mark.parametrize(
+    ("send", "said"),
+    [
+        ({"kind": "used"}, "item"),
+        ({"item": NOBODY}, "kind"),
+        ({"item": NOBODY, "kind": "liked"}, "'wrong'"),
+        ({"item": NOBODY, "kind": "used", "query": "secret"}, "query"),
+        ({"item": "0" * 65, "kind": "used"}, "64 characters"),
+        ({"item": 5, "kind": "used"}, "item"),
+        ([], "dictionary"),
+    ],
+)
+def test_what_is_no_feedback_is_refused(client: httpx.Client, store: Path, send: Any, said: str) -> None:
+    found = client.post("/v1/feedback", json=send)
+    assert (found.status_code, found.headers["content-type"]) == (400, "application/problem+json")
+    assert said in found.json()["detail"]
+    assert lines(store) == []
+
+
+def test_a_body_has_a_limit(client: httpx.Client) -> None:
+    assert client.post("/v1/feedback", json={"item": "0" * 300_000, "kind": "used"}).status_code == 413
+
+
+def test_folding_sees_what_was_sent(client: httpx.Client, store: Path) -> None:
+    first, second, _, fourth, _ = ids(store)
+    for _ in range(3):
+        assert client.get(f"/v1/items/{first}").status_code == 200
+    for kind in events.KINDS:
+        assert client.post("/v1/feedback", json={"item": fourth, "kind": kind}).status_code == 202
+    assert client.get(f"/v1/items/{second}", params={"principal": "priya"}).status_code == 200
+    done = touch(store, SETTINGS)
+    assert (done.generation, done.events, done.items, done.ignored) == (2, 7, 3, 1)
+    assert counts(store) == {first: 3, second: 1, fourth: 3}
+    deadline = time.monotonic() + 20
+    while client.get("/readyz").json()["snapshot"] != 2:  # the process that served them takes the new generation
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert client.get(f"/v1/items/{first}").status_code == 200
+    assert touch(store, SETTINGS).events == 1
+    assert counts(store)[first] == 4
+
+
+def test_where_nothing_can_be_written_an_item_is_still_answered(store: Path, caplog) -> None:
+    first = ids(store)[0]
+    (store / "events").rmdir()
+    (store / "events").write_text("as good as a read-only volume")
+    with serving(store) as client, caplog.at_level(logging.WARNING, "helix.query"):
+        for _ in range(3):
+            assert client.get(f"/v1/items/{first}").json()["text"] == "walnut loaf"
+        assert len([record for record in caplog.records if "not noted" in record.message]) == 1
+        found = client.post("/v1/feedback", json={"item": first, "kind": "used"})
+        assert (found.status_code, found.headers["content-type"]) == (503, "application/problem+json")
+        assert "cannot append access events" in found.json()["detail"]
+        assert "write access" in found.json()["detail"]
+        (store / "events").unlink()
+        assert client.post("/v1/feedback", json={"item": first, "kind": "used"}).status_code == 202
+    assert len(lines(store)) == 1
+
+
+def test_before_there_is_a_store(tmp_path: Path) -> None:
+    with serving(tmp_path / "none") as client:
+        for found in (
+            client.get(f"/v1/items/{NOBODY}"),
+            client.post("/v1/feedback", json={"item": NOBODY, "kind": "used"}),
+        ):
+            assert (found.status_code, found.headers["content-type"]) == (503, "application/problem+json")
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_paths_are_described(client: httpx.Client) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    assert {"/v1/items/{id}", "/v1/feedback"} <= set(paths)
+    assert "202" in paths["/v1/feedback"]["post"]["responses"]
+    assert [part["name"] for part in paths["/v1/items/{id}"]["get"]["parameters"]] == ["id", "principal"]
+
+
+def test_the_served_process_and_the_command(store: Path, run_helix) -> None:
+    first = ids(store)[0]
+    server = subprocess.Popen(
+        [str(Path(sys.executable).with_name("helix")), "serve", "--store", str(store), "--port", "0"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stderr is not None
+        url = next(part for line in server.stderr for part in line.split() if part.startswith("http://"))
+        assert httpx.get(f"{url}/v1/items/{first}").status_code == 200
+        done = run_helix("touch", "--store", store, "--json")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout) == {"generation": 2, "events": 1, "items": 1, "ignored": 0}
+        assert httpx.post(f"{url}/v1/feedback", json={"item": first, "kind": "wrong"}).status_code == 202
+    finally:
+        server.terminate()
+        server.communicate(timeout=20)
+    done = run_helix("touch", "--store", store)
+    assert done.stdout == "0 events on 0 items folded, 1 left out; generation 3\n"
+    assert list((store / "events").iterdir()) == []
+    assert counts(store) == {first: 1}
+    assert run_helix("touch", "--store", store).stdout == "0 events on 0 items folded; generation 3\n"
+    (store / "none").mkdir()
+    nowhere = run_helix("touch", "--store", store / "none")
+    assert nowhere.returncode == 4
+    assert "no Helix store" in nowhere.stderr
+    assert list((store / "none").iterdir()) == []

@@ -1,0 +1,137 @@
+"""kill -9 at every step of a fold, and of those who append: no event is lost, none counts twice."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from helix.snapshot import events, ledger
+from helix.snapshot.events import Appender, Event
+from helix.snapshot.reader import Snapshot
+from helix.snapshot.verify import verify
+from pipelines.touch import touch
+from tests.tiny import SETTINGS, make_store
+
+AT = 1_700_000_000
+POINTS = (
+    "touch.begin",
+    "touch.access",
+    "commit.manifest",
+    "commit.checked",
+    "commit.current",
+    "touch.published",
+    "touch.cleaning",
+    "touch.cleaned",
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    make_store(tmp_path / "s", ["walnut loaf", "parsley", "saffron"], cuts=[2])
+    return tmp_path / "s"
+
+
+def ids(root: Path) -> list[str]:
+    return [f"{key:016x}" for key in Snapshot(root).columns.key.tolist()]
+
+
+def counts(root: Path) -> Counter[str]:
+    _, manifest = ledger.current(root)
+    assert manifest is not None
+    found = events.load_access(root, manifest.access)
+    return Counter({f"{key:016x}": count for key, count in zip(found.key.tolist(), found.count.tolist(), strict=True)})
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_kill_at_any_step_of_a_fold(point: str, store: Path, run_helix) -> None:
+    first, second, third = ids(store)
+    living = Appender(store)
+    living.append([Event(first, "used", AT)])
+    touch(store, SETTINGS)  # so that there is a sidecar and a watermark already
+    for _ in range(2):  # two dead appenders, so that the cleaning can be killed half-way
+        events.append(store, [Event(second, "used", AT), Event(second, "fetched", AT)])
+    living.append([Event(first, "helpful", AT), Event(third, "wrong", AT)])
+    before, after = Counter({first: 1}), Counter({first: 2, second: 4})
+    assert counts(store) == before
+
+    killed = run_helix("touch", "--store", store, HELIX_FAILPOINT=point)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert verify(store).problems == ()
+    assert counts(store) == (before if point in POINTS[:4] else after)  # all of it or nothing
+
+    living.append([Event(first, "used", AT)])  # whoever appends does not notice
+    after[first] += 1
+    for _ in range(2):
+        done = run_helix("touch", "--store", store)
+        assert done.returncode == 0, done.stderr
+        assert counts(store) == after
+    assert len(list((store / "events").iterdir())) == 1
+    living.close()
+    touch(store, SETTINGS)
+    assert counts(store) == after
+    assert list((store / "events").iterdir()) == []
+    assert verify(store).problems == ()
+
+
+APPEND = """
+import sys
+from pathlib import Path
+from helix.snapshot.events import Appender, Event
+appender = Appender(Path(sys.argv[1]))
+while True:
+    appender.append([Event(sys.argv[2], "used", 1.0)])
+    print(flush=True)
+"""
+
+
+def test_an_appender_that_is_killed_loses_nothing_it_said_it_had(store: Path) -> None:
+    first = ids(store)[0]
+    said = 0
+    for turn in range(3):
+        process = subprocess.Popen([sys.executable, "-c", APPEND, str(store), first], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        for _ in range(200):
+            said += len(process.stdout.readline())
+        touch(store, SETTINGS)  # in the middle of its writing
+        process.kill()
+        said += len(process.stdout.read())
+        process.wait(10)
+        touch(store, SETTINGS)
+        assert said <= counts(store)[first] <= said + turn + 1  # written, but killed before it could say so
+    assert list((store / "events").iterdir()) == []
+
+
+def test_appenders_that_come_and_go_while_files_are_folded_and_removed(store: Path) -> None:
+    """Every append through a file of its own, and all the while somebody folds and removes files."""
+    seed = 20_261_121
+    wanted = ids(store)
+    sent: list[Counter[str]] = [Counter() for _ in range(3)]
+
+    def work(i: int) -> None:
+        rng = random.Random(seed + i)
+        appender = Appender(store)
+        for _ in range(120):
+            item = rng.choice(wanted)
+            appender.append([Event(item, "used", AT)])
+            sent[i][item] += 1
+            if rng.random() < 0.5:
+                appender.close()
+        appender.close()
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(3)]
+    for thread in threads:
+        thread.start()
+    folds = 0
+    while any(thread.is_alive() for thread in threads):
+        touch(store, SETTINGS)
+        folds += 1
+    touch(store, SETTINGS)
+    assert counts(store) == sum(sent, Counter()), f"seed {seed}, {folds} folds"
+    assert list((store / "events").iterdir()) == []
