@@ -19,7 +19,7 @@ Command = Callable[[Sequence[str]], int]
 GROUP = "helix.commands"
 ORDER = (
     *("ingest", "recall", "serve", "enqueue", "worker", "status", "verify"),
-    *("push", "pull", "touch", "models", "bench"),
+    *("sql", "forget", "compact", "gc", "rollback", "reindex", "push", "pull", "touch", "models", "bench"),
 )
 
 

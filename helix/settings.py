@@ -34,6 +34,8 @@ class Settings:
     embed_batch: int = _setting(32, "texts", "one ONNX run at ingest", "FACTS: 190 passages/s on 2 cores")
     threads: int = _setting(0, "threads", "ONNX Runtime intra-op threads; 0: as many as cores, at most 2")
     lock_wait: float = _setting(60.0, "seconds", "how long a second writer waits for the first")
+    keep_generations: int = _setting(10, "generations", "earlier ones that gc keeps, to roll back to")
+    gc_grace: float = _setting(3_600.0, "seconds", "gc leaves younger files alone: they may be of use yet")
     reload_interval: float = _setting(0.25, "seconds", "how often the query process looks for a new generation")
     reconcile_interval: float = _setting(30.0, "seconds", "how often a worker looks for accepted, unfinished documents")
     visibility_timeout: int = _setting(

@@ -1,7 +1,7 @@
 """Compaction: keeps the number of segments logarithmic, drops deleted rows, and builds dense indexes.
 
-The policy is FORMAT.md's: a segment of r rows is of tier ⌊log₈(r / 1,024)⌋; where a tier holds eight they become one, and
-a segment a quarter of whose rows are deleted is rewritten (tiered merging, as in log-structured merge trees, O'Neil et
+The policy is FORMAT.md's: a segment of r rows is of tier ⌊log₈(r / 1,024)⌋; where a tier holds eight they become one,
+and a segment a quarter of whose rows are deleted is rewritten (tiered merging, as in log-structured merge trees, O'Neil et
 al. 1996). Everything is built without a lock, from immutable files; the writer's lock is held only to move the result
 into place, to carry over what was deleted meanwhile, and to publish.
 """
@@ -41,6 +41,10 @@ class Compacted:
     segments: int  # that there are now
     indexed: int  # dense indexes built
     dropped: int  # deleted rows left out for good
+
+
+class Conflict(StoreError):
+    """What was merged is no longer there: another compaction, a rollback or a deletion was faster."""
 
 
 def tier(rows: int) -> int:
@@ -98,7 +102,7 @@ def compact(
         if chosen:
             if say:
                 say(f"merging {len(chosen)} segments")
-            gone = _merge(root, manifest, chosen, settings, pointer)
+            gone = merge_segments(root, manifest, chosen, settings, pointer)
             merged, dropped = merged + len(chosen), dropped + gone
         elif missing := unindexed(manifest):
             if say:
@@ -125,25 +129,22 @@ def alive_of(root: Path, manifest: Manifest, segment: Opened | Segment) -> Bool:
     return alive
 
 
-def _merge(root: Path, base: Manifest, chosen: Sequence[str], settings: Settings, pointer: str) -> int:
+def merge_segments(root: Path, base: Manifest, chosen: Sequence[str], settings: Settings, pointer: str) -> int:
     """Merge some segments and publish; returns how many deleted rows went."""
     sources = [open_segment(root, segment) for segment in base.segments if segment.id in chosen]
     kept = [alive_of(root, base, source) for source in sources]
     with paths.building(root) as folder:
         failpoint("compact.begin")
-        rows = merge(root, list(zip(sources, kept, strict=True)), folder)
+        rows = merge(root, list(zip(sources, kept, strict=True)), folder) if any(keep.any() for keep in kept) else 0
         failpoint("compact.merged")
-        built: tuple[Path, dict[str, object]] | None = None
-        if rows >= dense.INDEXED_ROWS:
-            built = folder / "dense", build_dense(folder, folder / "dense")
+        built = build_dense(folder, folder.parent / "index" / "dense") if rows >= dense.INDEXED_ROWS else None
         with writer.lock(root, settings.lock_wait, pointer) as held:
-            now_name, now = _same_base(root, pointer, chosen)
-            index = _adopt_dense(root, built) if built else None
-            segment = _adopt(root, folder, rows)
+            name, now = _same_base(root, pointer, chosen)
+            index = _adopt_dense(root, folder.parent / "index", built) if built else None
+            segment = _adopt(root, folder, rows) if rows else None
             failpoint("compact.moved")
-            deletes = carried_over(root, now, sources, kept, segment)
-            new = replaced(now, now_name, held, set(chosen), segment if rows else None, deletes, index)
-            writer.publish(held, new)
+            deletes = carried_over(root, now, sources, kept, segment) if segment else None
+            writer.publish(held, replaced(now, name, held, set(chosen), segment, deletes, index))
     return sum(int((~keep).sum()) for keep in kept)
 
 
@@ -154,7 +155,7 @@ def _same_base(root: Path, pointer: str, chosen: Sequence[str]) -> tuple[str, Ma
         raise StoreError(f"{pointer} of {root} is gone", "nothing was published; run the command again")
     manifest = manifests.load(root, name, write=True)
     if set(chosen) - {segment.id for segment in manifest.segments}:
-        raise StoreError(
+        raise Conflict(
             f"the segments of {root} changed while they were merged (another compaction, a rollback or a deletion)",
             "nothing was published; run 'helix compact' again",
         )
@@ -163,7 +164,7 @@ def _same_base(root: Path, pointer: str, chosen: Sequence[str]) -> tuple[str, Ma
 
 def build_dense(segment: Path, folder: Path) -> dict[str, object]:
     """The dense index of a segment's files, in a new folder; returns its params."""
-    folder.mkdir(mode=0o700)
+    folder.mkdir(mode=0o700, parents=True)
     codes, scale = map_npy(segment / "vectors.i8.npy"), map_npy(segment / "vectors.scale.npy")
     return dense.build(codes, scale, folder / "ivf.faiss")
 
@@ -175,14 +176,10 @@ def _adopt(root: Path, folder: Path, rows: int) -> Segment:
     return Segment(target.name, rows, describe_tree(root, target))
 
 
-def _adopt_dense(root: Path, built: tuple[Path, dict[str, object]]) -> Index:
+def _adopt_dense(root: Path, folder: Path, params: dict[str, object]) -> Index:
     """Move a built dense index into indexes/; what it covers is filled in later."""
-    folder, params = built
     target = root / "indexes" / new_id()
-    holder = folder.parent.parent / "index"
-    holder.mkdir(mode=0o700)
-    folder.rename(holder / "dense")
-    paths.move_in(holder, target)
+    paths.move_in(folder, target)
     return Index(target.name, "dense", (), describe_tree(root, target), params)
 
 
@@ -238,7 +235,7 @@ def _index(root: Path, segment: Segment, settings: Settings, pointer: str) -> No
         failpoint("compact.indexed")
         with writer.lock(root, settings.lock_wait, pointer) as held:
             name, now = _same_base(root, pointer, [segment.id])
-            index = replace(_adopt_dense(root, (folder / "dense", params)), covers=(segment.id,))
+            index = replace(_adopt_dense(root, folder, params), covers=(segment.id,))
             new = writer.following(held, name, now, indexes=(*now.indexes, index))
             writer.publish(held, new)
 

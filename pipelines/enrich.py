@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from helix import sources
 from helix.encoders.onnx import Encoder, TokenCounter
@@ -30,6 +32,7 @@ from helix.snapshot import ledger, paths
 from helix.snapshot.arrays import quantise
 from helix.snapshot.ledger import Envelope
 from helix.snapshot.rows import ENTITIES, ITEMS, Rows, digest, load, save
+from helix.snapshot.segment import map_npy
 from helix.text import hash_terms, tokenise
 from helix.types import Document, Parsed, Problem, Session, Turn
 
@@ -95,10 +98,14 @@ def enrich(
     with contextlib.suppress(FileNotFoundError):
         return describe(target)
     envelope = ledger.read(root, document)
-    parsed = sources.parse(Document(envelope.path, envelope.text, envelope.mtime), envelope.format, settings.tool_chars)
-    failpoint("enrich.parsed")
     redacted: Counter[str] = Counter()
-    records, index_texts, mentions = _records(parsed, envelope, settings, redacted)
+    if envelope.forgotten:
+        parsed = Parsed(())
+        records, index_texts, mentions = _carried(root, document)
+    else:
+        parsed = parse(envelope, settings)
+        failpoint("enrich.parsed")
+        records, index_texts, mentions = _records(parsed, envelope, settings, redacted)
     for record, tokens in zip(records, counter([record["text"] for record in records]), strict=True):
         record["tokens"] = tokens
     vectors = encoder.passages(index_texts, settings.embed_batch, progress)
@@ -120,6 +127,20 @@ def enrich(
         (folder / "part.json").write_bytes(orjson.dumps(part))
     failpoint("enrich.part")
     return describe(target)
+
+
+def parse(envelope: Envelope, settings: Settings) -> Parsed:
+    """The sessions of an accepted document.
+
+    Raises:
+        InputRefused: nothing in it can be read.
+    """
+    return sources.parse(Document(envelope.path, envelope.text, envelope.mtime), envelope.format, settings.tool_chars)
+
+
+def item_records(envelope: Envelope, settings: Settings) -> list[dict[str, Any]]:
+    """The items an accepted document holds, as records of ITEMS, without what an encoder adds."""
+    return _records(parse(envelope, settings), envelope, settings, Counter())[0]
 
 
 # What a document can do to the code that reads it. A full disk or a missing encoder is no fault of the document.
@@ -157,18 +178,37 @@ def _records(
             redacted.update(found)
             for piece, part in enumerate(chunk(text, settings.item_words)):
                 records.append(_record(session, turn, part, piece, place, envelope))
-                texts.append(index_text(turn, part, session.title))
+                texts.append(index_text(turn.origin, turn.speaker, turn.title or session.title, part))
                 mentions.append([(entity.kind, entity.key, entity.name) for entity in entities(part, turn.speaker)])
                 place += 1
     return records, texts, mentions
 
 
-def index_text(turn: Turn, text: str, title: str | None) -> str:
+def _carried(root: Path, document: str) -> tuple[list[dict[str, Any]], list[str], list[list[tuple[str, str, str]]]]:
+    """The same of a document whose text was forgotten: the items of it that live on, as the store has them."""
+    _, manifest = ledger.current(root)
+    records: list[dict[str, Any]] = []
+    for segment in manifest.segments if manifest else ():
+        gone = {entry.segment: entry.file.path for entry in manifest.deletes} if manifest else {}
+        table = pq.read_table(root / "segments" / segment.id / "items.parquet", schema=ITEMS)
+        alive = np.ones(segment.rows, bool)
+        if segment.id in gone:
+            alive[map_npy(root / gone[segment.id])] = False
+        hit = alive & np.asarray(pc.equal(table["document"], document).to_numpy(), bool)
+        records += table.filter(pa.array(hit)).to_pylist()
+    texts = [index_text(record["origin"], record["speaker"], record["title"], record["text"]) for record in records]
+    mentions = [
+        [(entity.kind, entity.key, entity.name) for entity in entities(record["text"], record["speaker"])]
+        for record in records
+    ]
+    return records, texts, mentions
+
+
+def index_text(origin: str, speaker: str | None, heading: str | None, text: str) -> str:
     """What both legs index: the text behind its header, `speaker: ` for turns and `title. ` for documents."""
-    if turn.origin == "document":
-        heading = turn.title or title
+    if origin == "document":
         return f"{heading}. {text}" if heading else text
-    return f"{turn.speaker}: {text}" if turn.speaker else text
+    return f"{speaker}: {text}" if speaker else text
 
 
 def _record(session: Session, turn: Turn, text: str, piece: int, place: int, envelope: Envelope) -> dict[str, Any]:

@@ -14,9 +14,12 @@ from helix.encoders.registry import PREFERRED, choose
 from helix.errors import EncoderError, HelixError, InputRefused
 from helix.settings import Settings
 from helix.snapshot import ledger
+from helix.snapshot.gc import collect
 from pipelines.accept import accept, check, expand
 from pipelines.commit import commit
+from pipelines.compact import compact
 from pipelines.enrich import Part, enrich_or_bury
+from pipelines.forget import resume
 
 COMMIT_ITEMS = 20_000  # of a large import: published so far, and bounded in memory
 
@@ -140,7 +143,7 @@ def finish(
     progress: Progress | None = None,
     say: Callable[[str], None] | None = None,
 ) -> None:
-    """Enrich and publish everything that is pending."""
+    """Enrich and publish everything that is pending, then tidy up: recall has the new items by then."""
     pending = ledger.pending(root)
     if pending:
         encoder = open_encoder(root, settings, say)
@@ -157,8 +160,17 @@ def finish(
         report.items += commit(root, encoder, settings).added
         if progress:
             progress("publish", 1, 1)
+        tidy(root, settings)
     _, manifest = ledger.current(root)
     report.snapshot = manifest.generation if manifest else 0
+
+
+def tidy(root: Path, settings: Settings) -> None:
+    """Finish interrupted deletions, merge what the policy wants merged, and remove what nobody needs any more."""
+    resume(root, settings)
+    done = compact(root, settings)
+    if done.merged:
+        collect(root, settings.keep_generations, settings.gc_grace, settings.lock_wait)
 
 
 def _enrich(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -55,15 +54,8 @@ def touch(root: Path, settings: Settings) -> Touched:
             failpoint("touch.access")
             # Files that are gone lose their marks now: their removal has to be durable first, or they might come back.
             paths.sync_folder(root / "events")
-            new = replace(
-                manifest,
-                generation=manifest.generation + 1,
-                parent=name,
-                created=datetime.now(UTC).isoformat(timespec="seconds"),
-                access=access,
-                watermarks={**manifest.watermarks, "events": dict(news.marks)},
-                token=held.token,
-            )
+            watermarks = {**manifest.watermarks, "events": dict(news.marks)}
+            new = writer.following(held, name, manifest, access=access, watermarks=watermarks)
             writer.publish(held, new)
             failpoint("touch.published")
             done = Touched(new.generation, counted, len(fresh.key), news.lines - counted)

@@ -47,7 +47,12 @@ def create(settings: Settings) -> Celery:
         worker_cancel_long_running_tasks_on_connection_loss=False,
         worker_hijack_root_logger=False,
         task_default_queue="enrich",
-        task_routes={"helix.enrich": {"queue": "enrich"}, "helix.commit": {"queue": "commit"}},
+        task_routes={
+            "helix.enrich": {"queue": "enrich"},
+            "helix.reindex": {"queue": "enrich"},
+            "helix.commit": {"queue": "commit"},
+            "helix.maintain": {"queue": "maintain"},
+        },
         imports=("workers.tasks",),
     )
     return app

@@ -1,4 +1,4 @@
-"""`helix enqueue` and `helix worker`."""
+"""`helix enqueue`, `helix worker` and `helix reindex`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from helix.cli import parser, print_json, store_of
 from helix.errors import UsageError
 from helix.settings import load
 from pipelines.commands import acl_of, input_options, progress_bar, refuse_aloud
 
-QUEUES = ("enrich", "commit")
+if TYPE_CHECKING:
+    from helix.encoders.onnx import Encoder
+    from helix.settings import Settings
+
+QUEUES = ("enrich", "commit", "maintain")
 
 
 def enqueue(argv: Sequence[str]) -> int:
@@ -131,3 +136,61 @@ def _run(root: Path, queues: list[str], concurrency: int) -> None:
             "--without-mingle",
         ]
     )
+
+
+_POLL = 0.5  # seconds
+
+
+def reindex(argv: Sequence[str]) -> int:
+    """Build a new lineage beside the one that serves, and swap when it is complete."""
+    new = parser(
+        "reindex",
+        reindex.__doc__ or "",
+        "  helix reindex --encoder bge-small-en-v1.5 --store memory\n"
+        "  HELIX_ITEM_WORDS=100 helix reindex\n\n"
+        "A run that is stopped goes on where it stood. With HELIX_REDIS_URL the workers of the queue enrich do the work.",
+    )
+    new.add_argument("--encoder", default="", metavar="NAME", help="of 'helix models', or a folder (the present one)")
+    options = new.parse_args(argv)
+    from dataclasses import asdict
+
+    from pipelines.forget import resume
+    from pipelines.reindex import make_parts
+    from pipelines.reindex import reindex as run
+
+    settings = load()
+    root = store_of(options, settings).absolute()
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr)
+
+    resume(root, settings, say)
+    work = _distributed if settings.redis_url else make_parts
+    done = run(root, settings, options.encoder, work=work, say=say)
+    if options.json:
+        print_json(asdict(done))
+    elif done.swapped:
+        print(
+            f"generation {done.generation}: {done.items:,} items by {done.encoder}; 'helix rollback' returns to the old"
+        )
+    else:
+        print(f"nothing to do: the store is by {done.encoder} and this pipeline already")
+    return 0
+
+
+def _distributed(root: Path, documents: Sequence[str], encoder: Encoder, settings: Settings) -> None:
+    """One message a document to the workers; returns when every part is there. A lost message is sent again."""
+    from pipelines.enrich import part_folder, pipeline_fingerprint
+    from workers.app import app
+
+    fingerprint = pipeline_fingerprint(encoder.spec.fingerprint, settings)
+    left, again = set(documents), 0.0
+    while left:
+        if time.monotonic() >= again:
+            with app.connection_for_write() as connection:
+                for document in sorted(left):
+                    arguments = [document, str(encoder.folder.absolute()), encoder.spec.fingerprint]
+                    app.send_task("helix.reindex", args=arguments, queue="enrich", connection=connection)
+            again = time.monotonic() + max(60.0, settings.reconcile_interval)
+        time.sleep(_POLL)
+        left = {document for document in left if not part_folder(root, document, fingerprint).is_dir()}

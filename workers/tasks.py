@@ -13,7 +13,8 @@ from helix.settings import load
 from helix.snapshot import ledger
 from pipelines.commit import commit as run_commit
 from pipelines.enrich import enrich_or_bury
-from pipelines.ingest import open_encoder
+from pipelines.ingest import lineage_of, open_encoder, tidy
+from pipelines.reindex import make_part
 from workers.app import app
 
 log = logging.getLogger("helix.workers")
@@ -21,9 +22,13 @@ log = logging.getLogger("helix.workers")
 _NAME = re.compile(r"[0-9a-f]{64}")
 
 
-@cache
 def _encoder(root: Path) -> tuple[Encoder, TokenCounter]:
     """Loaded with the first task of a process, not before: a parent that forks or spawns needs none."""
+    return _loaded(root, lineage_of(root))
+
+
+@cache
+def _loaded(root: Path, lineage: str | None) -> tuple[Encoder, TokenCounter]:
     encoder = open_encoder(root, load())
     return encoder, TokenCounter(encoder.folder)
 
@@ -55,3 +60,21 @@ def commit() -> None:
     encoder, _ = _encoder(root)
     done = run_commit(root, encoder, settings)
     log.info("generation %d: %d documents, %d items", done.generation, len(done.documents), done.added)
+    maintain.delay()
+
+
+@app.task(name="helix.maintain")  # type: ignore[untyped-decorator]
+def maintain() -> None:
+    """Merge, index and collect in the background: off the commit queue, so that no commit waits behind a merge."""
+    settings = load()
+    tidy(Path(settings.store), settings)
+
+
+@app.task(name="helix.reindex")  # type: ignore[untyped-decorator]
+def reindex(document: str, folder: str, fingerprint: str) -> None:
+    """Make one document's part for the lineage a reindex builds."""
+    if not _NAME.fullmatch(document):
+        raise UsageError(f"{document[:80]!r} is no document name", "names are 64 hex digits")
+    settings = load()
+    make_part(Path(settings.store), document, Path(folder), fingerprint, settings)
+    log.info("%s enriched for the new lineage", document[:12])

@@ -36,6 +36,7 @@ class Envelope:
     accepted: datetime
     redacted: Mapping[str, int]
     problems: tuple[Problem, ...]
+    forgotten: bool = False  # the text is gone for good; only the name is left
 
 
 def name_of(text: str, format: str, project: str | None, acl: Sequence[str]) -> str:
@@ -56,6 +57,7 @@ def write(root: Path, envelope: Envelope) -> None:
         "accepted": envelope.accepted,
         "redacted": envelope.redacted,
         "problems": [list(problem) for problem in envelope.problems],
+        **({"forgotten": True} if envelope.forgotten else {}),
     }
     body = orjson.dumps(head) + b"\n" + envelope.text.encode("utf-8", "replace")
     data = hashlib.sha256(body).hexdigest().encode() + b"\n" + body
@@ -94,7 +96,18 @@ def read(root: Path, document: str) -> Envelope:
         accepted=_time(raw["accepted"]) or datetime.now(UTC),
         redacted=raw["redacted"],
         problems=tuple(Problem(*entry) for entry in raw["problems"]),
+        forgotten=bool(raw.get("forgotten")),
     )
+
+
+def forget(root: Path, document: str) -> None:
+    """Take a document's text and path away; its name stays, so that the same bytes are not taken in again."""
+    try:
+        old = read(root, document)
+        format, when = old.format, old.accepted
+    except StoreError:  # damaged: nothing of it is worth keeping
+        format, when = "", datetime.now(UTC)
+    write(root, Envelope(document, "", "", format, None, (), None, when, {}, (), forgotten=True))
 
 
 def _time(value: str | None) -> datetime | None:

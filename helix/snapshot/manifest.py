@@ -123,7 +123,7 @@ def describe_tree(root: Path, folder: Path) -> tuple[File, ...]:
 
 def dump(manifest: Manifest) -> tuple[str, bytes]:
     """File name and bytes."""
-    data = orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    data = orjson.dumps(manifest, option=orjson.OPT_APPEND_NEWLINE)  # one line: it is written with every commit
     return f"{manifest.generation:08d}-{hashlib.sha256(data).hexdigest()[:16]}.json", data
 
 

@@ -570,7 +570,7 @@ def connect(url: str) -> Remote:
         return _folder(unquote(parts.path))
     if parts.scheme == "s3":
         return _s3(parts.netloc, unquote(parts.path).strip("/"), dict(parse_qsl(parts.query, keep_blank_values=True)))
-    raise UsageError(f"a {parts.scheme or 'relative'} URL like this is no place for a store", remedy)
+    raise UsageError(f"no store can be at this {parts.scheme}: URL" if url else "the URL is empty", remedy)
 
 
 def _folder(name: str) -> Remote:
@@ -580,7 +580,9 @@ def _folder(name: str) -> Remote:
 
 def _s3(bucket: str, prefix: str, options: dict[str, str]) -> Remote:
     # Nothing of a URL that may hold a secret is repeated in a message.
-    endpoint = options.get("endpoint_override", "")
+    endpoint = options.get("endpoint_override") or os.environ.get("AWS_ENDPOINT_URL_S3") or ""
+    endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL", "")
+    scheme, _, endpoint = endpoint.rstrip("/").rpartition("://")
     if "@" in bucket or "@" in endpoint:
         raise UsageError(
             "credentials do not belong in a URL", "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use ~/.aws"
@@ -589,18 +591,19 @@ def _s3(bucket: str, prefix: str, options: dict[str, str]) -> Remote:
         raise UsageError("the s3:// URL does not begin with a bucket's name", "use s3://bucket/prefix")
     if unknown := sorted(set(options) - set(OPTIONS)):
         raise UsageError(f"an s3:// URL has no option {unknown[0]!r}", f"there are {', '.join(OPTIONS)}")
-    if options.get("scheme", "https") not in ("http", "https"):
+    scheme = options.get("scheme") or scheme or "https"
+    if scheme not in ("http", "https"):
         raise UsageError("the option scheme of an s3:// URL is http or https", "leave it out for https")
     base = f"{bucket}/{prefix}".rstrip("/")
     remote = Remote(None, base, f"s3://{base}" + (f"?{urlencode(options, safe=':/')}" if options else ""), None)
     with _talking(remote):
         region = options.get("region")
-        if not region and not endpoint and not any(os.environ.get(f"AWS_ENDPOINT_URL{s}") for s in ("", "_S3")):
+        if not region and not endpoint:
             region = fs.resolve_s3_region(bucket)
         files = fs.S3FileSystem(
             region=region,
             endpoint_override=endpoint or None,
-            scheme=options.get("scheme"),
+            scheme=scheme,
             connect_timeout=CONNECT,
             request_timeout=SILENCE,
             retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS),
@@ -644,9 +647,12 @@ REMEDIES = {  # by what the error of pyarrow or of the system says, in lower cas
 
 def _failed(remote: Remote, doing: str, error: Exception) -> NoReturn:
     """Raise what went wrong there, in one line and without credentials."""
-    reason = " ".join(str(error).split())
+    reason = " ".join(str(error).split()).rstrip(".")
     for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         if len(value := os.environ.get(variable, "")) >= 8:  # a shorter one is a dummy
             reason = reason.replace(value, "…")
-    remedy = next((remedy for sign, remedy in REMEDIES.items() if sign in reason.lower()), "run the command again")
+    remedy = next(
+        (remedy for sign, remedy in REMEDIES.items() if sign in reason.lower()),
+        "check the URL, then run the command again",
+    )
     raise StoreError(f"cannot {doing} {remote.url}: {reason}", remedy) from None

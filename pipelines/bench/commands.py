@@ -29,6 +29,7 @@ def _store(argv: Sequence[str]) -> int:
     new.add_argument("--items", type=int, default=1_000_000, metavar="N", help="items of the store (1000000)")
     new.add_argument("--seed", type=int, default=1, metavar="S", help="of the generator (1)")
     new.add_argument("--keep", action="store_true", help="keep the copy that was written to, beside the store")
+    new.add_argument("--cold", action="store_true", help="drop all of the system's caches before the cold start (root)")
     options = new.parse_args(argv)
     from pipelines.bench.store import build, default_root, measure
 
@@ -39,7 +40,7 @@ def _store(argv: Sequence[str]) -> int:
         print(line, file=sys.stderr)
 
     build(root, options.items, options.seed, settings, say)
-    report = measure(root, settings, say, keep=options.keep)
+    report = measure(root, settings, say, keep=options.keep, cold=options.cold)
     if options.json:
         print_json(report)
     else:

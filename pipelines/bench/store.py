@@ -201,7 +201,7 @@ def write_parts(root: Path, rows: Rows, fingerprint: str) -> int:
 # ---------------------------------------------------------------- measuring
 
 
-def measure(root: Path, settings: Settings, say: Say, *, keep: bool = False) -> Report:
+def measure(root: Path, settings: Settings, say: Say, *, keep: bool = False, cold: bool = False) -> Report:
     """Every figure of a store that `build` made.
 
     Reading is measured on the store itself, writing on a copy whose files are hard links of the store's (whole copies
@@ -209,6 +209,8 @@ def measure(root: Path, settings: Settings, say: Say, *, keep: bool = False) -> 
 
     Args:
         keep: leave the copy beside the store when done.
+        cold: before the cold start forget all that the system has cached, which needs its permission; else only the
+            files of the store.
 
     Raises:
         StoreError: there is no such store, or it cannot be read.
@@ -221,7 +223,7 @@ def measure(root: Path, settings: Settings, say: Say, *, keep: bool = False) -> 
     report |= {"segments": len(manifest.segments), "build_seconds": found.get("seconds", {})}
     report["bytes_per_item"] = _bytes(root, manifest)
     say("reading")
-    report |= _reading(root, asks)
+    report |= _reading(root, asks, cold)
     work = root.parent / f"{root.name}-work"
     shutil.rmtree(work, ignore_errors=True)
     try:
@@ -261,14 +263,14 @@ def _copy(root: Path, target: Path) -> str:
 def _bytes(root: Path, manifest: Manifest) -> dict[str, float]:
     """Bytes an item on disk, by kind of file; `encoder` is the same for a store of any size."""
     sums: Counter[str] = Counter()
-    for file in manifest.files():
-        folder, name = file.path.split("/")[0], file.path.split("/")[-1]
-        kind = name.split(".")[0] if name.endswith(".npy") else name
-        sums[kind if folder == "segments" else folder.rstrip("s")] += file.bytes
+    for segment in manifest.segments:
+        for file in segment.files:
+            name = Path(file.path).name
+            sums[name.split(".")[0] if name.endswith(".npy") else name] += file.bytes
     for index in manifest.indexes:
-        size = sum(file.bytes for file in index.files)
-        sums["index"] -= size
-        sums[f"{index.kind} index"] += size
+        sums[f"{index.kind} index"] += sum(file.bytes for file in index.files)
+    for what in ("encoder", "documents"):
+        sums[what] = sum(file.bytes for file in getattr(manifest, what))
     sums["inbox"] = sum(path.stat().st_size for path in (root / "inbox").iterdir())
     per = {kind: round(size / manifest.counts["items"], 1) for kind, size in sums.most_common() if size}
     return {"total": round(sum(sums.values()) / manifest.counts["items"], 1), **per}
@@ -322,7 +324,7 @@ def _question(kind: str, text: str, mentioned: Sequence[dict[str, str]], rng: np
     return f"{named[0]}: {' '.join(words[start : start + 3])}" if kind == "error" else f"where is {named[0]} used"
 
 
-def _reading(root: Path, asks: Sequence[dict[str, Any]]) -> Report:
+def _reading(root: Path, asks: Sequence[dict[str, Any]], cold: bool) -> Report:
     """Opening, recall and memory of a reader."""
     with _process() as (ask, _):
         ask({"do": "open", "root": str(root), "ask": asks[0]})  # warms the page cache
@@ -334,11 +336,11 @@ def _reading(root: Path, asks: Sequence[dict[str, Any]]) -> Report:
         private = ask({"do": "memory"})
         rest = ask({"do": "recall", "asks": asks[_BEFORE_MEMORY:]})["recalls"]
         after = ask({"do": "memory"})
-    how = _drop_caches(root)
+    how = _drop_caches(root, everything=cold)
     with _process() as (ask, _):
-        cold = ask({"do": "open", "root": str(root), "ask": asks[0]})
+        first_ever = ask({"do": "open", "root": str(root), "ask": asks[0]})
     return {
-        "open_ms": {"warm": _opening(warm), "cold": {**_opening(cold), "dropped": how}},
+        "open_ms": {"warm": _opening(warm), "cold": {**_opening(first_ever), "dropped": how}},
         "private_mb": {**_rounded(private), "after_all": _rounded(after)},
         "recall": _recalls(asks, [*first, *rest]),
     }
@@ -354,6 +356,8 @@ def _recalls(asks: Sequence[dict[str, Any]], found: Sequence[dict[str, Any]]) ->
     stages: dict[str, list[float]] = defaultdict(list)
     kinds: dict[str, list[float]] = defaultdict(list)
     for question, one in zip(asks, found, strict=True):
+        if not one["answered"]:  # nothing was searched
+            continue
         for stage, ms in one["ms"].items():
             stages[stage].append(ms)
         kinds[question["kind"]].append(one["ms"]["total"])
@@ -376,11 +380,16 @@ def _rounded(values: dict[str, Any]) -> dict[str, Any]:
     return {name: round(value, 2) for name, value in values.items()}
 
 
-def _drop_caches(root: Path) -> str:
-    """Forget what the system has cached: everything where it may be told so, else the files of the store."""
+def _drop_caches(root: Path, *, everything: bool) -> str:
+    """Make the system forget what it has cached of the store's files, or of all files; says what was dropped."""
     os.sync()
-    with contextlib.suppress(OSError):
-        Path("/proc/sys/vm/drop_caches").write_text("3", "ascii")
+    if everything:
+        try:
+            Path("/proc/sys/vm/drop_caches").write_text("3", "ascii")
+        except OSError as error:
+            raise UsageError(
+                f"the system's caches cannot be dropped: {error}", "run as root, or without --cold"
+            ) from None
         return "everything"
     for path in root.rglob("*"):
         if path.is_file():

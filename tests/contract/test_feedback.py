@@ -23,6 +23,7 @@ from helix.snapshot.reader import Snapshot
 from pipelines.touch import touch
 from query.rest import create_app
 from query.service import Service
+from query.wire import FeedbackRequest, item_response, stored_item, visible_row
 from tests.tiny import BASE, SETTINGS, make_store
 
 GIVEN = (
@@ -136,8 +137,6 @@ def test_a_recalled_item_and_a_fetched_one_say_the_same(sample_store: Path) -> N
     service.start()
     try:
         for item in service.memory.recall("What did I tell Priya about vacation?").items:
-            from query.wire import item_response, stored_item, visible_row
-
             snap = service.memory.snapshot
             row = visible_row(snap, item.id, None)
             assert row is not None
@@ -237,6 +236,17 @@ def test_where_nothing_can_be_written_an_item_is_still_answered(store: Path, cap
         (store / "events").unlink()
         assert client.post("/v1/feedback", json={"item": first, "kind": "used"}).status_code == 202
     assert len(lines(store)) == 1
+
+
+def test_a_server_that_ends_lets_go_of_its_file(store: Path) -> None:
+    service = Service(store, SETTINGS)
+    service.start()
+    assert service.feedback(FeedbackRequest(item=ids(store)[0], kind="used")) is not None
+    touch(store, SETTINGS)
+    assert len(list((store / "events").iterdir())) == 1
+    service.stop()
+    touch(store, SETTINGS)
+    assert list((store / "events").iterdir()) == []
 
 
 def test_before_there_is_a_store(tmp_path: Path) -> None:

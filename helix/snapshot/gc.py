@@ -1,0 +1,95 @@
+"""Deletes what no kept generation and no reader needs any more."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from helix.errors import HelixError
+from helix.failpoints import failpoint
+from helix.snapshot import manifest as manifests
+from helix.snapshot import paths, writer
+from helix.snapshot.manifest import Manifest
+from helix.snapshot.pins import pinned
+
+OWNED = ("segments", "indexes", "deletes", "documents", "forgotten", "access", "encoders")
+"""Folders whose entries live as long as a manifest names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What was removed, by path within the store; bytes of it; generations that stay and how many are pinned."""
+
+    removed: tuple[str, ...]
+    bytes: int
+    kept: int
+    pinned: int
+
+
+def collect(root: Path, keep: int, grace: float, wait: float) -> Collected:
+    """Delete all but the newest `keep` generations, then every file no generation left names.
+
+    What is current, being built (NEXT) or held open by a reader stays whatever its age, and nothing younger than
+    `grace` goes: a reader without a pin, on a read-only mount, or a copy under way may still want it.
+
+    Args:
+        keep: generations, at least 1.
+        grace: seconds.
+        wait: seconds to wait for another writer.
+
+    Raises:
+        StoreError: another writer is at work, or a manifest that has to be kept is damaged.
+    """
+    with writer.lock(root, wait):
+        held = pinned(root)
+        current = {name for pointer in writer.LOCKS if (name := manifests.current_name(root, pointer))}
+        before = time.time() - grace
+        kept: list[Path] = []
+        gone: list[Path] = []
+        chain = set(_newest(root, keep))
+        for path in sorted((root / "manifests").glob("[0-9]*.json")):
+            stays = path.name in held | current | chain or path.stat().st_mtime > before
+            (kept if stays else gone).append(path)
+        named = _named([manifests.load(root, path.name) for path in kept])
+        removed: list[str] = []
+        size = 0
+        # Manifests first: a kill in between leaves files nobody names, never a manifest that names what is gone.
+        for path in gone:
+            size += path.stat().st_size
+            path.unlink()
+            removed.append(f"manifests/{path.name}")
+        failpoint("gc.manifests")
+        for path in unnamed(root, named, before):
+            size += sum(file.stat().st_size for file in [path, *path.rglob("*")] if file.is_file())
+            paths.remove(path)
+            removed.append(str(path.relative_to(root)))
+        return Collected(tuple(removed), size, len(kept), len(held))
+
+
+def _newest(root: Path, keep: int) -> list[str]:
+    """The newest generations, following `parent` from CURRENT: an abandoned or foreign manifest is not among them."""
+    name = manifests.current_name(root)
+    found: list[str] = []
+    while name and len(found) < max(1, keep) and (root / "manifests" / name).exists():
+        found.append(name)
+        try:
+            name = manifests.load(root, name).parent
+        except HelixError:
+            break
+    return found
+
+
+def _named(kept: list[Manifest]) -> set[str]:
+    """The folders and files that manifests name, as `<folder>/<entry>`."""
+    return {"/".join(Path(file.path).parts[:2]) for manifest in kept for file in manifest.files()}
+
+
+def unnamed(root: Path, named: set[str], before: float) -> list[Path]:
+    """Entries older than `before` that nobody names."""
+    return [
+        path
+        for folder in OWNED
+        for path in sorted((root / folder).glob("[0-9a-f]*"))
+        if f"{folder}/{path.name}" not in named and path.stat().st_mtime <= before
+    ]

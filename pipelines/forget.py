@@ -1,0 +1,482 @@
+"""Forgetting: what is forgotten is gone from recall with the next generation, and then from every byte of the store.
+
+Two phases. First a generation is published in which the items are deleted rows, and their ids are kept as a list of
+what must never come back. Then every file that ever held them is rewritten without them or removed: segments and dense
+indexes of any generation, envelopes, parts, document tables, access counts and events. A receipt lists each with its
+hash before and after. `purges/` says what is under way, so that a kill at any step is made up for by the next writer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from helix.encoders.registry import sha256
+from helix.errors import StoreError, UsageError
+from helix.failpoints import failpoint
+from helix.settings import Settings
+from helix.snapshot import ledger, paths, writer
+from helix.snapshot import manifest as manifests
+from helix.snapshot.arrays import lookup
+from helix.snapshot.events import Access, dump_access
+from helix.snapshot.manifest import File, Manifest, new_id
+from helix.snapshot.segment import map_npy
+from pipelines.commit import live_sessions, open_base
+from pipelines.compact import Conflict, merge_segments
+from pipelines.enrich import FAULTS, item_records
+from pipelines.touch import touch
+
+U64 = npt.NDArray[np.uint64]
+Say = Callable[[str], None]
+
+_WAIT_FOR_BUILDERS = 1_800.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is to be forgotten: exactly one of the three."""
+
+    items: tuple[str, ...] = ()
+    session: str | None = None
+    project: str | None = None
+
+    @property
+    def value(self) -> str:
+        """In words, for messages."""
+        if self.items:
+            return f"item {', '.join(self.items)}"
+        return f"session {self.session}" if self.session is not None else f"project {self.project}"
+
+
+def forget(root: Path, selection: Selection, settings: Settings, say: Say | None = None) -> dict[str, Any]:
+    """Forget and return the receipt. Blocks until the last file is gone.
+
+    Raises:
+        UsageError: nothing in the store is of that name.
+        StoreError: the store cannot be written, or a merge that began before does not end.
+    """
+    resume(root, settings, say)
+    found = select(root, selection, settings)
+    if not len(found.keys) and not found.documents:
+        raise UsageError(
+            f"the store holds no {selection.value}", "see 'helix sql \"SELECT id, session, project FROM items\"'"
+        )
+    identity = new_id()
+    purge = {
+        "id": identity,
+        "kind": "items" if selection.items else "session" if selection.session is not None else "project",
+        "began": datetime.now(UTC).isoformat(timespec="seconds"),
+        "items": [f"{key:016x}" for key in found.keys.tolist()],
+        "documents": sorted(found.documents),
+        "files": [],
+    }
+    _save(root, purge)
+    failpoint("forget.purge")
+    return _run(root, identity, settings, say) or {}
+
+
+def resume(root: Path, settings: Settings, say: Say | None = None) -> list[dict[str, Any]]:
+    """Finish what an interrupted run began; the receipts."""
+    done = [_run(root, path.stem, settings, say) for path in sorted((root / "purges").glob("[0-9]*.json"))]
+    return [receipt for receipt in done if receipt]
+
+
+# ---------------------------------------------------------------- what is meant
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Ids of the items, and the documents that hold any of them."""
+
+    keys: U64
+    documents: frozenset[str]
+
+
+def select(root: Path, selection: Selection, settings: Settings) -> Found:
+    """What the selection means: in the current generation, in older ones, and in documents that never got through."""
+    _, manifest = ledger.current(root)
+    live = {segment.id for segment in manifest.segments} if manifest else set()
+    base = open_base(root, "CURRENT")
+    matched, elsewhere = [_ids(selection.items)], [np.empty(0, np.uint64)]
+    for folder in _segments(root):
+        table = pq.read_table(folder / "items.parquet", columns=["id", "session", "project"])
+        hit = _matches(selection, table)
+        if not hit.any():
+            continue
+        keys = np.array([int(key, 16) for key in table["id"].filter(pa.array(hit)).to_pylist()], np.uint64)
+        if folder.name in live or not len(base.opened):
+            matched.append(keys)
+        else:
+            elsewhere.append(keys)
+    keys = np.unique(np.concatenate([*matched, *elsewhere]))
+    if not selection.items:
+        keys = keys[~_lives_elsewhere(root, keys, selection, base.opened, base.alive)]
+    else:
+        keys = keys[_known(root, keys)]
+    documents = _documents_of(root, keys) | _unfinished(root, selection, keys, settings)
+    return Found(keys, frozenset(documents))
+
+
+def _ids(items: Iterable[str]) -> U64:
+    try:
+        return np.array([int(item, 16) for item in items], np.uint64)
+    except (ValueError, OverflowError):
+        raise UsageError("an item id is 16 hex digits", "take it from 'helix recall --json'") from None
+
+
+def _segments(root: Path) -> list[Path]:
+    """Every segment on disk, of whatever generation, or of none."""
+    return [path for path in sorted((root / "segments").glob("[0-9]*")) if (path / "ids.key.npy").exists()]
+
+
+def _matches(selection: Selection, table: pa.Table) -> npt.NDArray[np.bool_]:
+    if selection.items:
+        return np.zeros(table.num_rows, bool)
+    column, value = ("session", selection.session) if selection.session is not None else ("project", selection.project)
+    return np.asarray(pc.fill_null(pc.equal(table[column], value), False).to_numpy(), bool)
+
+
+def _lives_elsewhere(root: Path, keys: U64, selection: Selection, opened: Sequence[Any], alive: Sequence[Any]) -> Any:
+    """bool[n]: the item's live version is of another session or project: a resumed log took it along."""
+    out = np.zeros(len(keys), bool)
+    for segment, live in zip(opened, alive, strict=True):
+        row = lookup(segment["ids.key"], segment["ids.row"], keys)
+        here = np.flatnonzero(row >= 0)
+        here = here[live[row[here]]]
+        if len(here):
+            table = pq.read_table(root / "segments" / segment.id / "items.parquet", columns=["session", "project"])
+            out[here] = ~_matches(selection, table.take(pa.array(row[here])))
+    return out
+
+
+def _known(root: Path, keys: U64) -> Any:
+    out = np.zeros(len(keys), bool)
+    for folder in _segments(root):
+        out |= np.isin(keys, map_npy(folder / "ids.key.npy"))
+    return out
+
+
+def _documents_of(root: Path, keys: U64) -> set[str]:
+    """Documents of any generation that hold one of the items, chosen from it or not."""
+    found: set[str] = set()
+    for path in (root / "documents").glob("[0-9]*.parquet"):
+        table = pq.read_table(path, columns=["document", "keys"])
+        flat = pc.list_flatten(table["keys"]).to_numpy()
+        hit = pc.list_parent_indices(table["keys"]).to_numpy()[np.isin(flat, keys)]
+        found.update(table["document"].take(pa.array(np.unique(hit))).to_pylist())
+    return found
+
+
+def _unfinished(root: Path, selection: Selection, keys: U64, settings: Settings) -> set[str]:
+    """Accepted documents that were never published, or were rolled back, and hold what is meant."""
+    _, manifest = ledger.current(root)
+    wanted = {f"{key:016x}" for key in keys.tolist()}
+    found: set[str] = set()
+    for document in set(ledger.accepted(root)) - ledger.done(root, manifest):
+        try:
+            envelope = ledger.read(root, document)
+        except StoreError:
+            continue
+        try:
+            records = item_records(envelope, settings)
+        except FAULTS:
+            # Nobody can read it: what its bytes say has to do.
+            name = selection.session if selection.session is not None else selection.project
+            if name is not None and (name == envelope.project or name in envelope.text):
+                found.add(document)
+            continue
+        if any(
+            record["id"] in wanted
+            or (selection.session is not None and record["session"] == selection.session)
+            or (selection.project is not None and record["project"] == selection.project)
+            for record in records
+        ):
+            found.add(document)
+    return found
+
+
+# ---------------------------------------------------------------- the work
+
+
+def _save(root: Path, purge: dict[str, Any]) -> None:
+    (root / "purges").mkdir(mode=0o700, exist_ok=True)
+    paths.write_file(root / "purges" / f"{purge['id']}.json", orjson.dumps(purge))
+
+
+def _run(root: Path, identity: str, settings: Settings, say: Say | None) -> dict[str, Any] | None:
+    """Carry one purge through. None where another process is at it or has finished it."""
+    handle = os.open(root / "purges" / f"{identity}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        path = root / "purges" / f"{identity}.json"
+        if not path.exists():
+            return None
+        purge: dict[str, Any] = orjson.loads(path.read_bytes())
+        keys = np.sort(_ids(purge["items"]))
+        pointers = [pointer for pointer in writer.LOCKS if manifests.current_name(root, pointer)]
+        for pointer in pointers:
+            _delete_rows(root, keys, settings, pointer)
+        failpoint("forget.deleted")
+        _wait_for(paths.builders(root), say)
+        affected = _affected(root, keys, set(purge["documents"]))
+        known = {entry["path"] for entry in purge["files"]}
+        purge["files"] += [{"path": file, "before": digest} for file, digest in affected if file not in known]
+        _save(root, purge)
+        failpoint("forget.planned")
+        for pointer in pointers:
+            _rewrite(root, keys, settings, pointer, say)
+        failpoint("forget.rewritten")
+        for document in purge["documents"]:
+            _forget_document(root, document)
+        failpoint("forget.envelopes")
+        touch(root, settings)
+        scrub_events(root, set(purge["items"]))
+        for pointer in pointers:
+            _publish_sidecars(root, keys, set(purge["documents"]), settings, pointer)
+        failpoint("forget.published")
+        with writer.lock(root, settings.lock_wait):
+            _remove(root, [entry["path"] for entry in purge["files"]], keys, set(purge["documents"]))
+        failpoint("forget.removed")
+        receipt = _receipt(root, purge)
+        paths.write_file(root / "receipts" / f"{identity}.json", orjson.dumps(receipt, option=orjson.OPT_INDENT_2))
+        failpoint("forget.receipt")
+        path.unlink(missing_ok=True)
+        return receipt
+    finally:
+        (root / "purges" / f"{identity}.lock").unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _delete_rows(root: Path, keys: U64, settings: Settings, pointer: str) -> None:
+    """Phase one: the next generation no longer shows the items, and never takes them in again."""
+    with writer.lock(root, settings.lock_wait, pointer) as held:
+        base = open_base(root, pointer)
+        if base.manifest is None or base.name is None:
+            return
+        forgotten = np.union1d(base.forgotten, keys)
+        deletes = {entry.segment: entry for entry in base.manifest.deletes}
+        after, gone, touched = [], 0, [np.empty(0, np.uint64)]
+        for segment, live in zip(base.opened, base.alive, strict=True):
+            row = lookup(segment["ids.key"], segment["ids.row"], keys)
+            row = row[row >= 0]
+            row = row[live[row]]
+            left = live.copy()
+            left[row] = False
+            after.append(left)
+            if len(row):
+                deletes[segment.id] = writer.write_deletes(root, segment.id, np.flatnonzero(~left).astype(np.uint32))
+                touched.append(segment.column("session")[row])
+                gone += len(row)
+        if not gone and len(forgotten) == len(base.forgotten):
+            return
+        sessions = np.unique(np.concatenate(touched))
+        fewer = len(sessions) - int(live_sessions(base.opened, after, sessions).sum())
+        counts = base.manifest.counts
+        new = writer.following(
+            held,
+            base.name,
+            base.manifest,
+            deletes=tuple(deletes.values()),
+            forgotten=writer.write_array(root, "forgotten", forgotten),
+            counts={**counts, "items": counts["items"] - gone, "sessions": counts["sessions"] - fewer},
+        )
+        writer.publish(held, new)
+
+
+def _wait_for(builders: Sequence[Path], say: Say | None) -> None:
+    """A merge that began before the rows were deleted still carries them: let it end."""
+    deadline = time.monotonic() + _WAIT_FOR_BUILDERS
+    said = False
+    while any(paths.is_held(path / "lock") for path in builders):
+        if time.monotonic() > deadline:
+            raise StoreError(
+                "a merge that began before does not end",
+                "the items are gone from recall already; stop the other process and run 'helix compact' to finish",
+            )
+        if say and not said:
+            say("waiting for a merge to end")
+            said = True
+        time.sleep(0.05)
+
+
+def _affected(root: Path, keys: U64, documents: set[str]) -> list[tuple[str, str]]:
+    """(path, sha256) of every file that holds any of it now."""
+    hashes = _recorded(root)
+    found: list[Path] = []
+    segments = {folder.name for folder in _segments(root) if _holds(folder, keys)}
+    for name in segments:
+        found += sorted(path for path in (root / "segments" / name).rglob("*") if path.is_file())
+    for manifest in _manifests(root).values():
+        for index in manifest.indexes:
+            if segments & set(index.covers):
+                found += [root / file.path for file in index.files]
+        found += [root / entry.file.path for entry in manifest.deletes if entry.segment in segments]
+    for path in (root / "documents").glob("[0-9]*.parquet"):
+        if documents & set(pq.read_table(path, columns=["document"])["document"].to_pylist()):
+            found.append(path)
+    for path in (root / "access").glob("[0-9]*.npz"):
+        with np.load(path, allow_pickle=False) as arrays:
+            if np.isin(arrays["key"], keys).any():
+                found.append(path)
+    for document in documents:
+        found += [root / "inbox" / document, root / "dead" / f"{document}.json"]
+        for part in (root / "parts").glob(f"{document}-*"):
+            found += sorted(path for path in part.rglob("*") if path.is_file())
+    items = {f"{key:016x}".encode() for key in keys.tolist()}
+    for path in (root / "events").glob("*.jsonl"):
+        data = path.read_bytes()
+        if any(item in data for item in items):
+            found.append(path)
+    return [
+        (str(path.relative_to(root)), hashes.get(str(path.relative_to(root))) or sha256(path))
+        for path in dict.fromkeys(found)
+        if path.is_file()
+    ]
+
+
+def _holds(folder: Path, keys: U64) -> bool:
+    found = map_npy(folder / "ids.key.npy")
+    return bool((lookup(found, np.arange(len(found), dtype=np.uint32), keys) >= 0).any())
+
+
+def _manifests(root: Path) -> dict[str, Manifest]:
+    """Every manifest on disk that can be read."""
+    found: dict[str, Manifest] = {}
+    for path in (root / "manifests").glob("[0-9]*.json"):
+        try:
+            found[path.name] = manifests.parse(path.name, path.read_bytes())
+        except StoreError:
+            continue
+    return found
+
+
+def _recorded(root: Path) -> dict[str, str]:
+    return {file.path: file.sha256 for manifest in _manifests(root).values() for file in manifest.files()}
+
+
+def _rewrite(root: Path, keys: U64, settings: Settings, pointer: str, say: Say | None) -> None:
+    """Phase two: every segment of the generation that holds any of it is merged with itself, deleted rows left out."""
+    while True:
+        name = manifests.current_name(root, pointer)
+        manifest = manifests.load(root, name, write=True) if name else None
+        held = [s for s in manifest.segments if _holds(root / "segments" / s.id, keys)] if manifest else []
+        if manifest is None or not held:
+            return
+        if say:
+            say(f"rewriting a segment of {held[0].rows:,} items")
+        with contextlib.suppress(Conflict):  # another merge was faster: look again
+            merge_segments(root, manifest, [held[0].id], settings, pointer)
+
+
+def _forget_document(root: Path, document: str) -> None:
+    for part in (root / "parts").glob(f"{document}-*"):
+        paths.remove(part)
+    if (root / "inbox" / document).exists():
+        ledger.forget(root, document)
+    # What was said when it failed may quote it. With an envelope that is empty, it will now get through.
+    (root / "dead" / f"{document}.json").unlink(missing_ok=True)
+
+
+def scrub_events(root: Path, items: set[str]) -> None:
+    """Blank the lines about these items. In place: another process may be appending to the same file."""
+    for path in (root / "events").glob("*.jsonl"):
+        with path.open("r+b", buffering=0) as file:
+            at = 0
+            for line in file.read().splitlines(keepends=True):
+                if any(item.encode() in line for item in items):
+                    os.pwrite(file.fileno(), b" " * (len(line) - line.endswith(b"\n")), at)
+                at += len(line)
+            os.fsync(file.fileno())
+
+
+def _publish_sidecars(root: Path, keys: U64, documents: set[str], settings: Settings, pointer: str) -> None:
+    """Document tables without the paths, access counts without the items."""
+    with writer.lock(root, settings.lock_wait, pointer) as held:
+        name = manifests.current_name(root, pointer)
+        if name is None:
+            return
+        manifest = manifests.load(root, name, write=True)
+        files = [_without_paths(root, file, documents) for file in manifest.documents]
+        access = _without(root, manifest.access, keys)
+        if tuple(files) != manifest.documents or access != manifest.access:
+            writer.publish(held, writer.following(held, name, manifest, documents=tuple(files), access=access))
+
+
+def _without_paths(root: Path, file: File, documents: set[str]) -> File:
+    table = pq.read_table(root / file.path)
+    hit = pc.is_in(table["document"], pa.array(sorted(documents), pa.string()))
+    shown = pc.and_(hit, pc.not_equal(table["path"], ""))
+    if not pc.any(shown).as_py():
+        return file
+    blank = pc.if_else(hit, "", table["path"])
+    return writer.write_documents(root, table.set_column(table.schema.get_field_index("path"), "path", blank))
+
+
+def _without(root: Path, file: File | None, keys: U64) -> File | None:
+    if file is None:
+        return None
+    with np.load(root / file.path, allow_pickle=False) as arrays:
+        known = {name: arrays[name] for name in ("key", "last", "count")}
+    keep = ~np.isin(known["key"], keys)
+    if keep.all():
+        return file
+    path = root / "access" / f"{new_id()}.npz"
+    paths.write_file(path, dump_access(Access(known["key"][keep], known["last"][keep], known["count"][keep])))
+    return manifests.describe(root, path, int(keep.sum()))
+
+
+def _remove(root: Path, files: Sequence[str], keys: U64, documents: set[str]) -> None:
+    """Delete what held it and is no longer named by what is current, and older generations that name it."""
+    current = {name for pointer in writer.LOCKS if (name := manifests.current_name(root, pointer))}
+    all_manifests = _manifests(root)
+    named = {file.path for name in current for file in all_manifests[name].files()}
+    owned = ("segments/", "indexes/", "deletes/", "documents/", "access/")
+    gone = {path for path in files if path.startswith(owned) and path not in named}
+    for name, manifest in all_manifests.items():
+        if name not in current and gone & {file.path for file in manifest.files()}:
+            (root / "manifests" / name).unlink(missing_ok=True)
+    failpoint("forget.manifests")
+    for path in sorted(gone):
+        parts = Path(path).parts
+        paths.remove(root / parts[0] / parts[1])
+    for folder in owned:
+        if (root / folder).is_dir():
+            paths.sync_folder(root / folder)
+
+
+def _receipt(root: Path, purge: dict[str, Any]) -> dict[str, Any]:
+    """What was done, file by file: hash before, hash now or null where it is gone."""
+    files = []
+    for entry in purge["files"]:
+        path = root / entry["path"]
+        files.append({**entry, "after": sha256(path) if path.is_file() else None})
+    actions = Counter("removed" if entry["after"] is None else "rewritten" for entry in files)
+    name, manifest = ledger.current(root)
+    return {
+        "id": purge["id"],
+        "kind": purge["kind"],
+        "began": purge["began"],
+        "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+        "items": purge["items"],
+        "documents": purge["documents"],
+        "snapshot": manifest.generation if manifest else 0,
+        "manifest": name,
+        "removed": actions["removed"],
+        "rewritten": actions["rewritten"],
+        "files": files,
+    }

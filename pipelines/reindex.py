@@ -1,0 +1,186 @@
+"""Reindexing: a whole new lineage, with another encoder or another pipeline, built beside the one that serves.
+
+Every accepted document is enriched again, in parallel; the parts are committed to a chain of generations of its own,
+whose pointer is NEXT. That chain is the progress: a run that was killed goes on where it stood. The old lineage serves
+and takes in new documents meanwhile. When NEXT holds every document CURRENT holds, and only then, one replacement of
+CURRENT swaps them; the old generation stays for rollback. Two encoders never meet in one lineage.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+
+from helix.encoders.export import cached
+from helix.encoders.onnx import Encoder, TokenCounter
+from helix.encoders.registry import choose
+from helix.errors import StoreError
+from helix.failpoints import failpoint
+from helix.settings import Settings
+from helix.snapshot import ledger, paths, writer
+from helix.snapshot import manifest as manifests
+from helix.snapshot.manifest import Lineage, Manifest
+from pipelines.commit import commit
+from pipelines.compact import compact
+from pipelines.enrich import enrich, part_folder, pipeline_fingerprint
+
+BATCH = 256  # documents enriched before they are committed to NEXT
+
+Say = Callable[[str], None]
+Work = Callable[[Path, Sequence[str], Encoder, Settings], None]
+"""Makes the parts of documents; returns when all are there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reindexed:
+    """`swapped` is false where the store already was what was asked for."""
+
+    generation: int
+    encoder: str
+    documents: int
+    items: int
+    swapped: bool
+
+
+def reindex(
+    root: Path, settings: Settings, encoder: str = "", *, work: Work | None = None, say: Say | None = None
+) -> Reindexed:
+    """Build the new lineage, or go on building it, and swap.
+
+    Args:
+        encoder: name of a registered encoder or a folder; empty keeps the lineage's, for a changed pipeline.
+        work: who makes the parts; processes of this machine where not given.
+
+    Raises:
+        StoreError: a document's envelope is missing, or the store cannot be written.
+        EncoderError: the encoder is not in reach.
+    """
+    name, manifest = ledger.current(root)
+    if manifest is None or name is None:
+        raise StoreError(f"nothing was published to {root} yet", "ingest something first")
+    model = _encoder(root, manifest, encoder, settings)
+    target = pipeline_fingerprint(model.spec.fingerprint, settings)
+    if manifest.lineage.pipeline == target:
+        abandon(root)  # a run that was killed right after its swap
+        return Reindexed(manifest.generation, model.spec.name, 0, manifest.counts["items"], False)
+    _check(root, manifest)
+    started = _next(root)
+    if started is not None and started.pipeline != target:
+        abandon(root)  # half a lineage that nobody asks for any more
+    done = 0
+    while True:
+        while missing := _missing(root):
+            if say:
+                say(f"{len(missing)} documents to go")
+            todo = missing[:BATCH]
+            (work or make_parts)(root, todo, model, settings)
+            failpoint("reindex.parts")
+            done += len(commit(root, model, settings, "NEXT").documents)
+            failpoint("reindex.committed")
+            if unmade := set(todo) & set(_missing(root)):
+                raise StoreError(
+                    f"{len(unmade)} documents cannot be enriched, {sorted(unmade)[0][:12]}… among them",
+                    "see the messages above; nothing was swapped, and the next run goes on from here",
+                )
+        compact(root, settings, say, pointer="NEXT")
+        failpoint("reindex.compacted")
+        if swapped := swap(root, settings):
+            return Reindexed(swapped.generation, model.spec.name, done, swapped.counts["items"], True)
+
+
+def _encoder(root: Path, manifest: Manifest, wanted: str, settings: Settings) -> Encoder:
+    if not wanted or wanted == manifest.lineage.name:
+        lineage = manifest.lineage
+        return Encoder(root / "encoders" / lineage.encoder, settings.threads, lineage.encoder)
+    return Encoder(cached(choose(replace(settings, encoder=wanted)), Path(settings.cache)), settings.threads)
+
+
+def _check(root: Path, manifest: Manifest) -> None:
+    gone = sorted(ledger.done(root, manifest) - set(ledger.accepted(root)))
+    if gone or (manifest.counts["items"] and not manifest.counts["documents"]):
+        raise StoreError(
+            f"{len(gone) or 'all'} documents of {root} have no envelope in its inbox: it is a copy that only serves",
+            "reindex the store they were ingested into, then push and pull",
+        )
+
+
+def _next(root: Path) -> Lineage | None:
+    name = manifests.current_name(root, "NEXT")
+    return manifests.load(root, name).lineage if name else None
+
+
+def _missing(root: Path) -> list[str]:
+    """Documents NEXT does not hold yet, oldest first; those that wait for CURRENT too."""
+    name = manifests.current_name(root, "NEXT")
+    return ledger.waiting(root, ledger.done(root, manifests.load(root, name) if name else None))
+
+
+def abandon(root: Path) -> None:
+    """Give up the lineage that is being built; `gc` removes its files."""
+    (root / "NEXT").unlink(missing_ok=True)
+    paths.sync_folder(root)
+
+
+def swap(root: Path, settings: Settings) -> Manifest | None:
+    """Make NEXT current, if it holds every document CURRENT holds; None if CURRENT has moved on."""
+    with writer.lock(root, settings.lock_wait, "NEXT"), writer.lock(root, settings.lock_wait) as held:
+        name, now = ledger.current(root)
+        next_name = manifests.current_name(root, "NEXT")
+        if now is None or name is None or next_name is None:
+            raise StoreError(f"the new lineage of {root} was abandoned meanwhile", "run 'helix reindex' again")
+        built = manifests.load(root, next_name, write=True)
+        if ledger.done(root, now) - ledger.done(root, built):
+            return None
+        new = writer.following(held, name, now, **_content(built))
+        failpoint("reindex.swap")
+        writer.publish(held, new)
+        failpoint("reindex.swapped")
+        abandon(root)
+        return new
+
+
+def _content(built: Manifest) -> dict[str, object]:
+    """What the new lineage brings; access counts, watermarks and what is forgotten stay."""
+    names = ("lineage", "segments", "deletes", "indexes", "documents", "encoder", "coverage", "counts")
+    return {name: getattr(built, name) for name in names}
+
+
+# ---------------------------------------------------------------- parallel work on one machine
+
+
+def make_parts(root: Path, documents: Sequence[str], encoder: Encoder, settings: Settings) -> None:
+    """Enrich documents in as many processes as there are cores."""
+    jobs = min(len(documents), os.cpu_count() or 1)
+    if jobs <= 1:
+        for document in documents:
+            enrich(root, document, encoder, _counter(encoder.folder), settings)
+        return
+    folder, fingerprint = encoder.folder, encoder.spec.fingerprint
+    single = replace(settings, threads=1)
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        tasks = [pool.submit(make_part, root, document, folder, fingerprint, single) for document in documents]
+        for task in tasks:
+            task.result()
+
+
+def make_part(root: Path, document: str, folder: Path, fingerprint: str, settings: Settings) -> None:
+    """Enrich one document, in a process of its own or in a worker."""
+    if part_folder(root, document, pipeline_fingerprint(fingerprint, settings)).is_dir():
+        return
+    encoder = _loaded(folder, fingerprint, settings.threads)
+    enrich(root, document, encoder, _counter(folder), settings)
+
+
+@cache
+def _loaded(folder: Path, fingerprint: str, threads: int) -> Encoder:
+    return Encoder(folder, threads, fingerprint)
+
+
+@cache
+def _counter(folder: Path) -> TokenCounter:
+    return TokenCounter(folder)

@@ -1,0 +1,81 @@
+"""Rolling back: an earlier generation becomes the newest one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from helix.errors import StoreError, UsageError
+from helix.failpoints import failpoint
+from helix.settings import Settings
+from helix.snapshot import ledger, writer
+from helix.snapshot import manifest as manifests
+from helix.snapshot.manifest import Manifest
+from helix.snapshot.segment import check_files
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """`generation` holds what `to` held; `set_aside` are the documents taken in since."""
+
+    generation: int
+    to: int
+    set_aside: tuple[str, ...]
+
+
+def generations(root: Path) -> list[tuple[str, Manifest]]:
+    """Generations that can be returned to, newest first: name and manifest, along the parents of CURRENT."""
+    found: list[tuple[str, Manifest]] = []
+    name = manifests.current_name(root)
+    while name and (root / "manifests" / name).exists():
+        manifest = manifests.load(root, name)
+        found.append((name, manifest))
+        name = manifest.parent
+    return found
+
+
+def rollback(root: Path, settings: Settings, to: int | None = None) -> RolledBack:
+    """Publish a new generation with the content of an earlier one; the newest before the current where none is named.
+
+    Documents taken in since are set aside (`dead/`), or the next ingest would publish them again; offering one again
+    takes it in again. What was forgotten stays forgotten.
+
+    Raises:
+        UsageError: there is no such generation any more.
+        StoreError: its files are damaged, or another writer is at work.
+    """
+    with writer.lock(root, settings.lock_wait) as held:
+        history = generations(root)
+        if not history:
+            raise StoreError(f"nothing was published to {root} yet", "ingest something first")
+        name, now = history[0]
+        earlier = {manifest.generation: manifest for _, manifest in history[1:]}
+        number = to if to is not None else max(earlier, default=0)
+        if number not in earlier:
+            there = ", ".join(map(str, sorted(earlier))) or "none"
+            raise UsageError(
+                f"no generation {number} to return to", f"there are: {there} (the current is {now.generation})"
+            )
+        chosen = earlier[number]
+        check_files(root, chosen.files())
+        since = sorted(ledger.done(root, now) - ledger.done(root, chosen))
+        for document in since:  # before publishing: a kill here sets aside what is still published, and loses nothing
+            if (root / "inbox" / document).exists():
+                ledger.give_up(root, document, f"rolled back from generation {now.generation} to {number}")
+        failpoint("rollback.set_aside")
+        (root / "NEXT").unlink(missing_ok=True)  # a reindex under way holds what is taken back: it starts over
+        new = writer.following(
+            held,
+            name,
+            now,
+            lineage=chosen.lineage,
+            segments=chosen.segments,
+            deletes=chosen.deletes,
+            indexes=chosen.indexes,
+            documents=chosen.documents,
+            encoder=chosen.encoder,
+            coverage=chosen.coverage,
+            counts=chosen.counts,
+        )
+        writer.publish(held, new)
+        return RolledBack(new.generation, number, tuple(since))

@@ -1,0 +1,822 @@
+"""`helix push` and `helix pull`, against a real S3 server in its own process and a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import boto3
+import httpx
+import numpy as np
+import orjson
+import pytest
+
+from helix.enrich.neardup import signatures
+from helix.errors import StoreError, UsageError
+from helix.snapshot import manifest as manifests
+from helix.snapshot import sync, writer
+from helix.snapshot.build import write_segment
+from helix.snapshot.manifest import Manifest
+from helix.snapshot.reader import Snapshot
+from helix.snapshot.verify import verify
+from pipelines.enrich import build_rows
+from tests.contract.test_imports import loaded
+from tests.tiny import make_store, record
+
+FIRST = ["the walnut loaf is in the oven", "take it out at noon", "and slice it"]
+SECOND = ["thanks for the loaf"]
+SECRET = "notTheRealSecretOfAnybody/4711"
+AWS = {
+    "AWS_ACCESS_KEY_ID": "AKIANOTREALLYAKEY000",
+    "AWS_SECRET_ACCESS_KEY": SECRET,
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+}
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where to push to, seen past Helix."""
+
+    url: str
+    names: Callable[[], set[str]]
+    read: Callable[[str], bytes]
+    write: Callable[[str, bytes], Any]
+    remove: Callable[[str], Any]
+
+    def current(self) -> str | None:
+        return self.read("CURRENT").decode().strip() if "CURRENT" in self.names() else None
+
+    def is_untorn(self) -> bool:
+        """Whether every file is what its name says."""
+        return all(
+            hashlib.sha256(self.read(name)).hexdigest() == name.removeprefix("files/")
+            for name in self.names()
+            if name.startswith("files/")
+        )
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """A real S3 server: host:port."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    host, port = address.split(":")
+    process = subprocess.Popen(
+        [str(Path(sys.executable).with_name("moto_server")), "-H", host, "-p", port],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **AWS},
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                httpx.get(f"http://{address}/moto-api/", timeout=5).raise_for_status()
+                break
+            except httpx.HTTPError:
+                assert process.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+        yield address
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+@pytest.fixture
+def bucket(server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Any]]:
+    """An empty bucket and a client for it; credentials are in the environment."""
+    for name, value in AWS.items():
+        monkeypatch.setenv(name, value)
+    client = boto3.client("s3", endpoint_url=f"http://{server}", region_name="us-east-1")
+    client.create_bucket(Bucket="memories")
+    yield f"s3://memories/team/one?endpoint_override={server}&scheme=http", client
+    httpx.post(f"http://{server}/moto-api/reset", timeout=10).raise_for_status()
+
+
+@pytest.fixture(params=["folder", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    if request.param == "folder":
+        return folder_place(tmp_path / "shared")
+    url, client = request.getfixturevalue("bucket")
+    prefix = "team/one/"
+
+    def names() -> set[str]:
+        listed = client.list_objects_v2(Bucket="memories", Prefix=prefix).get("Contents", ())
+        return {entry["Key"].removeprefix(prefix) for entry in listed if not entry["Key"].endswith("/")}
+
+    return Place(
+        url,
+        names,
+        lambda name: client.get_object(Bucket="memories", Key=prefix + name)["Body"].read(),
+        lambda name, data: client.put_object(Bucket="memories", Key=prefix + name, Body=data),
+        lambda name: client.delete_object(Bucket="memories", Key=prefix + name),
+    )
+
+
+def folder_place(base: Path) -> Place:
+    return Place(
+        str(base),
+        lambda: {str(path.relative_to(base)) for path in base.rglob("*") if path.is_file()},
+        lambda name: (base / name).read_bytes(),
+        lambda name, data: (base / name).write_bytes(data),
+        lambda name: (base / name).unlink(),
+    )
+
+
+def make(root: Path) -> Path:
+    make_store(root, FIRST, np.eye(3, 8, dtype=np.float32))
+    return root
+
+
+def grow(root: Path, texts: list[str] = SECOND, drop: int = 0) -> str:
+    """Publish the next generation: one more segment, `drop` old ones less."""
+    with writer.lock(root, 1.0) as held:
+        name = current(root)
+        old = manifests.load(root, name)
+        new = old.generation + 1
+        given = [{"turn": f"g{new}-{i}-{text}"} for i, text in enumerate(texts)]
+        rows = build_rows(
+            [record(i, text, given[i]) for i, text in enumerate(texts)],
+            texts,
+            [[] for _ in texts],
+            np.eye(len(texts), old.lineage.dim, new % 5, dtype=np.float32),
+            signatures(texts),
+        )
+        segments = (*old.segments[drop:], write_segment(root, rows))
+        published: Manifest = replace(
+            old, generation=new, parent=name, segments=segments, counts={**old.counts, "items": 0}, token=held.token
+        )
+        return writer.publish(held, published)
+
+
+def current(root: Path) -> str:
+    name = manifests.current_name(root)
+    assert name is not None
+    return name
+
+
+def texts(root: Path) -> list[str]:
+    snapshot = Snapshot(root)
+    return [entry["text"] for entry in snapshot.text(list(range(snapshot.rows)))]
+
+
+def hashes(root: Path) -> set[str]:
+    """What the current generation needs there."""
+    return {f"files/{file.sha256}" for file in manifests.load(root, current(root)).files()}
+
+
+def whole(root: Path) -> bool:
+    report = verify(root)
+    assert report.problems == ()
+    assert report.orphans == ()
+    return True
+
+
+def transfer(run_helix: Run, command: str, place: Place, root: Path, *options: str, **environ: str) -> dict[str, Any]:
+    done = run_helix(command, place.url, "--store", root, "--json", *options, **environ)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def refused(run_helix: Run, *arguments: object, status: int = 4, **environ: str) -> str:
+    """The one line of a command that failed as it should, within seconds."""
+    started = time.monotonic()
+    done = run_helix(*arguments, **environ)
+    assert time.monotonic() - started < 60
+    assert done.returncode == status, done.stderr
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, done.stderr
+    assert "; " in lines[0]
+    assert SECRET not in lines[0]
+    return str(lines[0])
+
+
+# ---------------------------------------------------------------- there and back
+
+
+def test_a_pushed_store_is_pulled_whole_and_only_news_travel(place: Place, tmp_path: Path, run_helix: Run) -> None:
+    ours, theirs = make(tmp_path / "ours"), tmp_path / "deep" / "theirs"
+    pushed = transfer(run_helix, "push", place, ours)
+    assert set(pushed) == {"url", "generation", "manifest", "files", "transferred", "bytes", "removed", "seconds"}
+    assert (pushed["url"], pushed["generation"], pushed["manifest"]) == (place.url, 1, current(ours))
+    assert pushed["transferred"] == pushed["files"] == len(hashes(ours))
+    assert place.names() == {"CURRENT", f"manifests/{current(ours)}", *hashes(ours)}
+    assert place.is_untorn()
+    pulled = transfer(run_helix, "pull", place, theirs)
+    assert pulled["transferred"] == pulled["files"] == len(manifests.load(ours, current(ours)).files())
+    assert whole(theirs)
+    assert texts(theirs) == texts(ours) == FIRST
+    assert current(theirs) == current(ours)
+    for path in (theirs, *theirs.rglob("*")):
+        assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
+    # Nothing new: nothing travels.
+    for command, root in (("push", ours), ("pull", theirs), ("push", theirs)):
+        again = transfer(run_helix, command, place, root)
+        assert (again["transferred"], again["bytes"], again["removed"]) == (0, 0, 0)
+    # One more generation: its files alone do.
+    before = hashes(ours)
+    grow(ours)
+    new = hashes(ours) - before
+    size = {f"files/{file.sha256}": file.bytes for file in manifests.load(ours, current(ours)).files()}
+    pushed = transfer(run_helix, "push", place, ours)
+    assert (pushed["generation"], pushed["transferred"]) == (2, len(new))
+    assert pushed["bytes"] == sum(size[name] for name in new)
+    pulled = transfer(run_helix, "pull", place, theirs)
+    assert (pulled["generation"], pulled["files"]) == (2, len(manifests.load(ours, current(ours)).files()))
+    assert pulled["files"] / 2 - 5 < pulled["transferred"] <= pulled["files"] / 2 + 5
+    assert whole(theirs)
+    assert texts(theirs) == texts(ours) == FIRST + SECOND
+    # And the copy is a store to write to.
+    grow(theirs, ["made there"])
+    transfer(run_helix, "push", place, theirs)
+    transfer(run_helix, "pull", place, ours)
+    assert texts(ours) == [*FIRST, *SECOND, "made there"]
+    assert whole(ours)
+
+
+def test_what_a_real_ingest_made_answers_the_same_elsewhere(sample_store: Path, tmp_path: Path, run_helix: Run) -> None:
+    place = folder_place(tmp_path / "shared")
+    transfer(run_helix, "push", place, sample_store)
+    url = (tmp_path / "shared").as_uri()  # file:// is the same place
+    assert run_helix("pull", url, "--store", tmp_path / "theirs").returncode == 0
+    assert verify(tmp_path / "theirs").problems == ()
+
+    def answer(root: Path) -> object:
+        done = run_helix("recall", "What did I tell Priya about vacation?", "--store", root, "--json")
+        found = json.loads(done.stdout)
+        return found["items"], found["context"], found["degraded"]
+
+    assert answer(tmp_path / "theirs") == answer(sample_store)
+
+
+def test_what_people_read(tmp_path: Path, run_helix: Run) -> None:
+    ours, place = make(tmp_path / "ours"), folder_place(tmp_path / "shared")
+    done = run_helix("push", place.url, "--store", ours)
+    n = len(hashes(ours))
+    assert done.stdout.startswith(f"generation 1 of {ours} is published at {place.url}: {n} of {n} files sent, ")
+    done = run_helix("pull", place.url, "--store", tmp_path / "theirs")
+    assert done.stdout.startswith(f"{tmp_path / 'theirs'} is at generation 1 of {place.url}: ")
+    assert "push" in run_helix("--help").stdout
+
+
+# ---------------------------------------------------------------- interrupted and damaged
+
+
+@pytest.mark.parametrize("point", ["push.begin", "push.file", "push.manifest"])
+def test_a_killed_push_changes_nothing_and_is_finished_by_the_next(
+    point: str, place: Place, tmp_path: Path, run_helix: Run
+) -> None:
+    ours, theirs = make(tmp_path / "ours"), tmp_path / "theirs"
+    transfer(run_helix, "push", place, ours)
+    first, before = place.current(), hashes(ours)
+    grow(ours)
+    killed = run_helix("push", place.url, "--store", ours, HELIX_FAILPOINT=point)
+    assert killed.returncode == -signal.SIGKILL
+    assert place.current() == first
+    assert place.is_untorn()
+    transfer(run_helix, "pull", place, theirs)
+    assert texts(theirs) == FIRST
+    assert whole(theirs)
+    new = len(hashes(ours) - before)
+    sent = transfer(run_helix, "push", place, ours)["transferred"]
+    assert {"push.begin": sent == new, "push.file": sent < new, "push.manifest": sent == 0}[point]
+    transfer(run_helix, "pull", place, theirs)
+    assert texts(theirs) == FIRST + SECOND
+    assert not [name for name in place.names() if ".tmp-" in name] or point == "push.file"
+
+
+@pytest.mark.parametrize("point", ["pull.file", "pull.manifest"])
+def test_a_killed_pull_leaves_the_old_generation_whole_and_is_taken_up(
+    point: str, place: Place, tmp_path: Path, run_helix: Run
+) -> None:
+    ours, theirs = make(tmp_path / "ours"), tmp_path / "theirs"
+    transfer(run_helix, "push", place, ours)
+    transfer(run_helix, "pull", place, theirs)
+    first = current(theirs)
+    before = {file.path for file in manifests.load(ours, first).files()}
+    grow(ours)
+    transfer(run_helix, "push", place, ours)
+    killed = run_helix("pull", place.url, "--store", theirs, HELIX_FAILPOINT=point)
+    assert killed.returncode == -signal.SIGKILL
+    assert current(theirs) == first
+    assert verify(theirs).problems == ()
+    assert texts(theirs) == FIRST
+    new = {file.path for file in manifests.load(ours, current(ours)).files()} - before
+    fetched = transfer(run_helix, "pull", place, theirs)["transferred"]
+    assert fetched < len(new) if point == "pull.file" else fetched == 0
+    assert texts(theirs) == FIRST + SECOND
+    assert whole(theirs)
+    assert list((theirs / "building").iterdir()) == []
+
+
+@pytest.mark.parametrize("how", ["changed", "cut", "grown", "gone"])
+def test_a_damaged_file_there_is_named_and_taken_by_nobody(
+    how: str, place: Place, tmp_path: Path, run_helix: Run
+) -> None:
+    ours, theirs = make(tmp_path / "ours"), tmp_path / "theirs"
+    transfer(run_helix, "push", place, ours)
+    transfer(run_helix, "pull", place, theirs)
+    first = hashes(ours)
+    grow(ours)
+    transfer(run_helix, "push", place, ours)
+    victim = max(hashes(ours) - first, key=lambda name: len(place.read(name)))
+    data = place.read(victim)
+    middle = len(data) // 2
+    if how == "gone":
+        place.remove(victim)
+    else:
+        flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+        place.write(victim, {"changed": flipped, "cut": data[:middle], "grown": data + b"x"}[how])
+    for _ in range(2):
+        said = refused(run_helix, "pull", place.url, "--store", theirs)
+        assert victim in said
+        assert ("missing" if how == "gone" else "damaged") in said
+        assert texts(theirs) == FIRST
+        assert verify(theirs).problems == ()
+    elsewhere = tmp_path / "elsewhere"
+    assert victim in refused(run_helix, "pull", place.url, "--store", elsewhere)
+    assert manifests.current_name(elsewhere) is None
+    if how == "changed":  # of the right size, so a push takes it for whole, as it was told to do without reading
+        place.remove(victim)
+    assert transfer(run_helix, "push", place, ours)["transferred"] == 1
+    transfer(run_helix, "pull", place, theirs)
+    assert texts(theirs) == FIRST + SECOND
+    assert whole(theirs)
+
+
+@pytest.mark.parametrize("how", ["changed", "cut", "gone"])
+def test_a_damaged_local_file_is_not_published(how: str, place: Place, tmp_path: Path, run_helix: Run) -> None:
+    ours = make(tmp_path / "ours")
+    transfer(run_helix, "push", place, ours)
+    first = place.current()
+    grow(ours)
+    path = next(path for path in (ours / "segments").glob("*/text.arrow") if b"thanks" in path.read_bytes())
+    data = path.read_bytes()
+    path.unlink()
+    if how != "gone":
+        path.write_bytes({"changed": data[:-9] + b"?" + data[-8:], "cut": data[:-9]}[how])
+    assert str(path) in refused(run_helix, "push", place.url, "--store", ours)
+    assert place.current() == first
+    assert place.is_untorn()
+    path.write_bytes(data)
+    transfer(run_helix, "push", place, ours)
+    assert place.current() == current(ours)
+
+
+def test_a_damaged_file_of_many_blocks_is_not_published_either(place: Place, tmp_path: Path, run_helix: Run) -> None:
+    """Its first blocks are sent before the damage is seen: what they leave must not look like the file."""
+    ours = make(tmp_path / "ours")
+    big = ours / "access" / "big.npz"
+    data = os.urandom(24 << 20)  # more than a part of a multipart upload
+    big.write_bytes(data)
+    name = current(ours)
+    with writer.lock(ours, 1.0) as held:
+        old = manifests.load(ours, name)
+        file = manifests.describe(ours, big)
+        new = replace(old, generation=2, parent=name, access=file, token=held.token)
+        writer.publish(held, new)
+    big.write_bytes(data[:-5] + b"????" + data[-1:])
+    assert str(big) in refused(run_helix, "push", place.url, "--store", ours)
+    assert place.is_untorn()
+    assert place.current() is None
+    big.write_bytes(data)
+    transfer(run_helix, "push", place, ours)
+    transfer(run_helix, "pull", place, tmp_path / "theirs")
+    assert (tmp_path / "theirs" / "access" / "big.npz").read_bytes() == data
+
+
+def test_no_torn_file_is_seen_in_a_folder_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, place = make(tmp_path / "ours"), folder_place(tmp_path / "shared")
+    seen = []
+
+    def write_slowly(temporary: Path, target: Path, blocks: Iterator[bytes]) -> None:
+        def watched() -> Iterator[bytes]:
+            for block in blocks:
+                yield block
+                seen.append(target.exists())
+
+        real(temporary, target, watched())
+        assert target.exists()
+
+    real = sync._write
+    monkeypatch.setattr(sync, "BLOCK", 64)
+    monkeypatch.setattr(sync, "_write", write_slowly)
+    sync.push(ours, place.url)
+    assert len(seen) > len(hashes(ours))
+    assert not any(seen)
+
+
+def test_files_a_manifest_names_are_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs, place = make(tmp_path / "ours"), tmp_path / "theirs", folder_place(tmp_path / "shared")
+    sync.push(ours, place.url)
+    sync.pull(place.url, theirs)
+    grow(ours)
+    sync.push(ours, place.url)
+    read: list[Path] = []
+    monkeypatch.setattr(sync, "sha256", lambda path: read.append(path) or "")
+    sync.pull(place.url, theirs)
+    assert read == []
+    (theirs / "CURRENT").unlink()
+    for path in (theirs / "manifests").iterdir():
+        path.unlink()
+    sync.pull(place.url, theirs)  # nothing here vouches for the files now
+    assert len(read) == len(manifests.load(ours, current(ours)).files())
+    monkeypatch.undo()
+    assert whole(theirs)
+
+
+# ---------------------------------------------------------------- a moving store
+
+
+def test_a_push_starts_over_when_the_generation_is_deleted_under_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, place = make(tmp_path / "ours"), folder_place(tmp_path / "shared")
+    calls = []
+
+    def collect(point: str) -> None:
+        """A commit that merges all segments, and a gc that takes its chance."""
+        if point != "push.begin" or calls:
+            return
+        calls.append(point)
+        old = manifests.load(ours, current(ours))
+        grow(ours, ["all in one"], drop=len(old.segments))
+        for file in old.files():
+            (ours / file.path).unlink()
+
+    monkeypatch.setattr(sync, "failpoint", collect)
+    report = sync.push(ours, place.url)
+    assert calls
+    assert report.generation == 2
+    sync.pull(place.url, tmp_path / "theirs")
+    assert texts(tmp_path / "theirs") == ["all in one"]
+    assert whole(tmp_path / "theirs")
+
+
+def test_a_push_that_never_catches_up_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, place = make(tmp_path / "ours"), folder_place(tmp_path / "shared")
+    begun = []
+
+    def collect(point: str) -> None:
+        if point == "push.begin":
+            begun.append(point)
+            old = manifests.load(ours, current(ours))
+            grow(ours, [f"remark {len(begun)}"], drop=len(old.segments))
+            for file in old.files():
+                (ours / file.path).unlink()
+
+    monkeypatch.setattr(sync, "failpoint", collect)
+    with pytest.raises(StoreError, match="run the command again"):
+        sync.push(ours, place.url)
+    assert len(begun) == sync.TRIES
+    assert place.current() is None
+
+
+def test_a_push_pins_what_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from helix.snapshot.pins import pinned
+
+    ours, place, seen = make(tmp_path / "ours"), folder_place(tmp_path / "shared"), set()
+    monkeypatch.setattr(sync, "failpoint", lambda point: seen.update(pinned(ours)))
+    sync.push(ours, place.url)
+    assert seen == {current(ours)}
+    assert pinned(ours) == set()
+
+
+def test_a_pull_starts_over_when_the_generation_is_pruned_under_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, place = make(tmp_path / "ours"), folder_place(tmp_path / "shared")
+    sync.push(ours, place.url)
+    real, moved = sync._named, []
+
+    def move_on(root: Path) -> object:
+        if not moved:
+            moved.append(root)
+            grow(ours, ["all in one"], drop=1)
+            sync.push(ours, place.url, prune=True, keep=1)
+        return real(root)
+
+    monkeypatch.setattr(sync, "_named", move_on)
+    assert sync.pull(place.url, tmp_path / "theirs").generation == 2
+    assert moved
+    assert texts(tmp_path / "theirs") == ["all in one"]
+    assert verify(tmp_path / "theirs").problems == ()
+
+
+def test_two_pushes_at_once_do_not_overwrite_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, other, place = make(tmp_path / "ours"), tmp_path / "other", folder_place(tmp_path / "shared")
+    sync.push(ours, place.url)
+    sync.pull(place.url, other)
+    grow(other, ["made there"])
+    grow(ours)
+    real = sync.failpoint
+
+    def overtake(point: str) -> None:
+        if point == "push.manifest":
+            monkeypatch.setattr(sync, "failpoint", real)
+            sync.push(other, place.url)
+
+    monkeypatch.setattr(sync, "failpoint", overtake)
+    with pytest.raises(StoreError, match="another push"):
+        sync.push(ours, place.url)
+    assert place.current() == current(other)
+
+
+def test_a_pull_waits_for_the_writer(tmp_path: Path, run_helix: Run) -> None:
+    ours, theirs, place = make(tmp_path / "ours"), make(tmp_path / "theirs"), folder_place(tmp_path / "shared")
+    sync.push(ours, place.url)
+    with writer.lock(theirs, 1.0):
+        said = refused(run_helix, "pull", place.url, "--store", theirs, "--force", HELIX_LOCK_WAIT="0.1")
+    assert f"process {os.getpid()}" in said
+    assert sync.pull(place.url, theirs, force=True).manifest == current(ours)
+
+
+# ---------------------------------------------------------------- histories
+
+
+def test_a_push_never_replaces_another_history_unless_forced(place: Place, tmp_path: Path, run_helix: Run) -> None:
+    ours, theirs = make(tmp_path / "ours"), make(tmp_path / "theirs")
+    grow(theirs, ["of another store"])
+    transfer(run_helix, "push", place, ours)
+    # Larger by number, but all of its ancestors are known, and this is none of them.
+    said = refused(run_helix, "push", place.url, "--store", theirs)
+    assert place.url in said
+    assert "--force" in said
+    assert place.current() == current(ours)
+    transfer(run_helix, "push", place, theirs, "--force")
+    assert place.current() == current(theirs)
+    assert place.url in refused(run_helix, "push", place.url, "--store", ours)  # nor by a smaller number
+    assert place.current() == current(theirs)
+
+
+def test_a_push_does_not_turn_the_clock_back(tmp_path: Path) -> None:
+    ours, behind, place = make(tmp_path / "ours"), tmp_path / "behind", folder_place(tmp_path / "shared")
+    sync.push(ours, place.url)
+    sync.pull(place.url, behind)
+    grow(ours)
+    sync.push(ours, place.url)
+    with pytest.raises(StoreError, match="pull it first"):
+        sync.push(behind, place.url)
+    grow(behind, ["went its own way"])
+    with pytest.raises(StoreError, match="pull it first"):
+        sync.push(behind, place.url)
+    assert place.current() == current(ours)
+
+
+def test_a_push_goes_on_where_gc_has_deleted_the_ancestors(tmp_path: Path) -> None:
+    ours, place = make(tmp_path / "ours"), folder_place(tmp_path / "shared")
+    sync.push(ours, place.url)
+    names = [current(ours), grow(ours), grow(ours, ["third"]), grow(ours, ["fourth"])]
+    for name in names[:2]:
+        (ours / "manifests" / name).unlink()
+    assert sync.push(ours, place.url).generation == 4
+    other = make(tmp_path / "other")
+    for i in range(3):
+        name = grow(other, [f"other {i}"])
+    with pytest.raises(StoreError, match="does not come from"):  # the number known to be its ancestor's is another's
+        sync.push(other, place.url)
+    assert name == current(other)
+
+
+def test_a_pull_loses_no_local_commit_unless_forced(place: Place, tmp_path: Path, run_helix: Run) -> None:
+    ours, theirs = make(tmp_path / "ours"), tmp_path / "theirs"
+    transfer(run_helix, "push", place, ours)
+    transfer(run_helix, "pull", place, theirs)
+    mine = grow(theirs, ["made there"])
+    said = refused(run_helix, "pull", place.url, "--store", theirs)  # ahead of what is published
+    assert place.url in said
+    assert "--force" in said
+    for text in ("a second", "a third", "a fourth"):
+        grow(ours, [text])
+    transfer(run_helix, "push", place, ours)  # 2 and 3 are not there, so the line of ancestors ends at 3
+    refused(run_helix, "pull", place.url, "--store", theirs)
+    assert current(theirs) == mine
+    assert texts(theirs) == [*FIRST, "made there"]
+    stranger = make(tmp_path / "stranger")
+    grow(stranger), grow(stranger, ["x"]), grow(stranger, ["y"]), grow(stranger, ["z"])
+    refused(run_helix, "pull", place.url, "--store", stranger)
+    transfer(run_helix, "pull", place, theirs, "--force")
+    assert texts(theirs) == texts(ours)
+    assert verify(theirs).problems == ()
+    assert grow(theirs, ["goes on"]).startswith("00000005-")
+
+
+def test_a_copy_that_lags_behind_is_brought_up_to_date(tmp_path: Path) -> None:
+    ours, place = make(tmp_path / "ours"), folder_place(tmp_path / "shared")
+    sync.push(ours, place.url)
+    copies = [tmp_path / name for name in ("known", "forgotten", "foreign")]
+    for copy in copies:
+        sync.pull(place.url, copy)
+    for i in range(4):
+        grow(ours, [f"remark {i}"])
+        if i % 2:
+            sync.push(ours, place.url)
+    assert sync.pull(place.url, copies[0]).generation == 5  # its manifest is there still
+    sync.push(ours, place.url, prune=True, keep=1)
+    assert sync.pull(place.url, copies[1]).generation == 5  # smaller, and of the same lineage
+    assert whole(copies[1])
+    with writer.lock(copies[2], 1.0) as held:
+        old = manifests.load(copies[2], current(copies[2]))
+        other = replace(old, parent=current(copies[2]), lineage=replace(old.lineage, encoder="other"), token=held.token)
+        writer.publish(held, other)
+    with pytest.raises(StoreError, match="does not have"):
+        sync.pull(place.url, copies[2])
+
+
+# ---------------------------------------------------------------- garbage
+
+
+def test_prune_removes_what_the_newest_manifests_do_not_name(place: Place, tmp_path: Path, run_helix: Run) -> None:
+    ours = make(tmp_path / "ours")
+    transfer(run_helix, "push", place, ours)
+    first = hashes(ours)
+    names, needed = [current(ours)], [first]
+    for text in ("all in one", "all in another", "all in a third"):
+        names.append(grow(ours, [text], drop=1))
+        needed.append(hashes(ours))
+        time.sleep(1.1)  # S3 tells times by the second
+        transfer(run_helix, "push", place, ours)
+    place.write("notes.txt", b"not ours")
+    place.write("files/.keep", b"")
+    place.write(".tmp-0011", b"left by a kill")
+    held = place.names()
+    assert transfer(run_helix, "push", place, ours)["removed"] == 0  # not unless asked
+    assert place.names() == held
+    removed = transfer(run_helix, "push", place, ours, "--prune")["removed"]
+    kept = {"CURRENT", "notes.txt", "files/.keep", *(f"manifests/{name}" for name in names[2:]), *needed[2], *needed[3]}
+    assert place.names() == kept
+    assert removed == len(held - kept)
+    transfer(run_helix, "push", place, ours, "--prune", "--keep", "1")
+    assert place.names() == kept - {f"manifests/{names[2]}"} - (needed[2] - needed[3])
+    transfer(run_helix, "pull", place, tmp_path / "theirs")
+    assert texts(tmp_path / "theirs") == ["all in a third"]
+    assert "keep" in refused(run_helix, "push", place.url, "--store", ours, "--prune", "--keep", "0", status=2)
+
+
+# ---------------------------------------------------------------- what is wrong with the other side
+
+
+def test_an_empty_place_is_said_to_be_one(place: Place, tmp_path: Path, run_helix: Run) -> None:
+    said = refused(run_helix, "pull", place.url, "--store", tmp_path / "theirs")
+    assert place.url in said
+    assert "helix push" in said
+    assert not (tmp_path / "theirs").exists()
+    said = refused(run_helix, "push", place.url, "--store", tmp_path / "nowhere")
+    assert str(tmp_path / "nowhere") in said
+    assert place.names() == set()
+
+
+@pytest.mark.parametrize("what", ["CURRENT", "manifest", "format", "escape"])
+def test_a_place_that_cannot_be_understood_is_refused(what: str, place: Place, tmp_path: Path, run_helix: Run) -> None:
+    ours = make(tmp_path / "ours")
+    transfer(run_helix, "push", place, ours)
+    name = current(ours)
+    raw = orjson.loads(place.read(f"manifests/{name}"))
+    if what == "CURRENT":
+        place.write("CURRENT", b"../../etc/passwd\n")
+    elif what == "manifest":
+        place.write(f"manifests/{name}", place.read(f"manifests/{name}")[:-30])
+    else:
+        if what == "format":
+            raw["format"] = 99
+        else:
+            raw["segments"][0]["files"][0]["path"] = "segments/../../escaped"
+        data = orjson.dumps(raw)
+        name = f"00000001-{hashlib.sha256(data).hexdigest()[:16]}.json"
+        place.write(f"manifests/{name}", data)
+        place.write("CURRENT", f"{name}\n".encode())
+    said = refused(run_helix, "pull", place.url, "--store", tmp_path / "theirs")
+    assert place.url in said
+    assert {"CURRENT": "CURRENT", "manifest": "damaged", "format": "upgrade", "escape": "escaped"}[what] in said
+    assert not (tmp_path / "theirs").exists()
+    assert not (tmp_path / "escaped").exists()
+
+
+@pytest.mark.parametrize("command", ["push", "pull"])
+def test_an_endpoint_out_of_reach_fails_in_seconds(
+    command: str, bucket: tuple[str, Any], tmp_path: Path, run_helix: Run
+) -> None:
+    ours = make(tmp_path / "ours") if command == "push" else tmp_path / "theirs"
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"s3://memories/one?endpoint_override=127.0.0.1:{closed.getsockname()[1]}&scheme=http"
+        started = time.monotonic()
+        said = refused(run_helix, command, url, "--store", ours)
+        assert time.monotonic() - started < 15
+    assert url in said
+    assert "endpoint_override" in said
+    assert ours.exists() == (command == "push")
+
+
+def test_an_endpoint_that_never_answers_is_given_up(bucket: tuple[str, Any], tmp_path: Path, run_helix: Run) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(8)
+        url = f"s3://memories/one?endpoint_override=127.0.0.1:{silent.getsockname()[1]}&scheme=http"
+        assert url in refused(run_helix, "pull", url, "--store", tmp_path / "theirs")
+
+
+def test_wrong_credentials_and_buckets_are_named(
+    server: str, bucket: tuple[str, Any], tmp_path: Path, run_helix: Run
+) -> None:
+    ours, (url, _) = make(tmp_path / "ours"), bucket
+    missing = url.replace("memories", "no-such-bucket")
+    said = refused(run_helix, "push", missing, "--store", ours)
+    assert missing in said
+    assert "bucket" in said
+    assert missing in refused(run_helix, "pull", missing, "--store", tmp_path / "theirs")
+
+    def demand_rights(since: str) -> None:
+        answer = httpx.post(f"http://{server}/moto-api/reset-auth", content=since, timeout=10)
+        answer.raise_for_status()
+
+    demand_rights("0")
+    try:
+        for command, root in (("push", ours), ("pull", tmp_path / "theirs")):
+            said = refused(run_helix, command, url, "--store", root)
+            assert url in said
+            assert "AWS_SECRET_ACCESS_KEY" in said
+            assert AWS["AWS_ACCESS_KEY_ID"] not in said
+    finally:
+        demand_rights("inf")
+    assert not (tmp_path / "theirs").exists()
+
+
+def test_the_endpoint_may_come_from_the_environment(
+    server: str, bucket: tuple[str, Any], tmp_path: Path, run_helix: Run
+) -> None:
+    ours = make(tmp_path / "ours")
+    done = run_helix("push", "s3://memories", "--store", ours, AWS_ENDPOINT_URL=f"http://{server}/")
+    assert done.returncode == 0, done.stderr
+    listed = bucket[1].list_objects_v2(Bucket="memories")["Contents"]
+    assert {entry["Key"] for entry in listed} == {"CURRENT", f"manifests/{current(ours)}", *hashes(ours)}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"s3://AKIANOTREALLYAKEY000:{SECRET}@memories/one",
+        f"s3://memories/one?secret_key={SECRET}",
+        f"s3://memories/one?endpoint_override=me:{SECRET}@host",
+        "s3://memories/one?scheme=ftp",
+        "s3:///one",
+        "s3:/memories/one",
+        f"https://me:{SECRET}@host/one",
+        "file://host/one",
+        "s3://[half",
+        "",
+    ],
+)
+def test_a_url_that_cannot_be_is_a_usage_error_without_its_secrets(url: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        sync.connect(url)
+    assert caught.value.remedy
+    assert not any(part in str(caught.value) for part in SECRET.split("/"))
+    assert "AKIA" not in str(caught.value)
+
+
+def test_a_store_is_no_place_to_push_to(tmp_path: Path) -> None:
+    ours, other = make(tmp_path / "ours"), make(tmp_path / "other")
+    for there in (ours, ours / "shared", tmp_path, other):
+        with pytest.raises(UsageError):
+            sync.push(ours, str(there))
+        with pytest.raises(UsageError):
+            sync.pull(str(there), ours)
+    assert whole(ours)
+    assert whole(other)
+
+
+def test_a_folder_without_permission_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_helix: Run) -> None:
+    ours = make(tmp_path / "ours")
+    (tmp_path / "file").write_text("not a folder")
+    said = refused(run_helix, "push", tmp_path / "file", "--store", ours)
+    assert str(tmp_path / "file") in said
+
+    def deny(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(sync, "_make_folder", deny)  # the tests may run as root, whom nothing is denied
+    with pytest.raises(StoreError, match="permissions of the folder"):
+        sync.push(ours, str(tmp_path / "shared"))
+
+
+def test_only_a_pull_loads_the_writer_and_no_query_loads_this() -> None:
+    assert "helix.snapshot.writer" not in loaded("import helix.snapshot.sync")
+    for statement in ("import query.service", "import query.rest", "import query.commands"):
+        assert "helix.snapshot.sync" not in loaded(statement)
