@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from helix import settings as _settings
+from helix.errors import UsageError
 from helix.explain import Trace
 from helix.explain import why_not as explain_absence
 from helix.profiles import load
@@ -15,6 +16,7 @@ from helix.question import Time, make_query
 from helix.recall import recall
 from helix.settings import Settings
 from helix.snapshot import manifest as manifests
+from helix.snapshot.events import Appender, make_event
 from helix.snapshot.reader import Snapshot
 from helix.types import Bundle
 
@@ -31,6 +33,7 @@ class Memory:
         self.root = Path(store)
         self._snapshot = Snapshot(self.root, threads=self.settings.threads)
         self._refreshing = threading.Lock()
+        self._events = Appender(self.root)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -95,6 +98,20 @@ class Memory:
             return bundle
         said = explain_absence(why_not, snapshot, trace, bundle.items, bundle.packed)
         return replace(bundle, trace={**(bundle.trace or {}), "why_not": said})
+
+    def feedback(self, item: str, kind: str = "used") -> None:
+        """Say that an item was of use (`used`, `helpful`, `fetched`) or `wrong`.
+
+        An event beside the snapshot, which the next `helix touch` folds in.
+
+        Raises:
+            UsageError: no live item has this id, or nobody knows the kind.
+            StoreError: the store cannot be written.
+        """
+        event = make_event(item, kind)
+        if self._snapshot.find(item) is None:
+            raise UsageError(f"no live item has the id {item}", "take it from a recall")
+        self._events.append([event])
 
     def stale(self) -> bool:
         """Whether a newer generation has been published."""

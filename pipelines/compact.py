@@ -1,8 +1,8 @@
 """Compaction: keeps the number of segments logarithmic, drops deleted rows, and builds dense indexes.
 
 The policy is FORMAT.md's: a segment of r rows is of tier ⌊log₈(r / 1,024)⌋; where a tier holds eight they become one,
-and a segment a quarter of whose rows are deleted is rewritten (tiered merging, as in log-structured merge trees, O'Neil et
-al. 1996). Everything is built without a lock, from immutable files; the writer's lock is held only to move the result
+and a segment a quarter of whose rows are deleted is rewritten (tiered merging, as in log-structured merge trees, O'Neil
+et al. 1996). Everything is built without a lock, from immutable files; the writer's lock is held only to move the result
 into place, to carry over what was deleted meanwhile, and to publish.
 """
 

@@ -245,7 +245,8 @@ def _run(root: Path, identity: str, settings: Settings, say: Say | None) -> dict
             _forget_document(root, document)
         failpoint("forget.envelopes")
         touch(root, settings)
-        scrub_events(root, set(purge["items"]))
+        with writer.lock(root, settings.lock_wait):
+            scrub_events(root, set(purge["items"]))
         for pointer in pointers:
             _publish_sidecars(root, keys, set(purge["documents"]), settings, pointer)
         failpoint("forget.published")
@@ -339,9 +340,10 @@ def _affected(root: Path, keys: U64, documents: set[str]) -> list[tuple[str, str
             found += sorted(path for path in part.rglob("*") if path.is_file())
     items = {f"{key:016x}".encode() for key in keys.tolist()}
     for path in (root / "events").glob("*.jsonl"):
-        data = path.read_bytes()
-        if any(item in data for item in items):
-            found.append(path)
+        with contextlib.suppress(FileNotFoundError):  # its process may remove an empty one at any moment
+            data = path.read_bytes()
+            if any(item in data for item in items):
+                found.append(path)
     return [
         (str(path.relative_to(root)), hashes.get(str(path.relative_to(root))) or sha256(path))
         for path in dict.fromkeys(found)
@@ -395,7 +397,7 @@ def _forget_document(root: Path, document: str) -> None:
 def scrub_events(root: Path, items: set[str]) -> None:
     """Blank the lines about these items. In place: another process may be appending to the same file."""
     for path in (root / "events").glob("*.jsonl"):
-        with path.open("r+b", buffering=0) as file:
+        with contextlib.suppress(FileNotFoundError), path.open("r+b", buffering=0) as file:
             at = 0
             for line in file.read().splitlines(keepends=True):
                 if any(item.encode() in line for item in items):

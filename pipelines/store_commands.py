@@ -31,8 +31,8 @@ def compact(argv: Sequence[str]) -> int:
         print_json(asdict(done))
     else:
         print(
-            f"{done.merged} segments merged, {done.dropped:,} deleted rows dropped, {done.indexed} dense indexes built; "
-            f"{done.segments} segments, generation {done.generation}"
+            f"{done.merged} segments merged, {done.dropped:,} deleted rows dropped, {done.indexed} dense indexes "
+            f"built; {done.segments} segments, generation {done.generation}"
         )
     return 0
 
@@ -49,7 +49,7 @@ def gc(argv: Sequence[str]) -> int:
         type=float,
         default=settings.gc_grace,
         metavar="S",
-        help="leave files younger than this (%(default)s s)",
+        help="leave younger files alone (%(default)s s)",
     )
     options = new.parse_args(argv)
     if options.keep < 1 or options.grace < 0:
@@ -137,6 +137,7 @@ def forget(argv: Sequence[str]) -> int:
         print(f"{'rewritten' if file['after'] else 'removed':10} {file['path']}  {file['before'][:12]}…")
     print(
         f"{len(receipt['items'])} items forgotten; {receipt['removed']} files removed, "
-        f"{receipt['rewritten']} rewritten; generation {receipt['snapshot']}; receipt: {root / 'receipts' / receipt['id']}.json"
+        f"{receipt['rewritten']} rewritten; generation {receipt['snapshot']}; "
+        f"receipt: {root / 'receipts' / receipt['id']}.json"
     )
     return 0

@@ -148,7 +148,7 @@ def reindex(argv: Sequence[str]) -> int:
         reindex.__doc__ or "",
         "  helix reindex --encoder bge-small-en-v1.5 --store memory\n"
         "  HELIX_ITEM_WORDS=100 helix reindex\n\n"
-        "A run that is stopped goes on where it stood. With HELIX_REDIS_URL the workers of the queue enrich do the work.",
+        "A run that is stopped goes on where it stood. With HELIX_REDIS_URL the workers of 'enrich' do the work.",
     )
     new.add_argument("--encoder", default="", metavar="NAME", help="of 'helix models', or a folder (the present one)")
     options = new.parse_args(argv)

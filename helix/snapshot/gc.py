@@ -13,9 +13,6 @@ from helix.snapshot import paths, writer
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.pins import pinned
 
-OWNED = ("segments", "indexes", "deletes", "documents", "forgotten", "access", "encoders")
-"""Folders whose entries live as long as a manifest names them."""
-
 
 @dataclass(frozen=True, slots=True)
 class Collected:
@@ -89,7 +86,7 @@ def unnamed(root: Path, named: set[str], before: float) -> list[Path]:
     """Entries older than `before` that nobody names."""
     return [
         path
-        for folder in OWNED
+        for folder in paths.OWNED
         for path in sorted((root / folder).glob("[0-9a-f]*"))
         if f"{folder}/{path.name}" not in named and path.stat().st_mtime <= before
     ]

@@ -17,6 +17,9 @@ FOLDERS = (
     *("manifests", "segments", "indexes", "deletes", "documents", "forgotten", "access", "encoders"),
     *("inbox", "parts", "dead", "events", "purges", "receipts", "pins", "building"),
 )
+OWNED = ("segments", "indexes", "deletes", "documents", "forgotten", "access", "encoders")
+"""Folders whose entries live as long as a manifest names them."""
+
 TEMPORARY = ".tmp-"
 STALE = 60.0  # seconds: a single file is written in far less, so an older unfinished one has lost its writer
 

@@ -19,6 +19,7 @@ from helix.errors import EncoderError, StoreError
 from helix.snapshot import manifest as manifests
 from helix.snapshot.arrays import flat_index, lookup, owners
 from helix.snapshot.dense import Dense, open_dense
+from helix.snapshot.events import load_access
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.pins import pin, release
 from helix.snapshot.rows import NO_TIME
@@ -251,11 +252,10 @@ class Snapshot:
         file = self.manifest.access if self.manifest else None
         if file is None:
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint32)
-        with np.load(self.root / file.path, allow_pickle=False) as arrays:
-            key, last, count = arrays["key"], arrays["last"], arrays["count"]
-        rows = self.rows_by_key(key)
+        found = load_access(self.root, file)
+        rows = self.rows_by_key(found.key)
         here = rows >= 0
-        return rows[here], last[here], count[here]
+        return rows[here], found.last[here], found.count[here]
 
     def rows_by_key(self, keys: U64) -> I64:
         """int64[len(keys)]: the live row of each item key, −1 where there is none."""

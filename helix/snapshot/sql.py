@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+import math
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from pathlib import Path, PurePath
+from typing import Any
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.dataset as pds
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 
-from helix.snapshot.manifest import Deletes, Segment
+from helix.errors import StoreError, UsageError
+from helix.snapshot import manifest as manifests
+from helix.snapshot.manifest import Deletes, Manifest, Segment
+from helix.snapshot.pins import pin, release
+from helix.snapshot.rows import ENTITIES, ITEMS
+from helix.snapshot.segment import check_files, damaged
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -44,7 +61,7 @@ def register_published(
     gone = pa.table(
         {
             "segment": pa.array(
-                [entry.segment for entry, array in zip(deletes, rows, strict=True) for _ in range(len(array))],
+                np.repeat(np.array([entry.segment for entry in deletes], object), _lengths(rows)),
                 pa.string(),
             ),
             "row": pa.array(np.concatenate([*rows, np.empty(0, np.uint32)]).astype(np.int64)),
@@ -61,3 +78,310 @@ def register_published(
         WHERE NOT EXISTS (SELECT 1 FROM gone WHERE gone.segment = files.segment AND gone.row = file_row_number)
         """
     )
+
+
+def _lengths(arrays: Sequence[Any]) -> npt.NDArray[np.int64]:
+    return np.array([len(array) for array in arrays], np.int64)
+
+
+# ---------------------------------------------------------------- the owner's questions (`helix sql`)
+
+_SCHEMAS = {
+    "items": ITEMS,
+    "entities": ENTITIES.append(pa.field("items", pa.int64())),
+    "edges": pa.schema([("src", pa.string()), ("kind", pa.string()), ("dst", pa.string()), ("weight", pa.float32())]),
+    "facts": pa.schema(
+        [
+            *((name, pa.string()) for name in ("subject", "relation", "object")),
+            *((name, pa.timestamp("s", tz="UTC")) for name in ("t_valid", "t_invalid")),
+            ("t_ingested", pa.timestamp("us", tz="UTC")),
+            ("item", pa.string()),
+        ]
+    ),
+}
+"""The Parquet files of a segment, by name."""
+
+BATCH = 1_000
+"""Rows that are turned into Python values at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a statement gave. Column names are distinct; values are those JSON knows."""
+
+    columns: tuple[str, ...]
+    rows: Iterator[tuple[Any, ...]]
+
+
+@contextmanager
+def ask(root: Path, statement: str, limit: int | None = None) -> Iterator[Answer]:
+    """Answer one SELECT or EXPLAIN over the current generation, which stays claimed until the block ends.
+
+    The views `items`, `facts`, `entities`, `edges` and `sessions` hold live rows only. Nothing else can be read: DuckDB
+    is handed the open data, never a path, since a path it may read is one it may write (`WITH x AS (COPY … TO …)` is
+    a SELECT to its parser).
+
+    Args:
+        root: the store.
+        statement: SQL, as DuckDB speaks it.
+        limit: at most this many rows.
+
+    Raises:
+        UsageError: not one SELECT or EXPLAIN, or DuckDB refuses it; while the rows are read, too.
+        StoreError: no store at `root`, or it is damaged or newer.
+    """
+    with _claimed(root) as manifest, connect() as db:
+        _check(db, statement)
+        _register(db, root, manifest)
+        _leash(db)
+        try:
+            # A relation is lazy: the limit is part of the plan, so an ORDER BY keeps the best rows only.
+            found = db.sql(statement)
+            reader = (found if limit is None else found.limit(limit)).to_arrow_reader(BATCH)
+        except _REFUSALS as error:
+            raise _refused(error) from None
+        yield Answer(_distinct(reader.schema.names), _rows(reader))
+
+
+@contextmanager
+def _claimed(root: Path) -> Iterator[Manifest | None]:
+    """The current generation, which `gc` leaves alone meanwhile."""
+    name = manifests.current_name(root)
+    held = pin(root, name) if name else None
+    try:
+        yield manifests.load(root, name) if name else None
+    finally:
+        if held:
+            release(*held)
+
+
+# ---------------------------------------------------------------- what may be asked
+
+_REMEDY = "give one SELECT over items, facts, entities, edges and sessions; DESCRIBE and SUMMARIZE show what they hold"
+_EXPLAIN = re.compile(r"\s*EXPLAIN\s+(?:ANALYZE\s+)?", re.IGNORECASE)
+
+
+def _check(db: duckdb.DuckDBPyConnection, statement: str) -> None:
+    """Raises UsageError unless it is one statement that reads. What it reads is the leash's business."""
+    try:
+        found = db.extract_statements(statement)
+        kinds = [one.type for one in found]
+    except duckdb.Error as error:
+        raise _refused(error) from None
+    except (TypeError, ValueError):  # not UTF-8; a kind of statement that the bindings cannot name
+        raise UsageError("this is no statement that only reads", _REMEDY) from None
+    if len(kinds) != 1:
+        raise UsageError(f"{len(kinds)} statements were given" if kinds else "no statement was given", _REMEDY)
+    if kinds[0] == duckdb.StatementType.EXPLAIN:
+        # EXPLAIN ANALYZE runs what it explains.
+        inner, explains = _EXPLAIN.subn("", found[0].query, count=1)
+        if not explains:
+            raise UsageError("EXPLAIN takes no options but ANALYZE here", "write EXPLAIN SELECT …")
+        _check(db, inner)
+    elif kinds[0] != duckdb.StatementType.SELECT:
+        name = "PIVOT … ON without IN" if kinds[0] == duckdb.StatementType.MULTI else kinds[0].name
+        raise UsageError(f"{name} is refused: only statements that read are taken", _REMEDY)
+
+
+def _leash(db: duckdb.DuckDBPyConnection) -> None:
+    """No file, no network, no extension, no spill to disk, no write, and no way back."""
+    for setting in (
+        "SET TimeZone = 'UTC'",
+        "SET temp_directory = ''",
+        "SET max_temp_directory_size = '0B'",
+        "SET python_enable_replacements = false",  # a table's name is never a Python variable
+        "SET enable_external_access = false",
+        "SET lock_configuration = true",
+        "BEGIN TRANSACTION READ ONLY",
+    ):
+        db.execute(setting).fetchall()
+
+
+# ---------------------------------------------------------------- the views
+
+
+def _register(db: duckdb.DuckDBPyConnection, root: Path, manifest: Manifest | None) -> None:
+    """The views over the live rows of a generation; over nothing where there is none."""
+    segments = manifest.segments if manifest else ()
+    deletes = manifest.deletes if manifest else ()
+    files = {name: _files(root, segments, f"{name}.parquet") for name in _SCHEMAS}
+    check_files(root, [file for found in files.values() for _, file in found])
+    check_files(root, [entry.file for entry in deletes])
+    place = {segment.id: i for i, segment in enumerate(segments)}
+    gone = [(place[entry.segment], _ids(root, entry)) for entry in deletes if entry.rows]
+    # What the views are made of has a name that no statement can know: deleted rows are there for no question.
+    stored = f"stored_{secrets.token_hex(8)}"
+    db.execute(f"CREATE SCHEMA {stored}; USE memory.{stored}").fetchall()
+    for name, schema in _SCHEMAS.items():
+        db.from_arrow(_dataset(root, files[name], schema)).create_view(name)
+    db.from_arrow(_gone(gone)).create_view("gone")
+    db.execute("USE memory.main").fetchall()
+    for view in _views(stored, sorted({segment for segment, _ in gone})):
+        db.execute(view).fetchall()
+
+
+def _files(root: Path, segments: Sequence[Segment], name: str) -> list[tuple[int, manifests.File]]:
+    """The files of that name, each with the place of its segment."""
+    return [
+        (i, file) for i, segment in enumerate(segments) for file in segment.files if PurePath(file.path).name == name
+    ]
+
+
+def _dataset(root: Path, files: Sequence[tuple[int, manifests.File]], schema: pa.Schema) -> pds.Dataset:
+    """Parquet files as one lazy table with the further column `segment`: the place of the segment, int32."""
+    schema = schema.append(pa.field("segment", pa.int32()))
+    if not files:
+        return pds.dataset(schema.empty_table())
+    return pds.FileSystemDataset.from_paths(
+        [str((root / file.path).absolute()) for _, file in files],
+        schema=schema,
+        format=pds.ParquetFileFormat(),
+        filesystem=pafs.LocalFileSystem(),
+        partitions=[pds.field("segment") == pa.scalar(i, pa.int32()) for i, _ in files],
+    )
+
+
+def _ids(root: Path, deletes: Deletes) -> pa.Array:
+    """The ids that stand in the deleted rows. An id stands once in a segment."""
+    path = root / "segments" / deletes.segment / "items.parquet"
+    try:
+        ids = pq.read_table(path, columns=["id"])["id"].combine_chunks()
+        return ids.take(pa.array(np.load(root / deletes.file.path)))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise damaged(path, str(error)) from None
+
+
+def _gone(found: Sequence[tuple[int, pa.Array]]) -> pa.Table:
+    """(segment int32, id string) of every deleted row."""
+    segments = np.repeat(np.array([segment for segment, _ in found], np.int32), _lengths([ids for _, ids in found]))
+    return pa.table({"segment": segments, "id": pa.chunked_array([ids for _, ids in found], pa.string())})
+
+
+def _views(stored: str, dirty: Sequence[int]) -> list[str]:
+    """The views, in SQL.
+
+    Args:
+        stored: the schema of what they are made of.
+        dirty: the segments that have deleted rows; the others are read as they lie.
+    """
+    columns = {name: ", ".join(schema.names) for name, schema in _SCHEMAS.items()}
+    listed = ", ".join(map(str, dirty))
+
+    def live(identity: str) -> str:
+        there = f"SELECT 1 FROM {stored}.gone WHERE gone.segment = s.segment AND gone.id = s.{identity}"
+        return f"WHERE NOT EXISTS ({there})" if dirty else ""
+
+    counted = f"SELECT {columns['entities']} FROM {stored}.entities"
+    if dirty:
+        # A segment's own counts know of no deletion.
+        counted = f"""
+        {counted} WHERE segment NOT IN ({listed})
+        UNION ALL
+        SELECT kind, key, name, hash, found.items
+        FROM {stored}.entities JOIN (
+            SELECT segment, dst, count(*) AS items FROM {stored}.alive
+            WHERE kind = 'mentions' AND segment IN ({listed}) GROUP BY ALL
+        ) found ON found.segment = entities.segment AND found.dst = printf('%016x', entities.hash)
+        """
+    return [
+        f"CREATE VIEW items AS SELECT {columns['items']}, []::VARCHAR[] AS queries FROM {stored}.items s {live('id')}",
+        f"CREATE VIEW facts AS SELECT {columns['facts']} FROM {stored}.facts s {live('item')}",
+        f"CREATE VIEW {stored}.alive AS SELECT * FROM {stored}.edges s {live('src')}",
+        f"CREATE VIEW edges AS SELECT {columns['edges']} FROM {stored}.alive "
+        + ("WHERE kind <> 'next' OR dst IN (SELECT id FROM items)" if dirty else ""),
+        # The hash as the edges write it; of several spellings the one that most items use.
+        f"""
+        CREATE VIEW entities AS
+        SELECT kind, key, arg_max(name, (named.items, name)) AS name, printf('%016x', named.hash) AS hash,
+               sum(named.items)::BIGINT AS items
+        FROM ({counted}) named GROUP BY kind, key, named.hash
+        """,
+        """
+        CREATE VIEW sessions AS
+        SELECT source, session, substr(sha256(source || chr(0) || session || chr(0)), 1, 16) AS key,
+               arg_max(title, t_ingested) AS title,
+               coalesce(list(DISTINCT project ORDER BY project) FILTER (project IS NOT NULL), []) AS projects,
+               min(time) AS first_time, max(time) AS last_time, count(*) AS items,
+               list_unique(flatten(list(turns)))::BIGINT AS turns,
+               coalesce(list(DISTINCT speaker ORDER BY speaker) FILTER (speaker IS NOT NULL), []) AS speakers
+        FROM items GROUP BY source, session
+        """,
+    ]
+
+
+# ---------------------------------------------------------------- values
+
+# Arrow hands on what DuckDB says while rows are read as an OSError.
+_REFUSALS = (duckdb.Error, OSError, RuntimeError, pa.ArrowException)
+
+
+def _refused(error: Exception) -> UsageError | StoreError:
+    """DuckDB's first line. It may quote recalled text, which must not steer a terminal."""
+    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    if isinstance(error, duckdb.InterruptException) or "INTERRUPT Error" in said:
+        # How DuckDB says that a scan of ours failed.
+        return StoreError("a Parquet file of the store cannot be read", "'helix verify' names it; restore it")
+    return UsageError(printable(said), "see 'helix sql --help'")
+
+
+def printable(text: str) -> str:
+    """The text on one line, with blanks for whatever could steer a terminal."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _distinct(names: Sequence[str]) -> tuple[str, ...]:
+    """The names, numbered where they repeat: an object has each key once."""
+    out: list[str] = []
+    for name in names:
+        free = (f"{name}_{n}" if n else name for n in range(len(names)))
+        out.append(next(new for new in free if new not in out))
+    return tuple(out)
+
+
+def _rows(reader: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:
+    while True:
+        try:
+            batch = reader.read_next_batch()
+        except StopIteration:
+            return
+        except _REFUSALS as error:
+            raise _refused(error) from None
+        yield from zip(
+            *(_values(batch.schema.names[i], batch.column(i)) for i in range(batch.num_columns)), strict=True
+        )
+
+
+def _values(name: str, column: pa.Array) -> list[Any]:
+    try:
+        values = column.to_pylist(maps_as_pydicts="lossy")
+    except (ValueError, OverflowError) as error:
+        raise UsageError(f"column {printable(name)}: {error}", "cast it: … ::VARCHAR") from None
+    if pa.types.is_float32(column.type):  # 0.3, not 0.30000001192092896
+        return [None if value is None else plain(float(str(np.float32(value)))) for value in values]
+    return [plain(value) for value in values]
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON knows it: times in ISO 8601 UTC, bytes in hex, numbers that are none as null."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case Decimal():
+            return int(value) if value.as_tuple().exponent == 0 else float(value)
+        case datetime():  # a time without a zone is of the session's, which is UTC
+            aware = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+            return aware.isoformat().replace("+00:00", "Z")
+        case date() | time():
+            return value.isoformat()
+        case bytes():
+            return value.hex()
+        case pa.MonthDayNano():
+            return f"P{value.months}M{value.days}DT{Decimal(value.nanoseconds) / 10**9:f}S"
+        case dict():
+            return {str(plain(key)): plain(entry) for key, entry in value.items()}
+        case list() | tuple():
+            return [plain(entry) for entry in value]
+        case _:
+            return str(value)

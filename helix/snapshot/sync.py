@@ -35,7 +35,7 @@ BLOCK = 1 << 20  # bytes; on S3 also what one request reads
 THREADS = 8
 TRIES = 5  # how often to start over because CURRENT moved on and its files were deleted
 KEEP = 2  # manifests that `--prune` leaves: the one before last may be on its way to somebody
-CONNECT, SILENCE, ATTEMPTS = 5.0, 20.0, 2  # seconds to connect, seconds without a byte, tries of one S3 request
+CONNECT, SILENCE, ATTEMPTS = 3.0, 6.0, 3  # seconds to connect, seconds without a byte, tries of one S3 request
 OPTIONS = ("endpoint_override", "scheme", "region")  # of an s3:// URL
 HELD = ("segments", "indexes", "deletes", "documents", "forgotten", "access", "encoders")  # folders of immutable files
 NAME = re.compile(r"\d{8}-[0-9a-f]{16}\.json")
@@ -83,8 +83,8 @@ def push(root: Path, url: str, *, force: bool = False, prune: bool = False, keep
 
     Every file is checked on the way. The generation published at `url` has to be an ancestor of ours, by the `parent`
     links of our manifests; where `gc` has cut that line short, one with a smaller number than the oldest ancestor we
-    know of passes too. S3 has no compare-and-swap that would serve every vendor, so let one machine at a time push
-    to a place; CURRENT is looked at again right before it is replaced.
+    know of passes too. CURRENT is looked at again right before it is replaced, but that is not one step with it: let
+    one machine at a time push to a place.
 
     Args:
         root: the store.

@@ -10,7 +10,7 @@ from helix.encoders.registry import sha256
 from helix.errors import HelixError, StoreError
 from helix.snapshot import manifest as manifests
 from helix.snapshot.manifest import File
-from helix.snapshot.paths import TEMPORARY
+from helix.snapshot.paths import OWNED, TEMPORARY
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,10 @@ def envelope_is_whole(path: Path) -> bool:
 
 
 def _orphans(root: Path, seen: dict[str, File]) -> tuple[str, ...]:
-    named = {str(Path(path).parts[1]) for path in seen if path.startswith(("segments/", "indexes/", "encoders/"))}
-    named |= {Path(path).name for path in seen}
+    named = {"/".join(Path(path).parts[:2]) for path in seen}
     return tuple(
         str(path.relative_to(root))
-        for folder in ("segments", "indexes", "encoders", "deletes", "documents")
-        for path in sorted((root / folder).glob("*"))
-        if path.name not in named
+        for folder in OWNED
+        for path in sorted((root / folder).glob("[0-9a-f]*"))
+        if str(path.relative_to(root)) not in named
     )
