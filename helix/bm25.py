@@ -42,8 +42,3 @@ def gain(tf: npt.NDArray[Any], length: F32, weight: float, mean_length: float, k
     np.divide(tf, length, out=length)
     length *= np.float32(weight * (k1 + 1))
     return length
-
-
-def most(tf: int, weight: float, k1: float, b: float) -> float:
-    """What `gain` cannot exceed, up to rounding, in a document of any length that holds the term at most `tf` times."""
-    return weight * (k1 + 1) * tf / (tf + k1 * (1 - b))

@@ -1,15 +1,20 @@
-"""`helix status`, `verify`, `push` and `pull`: what the library itself can say of a store and do with one."""
+"""`helix status`, `verify`, `sql`, `push` and `pull`: what the library itself can say of a store and do with one."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from inspect import cleandoc
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
 
 from helix.cli import parser, print_json, store_of
-from helix.errors import HelixError
+from helix.errors import HelixError, UsageError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from helix.snapshot.sql import Answer
     from helix.snapshot.sync import Report
 
 
@@ -38,6 +43,10 @@ def status(argv: Sequence[str]) -> int:
     for column, counts in found["breakdown"].items():
         if counts:
             print(f"by {column:9}" + ", ".join(f"{name} {n:,}" for name, n in list(counts.items())[:8]))
+    if found["reindex"]:
+        print("reindex     {encoder} under way, {documents} documents, {items:,} items so far".format(**found["reindex"]))
+    if found["purges"]:
+        print(f"deletions   {found['purges']} were interrupted: 'helix compact' finishes them")
     for name, state in found["coverage"].items():
         print(f"{name:12}" + ", ".join(f"{key}: {value}" for key, value in state.items()))
     for document, error in found["errors"].items():
@@ -64,6 +73,118 @@ def verify(argv: Sequence[str]) -> int:
         print("helix verify: restore what is named from a backup, or ingest into a new store", file=sys.stderr)
         return 4
     return 0
+
+
+SHORT = 60
+"""Characters of a cell that a terminal is shown without --full."""
+
+
+def sql(argv: Sequence[str]) -> int:
+    """Ask the items in SQL: one SELECT over the current generation.
+
+    Views over what is live: items, facts, entities, edges, sessions. DESCRIBE items lists its columns, SUMMARIZE items
+    what they hold; EXPLAIN works, too. edges.src is an item; edges.dst an entity's hash, an item or a session's key.
+
+    This is the owner's tool: it sees every project and every ACL. It reads only, and no other file.
+    """
+    new = parser(
+        "sql",
+        cleandoc(sql.__doc__ or ""),
+        '  helix sql "SELECT type, count(*) FROM items GROUP BY type"\n'
+        "  helix sql \"SELECT time, speaker, text FROM items WHERE text ILIKE '%sqlite%' ORDER BY time\" --full\n"
+        '  helix sql "SELECT name, items FROM entities ORDER BY items DESC LIMIT 20" --json',
+    )
+    new.add_argument("query", metavar="SELECT", help="the statement; with --json the rows come as a list of objects")
+    new.add_argument("--limit", type=int, default=200, metavar="N", help="rows of the table, 0 for all (200)")
+    new.add_argument("--full", action="store_true", help="show long cells whole")
+    options = new.parse_args(argv)
+    if options.limit < 0:
+        raise UsageError(f"limit is {options.limit}", "give 0 for all rows, or more")
+    import signal
+
+    from helix.snapshot.sql import ask
+
+    # DuckDB would run on through Ctrl-C. All that is left behind is a pin nobody holds, which gc removes.
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        limit = None if options.json or not options.limit else options.limit
+        with ask(store_of(options), options.query, None if limit is None else limit + 1) as found:
+            _write_rows(found) if options.json else _table(found, limit, options.full)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return 0
+
+
+def _write_rows(found: Answer) -> None:
+    """A JSON list, a row a line, written as the rows come."""
+    import json
+
+    between = "[\n"
+    for row in found.rows:
+        line = json.dumps(dict(zip(found.columns, row, strict=True)), ensure_ascii=False, allow_nan=False)
+        # JSON escapes what is below a blank; some terminals obey the controls above it as well.
+        if not line.isprintable():
+            line = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
+        sys.stdout.write(between + line)
+        between = ",\n"
+    sys.stdout.write("[]\n" if between == "[\n" else "\n]\n")
+    sys.stdout.flush()
+
+
+def _table(found: Answer, limit: int | None, full: bool) -> None:
+    """The rows for a person on a terminal; else tab-separated, a row a line, cells whole."""
+    from rich.console import Console
+
+    from helix.snapshot.sql import printable
+
+    rows = list(islice(found.rows, limit))
+    more = next(found.rows, None) is not None
+    console = Console(highlight=False)
+    if found.columns == ("explain_key", "explain_value"):
+        for line in chain.from_iterable(str(row[1]).splitlines() for row in rows):
+            print(printable(line))
+    elif console.is_terminal:
+        _draw(console, found.columns, rows, full)
+    else:
+        for cells in (found.columns, *(map(_cell, row) for row in rows)):
+            print("\t".join(map(printable, cells)))
+    sys.stdout.flush()
+    said = f"{len(rows):,} row{'' if len(rows) == 1 else 's'}"
+    print(f"{said} shown, there are more: --limit N, 0 for all" if more else said, file=sys.stderr)
+
+
+def _draw(console: Console, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], full: bool) -> None:
+    """A table; where its columns do not fit, the rows one below the other. No cell is taken as markup."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from helix.snapshot.sql import printable
+
+    def text(value: Any, style: str = "") -> Text:
+        cell = printable(_cell(value))
+        return Text(cell if full or len(cell) <= SHORT else cell[: SHORT - 1] + "…", style, overflow="fold")
+
+    if len(columns) * 12 <= console.width:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for name in columns:
+            table.add_column(text(name))
+        for row in rows:
+            table.add_row(*map(text, row))
+        console.print(table)
+        return
+    for row in rows:
+        grid = Table.grid(padding=(0, 2))
+        for name, value in zip(columns, row, strict=True):
+            grid.add_row(text(name, "bold"), text(value))
+        console.print(grid, "")
+
+
+def _cell(value: Any) -> str:
+    import json
+
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 WHERE = "s3://bucket/prefix[?endpoint_override=HOST:PORT&scheme=http&region=R], file:///folder or a folder"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from helix import settings as _settings
-from helix.errors import UsageError
+from helix.errors import StoreError, UsageError
 from helix.explain import Trace
 from helix.explain import why_not as explain_absence
 from helix.profiles import load
@@ -127,6 +127,10 @@ class Memory:
             if not self.stale():
                 return False
             fresh = Snapshot(self.root, threads=self.settings.threads, before=self._snapshot)
+            if fresh.name is None:  # not that nothing was published yet: that was, and is open here
+                raise StoreError(
+                    f"{self.root / 'CURRENT'} is gone", f"write {self._snapshot.name!r} into it, or restore the store"
+                )
             fresh.adopt(self._snapshot)
             self._snapshot = fresh.warm()
             return True

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from helix.snapshot import ledger
+from helix.snapshot import manifest as manifests
 from helix.snapshot.sql import connect, register_published
 
 
@@ -34,7 +35,19 @@ def status(root: Path) -> dict[str, Any]:
         "dead": len(dead),
         "errors": {document: str(record["error"]) for document, record in dead.items()},
         "coverage": dict(manifest.coverage) if manifest else {},
+        "generations": len(list((root / "manifests").glob("[0-9]*.json"))),
+        "reindex": _reindex(root),
+        "purges": len(list((root / "purges").glob("[0-9]*.json"))),
     }
+
+
+def _reindex(root: Path) -> dict[str, Any] | None:
+    """How far the lineage that is being built has come; None where there is none."""
+    name = manifests.current_name(root, "NEXT")
+    if name is None:
+        return None
+    built = manifests.load(root, name)
+    return {"encoder": built.lineage.name, "documents": built.counts["documents"], "items": built.counts["items"]}
 
 
 def breakdown(root: Path) -> dict[str, dict[str, int]]:

@@ -2,14 +2,15 @@
 
 The policy is FORMAT.md's: a segment of r rows is of tier ⌊log₈(r / 1,024)⌋; where a tier holds eight they become one,
 and a segment a quarter of whose rows are deleted is rewritten (tiered merging, as in log-structured merge trees, O'Neil
-et al. 1996). Everything is built without a lock, from immutable files; the writer's lock is held only to move the result
-into place, to carry over what was deleted meanwhile, and to publish.
+et al. 1996). Everything is built without a lock, from immutable files; the writer's lock is held only to move the
+result into place, to carry over what was deleted meanwhile, and to publish.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -68,6 +69,12 @@ def plan(manifest: Manifest) -> list[str]:
     return []
 
 
+def everything(manifest: Manifest) -> list[str]:
+    """All segments, where one without deleted rows could take their place."""
+    whole = len(manifest.segments) == 1 and not manifest.deletes
+    return [] if whole else [segment.id for segment in manifest.segments]
+
+
 def unindexed(manifest: Manifest) -> list[Segment]:
     """Segments that should have a dense index and do not."""
     covered = {segment for index in manifest.indexes if index.kind == "dense" for segment in index.covers}
@@ -95,24 +102,25 @@ def compact(
     name = manifests.current_name(root, pointer)
     while name is not None:
         manifest = manifests.load(root, name, write=True)
-        chosen = plan(manifest)
-        if full:
-            whole = len(manifest.segments) == 1 and not manifest.deletes
-            chosen, full = ([] if whole else [segment.id for segment in manifest.segments]), False
-        if chosen:
+        chosen = everything(manifest) if full else plan(manifest)
+        try:
+            if chosen:
+                if say:
+                    say(f"merging {len(chosen)} segments")
+                dropped += merge_segments(root, chosen, settings, pointer)
+                merged, full = merged + len(chosen), False
+            elif missing := unindexed(manifest):
+                if say:
+                    say(f"indexing {missing[0].rows:,} items")
+                _index(root, missing[0], settings, pointer)
+                indexed += 1
+            elif len(manifest.documents) >= FANOUT and (files := plan_documents(manifest)):
+                _merge_documents(root, files, settings, pointer)
+            else:
+                return Compacted(manifest.generation, merged, len(manifest.segments), indexed, dropped)
+        except Conflict:
             if say:
-                say(f"merging {len(chosen)} segments")
-            gone = merge_segments(root, manifest, chosen, settings, pointer)
-            merged, dropped = merged + len(chosen), dropped + gone
-        elif missing := unindexed(manifest):
-            if say:
-                say(f"indexing {missing[0].rows:,} items")
-            _index(root, missing[0], settings, pointer)
-            indexed += 1
-        elif len(manifest.documents) >= FANOUT and (files := plan_documents(manifest)):
-            _merge_documents(root, files, settings, pointer)
-        else:
-            return Compacted(manifest.generation, merged, len(manifest.segments), indexed, dropped)
+                say("the segments changed meanwhile: looking again")
         name = manifests.current_name(root, pointer)
     return Compacted(0, 0, 0, 0, 0)
 
@@ -129,13 +137,20 @@ def alive_of(root: Path, manifest: Manifest, segment: Opened | Segment) -> Bool:
     return alive
 
 
-def merge_segments(root: Path, base: Manifest, chosen: Sequence[str], settings: Settings, pointer: str) -> int:
-    """Merge some segments and publish; returns how many deleted rows went."""
-    sources = [open_segment(root, segment) for segment in base.segments if segment.id in chosen]
-    kept = [alive_of(root, base, source) for source in sources]
+def merge_segments(root: Path, chosen: Sequence[str], settings: Settings, pointer: str) -> int:
+    """Merge some segments and publish; returns how many deleted rows went.
+
+    Raises:
+        Conflict: one of them is no longer there; nothing was published.
+    """
     with paths.building(root) as folder:
         failpoint("compact.begin")
-        rows = merge(root, list(zip(sources, kept, strict=True)), folder) if any(keep.any() for keep in kept) else 0
+        with _reading(root, pointer, chosen):
+            # Looked at with a builder's claim in hand: a deletion waits for this merge, or is seen by it.
+            _, base = _same_base(root, pointer, chosen)
+            sources = [open_segment(root, segment) for segment in base.segments if segment.id in chosen]
+            kept = [alive_of(root, base, source) for source in sources]
+            rows = merge(root, list(zip(sources, kept, strict=True)), folder) if any(keep.any() for keep in kept) else 0
         failpoint("compact.merged")
         built = build_dense(folder, folder.parent / "index" / "dense") if rows >= dense.INDEXED_ROWS else None
         with writer.lock(root, settings.lock_wait, pointer) as held:
@@ -146,6 +161,16 @@ def merge_segments(root: Path, base: Manifest, chosen: Sequence[str], settings: 
             deletes = carried_over(root, now, sources, kept, segment) if segment else None
             writer.publish(held, replaced(now, name, held, set(chosen), segment, deletes, index))
     return sum(int((~keep).sum()) for keep in kept)
+
+
+@contextmanager
+def _reading(root: Path, pointer: str, chosen: Sequence[str]) -> Iterator[None]:
+    """Files that go while they are read belong to segments that are replaced already."""
+    try:
+        yield
+    except (OSError, StoreError):
+        _same_base(root, pointer, chosen)
+        raise
 
 
 def _same_base(root: Path, pointer: str, chosen: Sequence[str]) -> tuple[str, Manifest]:
@@ -231,7 +256,8 @@ def replaced(
 def _index(root: Path, segment: Segment, settings: Settings, pointer: str) -> None:
     """Build the dense index of a segment that has none, and publish."""
     with paths.building(root) as folder:
-        params = build_dense(root / "segments" / segment.id, folder / "dense")
+        with _reading(root, pointer, [segment.id]):
+            params = build_dense(root / "segments" / segment.id, folder / "dense")
         failpoint("compact.indexed")
         with writer.lock(root, settings.lock_wait, pointer) as held:
             name, now = _same_base(root, pointer, [segment.id])

@@ -35,8 +35,9 @@ from helix.snapshot import manifest as manifests
 from helix.snapshot.arrays import lookup
 from helix.snapshot.events import Access, dump_access
 from helix.snapshot.manifest import File, Manifest, new_id
+from helix.snapshot.rows import digest
 from helix.snapshot.segment import map_npy
-from pipelines.commit import live_sessions, open_base
+from pipelines.commit import covered, live_sessions, open_base
 from pipelines.compact import Conflict, merge_segments
 from pipelines.enrich import FAULTS, item_records
 from pipelines.touch import touch
@@ -70,9 +71,13 @@ def forget(root: Path, selection: Selection, settings: Settings, say: Say | None
         UsageError: nothing in the store is of that name.
         StoreError: the store cannot be written, or a merge that began before does not end.
     """
+    asked = digest(selection.value)
+    interrupted = [path.stem for path in _purges(root) if (_read(path) or {}).get("asked") == asked]
     resume(root, settings, say)
     found = select(root, selection, settings)
     if not len(found.keys) and not found.documents:
+        if interrupted:  # this very command was killed before: it is done now
+            return _read(root / "receipts" / f"{interrupted[-1]}.json") or {}
         raise UsageError(
             f"the store holds no {selection.value}", "see 'helix sql \"SELECT id, session, project FROM items\"'"
         )
@@ -80,6 +85,7 @@ def forget(root: Path, selection: Selection, settings: Settings, say: Say | None
     purge = {
         "id": identity,
         "kind": "items" if selection.items else "session" if selection.session is not None else "project",
+        "asked": asked,
         "began": datetime.now(UTC).isoformat(timespec="seconds"),
         "items": [f"{key:016x}" for key in found.keys.tolist()],
         "documents": sorted(found.documents),
@@ -87,13 +93,25 @@ def forget(root: Path, selection: Selection, settings: Settings, say: Say | None
     }
     _save(root, purge)
     failpoint("forget.purge")
-    return _run(root, identity, settings, say) or {}
+    done = _run(root, identity, settings, say)
+    return done or _read(root / "receipts" / f"{identity}.json") or {}  # another process may have been faster
 
 
 def resume(root: Path, settings: Settings, say: Say | None = None) -> list[dict[str, Any]]:
     """Finish what an interrupted run began; the receipts."""
-    done = [_run(root, path.stem, settings, say) for path in sorted((root / "purges").glob("[0-9]*.json"))]
+    done = [_run(root, path.stem, settings, say) for path in _purges(root)]
     return [receipt for receipt in done if receipt]
+
+
+def _purges(root: Path) -> list[Path]:
+    return sorted((root / "purges").glob("[0-9]*.json"))
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        return dict(orjson.loads(path.read_bytes()))
+    except FileNotFoundError:
+        return None
 
 
 # ---------------------------------------------------------------- what is meant
@@ -168,6 +186,8 @@ def _known(root: Path, keys: U64) -> Any:
     out = np.zeros(len(keys), bool)
     for folder in _segments(root):
         out |= np.isin(keys, map_npy(folder / "ids.key.npy"))
+    for path in (root / "documents").glob("[0-9]*.parquet"):  # left out by a commit, but in the document's envelope
+        out |= np.isin(keys, pc.list_flatten(pq.read_table(path, columns=["keys"])["keys"]).to_numpy())
     return out
 
 
@@ -224,21 +244,17 @@ def _run(root: Path, identity: str, settings: Settings, say: Say | None) -> dict
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         path = root / "purges" / f"{identity}.json"
-        if not path.exists():
+        purge = _read(path)
+        if purge is None:
             return None
-        purge: dict[str, Any] = orjson.loads(path.read_bytes())
         keys = np.sort(_ids(purge["items"]))
-        pointers = [pointer for pointer in writer.LOCKS if manifests.current_name(root, pointer)]
-        for pointer in pointers:
+        for pointer in writer.LOCKS:  # whether there is one is looked up under its lock: a reindex may just begin
             _delete_rows(root, keys, settings, pointer)
         failpoint("forget.deleted")
         _wait_for(paths.builders(root), say)
-        affected = _affected(root, keys, set(purge["documents"]))
-        known = {entry["path"] for entry in purge["files"]}
-        purge["files"] += [{"path": file, "before": digest} for file, digest in affected if file not in known]
-        _save(root, purge)
+        _note(root, purge, keys)
         failpoint("forget.planned")
-        for pointer in pointers:
+        for pointer in writer.LOCKS:
             _rewrite(root, keys, settings, pointer, say)
         failpoint("forget.rewritten")
         for document in purge["documents"]:
@@ -247,9 +263,10 @@ def _run(root: Path, identity: str, settings: Settings, say: Say | None) -> dict
         touch(root, settings)
         with writer.lock(root, settings.lock_wait):
             scrub_events(root, set(purge["items"]))
-        for pointer in pointers:
+        for pointer in writer.LOCKS:
             _publish_sidecars(root, keys, set(purge["documents"]), settings, pointer)
         failpoint("forget.published")
+        _note(root, purge, keys)  # what another process made meanwhile of what it had read before
         with writer.lock(root, settings.lock_wait):
             _remove(root, [entry["path"] for entry in purge["files"]], keys, set(purge["documents"]))
         failpoint("forget.removed")
@@ -259,8 +276,17 @@ def _run(root: Path, identity: str, settings: Settings, say: Say | None) -> dict
         path.unlink(missing_ok=True)
         return receipt
     finally:
-        (root / "purges" / f"{identity}.lock").unlink(missing_ok=True)
+        if not (root / "purges" / f"{identity}.json").exists():  # else whoever waits for the lock goes on
+            (root / "purges" / f"{identity}.lock").unlink(missing_ok=True)
         os.close(handle)
+
+
+def _note(root: Path, purge: dict[str, Any], keys: U64) -> None:
+    """Write down which files hold any of it, for the receipt and for whoever finishes this."""
+    known = {entry["path"] for entry in purge["files"]}
+    affected = _affected(root, keys, set(purge["documents"]))
+    purge["files"] += [{"path": file, "before": digest} for file, digest in affected if file not in known]
+    _save(root, purge)
 
 
 def _delete_rows(root: Path, keys: U64, settings: Settings, pointer: str) -> None:
@@ -287,14 +313,16 @@ def _delete_rows(root: Path, keys: U64, settings: Settings, pointer: str) -> Non
             return
         sessions = np.unique(np.concatenate(touched))
         fewer = len(sessions) - int(live_sessions(base.opened, after, sessions).sum())
-        counts = base.manifest.counts
+        counts = {**base.manifest.counts, "items": base.manifest.counts["items"] - gone}
+        counts["sessions"] -= fewer
         new = writer.following(
             held,
             base.name,
             base.manifest,
+            coverage={**base.manifest.coverage, **covered(counts["items"])},
             deletes=tuple(deletes.values()),
             forgotten=writer.write_array(root, "forgotten", forgotten),
-            counts={**counts, "items": counts["items"] - gone, "sessions": counts["sessions"] - fewer},
+            counts=counts,
         )
         writer.publish(held, new)
 
@@ -328,14 +356,15 @@ def _affected(root: Path, keys: U64, documents: set[str]) -> list[tuple[str, str
                 found += [root / file.path for file in index.files]
         found += [root / entry.file.path for entry in manifest.deletes if entry.segment in segments]
     for path in (root / "documents").glob("[0-9]*.parquet"):
-        if documents & set(pq.read_table(path, columns=["document"])["document"].to_pylist()):
+        if pc.any(_with_path(pq.read_table(path, columns=["document", "path"]), documents)).as_py():
             found.append(path)
     for path in (root / "access").glob("[0-9]*.npz"):
         with np.load(path, allow_pickle=False) as arrays:
             if np.isin(arrays["key"], keys).any():
                 found.append(path)
     for document in documents:
-        found += [root / "inbox" / document, root / "dead" / f"{document}.json"]
+        found += [root / "inbox" / document] if _has_text(root, document) else []
+        found.append(root / "dead" / f"{document}.json")
         for part in (root / "parts").glob(f"{document}-*"):
             found += sorted(path for path in part.rglob("*") if path.is_file())
     items = {f"{key:016x}".encode() for key in keys.tolist()}
@@ -349,6 +378,18 @@ def _affected(root: Path, keys: U64, documents: set[str]) -> list[tuple[str, str
         for path in dict.fromkeys(found)
         if path.is_file()
     ]
+
+
+def _with_path(table: pa.Table, documents: set[str]) -> Any:
+    """bool[n]: rows of a document table about one of these, which still say where it came from."""
+    return pc.and_(pc.is_in(table["document"], pa.array(sorted(documents), pa.string())), pc.not_equal(table["path"], ""))
+
+
+def _has_text(root: Path, document: str) -> bool:
+    try:
+        return not ledger.read(root, document).forgotten
+    except StoreError:  # missing, or damaged and to be replaced all the same
+        return True
 
 
 def _holds(folder: Path, keys: U64) -> bool:
@@ -374,6 +415,7 @@ def _recorded(root: Path) -> dict[str, str]:
 def _rewrite(root: Path, keys: U64, settings: Settings, pointer: str, say: Say | None) -> None:
     """Phase two: every segment of the generation that holds any of it is merged with itself, deleted rows left out."""
     while True:
+        _delete_rows(root, keys, settings, pointer)  # of a reindex that began meanwhile
         name = manifests.current_name(root, pointer)
         manifest = manifests.load(root, name, write=True) if name else None
         held = [s for s in manifest.segments if _holds(root / "segments" / s.id, keys)] if manifest else []
@@ -382,14 +424,14 @@ def _rewrite(root: Path, keys: U64, settings: Settings, pointer: str, say: Say |
         if say:
             say(f"rewriting a segment of {held[0].rows:,} items")
         with contextlib.suppress(Conflict):  # another merge was faster: look again
-            merge_segments(root, manifest, [held[0].id], settings, pointer)
+            merge_segments(root, [held[0].id], settings, pointer)
 
 
 def _forget_document(root: Path, document: str) -> None:
-    for part in (root / "parts").glob(f"{document}-*"):
-        paths.remove(part)
     if (root / "inbox" / document).exists():
         ledger.forget(root, document)
+    for part in (root / "parts").glob(f"{document}-*"):  # after the envelope, or it might be made again
+        paths.remove(part)
     # What was said when it failed may quote it. With an envelope that is empty, it will now get through.
     (root / "dead" / f"{document}.json").unlink(missing_ok=True)
 
@@ -421,11 +463,10 @@ def _publish_sidecars(root: Path, keys: U64, documents: set[str], settings: Sett
 
 def _without_paths(root: Path, file: File, documents: set[str]) -> File:
     table = pq.read_table(root / file.path)
-    hit = pc.is_in(table["document"], pa.array(sorted(documents), pa.string()))
-    shown = pc.and_(hit, pc.not_equal(table["path"], ""))
+    shown = _with_path(table, documents)
     if not pc.any(shown).as_py():
         return file
-    blank = pc.if_else(hit, "", table["path"])
+    blank = pc.if_else(shown, "", table["path"])
     return writer.write_documents(root, table.set_column(table.schema.get_field_index("path"), "path", blank))
 
 

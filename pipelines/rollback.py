@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from helix.failpoints import failpoint
 from helix.settings import Settings
 from helix.snapshot import ledger, writer
 from helix.snapshot import manifest as manifests
-from helix.snapshot.manifest import Manifest
+from helix.snapshot.manifest import File, Manifest
 from helix.snapshot.segment import check_files
 
 
@@ -28,7 +29,12 @@ def generations(root: Path) -> list[tuple[str, Manifest]]:
     found: list[tuple[str, Manifest]] = []
     name = manifests.current_name(root)
     while name and (root / "manifests" / name).exists():
-        manifest = manifests.load(root, name)
+        try:
+            manifest = manifests.load(root, name)
+        except StoreError:
+            if not found:
+                raise
+            break  # what came before a damaged one cannot be known
         found.append((name, manifest))
         name = manifest.parent
     return found
@@ -57,13 +63,7 @@ def rollback(root: Path, settings: Settings, to: int | None = None) -> RolledBac
                 f"no generation {number} to return to", f"there are: {there} (the current is {now.generation})"
             )
         chosen = earlier[number]
-        check_files(root, chosen.files())
-        since = sorted(ledger.done(root, now) - ledger.done(root, chosen))
-        for document in since:  # before publishing: a kill here sets aside what is still published, and loses nothing
-            if (root / "inbox" / document).exists():
-                ledger.give_up(root, document, f"rolled back from generation {now.generation} to {number}")
-        failpoint("rollback.set_aside")
-        (root / "NEXT").unlink(missing_ok=True)  # a reindex under way holds what is taken back: it starts over
+        counted = now if now.access is None or _whole(root, [now.access]) else chosen
         new = writer.following(
             held,
             name,
@@ -76,6 +76,33 @@ def rollback(root: Path, settings: Settings, to: int | None = None) -> RolledBac
             encoder=chosen.encoder,
             coverage=chosen.coverage,
             counts=chosen.counts,
+            access=counted.access,
+            watermarks=counted.watermarks,
         )
+        check_files(root, new.files())
+        returning = ledger.done(root, chosen)
+        since = sorted(_taken_in(root, now) - returning)
+        for document in since:  # before publishing: a kill here sets aside what is still published, and loses nothing
+            if (root / "inbox" / document).exists():
+                ledger.give_up(root, document, f"rolled back from generation {now.generation} to {number}")
+        failpoint("rollback.set_aside")
+        (root / "NEXT").unlink(missing_ok=True)  # a reindex under way holds what is taken back: it starts over
         writer.publish(held, new)
+        for document in returning & ledger.dead(root).keys():  # set aside by an earlier rollback, which this one undoes
+            ledger.revive(root, document)
         return RolledBack(new.generation, number, tuple(since))
+
+
+def _taken_in(root: Path, now: Manifest) -> set[str]:
+    """The current generation's documents; where its tables are damaged, all that were accepted and did not fail."""
+    if _whole(root, now.documents):
+        return ledger.done(root, now)
+    return set(ledger.accepted(root)) - ledger.dead(root).keys()
+
+
+def _whole(root: Path, files: Iterable[File]) -> bool:
+    try:
+        check_files(root, files)
+    except StoreError:
+        return False
+    return True

@@ -104,8 +104,12 @@ class Service:
             self._unnoted = str(error)
 
     def status(self) -> dict[str, Any]:
-        """The store's state, and which generation answers here."""
-        return {**status(self.root), "serving": self.memory.snapshot.generation, "trouble": self.trouble}
+        """The store's state, as far as it can be read, and which generation answers here."""
+        here: dict[str, Any] = {"serving": self.memory.snapshot.generation, "trouble": self.trouble}
+        try:
+            return {**status(self.root), **here}
+        except HelixError as error:
+            return {"store": str(self.root), **here, "trouble": self.trouble or str(error)}
 
     def _watch(self) -> None:
         while not self._stop.wait(self.settings.reload_interval):
@@ -125,4 +129,5 @@ class Service:
         except HelixError as error:
             if str(error) != str(self._error):
                 log.error("cannot open the newest generation: %s", error)
-            self._error = error
+            # Without its frames: they hold what was opened of the broken generation.
+            self._error = error.with_traceback(None)

@@ -83,7 +83,7 @@ def unhexes(column: pa.ChunkedArray) -> U64:
 def band_keys(signatures: U32) -> U32:
     """A hash of each band of the signatures: uint32[BANDS, n]."""
     n = len(signatures)
-    values = signatures.reshape(n, BANDS, -1).astype(np.uint64)
+    values = signatures.reshape(n, BANDS, signatures.shape[1] // BANDS).astype(np.uint64)
     mixed = np.full((n, BANDS), 0x9E3779B97F4A7C15, np.uint64)
     for i in range(values.shape[2]):  # a multiply and an xor-shift a value, as in splitmix64 (Steele et al. 2014)
         mixed = (mixed ^ values[:, :, i]) * np.uint64(0xBF58476D1CE4E5B9)

@@ -19,7 +19,8 @@ from helix.types import F32, I64, Bool
 INDEXED_ROWS = 8_192
 """A smaller segment is scanned: that costs less than a millisecond."""
 
-_SAMPLE = 64  # training vectors a list
+_SAMPLE = 40  # training vectors a list: k-means wants 39 at least
+_ROUNDS = 6  # of k-means
 _BATCH = 65_536  # rows turned into float32 at a time
 _WANTED = 0.995  # recall@100 the number of probes is chosen for
 _K = 100
@@ -38,15 +39,14 @@ def build(codes: npt.NDArray[np.int8], scale: F32, path: Path, seed: int = 0) ->
     import faiss
 
     n, d = codes.shape
-    lists = int(2 ** np.round(np.log2(4 * np.sqrt(n))).clip(4, 14)) if n else 1
-    lists = max(1, min(lists, n // 39))  # k-means wants 39 points a centroid
+    lists = max(1, min(int(2 ** np.round(np.log2(2 * np.sqrt(max(n, 1))))), n // _SAMPLE))
     rng = np.random.default_rng(seed)
     sample = np.sort(rng.choice(n, min(n, lists * _SAMPLE), replace=False))
     quantizer = faiss.IndexFlatIP(d)
     index = faiss.IndexIVFScalarQuantizer(
         quantizer, d, lists, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT
     )
-    index.cp.niter = 8
+    index.cp.niter = _ROUNDS
     index.cp.seed = seed + 1
     index.train(vectors(codes, scale, sample))
     for start in range(0, n, _BATCH):

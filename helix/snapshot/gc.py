@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +39,7 @@ def collect(root: Path, keep: int, grace: float, wait: float) -> Collected:
     Raises:
         StoreError: another writer is at work, or a manifest that has to be kept is damaged.
     """
-    with writer.lock(root, wait):
+    with writer.lock(root, wait, "NEXT"), writer.lock(root, wait):  # the order `swap` takes them in
         held = pinned(root)
         current = {name for pointer in writer.LOCKS if (name := manifests.current_name(root, pointer))}
         before = time.time() - grace
@@ -52,11 +53,14 @@ def collect(root: Path, keep: int, grace: float, wait: float) -> Collected:
         removed: list[str] = []
         size = 0
         # Manifests first: a kill in between leaves files nobody names, never a manifest that names what is gone.
+        doomed = {path.name: path.read_bytes() for path in gone}
         for path in gone:
             size += path.stat().st_size
             path.unlink()
             removed.append(f"manifests/{path.name}")
         failpoint("gc.manifests")
+        # A reader pins and then loads. One that could still load it has pinned it by now, and keeps its files.
+        named |= _named(_whole(doomed, pinned(root)))
         for path in unnamed(root, named, before):
             size += sum(file.stat().st_size for file in [path, *path.rglob("*")] if file.is_file())
             paths.remove(path)
@@ -74,6 +78,15 @@ def _newest(root: Path, keep: int) -> list[str]:
             name = manifests.load(root, name).parent
         except HelixError:
             break
+    return found
+
+
+def _whole(doomed: dict[str, bytes], names: set[str]) -> list[Manifest]:
+    """Those of the removed manifests that have these names and that a reader could have opened."""
+    found: list[Manifest] = []
+    for name in names & doomed.keys():
+        with contextlib.suppress(HelixError):
+            found.append(manifests.parse(name, doomed[name]))
     return found
 
 

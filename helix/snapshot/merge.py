@@ -103,8 +103,12 @@ def _text_batches(sources: Sequence[Source]) -> Iterator[pa.Table]:
 
 def merged_columns(sources: Sequence[Source]) -> pa.Table:
     """columns.arrow of the merged segment."""
-    tables = [opened.columns.filter(pa.array(keep)) for opened, keep in sources]
-    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+    table = pa.concat_tables([opened.columns.filter(pa.array(keep)) for opened, keep in sources]).unify_dictionaries()
+    for i, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):  # made anew: a word that only deleted rows used must not live on
+            plain = table.column(i).cast(field.type.value_type).combine_chunks()
+            table = table.set_column(i, field.name, plain.dictionary_encode())
+    return table.combine_chunks()
 
 
 def _rows(sources: Sequence[Source], name: str, folder: Path, n: int) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import secrets
 import socket
+import time
 from pathlib import Path
 
 import orjson
 
-from helix.snapshot.paths import is_held
+from helix.snapshot.paths import STALE, TEMPORARY, is_held
 
 
 def pin(root: Path, manifest: str) -> tuple[Path, int] | None:
@@ -19,7 +21,7 @@ def pin(root: Path, manifest: str) -> tuple[Path, int] | None:
     Such a reader (a read-only volume) relies on the grace period of `gc`, and on having every file mapped already.
     """
     path = root / "pins" / secrets.token_hex(8)
-    hidden = path.with_name(f".tmp-{path.name}")
+    hidden = path.with_name(f"{TEMPORARY}{path.name}")
     try:
         handle = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError:
@@ -36,17 +38,21 @@ def pin(root: Path, manifest: str) -> tuple[Path, int] | None:
 
 
 def release(path: Path, handle: int) -> None:
-    """Give a claim up."""
-    path.unlink(missing_ok=True)
+    """Give a claim up. A fork of this process may hold it too: it goes with the last of them."""
     os.close(handle)
+    with contextlib.suppress(OSError):
+        if not is_held(path):
+            path.unlink(missing_ok=True)
 
 
 def pinned(root: Path) -> set[str]:
     """Manifests that living readers have open; the pins of dead ones are removed."""
     names: set[str] = set()
-    for path in (root / "pins").glob("[0-9a-f]*"):
-        if is_held(path):
-            names.add(str(orjson.loads(path.read_bytes())["manifest"]))
-        else:
-            path.unlink(missing_ok=True)
+    for path in (root / "pins").glob("*"):
+        hidden = path.name.startswith(TEMPORARY)  # about to become a pin, or left by a kill
+        with contextlib.suppress(FileNotFoundError):  # given up this very moment
+            if is_held(path):
+                names.update([] if hidden else [str(orjson.loads(path.read_bytes())["manifest"])])
+            elif not hidden or time.time() - path.stat().st_mtime > STALE:
+                path.unlink()
     return names

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,13 +25,14 @@ from helix.snapshot.events import load_access
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.pins import pin, release
 from helix.snapshot.rows import NO_TIME
-from helix.snapshot.segment import Opened, check_files, map_npy, open_segment
+from helix.snapshot.segment import Opened, check_files, damaged, map_npy, open_segment
 from helix.types import F32, I64, TYPES, U32, Bool
 
 U64 = npt.NDArray[np.uint64]
 I32 = npt.NDArray[np.int32]
 
 _STEP = 65_536  # rows turned into float32 at a time
+_TRIES = 5  # how often to start over because CURRENT moved on and its files were deleted
 
 
 class Columns:
@@ -142,7 +145,27 @@ class Snapshot:
     ) -> None:
         self.root = root
         self._threads = threads
-        self.name, self.manifest = self._claim(name)
+        for _ in range(_TRIES):
+            self.name = name or manifests.current_name(root)
+            held = pin(root, self.name) if self.name else None
+            claim = weakref.finalize(self, release, *held) if held else None
+            try:
+                with _readable(root, self.name):
+                    self._open(before)
+                return
+            except BaseException as error:
+                if claim:
+                    claim()
+                # Removed after we looked at CURRENT and before the claim was seen: then CURRENT names another by now.
+                gone = isinstance(error, StoreError) and name is None
+                if not gone or manifests.current_name(root) == self.name:
+                    raise
+        raise StoreError(f"the generations of {root} change faster than they can be opened", "try again")
+
+    def _open(self, before: Snapshot | None) -> None:
+        """Map everything the generation names."""
+        root = self.root
+        self.manifest: Manifest | None = manifests.load(root, self.name) if self.name else None
         kept = {segment.id: segment for segment in before._opened} if before and before.root == root else {}
         known = set(before.manifest.files()) if before and before.manifest and before.root == root else set()
         if self.manifest:
@@ -159,22 +182,6 @@ class Snapshot:
         self.projects, self.speakers = self.columns.projects, self.columns.speakers
         self._acl_of, self._acl = _acl([segment.columns for segment in self._opened])
         self.restricted: Bool = np.bincount(self._acl_of, minlength=self.rows).astype(bool)
-
-    def _claim(self, name: str | None) -> tuple[str | None, Manifest | None]:
-        """Pin the generation, then make sure it was not removed in between."""
-        for _ in range(5):
-            chosen = name or manifests.current_name(self.root)
-            if chosen is None:
-                return None, None
-            held = pin(self.root, chosen)
-            if held:
-                weakref.finalize(self, release, *held)
-            try:
-                return chosen, manifests.load(self.root, chosen)
-            except StoreError:
-                if name or manifests.current_name(self.root) == chosen:
-                    raise
-        raise StoreError(f"the generations of {self.root} change faster than they can be opened", "try again")
 
     # ------------------------------------------------------------ what a row is
 
@@ -211,12 +218,17 @@ class Snapshot:
                     self.__dict__[name] = before.__dict__[name]
 
     def warm(self) -> Snapshot:
-        """Do now what the first question would have to wait for."""
-        for name in ("live", "mean_length", "mean_window_length", "session_length", "last_access", "centroids"):
-            getattr(self, name)
-        for name in ("key", "time", "t_invalid", "length", "type", "role", "salience", "confidence"):
-            getattr(self.columns, name)
-        _ = self.speaker_words, self.router, self.counter, self._whole
+        """Do now what the first question would have to wait for.
+
+        Raises:
+            StoreError: a file is damaged.
+        """
+        with _readable(self.root, self.name):
+            for name in ("live", "mean_length", "mean_window_length", "session_length", "last_access", "centroids"):
+                getattr(self, name)
+            for name in ("key", "time", "t_invalid", "length", "type", "role", "salience", "confidence"):
+                getattr(self.columns, name)
+            _ = self.speaker_words, self.router, self.counter, self._whole
         return self
 
     @cached_property
@@ -440,8 +452,12 @@ class Snapshot:
         """Arrays of the skip classifier; None where it was not trained."""
         for index in self.manifest.indexes if self.manifest else ():
             if index.kind == "router":
-                with np.load(self.root / "indexes" / index.id / "router" / "router.npz", allow_pickle=False) as arrays:
-                    return {name: arrays[name] for name in arrays.files}
+                path = self.root / "indexes" / index.id / "router" / "router.npz"
+                try:
+                    with np.load(path, allow_pickle=False) as arrays:
+                        return {name: arrays[name] for name in arrays.files}
+                except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+                    raise damaged(path, str(error)) from None
         return None
 
     def find(self, identity: str) -> int | None:
@@ -461,6 +477,21 @@ class Snapshot:
             (self._opened[i], np.flatnonzero(which == i), rows[which == i] - self._starts[i])
             for i in np.unique(which).tolist()
         ]
+
+
+_FAULTS = (OSError, ValueError, LookupError, TypeError, ArithmeticError, pa.ArrowException)
+"""What damaged bytes do to code that reads them: a large file is not compared with its digest when it is opened."""
+
+
+@contextmanager
+def _readable(root: Path, name: str | None) -> Iterator[None]:
+    try:
+        yield
+    except _FAULTS as error:
+        raise StoreError(
+            f"the generation {name} of {root} cannot be opened: {type(error).__name__}: {error}",
+            "'helix verify' names what is damaged; return to an earlier generation with 'helix rollback'",
+        ) from error
 
 
 def _dictionary(tables: list[pa.Table], name: str) -> tuple[npt.NDArray[np.int32], list[str]]:

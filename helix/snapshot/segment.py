@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import tokenize
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,7 +141,7 @@ def map_npy(path: Path) -> npt.NDArray[Any]:
         count = int(np.prod(shape, dtype=np.int64))
         array = np.frombuffer(buffer, dtype, count, head.tell()) if count else np.empty(0, dtype)
         return array.reshape(shape)
-    except ValueError as error:
+    except (ValueError, TypeError, SyntaxError, tokenize.TokenError) as error:  # numpy reads a header as Python does
         raise damaged(path, str(error)) from None
 
 
@@ -155,7 +156,7 @@ def map_ipc(path: Path) -> list[pa.RecordBatch]:
         return [reader.get_batch(i) for i in range(reader.num_record_batches)] or [
             pa.RecordBatch.from_pylist([], schema=reader.schema)
         ]
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, ValueError, OSError) as error:
         raise damaged(path, str(error)) from None
 
 

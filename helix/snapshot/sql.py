@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from functools import reduce
+from operator import and_, or_
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -101,6 +103,9 @@ _SCHEMAS = {
 }
 """The Parquet files of a segment, by name."""
 
+_ITEM = {"items": "id", "edges": "src", "facts": "item"}
+"""The column that names the item a row goes with."""
+
 BATCH = 1_000
 """Rows that are turned into Python values at a time."""
 
@@ -184,15 +189,13 @@ def _check(db: duckdb.DuckDBPyConnection, statement: str) -> None:
 
 
 def _leash(db: duckdb.DuckDBPyConnection) -> None:
-    """No file, no network, no extension, no spill to disk, no write, and no way back."""
+    """No file, no network, no extension, no spill to disk, and no way back. There is no table that could be written."""
     for setting in (
         "SET TimeZone = 'UTC'",
         "SET temp_directory = ''",
         "SET max_temp_directory_size = '0B'",
-        "SET python_enable_replacements = false",  # a table's name is never a Python variable
         "SET enable_external_access = false",
         "SET lock_configuration = true",
-        "BEGIN TRANSACTION READ ONLY",
     ):
         db.execute(setting).fetchall()
 
@@ -208,15 +211,15 @@ def _register(db: duckdb.DuckDBPyConnection, root: Path, manifest: Manifest | No
     check_files(root, [file for found in files.values() for _, file in found])
     check_files(root, [entry.file for entry in deletes])
     place = {segment.id: i for i, segment in enumerate(segments)}
-    gone = [(place[entry.segment], _ids(root, entry)) for entry in deletes if entry.rows]
-    # What the views are made of has a name that no statement can know: deleted rows are there for no question.
+    gone = {place[entry.segment]: _ids(root, entry) for entry in deletes if entry.rows}
+    # What the views are made of has a name that no statement can know, so the views are all there is to ask.
     stored = f"stored_{secrets.token_hex(8)}"
     db.execute(f"CREATE SCHEMA {stored}; USE memory.{stored}").fetchall()
     for name, schema in _SCHEMAS.items():
-        db.from_arrow(_dataset(root, files[name], schema)).create_view(name)
-    db.from_arrow(_gone(gone)).create_view("gone")
+        live = _live(gone, _ITEM[name]) if name in _ITEM and gone else None
+        db.from_arrow(_dataset(root, files[name], schema, live)).create_view(name)
     db.execute("USE memory.main").fetchall()
-    for view in _views(stored, sorted({segment for segment, _ in gone})):
+    for view in _views(stored, sorted(gone)):
         db.execute(view).fetchall()
 
 
@@ -227,18 +230,46 @@ def _files(root: Path, segments: Sequence[Segment], name: str) -> list[tuple[int
     ]
 
 
-def _dataset(root: Path, files: Sequence[tuple[int, manifests.File]], schema: pa.Schema) -> pds.Dataset:
+class _Live(pds.FileSystemDataset):  # type: ignore[misc]  # DuckDB takes a data set by its class
+    """Files whose scan leaves out deleted rows: an anti-join would have DuckDB hash every item, whose number it cannot
+    know beforehand. It reads little ahead, since what Arrow holds is not in DuckDB's memory limit.
+    """
+
+    live: pds.Expression | None = None
+
+    def scanner(self, *, columns: list[str] | None = None, filter: pds.Expression | None = None) -> pds.Scanner:
+        """A scan of some columns and rows."""
+        kept = [condition for condition in (filter, self.live) if condition is not None]
+        return super().scanner(
+            columns=columns,
+            filter=reduce(and_, kept) if kept else None,
+            batch_size=16_384,
+            batch_readahead=2,
+            fragment_readahead=1,
+        )
+
+
+def _dataset(
+    root: Path, files: Sequence[tuple[int, manifests.File]], schema: pa.Schema, live: pds.Expression | None
+) -> _Live:
     """Parquet files as one lazy table with the further column `segment`: the place of the segment, int32."""
-    schema = schema.append(pa.field("segment", pa.int32()))
-    if not files:
-        return pds.dataset(schema.empty_table())
-    return pds.FileSystemDataset.from_paths(
-        [str((root / file.path).absolute()) for _, file in files],
-        schema=schema,
-        format=pds.ParquetFileFormat(),
-        filesystem=pafs.LocalFileSystem(),
-        partitions=[pds.field("segment") == pa.scalar(i, pa.int32()) for i, _ in files],
-    )
+    parquet, here = pds.ParquetFileFormat(), pafs.LocalFileSystem()
+    fragments = [parquet.make_fragment(str((root / file.path).absolute()), here, _of(i)) for i, file in files]
+    found = _Live(fragments, schema.append(pa.field("segment", pa.int32())), parquet, here)
+    found.live = live
+    return found
+
+
+def _of(segment: int) -> pds.Expression:
+    return pds.field("segment") == pa.scalar(segment, pa.int32())
+
+
+def _live(gone: Mapping[int, pa.Array], column: str) -> pds.Expression:
+    """What holds of rows whose item, in `column`, is not deleted from their segment; `gone` is not empty.
+
+    Arrow knows the segment of a file, so of the whole it evaluates what concerns that file, and nothing for most.
+    """
+    return ~reduce(or_, [_of(segment) & pds.field(column).isin(ids) for segment, ids in gone.items()])
 
 
 def _ids(root: Path, deletes: Deletes) -> pa.Array:
@@ -251,25 +282,15 @@ def _ids(root: Path, deletes: Deletes) -> pa.Array:
         raise damaged(path, str(error)) from None
 
 
-def _gone(found: Sequence[tuple[int, pa.Array]]) -> pa.Table:
-    """(segment int32, id string) of every deleted row."""
-    segments = np.repeat(np.array([segment for segment, _ in found], np.int32), _lengths([ids for _, ids in found]))
-    return pa.table({"segment": segments, "id": pa.chunked_array([ids for _, ids in found], pa.string())})
-
-
 def _views(stored: str, dirty: Sequence[int]) -> list[str]:
     """The views, in SQL.
 
     Args:
         stored: the schema of what they are made of.
-        dirty: the segments that have deleted rows; the others are read as they lie.
+        dirty: the segments that have deleted rows.
     """
     columns = {name: ", ".join(schema.names) for name, schema in _SCHEMAS.items()}
     listed = ", ".join(map(str, dirty))
-
-    def live(identity: str) -> str:
-        there = f"SELECT 1 FROM {stored}.gone WHERE gone.segment = s.segment AND gone.id = s.{identity}"
-        return f"WHERE NOT EXISTS ({there})" if dirty else ""
 
     counted = f"SELECT {columns['entities']} FROM {stored}.entities"
     if dirty:
@@ -279,15 +300,14 @@ def _views(stored: str, dirty: Sequence[int]) -> list[str]:
         UNION ALL
         SELECT kind, key, name, hash, found.items
         FROM {stored}.entities JOIN (
-            SELECT segment, dst, count(*) AS items FROM {stored}.alive
+            SELECT segment, dst, count(*) AS items FROM {stored}.edges
             WHERE kind = 'mentions' AND segment IN ({listed}) GROUP BY ALL
         ) found ON found.segment = entities.segment AND found.dst = printf('%016x', entities.hash)
         """
     return [
-        f"CREATE VIEW items AS SELECT {columns['items']}, []::VARCHAR[] AS queries FROM {stored}.items s {live('id')}",
-        f"CREATE VIEW facts AS SELECT {columns['facts']} FROM {stored}.facts s {live('item')}",
-        f"CREATE VIEW {stored}.alive AS SELECT * FROM {stored}.edges s {live('src')}",
-        f"CREATE VIEW edges AS SELECT {columns['edges']} FROM {stored}.alive "
+        f"CREATE VIEW items AS SELECT {columns['items']}, []::VARCHAR[] AS queries FROM {stored}.items",
+        f"CREATE VIEW facts AS SELECT {columns['facts']} FROM {stored}.facts",
+        f"CREATE VIEW edges AS SELECT {columns['edges']} FROM {stored}.edges "
         + ("WHERE kind <> 'next' OR dst IN (SELECT id FROM items)" if dirty else ""),
         # The hash as the edges write it; of several spellings the one that most items use.
         f"""
@@ -313,20 +333,22 @@ def _views(stored: str, dirty: Sequence[int]) -> list[str]:
 
 # Arrow hands on what DuckDB says while rows are read as an OSError.
 _REFUSALS = (duckdb.Error, OSError, RuntimeError, pa.ArrowException)
+_SCAN = "reading the Arrow source failed"
 
 
 def _refused(error: Exception) -> UsageError | StoreError:
     """DuckDB's first line. It may quote recalled text, which must not steer a terminal."""
     said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    if isinstance(error, duckdb.InterruptException) or "INTERRUPT Error" in said:
-        # How DuckDB says that a scan of ours failed.
-        return StoreError("a Parquet file of the store cannot be read", "'helix verify' names it; restore it")
+    if isinstance(error, duckdb.InterruptException) or "INTERRUPT Error" in said or _SCAN in said:
+        return StoreError(
+            f"a file of the store cannot be read: {printable(said)}", "'helix verify' names what is damaged"
+        )
     return UsageError(printable(said), "see 'helix sql --help'")
 
 
 def printable(text: str) -> str:
     """The text on one line, with blanks for whatever could steer a terminal."""
-    return "".join(c if c.isprintable() else " " for c in text)
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
 
 
 def _distinct(names: Sequence[str]) -> tuple[str, ...]:
@@ -356,6 +378,8 @@ def _values(name: str, column: pa.Array) -> list[Any]:
         values = column.to_pylist(maps_as_pydicts="lossy")
     except (ValueError, OverflowError) as error:
         raise UsageError(f"column {printable(name)}: {error}", "cast it: … ::VARCHAR") from None
+    if any(test(column.type) for test in (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean)):
+        return list(values)  # most of what is asked for: as it is
     if pa.types.is_float32(column.type):  # 0.3, not 0.30000001192092896
         return [None if value is None else plain(float(str(np.float32(value)))) for value in values]
     return [plain(value) for value in values]

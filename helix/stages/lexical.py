@@ -1,52 +1,57 @@
 """Stage 3, lexical leg: exact BM25, without scoring every posting.
 
-MaxScore (Turtle & Flood 1995), a term at a time, rarest first. While a row that only the terms ahead know could still be
-one of the k best, their postings are scattered into an array of scores. From then on no row is new: the terms
-ahead only add to the rows that can still get there. A row's terms are added in the same order either way, so its
-score is the same bits as if every posting had been scored.
+MaxScore (Turtle & Flood 1995), a term at a time, rarest first. As long as a row that only the terms ahead know could
+be one of the k best, postings are scattered into an array of scores. From then on no row is new: the terms ahead only
+add to the rows that can still get there. Either way a row's terms are added in the same order, so its score has the
+same bits as if every posting had been scored.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from helix.bm25 import gain, idf, most
+from helix.bm25 import gain, idf
 from helix.topk import top_k
-from helix.types import F32, U32, Leg, Plan, Query
+from helix.types import F32, U32, Bool, Leg, Plan, Query
 
 if TYPE_CHECKING:
     from helix.snapshot.reader import Snapshot
 
 Rows = npt.NDArray[np.intp]
 TFs = npt.NDArray[np.uint16]
+Part = tuple[int, U32, TFs]  # postings: the row they count from, rows ascending, term frequencies
 
 _LOOK_UP: Final = 25
 """To find one row among postings costs as much as to read so many of them in a row."""
 
-_LONG: Final = 50_000
-"""Postings that are worth scoring the k best so far in full first: a higher floor saves more than that costs."""
+_BLOCK: Final = 1 << 16
+"""Postings worked on at a time: they stay in a processor's own cache."""
 
-_SPARSE: Final = 16
-"""One row in so many: with more of them, going through all rows is faster than picking them."""
+_SMALL: Final = 1 << 15
+"""Postings of a term in a segment that are not worth calls of their own."""
+
+_TINY: Final = float(np.finfo(np.float32).tiny)
+"""Less than any score, more than none."""
 
 
 class _Term(NamedTuple):
     weight: float  # idf
-    most: float  # a row's gain from it, at most
+    most: float  # what a row can gain from it: tf / (tf + …) is below 1
     size: int  # postings, deleted rows included
-    parts: Sequence[tuple[int, U32, TFs]]  # segment by segment: first row, rows within it, term frequencies
+    parts: list[Part]
 
 
 def search_lexical(query: Query, snap: Snapshot, plan: Plan, k: int, k1: float, b: float) -> Leg:
     """The k best allowed rows by BM25, best first, ties to the smaller id. Statistics are of the whole snapshot,
     whatever the filter; rows that hold none of the terms are never in it.
     """
-    terms = _terms(query, snap, k1, b)
+    terms = _terms(query, snap, k1)
     if k <= 0 or not terms:
         return Leg("bm25", np.empty(0, np.uint32), np.empty(0, np.float32))
     rest = np.cumsum([0.0, *(term.most for term in reversed(terms))])[::-1].tolist()  # rest[i]: terms i and on, at most
@@ -55,91 +60,89 @@ def search_lexical(query: Query, snap: Snapshot, plan: Plan, k: int, k1: float, 
     def add(term: _Term, rows: Rows, tf: TFs) -> F32:
         return gain(tf, snap.columns.length.take(rows), term.weight, snap.mean_length, k1, b)
 
-    narrow = plan.allowed is not None and 2 * plan.allowed_rows < snap.rows
-    allowed_rows = np.flatnonzero(plan.allowed) if narrow else None
-    scores, touched = _borrow(snap.rows), []
+    allowed = plan.allowed
+    few = np.flatnonzero(allowed) if allowed is not None and 2 * plan.allowed_rows < snap.rows else None
+    scores, touched = _borrow(snap.rows), list[Rows]()
     floor, done = 0.0, 0  # the k-th best score is at least `floor`
     while done < len(terms) and rest[done] >= floor:
         term, done = terms[done], done + 1
-        rows, tf = _scan(term) if allowed_rows is None else _postings(term, allowed_rows, plan.allowed, True)
-        before = scores.take(rows)
-        after = before + add(term, rows, tf)
-        keep = np.flatnonzero(after >= floor - rest[done])  # no other can get there any more
-        if plan.allowed is not None and not narrow:
-            keep = keep[plan.allowed.take(rows.take(keep))]
-        rows, before, after = rows.take(keep), before.take(keep), after.take(keep)
-        scores[rows] = after
-        touched.append(rows[before == 0])
-        floor = max(floor, slack * _kth(after, k))
-        if len(rows) >= k and done < len(terms) and (rest[done] < floor or terms[done].size > _LONG):
-            best = np.sort(np.argpartition(after, -k)[-k:])
-            floor = max(floor, slack * _least_in_full(rows.take(best), after.take(best), terms[done:], add))
+        for rows, tf in _scan(term) if allowed is None or few is None else _postings(term, few, allowed, True):
+            before = scores.take(rows)
+            after = before + add(term, rows, tf)
+            if floor > rest[done]:  # no other can get there any more
+                rows, before, after = _pick(after >= floor - rest[done], rows, before, after)
+            if allowed is not None and few is None:
+                rows, before, after = _pick(allowed.take(rows), rows, before, after)
+            scores[rows] = after
+            touched.append(rows.compress(before == 0))
+            floor = max(floor, slack * _kth(after, k))
 
-    rows = _reaching(scores, touched, floor - rest[done])
+    rows = _reaching(scores, touched, max(floor - rest[done], _TINY))
     for term, ahead in zip(terms[done:], rest[done:], strict=False):
         so_far = scores.take(rows)
         floor = max(floor, slack * _kth(so_far, k))
-        rows = rows[so_far >= floor - ahead]
-        found, tf = _postings(term, rows, scores, floor - ahead)
-        scores[found] += add(term, found, tf)
+        least = max(floor - ahead, _TINY)
+        rows = rows.compress(so_far >= least)
+        for found, tf in _postings(term, rows, scores, least):
+            scores[found] += add(term, found, tf)
 
     final = scores.take(rows)
     _give_back(scores, touched)
-    best = np.flatnonzero(final >= _kth(final, k))
-    rows, final = rows.take(best), final.take(best)
+    rows, final = _pick(final >= _kth(final, k), rows, final)
     best = top_k(final, snap.columns.key.take(rows), k)
     return Leg("bm25", rows[best].astype(np.uint32), final[best])
 
 
-def _terms(query: Query, snap: Snapshot, k1: float, b: float) -> list[_Term]:
-    """The terms that some segment holds, rarest first."""
+def _terms(query: Query, snap: Snapshot, k1: float) -> list[_Term]:
+    """The terms that some segment holds, rarest first, among equals the smaller hash."""
     found = []
     for hashed in query.terms:
         parts = snap.term(hashed)
         if parts:
-            df = snap.df(hashed)
+            size = sum(len(local) for _, local, _ in parts)
+            df = size if snap.live == snap.rows else snap.df(hashed)
             weight = float(idf(df, snap.live))
-            ceiling = most(max([int(tf.max()) for _, _, tf in parts]), weight, k1, b)
-            size = sum([len(rows) for _, rows, _ in parts])
-            found.append((df, int(hashed), _Term(weight, ceiling, size, parts)))
+            found.append((df, int(hashed), _Term(weight, weight * (k1 + 1), size, _joined(parts))))
     return [term for *_, term in sorted(found, key=lambda entry: entry[:2])]
 
 
-def _postings(term: _Term, among: Rows, values: npt.NDArray[Any], least: float) -> tuple[Rows, TFs]:
-    """(rows intp[m] ascending, term frequencies): a term's postings in the rows `among`, which are ascending and have
-    `values` of at least `least`; by look-ups where they are few, else by reading all and asking `values`, where other rows
-    may pass that have such a value.
+def _joined(parts: list[Part]) -> list[Part]:
+    """Neighbouring small segments as one: many short arrays cost more in calls than in work."""
+    joined: list[Part] = []
+    for small, neighbours in groupby(parts, key=lambda part: len(part[1]) < _SMALL):
+        run = list(neighbours)
+        if small and len(run) > 1:
+            rows = np.concatenate([local + np.uint32(start) for start, local, _ in run])
+            run = [(0, rows, np.concatenate([tf for *_, tf in run]))]
+        joined += run
+    return joined
+
+
+def _postings(term: _Term, among: Rows, values: npt.NDArray[Any], least: float) -> Iterator[tuple[Rows, TFs]]:
+    """(rows intp[m] ascending, term frequencies) of a term within the rows `among`, ascending: those, and no others,
+    whose `values` reach `least`. Looked up where they are few, else all postings are read and `values` asked.
     """
     if _LOOK_UP * len(among) < term.size:
-        at, tf = _look_up(term, among)
-        return among.take(at), tf
-    rows, tf = _scan(term)
-    keep = np.flatnonzero(values.take(rows) >= least)
-    return rows.take(keep), tf.take(keep)
+        yield from _look_up(term, among)
+    else:
+        for rows, tf in _scan(term):
+            rows, tf = _pick(values.take(rows) >= least, rows, tf)
+            yield rows, tf
 
 
-def _scan(term: _Term) -> tuple[Rows, TFs]:
-    """All postings: (rows of the snapshot intp[p] ascending, term frequencies)."""
-    if len(term.parts) == 1:
-        start, local, tf = term.parts[0]
-        return local.astype(np.intp) + start, tf
-    rows, end = np.empty(term.size, np.intp), 0
-    for start, local, _ in term.parts:
-        np.add(local, np.uint32(start), out=rows[end : end + len(local)])
-        end += len(local)
-    return rows, np.concatenate([tf for _, _, tf in term.parts])
+def _scan(term: _Term) -> Iterator[tuple[Rows, TFs]]:
+    """All postings, block by block: (rows of the snapshot intp[p] ascending, term frequencies)."""
+    for start, local, tf in term.parts:
+        for low in range(0, len(local), _BLOCK):
+            yield local[low : low + _BLOCK].astype(np.intp) + start, tf[low : low + _BLOCK]
 
 
-def _look_up(term: _Term, rows: Rows) -> tuple[Rows, TFs]:
-    """(positions in `rows`, which are ascending, of those that hold the term; term frequencies)."""
-    at: list[Rows] = [np.empty(0, np.intp)]
-    tfs: list[TFs] = [np.empty(0, np.uint16)]
+def _look_up(term: _Term, rows: Rows) -> Iterator[tuple[Rows, TFs]]:
+    """Those of the rows, ascending, that hold the term, segment by segment."""
     for start, local, tf in term.parts:
         low, high = rows.searchsorted((start + int(local[0]), start + int(local[-1]) + 1)).tolist()
         here, there = _common((rows[low:high] - start).astype(np.uint32), local)
-        at.append(here + low)
-        tfs.append(tf.take(there))
-    return np.concatenate(at), np.concatenate(tfs)
+        yield rows[low:high].take(here), tf.take(there)
 
 
 def _common(a: U32, b: U32) -> tuple[Rows, Rows]:
@@ -152,12 +155,10 @@ def _common(a: U32, b: U32) -> tuple[Rows, Rows]:
     return hit, at.take(hit)
 
 
-def _least_in_full(rows: Rows, scores: F32, terms: list[_Term], add: Callable[[_Term, Rows, TFs], F32]) -> float:
-    """The smallest score of these rows once the terms ahead are in; `scores` is overwritten."""
-    for term in terms:
-        at, tf = _look_up(term, rows)
-        scores[at] += add(term, rows.take(at), tf)
-    return float(scores.min())
+def _pick(mask: Bool, *arrays: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+    """Where the mask holds, of each array; faster than indexing with it."""
+    at = np.flatnonzero(mask)
+    return [array.take(at) for array in arrays]
 
 
 def _kth(scores: F32, k: int) -> float:
@@ -167,10 +168,8 @@ def _kth(scores: F32, k: int) -> float:
 
 def _reaching(scores: F32, touched: list[Rows], least: float) -> Rows:
     """The touched rows with a score of at least `least`, ascending."""
-    if _SPARSE * sum(map(len, touched)) > len(scores):
-        return np.flatnonzero(scores >= max(least, float(np.finfo(np.float32).tiny)))
     rows = np.concatenate(touched)
-    return np.sort(rows[scores.take(rows) >= least])
+    return np.sort(rows.compress(scores.take(rows) >= least), kind="stable")  # a merge: each list is ascending
 
 
 _spare = threading.local()
@@ -183,10 +182,7 @@ def _borrow(rows: int) -> F32:
 
 
 def _give_back(scores: F32, touched: list[Rows]) -> None:
-    """Zero again and kept; one that a failed search left behind is not."""
-    if _SPARSE * sum(map(len, touched)) > len(scores):
-        scores.fill(0)
-    else:
-        for rows in touched:
-            scores[rows] = 0
+    """Zero again, and kept for the next search; what a failed one leaves behind is not."""
+    for rows in touched:
+        scores[rows] = 0
     _spare.scores = scores

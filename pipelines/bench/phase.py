@@ -112,9 +112,10 @@ def recall(asks: list[Request]) -> Request:
     return {"recalls": found}
 
 
-def refresh(ask: Request, wait: float) -> Request:
-    """Look for a new generation until an item of it is recalled: when that was (seconds since 1970), and how long."""
+def refresh(ask: Request, items: list[str], wait: float) -> Request:
+    """Look for a new generation and ask it; when it gave one of `items` (seconds since 1970), and what took how long."""
     memory: Memory = _held["memory"]
+    new = set(items)
     deadline = time.monotonic() + wait
     while time.monotonic() < deadline:
         began = time.perf_counter()
@@ -123,13 +124,13 @@ def refresh(ask: Request, wait: float) -> Request:
             continue
         refreshed = time.perf_counter()
         bundle = _ask(memory, ask)
-        if any(item.id == ask["item"] for item in bundle.items):
-            return {"when": time.time(), "refresh": refreshed - began, "recall": time.perf_counter() - refreshed}
+        when = time.time() if new & {item.id for item in bundle.items} else None
+        return {"when": when, "refresh": refreshed - began, "recall": time.perf_counter() - refreshed}
     return {"when": None}
 
 
 def _ask(memory: Memory, ask: Request) -> Bundle:
-    return memory.recall(ask["query"], project=ask["project"])
+    return memory.recall(ask["query"], project=ask["project"], k=ask.get("k", 10))
 
 
 def memory() -> Request:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
@@ -48,7 +49,7 @@ MARKER: Final = "bench.json"
 """Beside CURRENT: which synthetic store this is. No other store is ever touched."""
 
 QUERIES: Final = 200
-_REPEATS: Final = 5  # commits of 100 items
+_REPEATS: Final = 7  # commits of 100 items; with the one of `refresh` a compaction has eight to merge
 _SMALL, _LARGE = 100, 10_000
 _FRESH: Final = 1 << 20  # index of the first batch of new items: no store has so many
 _BEFORE_MEMORY: Final = 50  # recalls, after which a reader's memory is read
@@ -294,14 +295,15 @@ def queries(items: int, seed: int, n: int = QUERIES) -> list[dict[str, Any]]:
     )
     text, project, ids = (rows.items[column].to_pylist() for column in ("text", "project", "id"))
     asks: list[dict[str, Any]] = []
-    places = iter(np.resize(rng.permutation(size), 50 * n).tolist())
+    open_to_all = np.flatnonzero(_for_all(rows))
+    places = iter(np.resize(rng.permutation(open_to_all), 50 * n).tolist())
     for i in range(n):
         kind = ("words", "identifier", "words", "error", "project")[i % 5]
         found = None
         while found is None:
             row = next(places, None)
             if row is None:  # hardly any item names what is wanted: words will do
-                kind, row = "words", int(rng.integers(size))
+                kind, row = "words", int(rng.choice(open_to_all))
             mentioned = rows.mention_entity[rows.mention_indptr[row] : rows.mention_indptr[row + 1]].tolist()
             found = _question(kind, text[row], [names[number] for number in mentioned], rng)
         asks.append(
@@ -476,24 +478,32 @@ def _files(root: Path) -> dict[tuple[Path, int], int]:
     return found
 
 
+def _for_all(rows: Rows) -> npt.NDArray[np.bool_]:
+    """bool[n]: whether everybody may see an item."""
+    return np.array([not acl for acl in rows.items["acl"].to_pylist()])
+
+
 def _refresh(work: Path, rows: Rows, ask_first: dict[str, Any]) -> Report:
     """Seconds from a commit's publishing to the moment an open reader recalls an item of it."""
-    longest = int(np.argmax(np.diff(rows.term_indptr)))
+    longest = int(np.argmax(np.diff(rows.term_indptr) * _for_all(rows)))
     words = rows.items["text"][longest].as_py()
-    wanted = {"query": words, "project": None, "item": rows.items["id"][longest].as_py()}
+    wanted = {"query": words, "project": None, "k": 1_000}  # the whole pool: the rank is no matter here
+    new = rows.items["id"].to_pylist()
     with _process() as (read, _), _process() as (write, _):
         read({"do": "open", "root": str(work), "ask": ask_first})
         write({"do": "writer", "root": str(work)})
         answers: list[dict[str, Any]] = []
         waiting = threading.Thread(
-            target=lambda: answers.append(read({"do": "refresh", "ask": wanted, "wait": _REFRESH_WAIT}))
+            target=lambda: answers.append(read({"do": "refresh", "ask": wanted, "items": new, "wait": _REFRESH_WAIT}))
         )
         waiting.start()
         write({"do": "commit"})
         published = (work / "CURRENT").stat().st_mtime
         waiting.join()
     if not answers or answers[0]["when"] is None:
-        raise StoreError(f"a reader of {work} did not find a new item in {_REFRESH_WAIT:.0f} s", "run 'helix verify'")
+        raise StoreError(
+            f"a reader of {work} did not recall a new item", "run 'helix verify --store' on it, with --keep"
+        )
     done = answers[0]
     return _rounded({"seconds": done["when"] - published, "refresh": done["refresh"], "recall": done["recall"]})
 

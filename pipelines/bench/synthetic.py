@@ -401,43 +401,61 @@ def _mentions(language: Lexicon, words: I64, indptr: I64, speaker: I64) -> tuple
 
 # ---------------------------------------------------------------- vectors
 
-_LATENT: Final = 64
-_COMMON, _CENTRE, _OWN_PART, _ISOTROPIC = 0.1, 0.42, 0.41, 0.07  # shares of the squared length
+_LATENT: Final = 300
+_SUBTOPICS: Final = 8  # of a topic
+_COMMON, _CENTRE, _SUBCENTRE, _OWN_PART, _NOISE = 0.1, 0.4, 0.17, 0.27, 0.06  # shares of the squared length
+_COPY_NOISE: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """What vectors are mixed from; latent dimensions weigh less and less."""
+
+    common: F32  # [d]
+    centres: F32  # [topics, d]
+    subcentres: F32  # [topics * subtopics, latent]
+    spread: F32  # [latent] of what is an item's own
+    basis: F32  # [latent, d]
 
 
 @lru_cache(maxsize=1)
-def _space() -> tuple[F32, F32, F32, F32]:
-    """(what all share float32[d], centres float32[topics, d], basis float32[latent, d], spread float32[latent])."""
+def space() -> Space:
+    """The same for every seed."""
     rng = np.random.default_rng([VERSION, DIM])
     basis = np.linalg.qr(rng.normal(size=(DIM, DIM)))[0].astype(np.float32)
-    spread = np.arange(1, _LATENT + 1) ** -0.25
-    spread /= np.linalg.norm(spread)
-    centres = rng.normal(size=(_TOPICS, _LATENT)) * spread
-    centres /= np.linalg.norm(centres, axis=1, keepdims=True)
-    return (
-        basis[0],
-        (centres @ basis[1 : _LATENT + 1]).astype(np.float32),
-        basis[1 : _LATENT + 1],
-        spread.astype(np.float32),
+    steep, flat = (np.arange(1, _LATENT + 1) ** -exponent for exponent in (0.5, 0.3))
+    return Space(
+        common=basis[0],
+        centres=_unit(rng.normal(size=(_TOPICS, _LATENT)) * steep) @ basis[1 : _LATENT + 1],
+        subcentres=_unit(rng.normal(size=(_TOPICS * _SUBTOPICS, _LATENT)) * flat),
+        spread=(flat / np.linalg.norm(flat)).astype(np.float32),
+        basis=basis[1 : _LATENT + 1],
     )
 
 
 def _vectors(rng: np.random.Generator, topic: I64, copied: I64) -> F32:
-    """float32[n, d], unit length: topic centres of power-law weight, spread in few dimensions, a little noise in all.
+    """float32[n, d], unit length: topics of power-law weight, subtopics within them, and what is an item's own.
 
-    Random pairs have a mean cosine near 0.1, as sentence encoders give; copies lie where their original does.
+    The shares were set so that cosines of random pairs and of nearest neighbours, the spectrum, and the share of the
+    nearest 100 an inverted file finds with 1, 2, 4 … per cent of its lists are close to those of all-MiniLM-L6-v2 on
+    16,000 passages of chats. Copies lie where their original does.
     """
-    common, centres, basis, spread = _space()
-    n = len(topic)
-    width = np.exp(rng.normal(0, 0.35, (n, 1))).astype(np.float32)  # some items are close to their topic, some far
-    latent = rng.standard_normal((n, _LATENT), np.float32) * spread * width
-    noise = rng.standard_normal((n, DIM), np.float32) / np.float32(np.sqrt(DIM))
-    out = np.float32(_COMMON**0.5) * common + np.float32(_CENTRE**0.5) * centres[topic]
-    out += np.float32(_OWN_PART**0.5) * (latent @ basis)
-    out += np.float32(_ISOTROPIC**0.5) * noise
+    mixed, n = space(), len(topic)
+    subtopic = topic * _SUBTOPICS + (_SUBTOPICS * rng.random(n) ** 1.5).astype(np.int64)
+    width = np.exp(rng.normal(0, 0.6, (n, 1))).astype(np.float32)  # some items are close to their topic, some far
+    own = rng.standard_normal((n, _LATENT), np.float32) * mixed.spread * width
+    noise = rng.standard_normal((n, DIM), np.float32) / np.float32(DIM**0.5)
+    latent = np.float32(_SUBCENTRE**0.5) * mixed.subcentres[subtopic] + np.float32(_OWN_PART**0.5) * own
+    out = np.float32(_COMMON**0.5) * mixed.common + np.float32(_CENTRE**0.5) * mixed.centres[topic]
+    out += latent @ mixed.basis
+    out += np.float32(_NOISE**0.5) * noise
     copy = np.flatnonzero(copied != np.arange(n))
-    out[copy] = out[copied[copy]] + np.float32(0.1) * noise[copy]
-    return np.asarray(out / np.linalg.norm(out, axis=1, keepdims=True), np.float32)
+    out[copy] = out[copied[copy]] + np.float32(_COPY_NOISE) * noise[copy]
+    return _unit(out)
+
+
+def _unit(vectors: npt.NDArray[Any]) -> F32:
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
 
 
 # ---------------------------------------------------------------- columns

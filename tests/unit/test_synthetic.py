@@ -80,7 +80,7 @@ def test_lengths_sessions_and_projects_are_skewed() -> None:
     years = {time.year for time in rows.items["time"].to_pylist() if time}
     assert {2023, 2024} <= years <= {2023, 2024, 2025}
     terms = sorted(Counter(rows.term_key.tolist()).values(), reverse=True)
-    assert terms[10] > 50 * terms[1_000]  # Zipf: few words everywhere …
+    assert terms[10] > 10 * terms[1_000]  # Zipf: few words everywhere …
     assert sum(n == 1 for n in terms) > len(terms) / 10  # … and many once
 
 

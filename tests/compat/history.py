@@ -1,0 +1,56 @@
+"""Histories of small stores, a generation at a time, through the writer that every command publishes with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from helix.enrich.neardup import signatures
+from helix.snapshot import manifest as manifests
+from helix.snapshot import writer
+from helix.snapshot.build import write_segment
+from helix.snapshot.manifest import Manifest
+from pipelines.enrich import build_rows
+from tests.tiny import record
+
+DIM = 4
+
+
+def current(root: Path, pointer: str = "CURRENT") -> Manifest:
+    """The manifest a pointer names."""
+    name = manifests.current_name(root, pointer)
+    assert name is not None
+    return manifests.load(root, name)
+
+
+def publish(root: Path, **changes: Any) -> str:
+    """The next generation, with some fields changed; its name."""
+    with writer.lock(root, 5.0) as held:
+        name = manifests.current_name(root)
+        return writer.publish(held, writer.following(held, name, current(root), **changes))
+
+
+def grow(root: Path, texts: Sequence[str], session: str = "s", start: int = 0) -> str:
+    """The next generation, with one more segment: turn i of the session is `t<start + i>`."""
+    manifest = current(root)
+    given = {"session": session}
+    rows = build_rows(
+        [record(start + i, text, given) for i, text in enumerate(texts)],
+        list(texts),
+        [[("name", "walnut", "walnut")] for _ in texts],
+        np.ones((len(texts), manifest.lineage.dim), np.float32) / 2,
+        signatures(list(texts)),
+    )
+    counts = {**manifest.counts, "items": manifest.counts["items"] + len(texts)}
+    return publish(root, segments=(*manifest.segments, write_segment(root, rows)), counts=counts)
+
+
+def delete(root: Path, place: int, rows: Sequence[int]) -> str:
+    """The next generation, in which these and no other rows of the segment at that place are gone."""
+    manifest = current(root)
+    segment = manifest.segments[place].id
+    others = [entry for entry in manifest.deletes if entry.segment != segment]
+    return publish(root, deletes=(*others, writer.write_deletes(root, segment, np.array(rows, np.uint32))))

@@ -1,0 +1,649 @@
+"""`helix sql`: what the views hold, against answers worked out by hand, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from helix.errors import StoreError, UsageError
+from helix.snapshot import ledger, paths, pins, writer
+from helix.snapshot import sql as snapshot_sql
+from helix.snapshot.rows import digest
+from helix.snapshot.sql import ask
+from helix.status import breakdown
+from tests.tiny import BASE, make_store
+
+VIEWS = ("items", "facts", "entities", "edges", "sessions")
+ANA, FILE, BOB = ("person", "ana", "Ana"), ("file", "db.py", "db.py"), ("person", "bob", "Bob")
+
+# Three segments of rows 0-3, 4-6 and 7. Turn b1 comes again in the second segment and replaces row 1; rows 3 and 5 are
+# gone for good, and with them whatever named Bob.
+TEXTS = ["zero", "one, old", "two", "three", "one, new", "five", "six", "seven"]
+GIVEN: list[dict[str, Any]] = [
+    {"session": "a", "turn": "a0", "ord": 0, "speaker": "Ana"},
+    {"session": "b", "turn": "b1", "ord": 1},
+    {"session": "a", "turn": "a2", "ord": 2, "speaker": "Bob", "type": "decision", "acl": ["ana", "bob"]},
+    {"session": "a", "turn": "a3", "ord": 3},
+    {"session": "b", "turn": "b1", "ord": 1, "speaker": "Ana", "salience": 0.3},
+    {"session": "b", "turn": "b5", "ord": 5},
+    {"session": "b", "turn": "b6", "ord": 6, "project": "q"},
+    {"session": "a", "turn": "a7", "ord": 7, "project": "q"},
+]
+SPELT = ("person", "ana", "ana")
+MENTIONS = [[ANA], [ANA], [FILE], [BOB], [SPELT, FILE], [BOB], [SPELT], []]
+DELETED = {0: [1, 3], 1: [1]}
+A0, B1, A2, A3, B6, A7 = (digest("tiny", turn[0], turn, "0") for turn in ("a0", "b1", "a2", "a3", "b6", "a7"))
+
+
+def utc(seconds: int) -> str:
+    return (datetime.fromtimestamp(BASE, UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def rows(root: Path, statement: str, limit: int | None = None) -> list[dict[str, Any]]:
+    with ask(root, statement, limit) as found:
+        return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+
+
+def one(root: Path, statement: str) -> Any:
+    (row,) = rows(root, statement)
+    (value,) = row.values()
+    return value
+
+
+def tree(*roots: Path) -> dict[str, str]:
+    """Every file below, and what is in it."""
+    files = [path for root in roots for path in sorted(root.rglob("*")) if path.is_file()]
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("sql") / "the owner's [own] store"
+    make_store(root, TEXTS, given=GIVEN, mentions=MENTIONS, cuts=[4, 7], deleted=DELETED)
+    return root
+
+
+# ---------------------------------------------------------------- views
+
+
+def test_items_are_the_live_rows(store: Path) -> None:
+    found = rows(store, "SELECT id, text FROM items ORDER BY ord, session")
+    assert [(row["id"], row["text"]) for row in found] == [
+        (A0, "zero"),
+        (B1, "one, new"),
+        (A2, "two"),
+        (B6, "six"),
+        (A7, "seven"),
+    ]
+
+
+def test_an_item_has_every_column(store: Path) -> None:
+    (row,) = rows(store, "SELECT * FROM items WHERE type = 'decision'")
+    assert row == {
+        "id": A2,
+        "source": "tiny",
+        "path": "tiny.jsonl",
+        "document": "0" * 64,
+        "session": "a",
+        "branch_of": None,
+        "turns": ["a2"],
+        "piece": 0,
+        "ord": 2,
+        "speaker": "Bob",
+        "role": "user",
+        "origin": "human",
+        "title": None,
+        "text": "two",
+        "type": "decision",
+        "type_confidence": 1.0,
+        "project": "p",
+        "time": utc(120),
+        "time_quality": "exact",
+        "t_valid": utc(120),
+        "t_invalid": None,
+        "t_ingested": utc(0),
+        "salience": 0.5,
+        "confidence": 0.5,
+        "priority": 1.0,
+        "pinned": False,
+        "acl": ["ana", "bob"],
+        "tokens": 1,
+        "content": digest("two"),
+        "near": None,
+        "queries": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (f"time = '{utc(120)}'", ["two"]),
+        (f"time > '{utc(120)[:-1]}.5Z' AND time < '{utc(360)}'", ["one, new"]),
+        ("project IN ('q')", ["six", "seven"]),
+        ("salience < 0.4", ["one, new"]),
+        ("speaker IS NULL", ["six", "seven"]),
+        ("list_contains(acl, 'bob')", ["two"]),
+        ("ord >= 6 AND text LIKE '%v%'", ["seven"]),
+        ("near IS NOT NULL", []),
+        ("id IN (SELECT src FROM edges WHERE kind = 'next')", ["zero"]),
+    ],
+)
+def test_conditions_that_reach_the_scan(store: Path, condition: str, expected: list[str]) -> None:
+    found = rows(store, f"SELECT text FROM items WHERE {condition} ORDER BY time, ord")
+    assert [row["text"] for row in found] == expected
+
+
+def test_edges_leave_from_what_is_live(store: Path) -> None:
+    def dst(kind: str, key: str) -> str:
+        return digest(kind, key)
+
+    found = {(row["src"], row["kind"], row["dst"]) for row in rows(store, "FROM edges")}
+    assert found == {
+        (A0, "mentions", dst("person", "ana")),
+        (A2, "mentions", dst("file", "db.py")),
+        (B1, "mentions", dst("person", "ana")),
+        (B1, "mentions", dst("file", "db.py")),
+        (B6, "mentions", dst("person", "ana")),
+        (A0, "next", A2),  # not A2 to the deleted A3, nor the old B1's, nor through the deleted b5
+        *((item, "session", digest("tiny", "a")) for item in (A0, A2, A7)),
+        *((item, "session", digest("tiny", "b")) for item in (B1, B6)),
+    }
+    assert len(rows(store, "FROM edges")) == len(found)
+
+
+def test_a_next_edge_to_an_item_that_was_replaced_stays(tmp_path: Path) -> None:
+    given = [{"turn": "1", "ord": 0}, {"turn": "2", "ord": 1}, {"turn": "2", "ord": 1}]
+    make_store(tmp_path / "s", ["first", "old", "new"], given=given, cuts=[2], deleted={0: [1]})
+    found = rows(
+        tmp_path / "s", "SELECT a.text, b.text AS next FROM edges JOIN items a ON src = a.id JOIN items b ON dst = b.id"
+    )
+    assert found == [{"text": "first", "next": "new"}]
+
+
+def test_entities_count_live_items_and_leave_out_who_nobody_names(store: Path) -> None:
+    found = rows(store, "FROM entities ORDER BY kind, key")
+    assert found == [
+        {"kind": "file", "key": "db.py", "name": "db.py", "hash": digest("file", "db.py"), "items": 2},
+        {"kind": "person", "key": "ana", "name": "ana", "hash": digest("person", "ana"), "items": 3},
+    ]
+    joined = "SELECT name, count(*) AS n FROM entities JOIN edges ON dst = hash GROUP BY ALL ORDER BY name"
+    assert rows(store, joined) == [{"name": "ana", "n": 3}, {"name": "db.py", "n": 2}]
+
+
+def test_entities_of_segments_without_deletions_come_from_their_own_counts(tmp_path: Path) -> None:
+    make_store(tmp_path / "s", TEXTS[2:], given=GIVEN[2:], mentions=MENTIONS[2:], cuts=[2])
+    found = rows(tmp_path / "s", "SELECT name, items FROM entities ORDER BY name")
+    assert found == [{"name": "Bob", "items": 2}, {"name": "ana", "items": 2}, {"name": "db.py", "items": 2}]
+
+
+def test_sessions(store: Path) -> None:
+    assert rows(store, "FROM sessions ORDER BY session") == [
+        {
+            "source": "tiny",
+            "session": "a",
+            "key": digest("tiny", "a"),
+            "title": None,
+            "projects": ["p", "q"],
+            "first_time": utc(0),
+            "last_time": utc(420),
+            "items": 3,
+            "turns": 3,
+            "speakers": ["Ana", "Bob"],
+        },
+        {
+            "source": "tiny",
+            "session": "b",
+            "key": digest("tiny", "b"),
+            "title": None,
+            "projects": ["p", "q"],
+            "first_time": utc(240),
+            "last_time": utc(360),
+            "items": 2,
+            "turns": 2,
+            "speakers": ["Ana"],
+        },
+    ]
+
+
+def test_a_session_of_the_sample(sample_store: Path) -> None:
+    found = rows(sample_store, "SELECT * FROM sessions WHERE title IS NOT NULL")
+    assert found
+    for row in found:
+        turns = rows(sample_store, f"SELECT DISTINCT unnest(turns) AS t FROM items WHERE session = '{row['session']}'")
+        assert row["turns"] == len(turns)
+    assert one(sample_store, "SELECT sum(items) FROM sessions") == one(sample_store, "SELECT count(*) FROM items")
+
+
+def test_facts_follow_their_items(tmp_path: Path) -> None:
+    root = tmp_path / "s"
+    make_store(root, TEXTS, given=GIVEN, mentions=MENTIONS, cuts=[4, 7], deleted=DELETED)
+    name, manifest = ledger.current(root)
+    assert manifest is not None
+    segment, times = manifest.segments[0], pa.array([BASE] * 3, pa.timestamp("s", tz="UTC"))
+    path = root / "segments" / segment.id / "facts.parquet"
+    table: Mapping[str, Any] = {
+        "subject": ["ana", "bob", "ana"],
+        "relation": ["likes"] * 3,
+        "object": ["figs", "rye", "oats"],
+        "t_valid": times,
+        "t_invalid": pa.array([None] * 3, times.type),
+        "t_ingested": times.cast(pa.timestamp("us", tz="UTC")),
+        "item": [A0, A3, B1],  # A3 is gone; B1 lives, but not as this segment knows it
+    }
+    pq.write_table(pa.table(table), path)
+    wider = dataclasses.replace(segment, files=(*segment.files, writer.describe(root, path)))
+    with writer.lock(root, 1.0) as held:
+        segments = (wider, *manifest.segments[1:])
+        new = dataclasses.replace(manifest, generation=2, parent=name, segments=segments, token=held.token)
+        writer.publish(held, new)
+    assert rows(root, "FROM facts") == [
+        {
+            "subject": "ana",
+            "relation": "likes",
+            "object": "figs",
+            "t_valid": utc(0),
+            "t_invalid": None,
+            "t_ingested": utc(0),
+            "item": A0,
+        }
+    ]
+
+
+def test_an_empty_store_has_the_same_columns_and_no_rows(tmp_path: Path, store: Path) -> None:
+    paths.create(tmp_path / "empty")
+    for view in VIEWS:
+        assert rows(tmp_path / "empty", f"FROM {view}") == []
+        assert rows(tmp_path / "empty", f"DESCRIBE {view}") == rows(store, f"DESCRIBE {view}")
+
+
+def test_the_views_are_all_there_is_to_list(store: Path) -> None:
+    assert [row["name"] for row in rows(store, "SHOW TABLES")] == sorted(VIEWS)
+
+
+def test_a_relative_path(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(store.parent)
+    assert one(Path(store.name), "SELECT count(*) FROM items") == 5
+
+
+def test_status_counts_the_same_items(store: Path) -> None:
+    assert breakdown(store)["project"] == {"p": 3, "q": 2}
+    assert breakdown(store)["type"] == {"episodic": 4, "decision": 1}
+
+
+# ---------------------------------------------------------------- values
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("TIMESTAMPTZ '2024-02-29 12:00:00.25+02'", "2024-02-29T10:00:00.250000Z"),
+        ("TIMESTAMP '2024-02-29 12:00:00'", "2024-02-29T12:00:00Z"),
+        ("TIMESTAMPTZ '2024-02-29 23:30:00Z'::DATE", "2024-02-29"),
+        ("[TIMESTAMPTZ '2024-01-01 00:00:00Z']", ["2024-01-01T00:00:00Z"]),
+        ("{'a': 1, 'b': [NULL, 2]}", {"a": 1, "b": [None, 2]}),
+        ("MAP {'x': 1.5}", {"x": 1.5}),
+        ("'\\xFF\\x00'::BLOB", "ff00"),
+        ("1.25::DECIMAL(9, 2)", 1.25),
+        ("sum(9007199254740993)", 9007199254740993),
+        ("170141183460469231731687303715884105727::HUGEINT", 170141183460469231731687303715884105727),
+        ("0.3::FLOAT", 0.3),
+        ("'nan'::DOUBLE", None),
+        ("['-infinity'::DOUBLE]", [None]),
+        ("INTERVAL '1 month 2 days 1.5 seconds'", "P1M2DT1.5S"),
+        ("NULL", None),
+    ],
+)
+def test_values_are_those_json_knows(store: Path, expression: str, expected: Any) -> None:
+    found = one(store, f"SELECT {expression}")
+    assert found == expected
+    assert json.loads(json.dumps(found, allow_nan=False)) == expected
+
+
+def test_names_that_repeat_are_told_apart(store: Path) -> None:
+    assert rows(store, "SELECT 1 AS a, 2 AS a, 3 AS a_1") == [{"a": 1, "a_1": 2, "a_1_1": 3}]
+
+
+def test_a_limit_keeps_the_order(store: Path) -> None:
+    assert [row["text"] for row in rows(store, "SELECT text FROM items ORDER BY ord DESC", 2)] == ["seven", "six"]
+    assert len(rows(store, "EXPLAIN SELECT * FROM items", 1)) == 1
+
+
+# ---------------------------------------------------------------- what is refused
+
+WRITES = [
+    "COPY items TO '{out}'",
+    "COPY (SELECT 1) TO '{parquet}' (FORMAT parquet, USE_TMP_FILE false)",
+    # To DuckDB's parser this is a SELECT.
+    "WITH x AS (COPY (SELECT 1) TO '{parquet}' (FORMAT parquet, USE_TMP_FILE false)) SELECT * FROM x",
+    "WITH x AS (COPY (SELECT 1) TO '{out}') SELECT * FROM x",
+    "WITH x AS (COPY (SELECT 1) TO STDOUT) SELECT * FROM x",
+    "EXPLAIN ANALYZE COPY (SELECT 1) TO '{out}'",
+    "/* SELECT */ EXPLAIN ANALYZE COPY (SELECT 1) TO '{out}'",
+    "EXPLAIN /* */ ANALYZE COPY (SELECT 1) TO '{out}'",
+    "EXPLAIN (ANALYZE) COPY (SELECT 1) TO '{out}'",
+    "EXPLAIN ANALYZE WITH x AS (COPY (SELECT 1) TO '{out}') SELECT * FROM x",
+    "EXPLAIN ANALYZE CREATE TABLE t AS SELECT 1",
+    "EXPLAIN CREATE TABLE t AS SELECT 1",
+    "EXPORT DATABASE '{out}'",
+    "ATTACH '{out}' AS other",
+    "CREATE TABLE t AS SELECT 1",
+    "CREATE VIEW v AS SELECT 1",
+    "CREATE OR REPLACE VIEW items AS SELECT 1",
+    "INSERT INTO items SELECT * FROM items",
+    "WITH x AS (INSERT INTO items SELECT * FROM items RETURNING *) SELECT * FROM x",
+    "DELETE FROM items",
+    "UPDATE items SET text = ''",
+    "DROP VIEW items",
+    "CREATE SECRET s (TYPE s3)",
+    "SELECT * FROM enable_logging(storage = 'file', storage_path = '{out}')",
+    "SELECT * FROM enable_profiling(save_location = '{out}')",
+]
+READS = [
+    "SELECT * FROM read_csv('/etc/passwd')",
+    "SELECT * FROM '/etc/passwd'",
+    "SELECT * FROM read_text('/etc/passwd')",
+    "SELECT * FROM read_blob('{current}')",
+    "SELECT * FROM read_json('{manifest}')",
+    "SELECT * FROM glob('/*')",
+    "SELECT * FROM glob('{store}/*')",
+    "SELECT * FROM read_parquet('{parquet}')",
+    "SELECT * FROM '{parquet}'",
+    "SELECT * FROM parquet_metadata('{parquet}')",
+    "SELECT * FROM query('SELECT * FROM read_parquet(''{parquet2}'')')",
+    "SELECT * FROM sniff_csv('/etc/passwd')",
+    "SELECT * FROM read_parquet('s3://bucket/x.parquet')",
+    "SELECT * FROM 'https://example.com/x.csv'",
+    "SELECT * FROM read_duckdb('{out}')",
+    "SELECT * FROM stored.items",
+    "SELECT * FROM query('FROM ' || (SELECT schema_name || '.items' FROM duckdb_views() WHERE view_name = 'gone'))",
+    "SELECT * FROM leaked",
+]
+OTHERS = [
+    "",
+    "-- nothing",
+    "SELECT 1; SELECT 2",
+    "SELECT 1; COPY (SELECT 1) TO '{out}'",
+    "PRAGMA version",
+    "PRAGMA enable_profiling",
+    "SET threads = 1",
+    "SET enable_external_access = true",
+    "RESET enable_external_access",
+    "USE temp",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "IMPORT DATABASE '{out}'",
+    "CALL pragma_version()",
+    "CHECKPOINT",
+    "VACUUM",
+    "UPDATE EXTENSIONS",
+    "PREPARE p AS SELECT 1",
+    "EXECUTE p",
+    "BEGIN",
+    "COMMIT",
+    "ROLLBACK",
+    "PIVOT items ON type USING count(*)",
+    "SELECT ?",
+    "SELEC 1",
+    "SELECT nope FROM items",
+    "SELECT * FROM nope",
+    "SELECT error(text) FROM items",
+    "SELECT text::INTEGER FROM items",
+    "SELECT '\udcff'",
+]
+
+
+@pytest.mark.parametrize("statement", [*WRITES, *READS, *OTHERS])
+def test_refused(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(snapshot_sql, "leaked", pa.table({"a": [1]}), raising=False)  # a name is no Python variable
+    parquet = str(next((store / "segments").glob("*/items.parquet"))).replace("'", "''")
+    statement = statement.format(
+        out=tmp_path / "out",
+        store=str(store).replace("'", "''"),
+        current=str(store / "CURRENT").replace("'", "''"),
+        manifest=str(next((store / "manifests").iterdir())).replace("'", "''"),
+        parquet=parquet,
+        parquet2=parquet.replace("'", "''"),
+    )
+    before = tree(store, tmp_path)
+    with pytest.raises(UsageError) as error:
+        rows(store, statement)
+    assert error.value.exit_status == 2
+    assert error.value.remedy
+    assert "\n" not in str(error.value)
+    assert tree(store, tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT 1;",
+        "FROM items LIMIT 1",
+        "VALUES (1)",
+        "TABLE sessions",
+        "WITH x AS (SELECT 1) SELECT * FROM x",
+        "DESCRIBE items",
+        "SUMMARIZE items",
+        "SHOW TABLES",
+        "EXPLAIN SELECT * FROM items",
+        "explain  analyze\nSELECT count(*) FROM edges",
+        "/* why */ EXPLAIN SELECT 1 -- so",
+        "PIVOT items ON type IN ('episodic', 'decision') USING count(*)",
+    ],
+)
+def test_taken(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = tree(store, tmp_path)
+    assert rows(store, statement)
+    assert tree(store, tmp_path) == before
+
+
+def test_an_error_cannot_steer_a_terminal(store: Path) -> None:
+    with pytest.raises(UsageError) as error:
+        rows(store, "SELECT (chr(27) || '[2J')::INTEGER")
+    assert str(error.value).isprintable()
+
+
+def test_memory_is_bounded_and_nothing_spills(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert one(store, "SELECT current_setting('temp_directory')") == ""
+    assert one(store, "SELECT current_setting('max_temp_directory_size')") == "0 bytes"
+    assert one(store, "SELECT current_setting('memory_limit')") == "1.8 GiB"
+    assert one(store, "SELECT current_setting('threads')") == 2
+
+
+# ---------------------------------------------------------------- the store
+
+
+def test_the_generation_is_pinned_while_rows_are_read(store: Path) -> None:
+    name, _ = ledger.current(store)
+    with ask(store, "FROM items") as found:
+        assert pins.pinned(store) == {name}
+        assert len(list(found.rows)) == 5
+    assert pins.pinned(store) == set()
+    assert list((store / "pins").iterdir()) == []
+
+
+def test_no_store(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no Helix store"):
+        rows(tmp_path / "nowhere", "SELECT 1")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    make_store(tmp_path / "s", ["a", "b"])
+    (path,) = (tmp_path / "s" / "segments").glob("*/edges.parquet")
+    os.truncate(path, 100)
+    with pytest.raises(StoreError, match=r"edges\.parquet is damaged"):
+        rows(tmp_path / "s", "SELECT count(*) FROM items")
+
+
+def test_damage_that_shows_only_in_the_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_store(tmp_path / "s", ["a", "b"])
+    (path,) = (tmp_path / "s" / "segments").glob("*/items.parquet")
+    path.write_bytes(path.read_bytes()[:4] + bytes(path.stat().st_size - 4))
+    monkeypatch.setattr(snapshot_sql, "check_files", lambda *_: None)
+    with pytest.raises(StoreError, match="helix verify"):
+        rows(tmp_path / "s", "SELECT text FROM items")
+
+
+# ---------------------------------------------------------------- the command
+
+
+def test_the_command_prints_json(store: Path, run_helix) -> None:
+    done = run_helix("sql", "SELECT text, time, turns FROM items ORDER BY ord", "--store", store, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[0] == {"text": "zero", "time": utc(0), "turns": ["a0"]}
+    assert len(json.loads(done.stdout)) == 5
+    none = run_helix("sql", "SELECT 1 WHERE false", "--store", store, "--json")
+    assert (none.returncode, json.loads(none.stdout)) == (0, [])
+
+
+def test_json_has_every_row(store: Path, run_helix) -> None:
+    done = run_helix("sql", "SELECT range AS n FROM range(2500)", "--store", store, "--json", "--limit", 1)
+    assert json.loads(done.stdout) == [{"n": n} for n in range(2500)]
+
+
+def test_the_command_prints_a_table(store: Path, run_helix) -> None:
+    done = run_helix("sql", "SELECT text, ord, branch_of, turns FROM items ORDER BY ord", "--store", store)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:2] == ["text\tord\tbranch_of\tturns", 'zero\t0\t\t["a0"]']
+    assert len(done.stdout.splitlines()) == 6
+    assert done.stderr == "5 rows\n"
+
+
+def test_a_table_has_a_limit(store: Path, run_helix) -> None:
+    counting = "SELECT range AS n FROM range(300)"
+    done = run_helix("sql", counting, "--store", store)
+    assert len(done.stdout.splitlines()) == 201
+    assert done.stderr == "200 rows shown, there are more: --limit N, 0 for all\n"
+    exact = run_helix("sql", counting, "--store", store, "--limit", 300)
+    assert (len(exact.stdout.splitlines()), exact.stderr) == (301, "300 rows\n")
+    everything = run_helix("sql", counting, "--store", store, "--limit", 0)
+    assert len(everything.stdout.splitlines()) == 301
+
+
+def test_an_explanation_keeps_its_lines(store: Path, run_helix) -> None:
+    done = run_helix("sql", "EXPLAIN SELECT text FROM items", "--store", store)
+    assert "Projections: text" in done.stdout
+    assert len(done.stdout.splitlines()) > 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["SELEC 1"], 2, "syntax error"),
+        (["SELECT nope FROM items"], 2, "nope"),
+        (["COPY items TO 'x'"], 2, "COPY is refused"),
+        (["SELECT 1; SELECT 2"], 2, "2 statements"),
+        (["SELECT 1", "--limit", "-1"], 2, "limit is -1"),
+        (["SELECT text::INTEGER FROM items", "--json"], 2, "Conversion Error"),
+        ([], 2, "SELECT"),
+    ],
+)
+def test_exit_statuses(store: Path, run_helix, arguments: list[str], status: int, said: str) -> None:
+    done = run_helix("sql", *arguments, "--store", store)
+    assert done.returncode == status
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_no_store_is_exit_4(tmp_path: Path, run_helix) -> None:
+    done = run_helix("sql", "SELECT 1", "--store", tmp_path / "nowhere")
+    assert done.returncode == 4
+    assert "no Helix store" in done.stderr
+
+
+def test_help_says_whose_tool_it_is(run_helix) -> None:
+    done = run_helix("sql", "--help")
+    assert "every project and every ACL" in done.stdout
+    assert "  sql " in run_helix("--help").stdout
+
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.exe [bold red]markup[/] \U000e0041 end"
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("hostile") / "s"
+    make_store(root, [HOSTILE, "plain " * 50 + "tail"], given=[{"speaker": "a\tb\nc"}, {}])
+    return root
+
+
+def test_recalled_text_cannot_steer_a_pipe(hostile: Path, run_helix) -> None:
+    done = run_helix("sql", "SELECT text, speaker FROM items ORDER BY ord", "--store", hostile)
+    assert all(line.replace("\t", "").isprintable() for line in done.stdout.splitlines())
+    assert len(done.stdout.splitlines()) == 3
+    assert done.stdout.splitlines()[1].endswith("\ta b c")
+    assert "plain " * 50 + "tail" in done.stdout  # whole, for other programs
+    answer = run_helix("sql", "SELECT text, speaker FROM items ORDER BY ord", "--store", hostile, "--json").stdout
+    assert answer.replace("\n", "").isprintable()
+    assert json.loads(answer)[0] == {"text": HOSTILE, "speaker": "a\tb\nc"}
+
+
+def on_a_terminal(*arguments: object) -> str:
+    """What the command writes to a terminal of 100 columns."""
+    ours, theirs = pty.openpty()
+    command = [str(Path(sys.executable).with_name("helix")), *map(str, arguments)]
+    environ = {**os.environ, "COLUMNS": "100", "TERM": "xterm"}
+    with subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL, env=environ) as process:
+        os.close(theirs)
+        written = bytearray()
+        while True:
+            try:
+                part = os.read(ours, 65_536)
+            except OSError:  # how Linux says that the other end was closed
+                break
+            if not part:
+                break
+            written += part
+        assert process.wait(60) == 0
+    os.close(ours)
+    return written.decode()
+
+
+def test_a_terminal_gets_short_cells_and_no_controls(hostile: Path) -> None:
+    asked = ("sql", "SELECT ord, text FROM items ORDER BY ord", "--store", hostile)
+    shown = on_a_terminal(*asked)
+    for foreign in ("\x1b]", "\x1b[2J", "\x9b", "\u202e", "\U000e0041", "\x07"):
+        assert foreign not in shown
+    assert "[bold red]markup[/]" in shown
+    assert "…" in shown
+    assert "tail" not in shown
+    assert "tail" in on_a_terminal(*asked, "--full")
+
+
+def test_many_columns_stand_one_below_the_other(hostile: Path) -> None:
+    shown = on_a_terminal("sql", "FROM items", "--store", hostile, "--limit", 1)
+    assert any("type_confidence" in line and "1.0" in line for line in shown.splitlines())
+
+
+def test_ctrl_c_ends_a_long_question(tmp_path: Path) -> None:
+    make_store(tmp_path / "s", ["a"])
+    asked = "SELECT sum(a.range * b.range % 7) FROM range(10000000) a, range(1000000) b"
+    command = [str(Path(sys.executable).with_name("helix")), "sql", asked, "--store", str(tmp_path / "s"), "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 60
+        while not pins.pinned(tmp_path / "s"):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(1)  # DuckDB is at work
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == -signal.SIGINT
+    assert pins.pinned(tmp_path / "s") == set()

@@ -1,0 +1,208 @@
+"""The lexical leg against dictionaries and loops, over stores where it leaves out most of its work."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helix.stages import lexical
+from helix.stages.lexical import search_lexical
+from helix.text import hash_terms, tokenise
+from helix.types import Leg, Plan
+from tests.bench.lexical import Segment, Store, exhaustive
+from tests.tiny import make_store
+
+WORDS = [f"word{chr(97 + i)}" for i in range(12)]  # the first in most texts, the last in hardly any
+SEEDS = range(8)
+
+
+class World:
+    """A random store of many segments with deletes, repeated texts and a filter, and the same as plain lists."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        rng = random.Random(seed)
+        n = rng.randint(80, 160)
+        weights = [1 / (i + 1) ** 1.5 for i in range(len(WORDS))]
+        self.texts = [" ".join(rng.choices(WORDS, weights, k=rng.choice([1, 2, 3, 5, 8, 13]))) for _ in range(n)]
+        for _ in range(n // 4):  # the same text twice: the same score
+            self.texts[rng.randrange(n)] = self.texts[rng.randrange(n)]
+        cuts = sorted(rng.sample(range(1, n), rng.randint(2, 8)))
+        bounds = [0, *cuts, n]
+        self.alive = [rng.random() > 0.15 for _ in range(n)]
+        deleted = {
+            segment: [row - low for row in range(low, high) if not self.alive[row]]
+            for segment, (low, high) in enumerate(zip(bounds, bounds[1:], strict=False))
+        }
+        given = [{"session": f"s{rng.randrange(9)}"} for _ in range(n)]
+        self.snap = make_store(
+            folder, self.texts, given=given, cuts=cuts, deleted={s: d for s, d in deleted.items() if d}
+        )
+        self.keys = [int(key) for key in self.snap.columns.key]
+        self.terms = [Counter(tokenise(text)) for text in self.texts]
+        self.rng = rng
+
+    def plan(self, share: float | None) -> Plan:
+        """All live rows, or a share of them."""
+        allowed = np.array(self.alive) & (np.array([self.rng.random() for _ in self.alive]) < (share or 1.0))
+        if allowed.all():
+            return Plan(None, len(allowed))
+        return Plan(allowed, int(allowed.sum()))
+
+    def naive(self, words: list[str], plan: Plan, k1: float, b: float) -> dict[int, float]:
+        live = [row for row, alive in enumerate(self.alive) if alive]
+        lengths = {row: sum(self.terms[row].values()) for row in live}
+        mean = max(1.0, sum(lengths.values()) / len(live))
+        scores: dict[int, float] = {}
+        for row in live:
+            if plan.allowed is not None and not plan.allowed[row]:
+                continue
+            for word in words:
+                tf = self.terms[row][word]
+                if tf:
+                    df = sum(word in self.terms[other] for other in live)
+                    idf = math.log(1 + (len(live) - df + 0.5) / (df + 0.5))
+                    norm = k1 * (1 - b + b * lengths[row] / mean)
+                    scores[row] = scores.get(row, 0.0) + idf * tf * (k1 + 1) / (tf + norm)
+        return scores
+
+
+@pytest.fixture(params=["as it is", "every short cut"])
+def short_cuts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small stores would never be looked up in, or cut into blocks."""
+    if request.param == "every short cut":
+        monkeypatch.setattr(lexical, "_LOOK_UP", 2)
+        monkeypatch.setattr(lexical, "_BLOCK", 5)
+        monkeypatch.setattr(lexical, "_SMALL", 4)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.usefixtures("short_cuts")
+def test_the_best_are_the_naive_best(tmp_path: Path, seed: int) -> None:
+    world = World(tmp_path / "store", seed)
+    for share in (None, 0.5, 0.05):
+        for k in (1, 3, 10, 1000):
+            plan = world.plan(share)
+            words = world.rng.sample(WORDS, world.rng.randint(1, 8))
+            query: Any = SimpleNamespace(terms=hash_terms([*words, "absent"]))
+            found = search_lexical(query, world.snap, plan, k, 0.9, 0.6)
+            naive = world.naive(words, plan, 0.9, 0.6)
+            check(found, naive, world, k)
+            same = exhaustive(query, world.snap, plan, k, 0.9, 0.6)
+            assert found.rows.tolist() == same.rows.tolist()
+            assert found.scores.tolist() == same.scores.tolist()
+
+
+def check(found: Leg, naive: dict[int, float], world: World, k: int) -> None:
+    rows, scores = found.rows.tolist(), found.scores.tolist()
+    assert len(rows) == len(set(rows)) == min(k, len(naive))
+    assert scores == pytest.approx(sorted(naive.values(), reverse=True)[:k], rel=1e-5)
+    assert scores == pytest.approx([naive[row] for row in rows], rel=1e-5)
+    order = [(-score, world.keys[row]) for row, score in zip(rows, scores, strict=True)]
+    assert order == sorted(order)
+    for row in naive.keys() - set(rows):  # a repeated text that did not make it has the larger id
+        twins = [other for other in rows if world.texts[other] == world.texts[row]]
+        assert all(world.keys[other] < world.keys[row] for other in twins)
+
+
+def skewed(seed: int, rows: int = 30_000, terms: int = 9) -> tuple[Store, Any]:
+    """Lists of 20 rows to two thirds of all, over seven segments; lengths of few values, so that many tie."""
+    rng = np.random.default_rng(seed)
+    keys = np.sort(rng.integers(1, 2**63, terms).astype(np.uint64))
+    share = np.geomspace(20 / rows, 2 / 3, terms)[rng.permutation(terms)]
+    tf = np.where(rng.random((terms, rows)) < share[:, None], rng.geometric(0.7, (terms, rows)), 0).astype(np.uint16)
+    bounds = [0, *np.sort(rng.choice(np.arange(1, rows), 6, replace=False)).tolist(), rows]
+    segments = [(low, inverted(keys, tf[:, low:high])) for low, high in zip(bounds, bounds[1:], strict=False)]
+    length = np.maximum(tf.sum(axis=0), rng.choice([10, 20, 40], rows)).astype(np.float32)
+    return Store(segments, length, rng.permutation(rows).astype(np.uint64)), keys
+
+
+def inverted(keys: Any, tf: Any) -> Segment:
+    """uint16[terms, rows], 0 where a row does not hold a term."""
+    held = tf.any(axis=1)
+    term, row = np.nonzero(tf[held])
+    counts = np.bincount(term, minlength=int(held.sum()))
+    return Segment(keys[held], np.append(0, np.cumsum(counts)), row.astype(np.uint32), tf[held][term, row])
+
+
+def same(query: Any, snap: Any, plan: Plan, k: int) -> bool:
+    found, expected = (search(query, snap, plan, k, 1.2, 0.75) for search in (search_lexical, exhaustive))
+    return np.array_equal(found.rows, expected.rows) and np.array_equal(found.scores, expected.scores)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_long_lists_under_every_filter(seed: int) -> None:
+    store, keys = skewed(seed)
+    rng = np.random.default_rng(seed)
+    for terms in (keys, keys[:1], keys[-3:], rng.choice(keys, 5, replace=False)):
+        query = SimpleNamespace(terms=terms)
+        assert same(query, store, Plan(None, store.rows), 100)
+        for share in (0.99, 0.4, 0.02, 0.001, 0.0):
+            allowed = rng.random(store.rows) < share
+            assert same(query, store, Plan(allowed, int(allowed.sum())), 100)
+
+
+def test_a_rare_term_spares_most_postings_of_frequent_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, keys = skewed(0)
+    read = []
+    scan = lexical._scan
+
+    def counted(term: Any) -> Any:
+        read.append(term.size)
+        return scan(term)
+
+    monkeypatch.setattr(lexical, "_scan", counted)
+    by_df = sorted(keys, key=store.df)
+    query: Any = SimpleNamespace(terms=np.array([by_df[0], by_df[1], by_df[-1]], np.uint64))
+    assert same(query, store, Plan(None, store.rows), 10)
+    assert sum(read) == store.df(by_df[0]) + store.df(by_df[1])  # the third is only looked up in
+
+
+def test_a_narrow_filter_reads_no_long_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, keys = skewed(1)
+    monkeypatch.setattr(
+        lexical, "_scan", lambda term: pytest.fail(f"read {term.size} postings") if term.size > 500 else iter(())
+    )
+    allowed = np.zeros(store.rows, bool)
+    allowed[::2000] = True
+    frequent = np.array([key for key in keys if store.df(key) > 500], np.uint64)
+    query: Any = SimpleNamespace(terms=frequent)
+    assert same(query, store, Plan(allowed, int(allowed.sum())), 10)
+
+
+def test_a_failed_search_leaves_nothing_behind() -> None:
+    store, keys = skewed(2, rows=2_000)
+    query: Any = SimpleNamespace(terms=keys)
+    broken: Any = Store(store.segments, store.columns.length, store.columns.key)
+    broken.columns = SimpleNamespace(length=store.columns.length[:50], key=store.columns.key)
+    with pytest.raises(IndexError):
+        search_lexical(query, broken, Plan(None, store.rows), 10, 1.2, 0.75)
+    assert same(query, store, Plan(None, store.rows), 10)
+
+
+def test_word_order_does_not_change_a_bit() -> None:
+    store, keys = skewed(3)
+    snap: Any = store
+    legs = [
+        search_lexical(SimpleNamespace(terms=terms), snap, Plan(None, store.rows), 50, 1.2, 0.75)  # type: ignore[arg-type]
+        for terms in (keys, keys[::-1])
+    ]
+    assert legs[0].rows.tolist() == legs[1].rows.tolist()
+    assert legs[0].scores.tolist() == legs[1].scores.tolist()
+
+
+@pytest.mark.parametrize("k", [0, -1, 5])
+def test_nothing_to_find(k: int) -> None:
+    store, keys = skewed(4, rows=100)
+    snap: Any = store
+    for terms in (keys if k <= 0 else keys[:0], np.array([1], np.uint64)):
+        query: Any = SimpleNamespace(terms=terms)
+        found = search_lexical(query, snap, Plan(None, store.rows), k, 1.2, 0.75)
+        assert (len(found.rows), len(found.scores)) == (0, 0)
+        assert (found.rows.dtype, found.scores.dtype) == (np.uint32, np.float32)

@@ -1,0 +1,137 @@
+"""A merge of segments is the segment that would have been written of the same rows at once, array by array."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helix.enrich.neardup import signatures
+from helix.snapshot import build, paths
+from helix.snapshot import merge as merging
+from helix.snapshot.build import write_segment
+from helix.snapshot.manifest import Segment
+from helix.snapshot.merge import merge
+from helix.snapshot.rows import Rows, concat
+from helix.snapshot.segment import ARRAYS, map_ipc, map_npy, open_segment
+from pipelines.enrich import build_rows
+from tests.tiny import BASE, record
+
+WORDS = ("walnut", "parsley", "saffron", "redis", "queue", "TimeoutError", "src/app.py", "Priya", "in the", "東京")
+NAMES = (("name", "priya", "Priya"), ("path", "src/app.py", "src/app.py"), ("error", "timeouterror", "TimeoutError"))
+
+ITEM = st.fixed_dictionaries(
+    {
+        "words": st.lists(st.sampled_from(WORDS), max_size=6),
+        "session": st.sampled_from(["s1", "s2", "s3"]),
+        "ord": st.integers(0, 3),  # positions repeat: every log counts its own
+        "project": st.sampled_from(["p", "q", "r"]),
+        "speaker": st.sampled_from([None, "Ana", "Bo"]),
+        "type": st.sampled_from(["episodic", "decision"]),
+        "acl": st.lists(st.sampled_from(["team", "boss"]), max_size=2, unique=True),
+        "time": st.sampled_from([BASE, None]),
+        "mentions": st.lists(st.sampled_from(NAMES), max_size=3, unique=True),
+        "kept": st.booleans(),
+    }
+)
+BATCHES = st.lists(st.lists(ITEM, min_size=1, max_size=6), min_size=1, max_size=4)
+
+
+def make_rows(items: Sequence[dict[str, Any]], first: int, rng: np.random.Generator) -> Rows:
+    texts = [" ".join(item["words"]) for item in items]
+    vectors = rng.normal(size=(len(items), 8)).astype(np.float32)
+    vectors[rng.random(len(items)) < 0.1] = 0
+    return build_rows(
+        [record(first + i, texts[i], {**item, "turn": f"t{first + i}"}) for i, item in enumerate(items)],
+        texts,
+        [item["mentions"] for item in items],
+        vectors,
+        signatures(texts),
+    )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_fsync() -> Iterator[None]:
+    """Hundreds of segments whose durability nobody asks for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        yield
+
+
+def check(batches: list[list[dict[str, Any]]], seed: int = 0) -> None:
+    rng = np.random.default_rng(seed)
+    starts = np.cumsum([0, *map(len, batches)]).tolist()
+    rows = [make_rows(items, start, rng) for items, start in zip(batches, starts, strict=False)]
+    keep = [np.array([item["kept"] for item in items], bool) for items in batches]
+    with tempfile.TemporaryDirectory() as work:
+        root = Path(work)
+        paths.create(root)
+        sources = [(open_segment(root, write_segment(root, part)), kept) for part, kept in zip(rows, keep, strict=True)]
+        merged = root / "merged"
+        merged.mkdir()
+        n = merge(root, sources, merged)
+        assert n == sum(map(np.count_nonzero, keep))
+        if not n:
+            return  # nothing is written of no rows; that nothing fails is enough
+        whole = write_segment(root, concat(rows).take(np.flatnonzero(np.concatenate(keep))))
+        same(root, merged, root / "segments" / whole.id)
+        # What was merged opens as a segment, too.
+        merged.rename(root / "segments" / "merged")
+        again = open_segment(root, Segment("merged", n, ()))
+        assert again.texts(np.arange(n)) == open_segment(root, whole).texts(np.arange(n))
+
+
+def same(root: Path, merged: Path, whole: Path) -> None:
+    assert {path.name for path in merged.iterdir()} == {path.name for path in whole.iterdir()}
+    for name in ARRAYS:
+        a, b = map_npy(merged / f"{name}.npy"), map_npy(whole / f"{name}.npy")
+        assert (a.dtype, a.shape) == (b.dtype, b.shape), name
+        if name == "vectors.sum":
+            np.testing.assert_allclose(a, b, atol=1e-9)
+        else:
+            np.testing.assert_array_equal(a, b, err_msg=name)
+    for name in ("columns.arrow", "text.arrow"):
+        a, b = (pa.Table.from_batches(map_ipc(folder / name)) for folder in (merged, whole))
+        assert a.schema == b.schema, name
+        assert a.to_pylist() == b.to_pylist(), name
+    assert len(map_ipc(merged / "columns.arrow")) == 1
+    for name in ("project", "speaker"):  # a dictionary knows the words of its rows and no other
+        (batch,) = map_ipc(merged / "columns.arrow")
+        assert sorted(batch[name].dictionary.to_pylist()) == sorted(set(batch[name].to_pylist()) - {None})
+    a, b = pq.read_table(merged / "items.parquet"), pq.read_table(whole / "items.parquet")
+    assert a.schema == b.schema
+    assert a.to_pylist() == b.to_pylist()
+    a, b = pq.read_table(merged / "entities.parquet"), pq.read_table(whole / "entities.parquet")
+    assert a.schema == b.schema
+    assert sorted(map(repr, a.to_pylist())) == sorted(map(repr, b.to_pylist()))
+    assert edges(merged) == edges(whole)
+
+
+def edges(folder: Path) -> Counter[tuple[Any, ...]]:
+    table = pq.read_table(folder / "edges.parquet").to_pylist()
+    return Counter((edge["src"], edge["kind"], edge["dst"], round(edge["weight"], 5)) for edge in table)
+
+
+@settings(max_examples=60, deadline=None)
+@given(batches=BATCHES, seed=st.integers(0, 9))
+def test_a_merge_is_what_would_have_been_written_at_once(batches: list[list[dict[str, Any]]], seed: int) -> None:
+    check(batches, seed)
+
+
+@settings(max_examples=15, deadline=None)
+@given(batches=BATCHES)
+def test_the_size_of_the_blocks_does_not_matter(batches: list[list[dict[str, Any]]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "BATCH", 2)
+        patch.setattr(merging, "BATCH", 2)
+        check(batches)

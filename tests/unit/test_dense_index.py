@@ -1,0 +1,222 @@
+"""The dense index of a segment: what it misses, what a filter lets through, and that its scores are the exact ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import helix.stages.dense as stage
+from helix.errors import StoreError
+from helix.question import make_query
+from helix.snapshot import dense
+from helix.snapshot.arrays import quantise
+from helix.snapshot.dense import Dense, build, open_dense
+from helix.snapshot.reader import Block, Snapshot
+from helix.snapshot.verify import verify
+from helix.stages.dense import candidates, score, search_dense
+from helix.stages.route import route
+from helix.types import Plan
+from pipelines.compact import compact
+from tests.tiny import BASE, SETTINGS, make_store
+
+N, DIM, CLUSTERS = 20_000, 64, 200
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def clustered(n: int, dim: int, clusters: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """(n vectors around centres; 100 questions between and beside them)."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(clusters, dim))
+    points = unit(centres[rng.integers(clusters, size=n)] + 0.6 * rng.normal(size=(n, dim)))
+    near = centres[rng.integers(clusters, size=100)] + 0.9 * rng.normal(size=(100, dim))
+    return points, unit(near)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Block, np.ndarray, np.ndarray, dict[str, float]]:
+    """An index of 20,000 clustered vectors, opened; the questions; the exact scores float32[questions, n]; params."""
+    points, questions = clustered(N, DIM, CLUSTERS)
+    codes, scale = quantise(points)
+    path = tmp_path_factory.mktemp("dense") / "ivf.faiss"
+    params = build(codes, scale, path)
+    exact = (questions @ codes.T.astype(np.float32)) * scale
+    return Block(0, codes, scale, open_dense(path, params)), questions, exact, params
+
+
+def index_of(block: Block) -> Dense:
+    assert block.dense is not None
+    return block.dense
+
+
+def best(exact: np.ndarray, k: int) -> np.ndarray:
+    return np.argsort(-exact, kind="stable")[:k]
+
+
+def test_hardly_anything_is_missed(world) -> None:
+    block, questions, exact, params = world
+    shares = [
+        len(np.intersect1d(index_of(block).search(q, 100, None), best(row, 100))) / 100
+        for q, row in zip(questions, exact, strict=True)
+    ]
+    assert np.mean(shares) >= 0.95
+    # Not by looking everywhere; and what was measured at build time is what is seen on other questions.
+    assert params["probes"] < params["lists"] / 2
+    assert abs(np.mean(shares) - params["recall"]) < 0.05
+
+
+def test_more_than_half_would_be_missed_in_one_list(world) -> None:
+    """What `probes` are for: the test above must be able to fail."""
+    block, questions, exact, _ = world
+    one = Dense(index_of(block).index, 1)
+    shares = [
+        len(np.intersect1d(one.search(q, 100, None), best(row, 100))) / 100
+        for q, row in zip(questions, exact, strict=True)
+    ]
+    assert np.mean(shares) < 0.7
+
+
+@pytest.mark.parametrize("share", [0.5, 0.05, 0.002])
+def test_only_allowed_rows(world, share: float) -> None:
+    block, questions, exact, _ = world
+    allowed = np.random.default_rng(1).random(N) < share
+    wanted = min(100, int(allowed.sum()))
+    shares = []
+    for q, row in zip(questions, exact, strict=True):
+        found = index_of(block).search(q, 100, allowed)
+        assert allowed[found].all()
+        assert len(found) == len(np.unique(found)) <= 100
+        shares.append(len(np.intersect1d(found, best(np.where(allowed, row, -9), wanted))) / wanted)
+    assert np.mean(shares) >= (0.95 if share > 0.01 else 0.8)  # few rows lie anywhere: then a scan is asked instead
+
+
+def test_few_allowed_rows_are_scanned(world, monkeypatch) -> None:
+    block, questions, exact, _ = world
+    allowed = np.zeros(N, bool)
+    allowed[np.random.default_rng(2).choice(N, 40, replace=False)] = True
+    monkeypatch.setattr(stage, "_SCANNED", 50)
+    assert candidates(questions[0], block, allowed, 10).tolist() == np.flatnonzero(allowed).tolist()
+    monkeypatch.setattr(stage, "_SCANNED", 39)
+    assert len(candidates(questions[0], block, allowed, 10)) <= 10
+    assert not allowed.all()
+    assert candidates(questions[0], Block(0, block.codes, block.scale, None), None, 10).tolist() == list(range(N))
+    assert exact.shape == (100, N)
+
+
+def test_scores_are_the_exact_ones(world) -> None:
+    block, questions, exact, _ = world
+    for q, row in zip(questions, exact, strict=True):
+        rows = np.sort(index_of(block).search(q, 100, None))
+        np.testing.assert_allclose(score(q, block, rows), row[rows], atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [1, 2, 39, 100, 500])
+def test_small_segments(n: int, tmp_path: Path) -> None:
+    """Nobody asks for an index of these, but a test or another policy may: it holds every row."""
+    points, questions = clustered(n, 8, 3)
+    codes, scale = quantise(points)
+    found = open_dense(tmp_path / "i.faiss", build(codes, scale, tmp_path / "i.faiss"))
+    everywhere = Dense(found.index, found.index.nlist)
+    assert sorted(everywhere.search(questions[0], n, None).tolist()) == list(range(n))
+    assert everywhere.search(questions[0], n + 5, np.zeros(n, bool)).tolist() == []
+
+
+def test_zero_vectors_do_no_harm(tmp_path: Path) -> None:
+    codes, scale = quantise(np.zeros((200, 8), np.float32))
+    params = build(codes, scale, tmp_path / "i.faiss")
+    assert len(open_dense(tmp_path / "i.faiss", params).search(np.ones(8, np.float32), 10, None)) == 10
+
+
+def test_the_same_vectors_give_the_same_index(tmp_path: Path) -> None:
+    codes, scale = quantise(clustered(3_000, 16, 20)[0])
+    paths = [tmp_path / "a", tmp_path / "b"]
+    params = [build(codes, scale, path) for path in paths]
+    assert params[0] == params[1]
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_a_damaged_index_is_named(tmp_path: Path) -> None:
+    (tmp_path / "ivf.faiss").write_bytes(b"this is no index")
+    with pytest.raises(StoreError, match=r"ivf\.faiss is damaged"):
+        open_dense(tmp_path / "ivf.faiss", {"probes": 1})
+
+
+# ---------------------------------------------------------------- a store
+
+
+ROWS, CUTS = 1_500, [700, 1_300]
+
+
+def indexed_store(root: Path, monkeypatch) -> tuple[Snapshot, np.ndarray]:
+    """Three segments, of which two have an index; 60 rows are deleted; questions."""
+    points, questions = clustered(ROWS, 16, 12, seed=3)
+    given = [{"project": "pq"[i % 2], "session": f"s{i // 50}", "time": BASE + i} for i in range(ROWS)]
+    deleted = {0: list(range(5, 45)), 1: list(range(20))}
+    make_store(root, [f"note {i}" for i in range(ROWS)], points, given, cuts=CUTS, deleted=deleted)
+    monkeypatch.setattr(dense, "INDEXED_ROWS", 500)
+    done = compact(root, SETTINGS)
+    assert (done.indexed, done.merged) == (2, 0)
+    return Snapshot(root), questions
+
+
+def plain(snapshot: Snapshot) -> Snapshot:
+    """The same generation as if nothing were indexed."""
+    other = Snapshot(snapshot.root, snapshot.name)
+    other._dense = {}
+    return other
+
+
+def plan_of(snapshot: Snapshot, project: str | None) -> Plan:
+    return route(make_query("note", snapshot, SETTINGS, project=project), None, snapshot)
+
+
+@pytest.mark.parametrize("project", [None, "q"])
+def test_a_store_answers_the_same_with_and_without_indexes(tmp_path: Path, monkeypatch, project: str | None) -> None:
+    snapshot, questions = indexed_store(tmp_path / "s", monkeypatch)
+    without = plain(snapshot)
+    assert [block.dense is not None for block in snapshot.blocks] == [True, True, False]
+    assert [block.dense is not None for block in without.blocks] == [False] * 3
+    monkeypatch.setattr(stage, "_SCANNED", 100)
+    asked = []
+    search = Dense.search
+    monkeypatch.setattr(Dense, "search", lambda self, *given: asked.append(1) or search(self, *given))
+    plan = plan_of(snapshot, project)
+    shares = []
+    for question in questions:
+        with_index, exact = (search_dense(question, snap, plan, 20) for snap in (snapshot, without))
+        assert snapshot.alive[with_index.rows].all()
+        assert {snapshot.projects[code] for code in snapshot.columns.project[with_index.rows]} <= {project or "p", "q"}
+        known = dict(zip(exact.rows.tolist(), exact.scores.tolist(), strict=True))
+        both = [i for i, row in enumerate(with_index.rows.tolist()) if row in known]
+        assert [known[int(with_index.rows[i])] for i in both] == pytest.approx(
+            with_index.scores[both].tolist(), abs=1e-6
+        )
+        assert (np.diff(with_index.scores) <= 0).all()
+        shares.append(len(both) / 20)
+    assert np.mean(shares) >= 0.95
+    assert len(asked) == 2 * len(questions)
+
+
+def test_an_index_goes_with_its_segment(tmp_path: Path, monkeypatch) -> None:
+    snapshot, questions = indexed_store(tmp_path / "s", monkeypatch)
+    done = compact(tmp_path / "s", SETTINGS, full=True)
+    assert (done.segments, done.indexed) == (1, 0)  # built along with the merge
+    after = Snapshot(tmp_path / "s")
+    assert after.manifest is not None
+    (index,) = after.manifest.indexes
+    assert index.covers == (after.manifest.segments[0].id,)
+    assert (after.rows, after.live) == (ROWS - 60, ROWS - 60)
+    monkeypatch.setattr(stage, "_SCANNED", 100)
+    shares = []
+    for question in questions:
+        legs = [search_dense(question, snap, plan_of(snap, None), 20) for snap in (after, plain(snapshot))]
+        before, now = [
+            set(snap.columns.key[leg.rows].tolist()) for snap, leg in zip((after, snapshot), legs, strict=True)
+        ]
+        shares.append(len(before & now) / 20)
+    assert np.mean(shares) >= 0.95
+    assert verify(tmp_path / "s").problems == ()
