@@ -44,7 +44,8 @@ def status(argv: Sequence[str]) -> int:
         if counts:
             print(f"by {column:9}" + ", ".join(f"{name} {n:,}" for name, n in list(counts.items())[:8]))
     if found["reindex"]:
-        print("reindex     {encoder} under way, {documents} documents, {items:,} items so far".format(**found["reindex"]))
+        so_far = "{encoder} under way, {documents} documents, {items:,} items so far".format(**found["reindex"])
+        print(f"reindex     {so_far}")
     if found["purges"]:
         print(f"deletions   {found['purges']} were interrupted: 'helix compact' finishes them")
     for name, state in found["coverage"].items():

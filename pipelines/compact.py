@@ -26,6 +26,7 @@ from helix.snapshot import manifest as manifests
 from helix.snapshot.manifest import Deletes, File, Index, Manifest, Segment, describe_tree, new_id
 from helix.snapshot.merge import merge
 from helix.snapshot.segment import Opened, map_npy, open_segment
+from helix.snapshot.verify import check
 from helix.types import Bool
 
 FANOUT = 8
@@ -107,7 +108,7 @@ def compact(
             if chosen:
                 if say:
                     say(f"merging {len(chosen)} segments")
-                dropped += merge_segments(root, chosen, settings, pointer)
+                dropped += merge_segments(root, chosen, settings, pointer, checked=True)
                 merged, full = merged + len(chosen), False
             elif missing := unindexed(manifest):
                 if say:
@@ -137,26 +138,43 @@ def alive_of(root: Path, manifest: Manifest, segment: Opened | Segment) -> Bool:
     return alive
 
 
-def merge_segments(root: Path, chosen: Sequence[str], settings: Settings, pointer: str) -> int:
+def merge_segments(
+    root: Path, chosen: Sequence[str], settings: Settings, pointer: str, *, checked: bool = False
+) -> int:
     """Merge some segments and publish; returns how many deleted rows went.
+
+    Args:
+        checked: read every file against its digest first; what is damaged must not get a digest that fits.
 
     Raises:
         Conflict: one of them is no longer there; nothing was published.
+        StoreError: one of them is damaged; nothing was published.
     """
     with paths.building(root) as folder:
         failpoint("compact.begin")
         with _reading(root, pointer, chosen):
             # Looked at with a builder's claim in hand: a deletion waits for this merge, or is seen by it.
             _, base = _same_base(root, pointer, chosen)
-            sources = [open_segment(root, segment) for segment in base.segments if segment.id in chosen]
+            segments = [segment for segment in base.segments if segment.id in chosen]
+            if checked:
+                _check(root, segments)
+            sources = [open_segment(root, segment) for segment in segments]
             kept = [alive_of(root, base, source) for source in sources]
             rows = merge(root, list(zip(sources, kept, strict=True)), folder) if any(keep.any() for keep in kept) else 0
         failpoint("compact.merged")
-        built = build_dense(folder, folder.parent / "index" / "dense") if rows >= dense.INDEXED_ROWS else None
+        index_folder = folder.parent / "index"
+        built = build_dense(folder, index_folder / "dense") if rows >= dense.INDEXED_ROWS else None
+        # Seconds for a large segment: not while others wait to commit.
+        segment = Segment(new_id(), rows, ()) if rows else None
+        if segment:
+            segment = replace(segment, files=_sealed(root, folder, f"segments/{segment.id}"))
+        index = _dense_index(root, index_folder, built) if built else None
         with writer.lock(root, settings.lock_wait, pointer) as held:
             name, now = _same_base(root, pointer, chosen)
-            index = _adopt_dense(root, folder.parent / "index", built) if built else None
-            segment = _adopt(root, folder, rows) if rows else None
+            if index:
+                _move(index_folder, root / "indexes" / index.id)
+            if segment:
+                _move(folder, root / "segments" / segment.id)
             failpoint("compact.moved")
             deletes = carried_over(root, now, sources, kept, segment) if segment else None
             writer.publish(held, replaced(now, name, held, set(chosen), segment, deletes, index))
@@ -171,6 +189,15 @@ def _reading(root: Path, pointer: str, chosen: Sequence[str]) -> Iterator[None]:
     except (OSError, StoreError):
         _same_base(root, pointer, chosen)
         raise
+
+
+def _check(root: Path, segments: Sequence[Segment]) -> None:
+    for problem in filter(None, (check(root, file) for segment in segments for file in segment.files)):
+        raise StoreError(
+            f"{root}: {problem}",
+            "nothing was merged; restore it from a backup or another copy of the store ('helix pull'), or return to an "
+            "earlier generation with 'helix rollback'; 'helix verify' names everything that is damaged",
+        )
 
 
 def _same_base(root: Path, pointer: str, chosen: Sequence[str]) -> tuple[str, Manifest]:
@@ -194,18 +221,23 @@ def build_dense(segment: Path, folder: Path) -> dict[str, object]:
     return dense.build(codes, scale, folder / "ivf.faiss")
 
 
-def _adopt(root: Path, folder: Path, rows: int) -> Segment:
-    """Move built files into segments/."""
-    target = root / "segments" / new_id()
-    paths.move_in(folder, target)
-    return Segment(target.name, rows, describe_tree(root, target))
+def _sealed(root: Path, folder: Path, target: str) -> tuple[File, ...]:
+    """Make built files durable, and describe them as they will lie below `target`."""
+    paths.sync_tree(folder)
+    here = str(folder.relative_to(root))
+    return tuple(replace(file, path=target + file.path.removeprefix(here)) for file in describe_tree(root, folder))
 
 
-def _adopt_dense(root: Path, folder: Path, params: dict[str, object]) -> Index:
-    """Move a built dense index into indexes/; what it covers is filled in later."""
-    target = root / "indexes" / new_id()
-    paths.move_in(folder, target)
-    return Index(target.name, "dense", (), describe_tree(root, target), params)
+def _dense_index(root: Path, folder: Path, params: dict[str, object]) -> Index:
+    """A built dense index, durable; it has to be moved to indexes/, and what it covers is filled in later."""
+    identity = new_id()
+    return Index(identity, "dense", (), _sealed(root, folder, f"indexes/{identity}"), params)
+
+
+def _move(folder: Path, target: Path) -> None:
+    """Put a sealed folder into its place."""
+    folder.rename(target)
+    paths.sync_folder(target.parent)
 
 
 def carried_over(
@@ -259,9 +291,10 @@ def _index(root: Path, segment: Segment, settings: Settings, pointer: str) -> No
         with _reading(root, pointer, [segment.id]):
             params = build_dense(root / "segments" / segment.id, folder / "dense")
         failpoint("compact.indexed")
+        index = replace(_dense_index(root, folder, params), covers=(segment.id,))
         with writer.lock(root, settings.lock_wait, pointer) as held:
             name, now = _same_base(root, pointer, [segment.id])
-            index = replace(_adopt_dense(root, folder, params), covers=(segment.id,))
+            _move(folder, root / "indexes" / index.id)
             new = writer.following(held, name, now, indexes=(*now.indexes, index))
             writer.publish(held, new)
 

@@ -13,11 +13,11 @@ import fcntl
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -127,26 +127,28 @@ class Found:
 
 def select(root: Path, selection: Selection, settings: Settings) -> Found:
     """What the selection means: in the current generation, in older ones, and in documents that never got through."""
-    _, manifest = ledger.current(root)
-    live = {segment.id for segment in manifest.segments} if manifest else set()
     base = open_base(root, "CURRENT")
-    matched, elsewhere = [_ids(selection.items)], [np.empty(0, np.uint64)]
+    unfinished = _unfinished(root, settings)
+    matched = [_ids(selection.items)]
     for folder in _segments(root):
         table = pq.read_table(folder / "items.parquet", columns=["id", "session", "project"])
-        hit = _matches(selection, table)
-        if not hit.any():
-            continue
-        keys = np.array([int(key, 16) for key in table["id"].filter(pa.array(hit)).to_pylist()], np.uint64)
-        if folder.name in live or not len(base.opened):
-            matched.append(keys)
-        else:
-            elsewhere.append(keys)
-    keys = np.unique(np.concatenate([*matched, *elsewhere]))
+        matched.append(_ids(table["id"].filter(pa.array(_matches(selection, table))).to_pylist()))
+    waiting = [record for records in unfinished.values() for record in records or ()]
+    matched.append(_ids(record.id for record in waiting if record.named(selection)))
+    keys = np.unique(np.concatenate(matched))
     if not selection.items:
         keys = keys[~_lives_elsewhere(root, keys, selection, base.opened, base.alive)]
     else:
-        keys = keys[_known(root, keys)]
-    documents = _documents_of(root, keys) | _unfinished(root, selection, keys, settings)
+        keys = keys[_known(root, keys) | np.isin(keys, _ids(record.id for record in waiting))]
+    wanted = {f"{key:016x}" for key in keys.tolist()}
+    documents = _documents_of(root, keys)
+    for document, records in unfinished.items():
+        if records is None:  # nobody can read it: what its bytes say has to do
+            hit = _names(root, document, selection)
+        else:
+            hit = any(record.id in wanted or record.named(selection) for record in records)
+        if hit:
+            documents.add(document)
     return Found(keys, frozenset(documents))
 
 
@@ -202,11 +204,22 @@ def _documents_of(root: Path, keys: U64) -> set[str]:
     return found
 
 
-def _unfinished(root: Path, selection: Selection, keys: U64, settings: Settings) -> set[str]:
-    """Accepted documents that were never published, or were rolled back, and hold what is meant."""
+class _Record(NamedTuple):
+    """One item of a document that is not published."""
+
+    id: str
+    session: str
+    project: str
+
+    def named(self, selection: Selection) -> bool:
+        """Whether it is of the session or the project that is meant."""
+        return selection.session == self.session or selection.project == self.project
+
+
+def _unfinished(root: Path, settings: Settings) -> dict[str, list[_Record] | None]:
+    """Accepted documents that were never published, or were rolled back: what they hold, None where nobody can tell."""
     _, manifest = ledger.current(root)
-    wanted = {f"{key:016x}" for key in keys.tolist()}
-    found: set[str] = set()
+    found: dict[str, list[_Record] | None] = {}
     for document in set(ledger.accepted(root)) - ledger.done(root, manifest):
         try:
             envelope = ledger.read(root, document)
@@ -215,19 +228,17 @@ def _unfinished(root: Path, selection: Selection, keys: U64, settings: Settings)
         try:
             records = item_records(envelope, settings)
         except FAULTS:
-            # Nobody can read it: what its bytes say has to do.
-            name = selection.session if selection.session is not None else selection.project
-            if name is not None and (name == envelope.project or name in envelope.text):
-                found.add(document)
+            found[document] = None
             continue
-        if any(
-            record["id"] in wanted
-            or (selection.session is not None and record["session"] == selection.session)
-            or (selection.project is not None and record["project"] == selection.project)
-            for record in records
-        ):
-            found.add(document)
+        found[document] = [_Record(record["id"], record["session"], record["project"]) for record in records]
     return found
+
+
+def _names(root: Path, document: str, selection: Selection) -> bool:
+    """Whether the session or project that is meant stands somewhere in a document."""
+    envelope = ledger.read(root, document)
+    name = selection.session if selection.session is not None else selection.project
+    return name is not None and (name == envelope.project or name in envelope.text)
 
 
 # ---------------------------------------------------------------- the work
@@ -240,9 +251,7 @@ def _save(root: Path, purge: dict[str, Any]) -> None:
 
 def _run(root: Path, identity: str, settings: Settings, say: Say | None) -> dict[str, Any] | None:
     """Carry one purge through. None where another process is at it or has finished it."""
-    handle = os.open(root / "purges" / f"{identity}.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    with paths.told(root), _alone(root / "purges", identity):
         path = root / "purges" / f"{identity}.json"
         purge = _read(path)
         if purge is None:
@@ -250,13 +259,15 @@ def _run(root: Path, identity: str, settings: Settings, say: Say | None) -> dict
         keys = np.sort(_ids(purge["items"]))
         for pointer in writer.LOCKS:  # whether there is one is looked up under its lock: a reindex may just begin
             _delete_rows(root, keys, settings, pointer)
+        _start_over(root, keys, settings)
         failpoint("forget.deleted")
         _wait_for(paths.builders(root), say)
         _note(root, purge, keys)
         failpoint("forget.planned")
         for pointer in writer.LOCKS:
-            _rewrite(root, keys, settings, pointer, say)
+            leave_out(root, keys, settings, pointer, say)
         failpoint("forget.rewritten")
+        _settle(root, say)
         for document in purge["documents"]:
             _forget_document(root, document)
         failpoint("forget.envelopes")
@@ -267,7 +278,7 @@ def _run(root: Path, identity: str, settings: Settings, say: Say | None) -> dict
             _publish_sidecars(root, keys, set(purge["documents"]), settings, pointer)
         failpoint("forget.published")
         _note(root, purge, keys)  # what another process made meanwhile of what it had read before
-        with writer.lock(root, settings.lock_wait):
+        with writer.lock(root, settings.lock_wait, "NEXT"), writer.lock(root, settings.lock_wait):
             _remove(root, [entry["path"] for entry in purge["files"]], keys, set(purge["documents"]))
         failpoint("forget.removed")
         receipt = _receipt(root, purge)
@@ -275,9 +286,18 @@ def _run(root: Path, identity: str, settings: Settings, say: Say | None) -> dict
         failpoint("forget.receipt")
         path.unlink(missing_ok=True)
         return receipt
+
+
+@contextlib.contextmanager
+def _alone(folder: Path, identity: str) -> Iterator[None]:
+    """One process a purge."""
+    handle = os.open(folder / f"{identity}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
     finally:
-        if not (root / "purges" / f"{identity}.json").exists():  # else whoever waits for the lock goes on
-            (root / "purges" / f"{identity}.lock").unlink(missing_ok=True)
+        if not (folder / f"{identity}.json").exists():  # else whoever waits for the lock goes on with the purge
+            (folder / f"{identity}.lock").unlink(missing_ok=True)
         os.close(handle)
 
 
@@ -327,6 +347,27 @@ def _delete_rows(root: Path, keys: U64, settings: Settings, pointer: str) -> Non
         writer.publish(held, new)
 
 
+def _start_over(root: Path, keys: U64, settings: Settings) -> None:
+    """Give up a lineage under way that cuts one of the turns otherwise: other items of it hold the same words."""
+    with writer.lock(root, settings.lock_wait, "NEXT"):
+        name = manifests.current_name(root, "NEXT")
+        if name is None:
+            return
+        turns = {turn for folder in _segments(root) if _holds(folder, keys) for turn in _turns(folder, keys, True)}
+        for segment in manifests.load(root, name).segments:
+            if turns & set(_turns(root / "segments" / segment.id, keys, False)):
+                (root / "NEXT").unlink()  # a running reindex begins anew
+                paths.sync_folder(root)
+                return
+
+
+def _turns(folder: Path, keys: U64, of: bool) -> list[tuple[str, ...]]:
+    """Source, session and turns of the items of a segment that are among the keys, or that are not."""
+    table = pq.read_table(folder / "items.parquet", columns=["id", "source", "session", "turns"])
+    chosen = table.filter(pa.array(np.isin(_ids(table["id"].to_pylist()), keys) == of)).to_pylist()
+    return [(row["source"], row["session"], *row["turns"]) for row in chosen]
+
+
 def _wait_for(builders: Sequence[Path], say: Say | None) -> None:
     """A merge that began before the rows were deleted still carries them: let it end."""
     deadline = time.monotonic() + _WAIT_FOR_BUILDERS
@@ -347,7 +388,13 @@ def _affected(root: Path, keys: U64, documents: set[str]) -> list[tuple[str, str
     """(path, sha256) of every file that holds any of it now."""
     hashes = _recorded(root)
     found: list[Path] = []
-    segments = {folder.name for folder in _segments(root) if _holds(folder, keys)}
+    # Another pipeline cuts a turn into other items; so of an older lineage goes whatever the documents gave it.
+    current = _current(root)
+    segments = {
+        folder.name
+        for folder in _segments(root)
+        if _holds(folder, keys) or (folder.name not in current and _is_of(folder, documents))
+    }
     for name in segments:
         found += sorted(path for path in (root / "segments" / name).rglob("*") if path.is_file())
     for manifest in _manifests(root).values():
@@ -382,7 +429,8 @@ def _affected(root: Path, keys: U64, documents: set[str]) -> list[tuple[str, str
 
 def _with_path(table: pa.Table, documents: set[str]) -> Any:
     """bool[n]: rows of a document table about one of these, which still say where it came from."""
-    return pc.and_(pc.is_in(table["document"], pa.array(sorted(documents), pa.string())), pc.not_equal(table["path"], ""))
+    hit = pc.is_in(table["document"], pa.array(sorted(documents), pa.string()))
+    return pc.and_(hit, pc.not_equal(table["path"], ""))
 
 
 def _has_text(root: Path, document: str) -> bool:
@@ -395,6 +443,17 @@ def _has_text(root: Path, document: str) -> bool:
 def _holds(folder: Path, keys: U64) -> bool:
     found = map_npy(folder / "ids.key.npy")
     return bool((lookup(found, np.arange(len(found), dtype=np.uint32), keys) >= 0).any())
+
+
+def _current(root: Path) -> set[str]:
+    """The segments of CURRENT and NEXT."""
+    names = [name for pointer in writer.LOCKS if (name := manifests.current_name(root, pointer))]
+    return {segment.id for name in names for segment in manifests.load(root, name).segments}
+
+
+def _is_of(folder: Path, documents: set[str]) -> bool:
+    table = pq.read_table(folder / "items.parquet", columns=["document"])
+    return bool(pc.any(pc.is_in(table["document"], pa.array(sorted(documents), pa.string()))).as_py())
 
 
 def _manifests(root: Path) -> dict[str, Manifest]:
@@ -412,7 +471,7 @@ def _recorded(root: Path) -> dict[str, str]:
     return {file.path: file.sha256 for manifest in _manifests(root).values() for file in manifest.files()}
 
 
-def _rewrite(root: Path, keys: U64, settings: Settings, pointer: str, say: Say | None) -> None:
+def leave_out(root: Path, keys: U64, settings: Settings, pointer: str, say: Say | None = None) -> None:
     """Phase two: every segment of the generation that holds any of it is merged with itself, deleted rows left out."""
     while True:
         _delete_rows(root, keys, settings, pointer)  # of a reindex that began meanwhile
@@ -425,6 +484,21 @@ def _rewrite(root: Path, keys: U64, settings: Settings, pointer: str, say: Say |
             say(f"rewriting a segment of {held[0].rows:,} items")
         with contextlib.suppress(Conflict):  # another merge was faster: look again
             merge_segments(root, [held[0].id], settings, pointer)
+
+
+def _settle(root: Path, say: Say | None) -> None:
+    """What others are writing this very moment may hold it, too: let it become a file, or remove what a kill left."""
+    folders = (root, *(root / name for name in paths.FOLDERS))
+    left = [path for folder in folders for path in folder.glob(f"{paths.TEMPORARY}*")]
+    if left and say:
+        say(f"waiting for {len(left)} unfinished files")
+    while left:
+        for path in left:
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - path.lstat().st_mtime > paths.STALE:
+                    paths.remove(path)
+        left = [path for path in left if path.exists()]
+        time.sleep(0.02)
 
 
 def _forget_document(root: Path, document: str) -> None:
@@ -490,6 +564,10 @@ def _remove(root: Path, files: Sequence[str], keys: U64, documents: set[str]) ->
     named = {file.path for name in current for file in all_manifests[name].files()}
     owned = ("segments/", "indexes/", "deletes/", "documents/", "access/")
     gone = {path for path in files if path.startswith(owned) and path not in named}
+    # Earlier lists of what is forgotten hold nothing but ids; with the generations that named them they are of no use.
+    lists = {str(path.relative_to(root)) for path in (root / "forgotten").glob("[0-9]*.npy")}
+    kept = [m for name, m in all_manifests.items() if name in current or not gone & {file.path for file in m.files()}]
+    gone |= lists - {file.path for manifest in kept for file in manifest.files()}
     for name, manifest in all_manifests.items():
         if name not in current and gone & {file.path for file in manifest.files()}:
             (root / "manifests" / name).unlink(missing_ok=True)

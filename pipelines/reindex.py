@@ -9,12 +9,17 @@ CURRENT swaps them; the old generation stays for rollback. Two encoders never me
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import cache
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
 
 from helix.encoders.export import cached
 from helix.encoders.onnx import Encoder, TokenCounter
@@ -24,10 +29,12 @@ from helix.failpoints import failpoint
 from helix.settings import Settings
 from helix.snapshot import ledger, paths, writer
 from helix.snapshot import manifest as manifests
-from helix.snapshot.manifest import Lineage, Manifest
+from helix.snapshot.manifest import Manifest
+from helix.snapshot.segment import map_npy
 from pipelines.commit import commit
 from pipelines.compact import compact
 from pipelines.enrich import enrich, part_folder, pipeline_fingerprint
+from pipelines.forget import leave_out
 
 BATCH = 256  # documents enriched before they are committed to NEXT
 
@@ -65,16 +72,20 @@ def reindex(
         raise StoreError(f"nothing was published to {root} yet", "ingest something first")
     model = _encoder(root, manifest, encoder, settings)
     target = pipeline_fingerprint(model.spec.fingerprint, settings)
-    if manifest.lineage.pipeline == target:
-        abandon(root)  # a run that was killed right after its swap
+    started = _next(root)
+    if started is not None and (started.lineage.pipeline != target or _shared(started, manifest)):
+        abandon(root)  # half a lineage that nobody asks for any more, or what a run left that was killed after its swap
+        started = None
+    if manifest.lineage.pipeline == target and started is None:
         return Reindexed(manifest.generation, model.spec.name, 0, manifest.counts["items"], False)
     _check(root, manifest)
-    started = _next(root)
-    if started is not None and started.pipeline != target:
-        abandon(root)  # half a lineage that nobody asks for any more
     done = 0
+    unmade: set[str] = set()
     while True:
+        _revive(root, settings)
         while missing := _missing(root):
+            if done and (other := _swapped(root, target)):
+                return Reindexed(other.generation, model.spec.name, done, other.counts["items"], False)
             if say:
                 say(f"{len(missing)} documents to go")
             todo = missing[:BATCH]
@@ -82,11 +93,13 @@ def reindex(
             failpoint("reindex.parts")
             done += len(commit(root, model, settings, "NEXT").documents)
             failpoint("reindex.committed")
-            if unmade := set(todo) & set(_missing(root)):
+            before, unmade = unmade, set(todo) & set(_missing(root))
+            if before & unmade:  # once is no failure: a deletion takes the parts it meets away
                 raise StoreError(
                     f"{len(unmade)} documents cannot be enriched, {sorted(unmade)[0][:12]}… among them",
                     "see the messages above; nothing was swapped, and the next run goes on from here",
                 )
+        leave_out(root, _forgotten(root), settings, "NEXT")
         compact(root, settings, say, pointer="NEXT")
         failpoint("reindex.compacted")
         if swapped := swap(root, settings):
@@ -109,15 +122,38 @@ def _check(root: Path, manifest: Manifest) -> None:
         )
 
 
-def _next(root: Path) -> Lineage | None:
+def _next(root: Path) -> Manifest | None:
     name = manifests.current_name(root, "NEXT")
-    return manifests.load(root, name).lineage if name else None
+    return manifests.load(root, name) if name else None
+
+
+def _shared(one: Manifest, other: Manifest) -> bool:
+    return bool({segment.id for segment in one.segments} & {segment.id for segment in other.segments})
+
+
+def _swapped(root: Path, target: str) -> Manifest | None:
+    """The current generation, if another process has swapped in what this one was building."""
+    _, now = ledger.current(root)
+    return now if now and now.lineage.pipeline == target and not (root / "NEXT").exists() else None
+
+
+def _revive(root: Path, settings: Settings) -> None:
+    """What is published is not dead: a rollback that was killed half-way had set it aside."""
+    with writer.lock(root, settings.lock_wait):
+        for document in ledger.done(root, ledger.current(root)[1]) & ledger.dead(root).keys():
+            ledger.revive(root, document)
+
+
+def _forgotten(root: Path, pointer: str = "CURRENT") -> npt.NDArray[np.uint64]:
+    """Keys that must never come back."""
+    name = manifests.current_name(root, pointer)
+    file = manifests.load(root, name).forgotten if name else None
+    return map_npy(root / file.path) if file else np.empty(0, np.uint64)
 
 
 def _missing(root: Path) -> list[str]:
     """Documents NEXT does not hold yet, oldest first; those that wait for CURRENT too."""
-    name = manifests.current_name(root, "NEXT")
-    return ledger.waiting(root, ledger.done(root, manifests.load(root, name) if name else None))
+    return ledger.waiting(root, ledger.done(root, _next(root)))
 
 
 def abandon(root: Path) -> None:
@@ -127,14 +163,20 @@ def abandon(root: Path) -> None:
 
 
 def swap(root: Path, settings: Settings) -> Manifest | None:
-    """Make NEXT current, if it holds every document CURRENT holds; None if CURRENT has moved on."""
+    """Make NEXT current, if it holds every document CURRENT holds, and leaves out what CURRENT leaves out; None if
+    CURRENT has moved on.
+    """
     with writer.lock(root, settings.lock_wait, "NEXT"), writer.lock(root, settings.lock_wait) as held:
         name, now = ledger.current(root)
         next_name = manifests.current_name(root, "NEXT")
-        if now is None or name is None or next_name is None:
-            raise StoreError(f"the new lineage of {root} was abandoned meanwhile", "run 'helix reindex' again")
+        if now is None or name is None or not ledger.accepted(root):
+            raise StoreError(f"the documents of {root} are gone", "restore the store from a backup")
+        if next_name is None:  # swapped in by another process, or given up by a rollback
+            return None
         built = manifests.load(root, next_name, write=True)
         if ledger.done(root, now) - ledger.done(root, built):
+            return None
+        if not np.isin(_forgotten(root), _forgotten(root, "NEXT")).all():
             return None
         new = writer.following(held, name, now, **_content(built))
         failpoint("reindex.swap")
@@ -162,10 +204,28 @@ def make_parts(root: Path, documents: Sequence[str], encoder: Encoder, settings:
         return
     folder, fingerprint = encoder.folder, encoder.spec.fingerprint
     single = replace(settings, threads=1)
-    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _die_together) as pool:
         tasks = [pool.submit(make_part, root, document, folder, fingerprint, single) for document in documents]
-        for task in tasks:
-            task.result()
+        try:
+            for task in tasks:
+                task.result()
+        except BrokenProcessPool:
+            raise StoreError(
+                f"a process that enriched documents of {root} was killed",
+                "look whether memory ran out; nothing was swapped, and the next run goes on from here",
+            ) from None
+
+
+def _die_together() -> None:
+    """A process of the pool does not outlive the one that made it, however that one dies."""
+    parent = parent_process()
+
+    def watch() -> None:
+        if parent:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def make_part(root: Path, document: str, folder: Path, fingerprint: str, settings: Settings) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +41,7 @@ def collect(root: Path, keep: int, grace: float, wait: float) -> Collected:
     Raises:
         StoreError: another writer is at work, or a manifest that has to be kept is damaged.
     """
-    with writer.lock(root, wait, "NEXT"), writer.lock(root, wait):  # the order `swap` takes them in
+    with _reindex_lock(root, wait), writer.lock(root, wait):  # the order `swap` takes them in
         held = pinned(root)
         current = {name for pointer in writer.LOCKS if (name := manifests.current_name(root, pointer))}
         before = time.time() - grace
@@ -66,6 +68,18 @@ def collect(root: Path, keep: int, grace: float, wait: float) -> Collected:
             paths.remove(path)
             removed.append(str(path.relative_to(root)))
         return Collected(tuple(removed), size, len(kept), len(held))
+
+
+@contextlib.contextmanager
+def _reindex_lock(root: Path, wait: float) -> Iterator[None]:
+    """The lock of NEXT. Where the disk is too full to make its file, no reindex can run, and `gc` is what is needed."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(writer.lock(root, wait, "NEXT"))
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+        yield
 
 
 def _newest(root: Path, keep: int) -> list[str]:

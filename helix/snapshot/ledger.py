@@ -7,6 +7,7 @@ manifest's `documents` name it, dead because `dead/` does, and pending otherwise
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -118,7 +119,8 @@ def accepted(root: Path) -> list[str]:
     """Every accepted document, by name. A copy of a store that only serves has no inbox."""
     if not (root / "inbox").is_dir():
         return []
-    return sorted(path.name for path in (root / "inbox").iterdir() if not path.name.startswith(paths.TEMPORARY))
+    # Names alone: a large store has tens of thousands, and a Path of each costs ten times as much.
+    return sorted(name for name in os.listdir(root / "inbox") if not name.startswith(paths.TEMPORARY))  # noqa: PTH208
 
 
 def current(root: Path) -> tuple[str | None, Manifest | None]:

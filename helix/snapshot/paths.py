@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
@@ -73,20 +74,36 @@ def sync_tree(folder: Path) -> None:
             os.close(handle)
 
 
+_REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Let no refusal of the disk out that does not say where: libraries leave that away."""
+    try:
+        yield
+    except OSError as error:
+        number = error.errno or errno.ENOSPC  # numpy says no more than that a write was short
+        if error.filename is not None or number not in _REFUSALS:
+            raise
+        raise OSError(number, os.strerror(number), str(path)) from None
+
+
 def write_file(path: Path, data: bytes) -> None:
     """Write a whole file or none: temporary name beside it, sync, rename, sync the folder."""
     temporary = path.parent / f"{TEMPORARY}{secrets.token_hex(6)}"
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
+    with told(path):
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
 
 
 @contextmanager
@@ -95,14 +112,15 @@ def new_folder(target: Path) -> Iterator[Path]:
     temporary = target.parent / f"{TEMPORARY}{secrets.token_hex(6)}"
     temporary.mkdir(mode=0o700)
     try:
-        yield temporary
-        sync_tree(temporary)
-        try:
-            temporary.rename(target)
-        except OSError:
-            if not target.is_dir():  # another process made the same thing: equal by construction
-                raise
-        sync_folder(target.parent)
+        with told(target):
+            yield temporary
+            sync_tree(temporary)
+            try:
+                temporary.rename(target)
+            except OSError:
+                if not target.is_dir():  # another process made the same thing: equal by construction
+                    raise
+            sync_folder(target.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -113,16 +131,19 @@ def building(root: Path) -> Iterator[Path]:
     base = root / "building" / secrets.token_hex(8)
     hidden = base.with_name(f"{TEMPORARY}{base.name}")
     hidden.mkdir(mode=0o700)
-    handle = os.open(hidden / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    handle = -1
     try:
+        handle = os.open(hidden / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(handle, fcntl.LOCK_EX)
         (hidden / "files").mkdir(mode=0o700)
         hidden.rename(base)  # seen by others only once it is locked
-        yield base / "files"
+        with told(base):
+            yield base / "files"
     finally:
         shutil.rmtree(hidden, ignore_errors=True)
         shutil.rmtree(base, ignore_errors=True)
-        os.close(handle)
+        if handle >= 0:  # only now: whoever waits for this builder finds nothing left of it
+            os.close(handle)
 
 
 def move_in(folder: Path, target: Path) -> None:

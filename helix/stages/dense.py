@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from helix.snapshot.reader import Block, Snapshot
 
 _STEP = 65_536  # rows converted to float32 at a time: 100 MB at 384 dimensions
-_SCANNED = 32_768  # allowed rows of a segment up to which a scan is exact and cheap
+_SCANNED = 32_768  # allowed rows of a segment up to which a scan is cheap; it is exact, where an index is not quite
 
 
 def search_dense(vector: F32, snap: Snapshot, plan: Plan, k: int) -> Leg:
@@ -38,7 +38,7 @@ def search_dense(vector: F32, snap: Snapshot, plan: Plan, k: int) -> Leg:
 def candidates(vector: F32, block: Block, allowed: Bool | None, k: int) -> I64:
     """Rows of one segment, ascending, among which its k best are: int64[m]."""
     n = len(block.codes) if allowed is None else int(np.count_nonzero(allowed))
-    if block.dense is not None and n > _SCANNED:
+    if block.dense is not None and (n > _SCANNED or 2 * n > len(block.codes)):
         return np.sort(block.dense.search(vector, k, allowed))
     return np.arange(len(block.codes)) if allowed is None else np.flatnonzero(allowed)
 

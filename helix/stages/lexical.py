@@ -36,6 +36,9 @@ _BLOCK: Final = 1 << 16
 _SMALL: Final = 1 << 15
 """Postings of a term in a segment that are not worth calls of their own."""
 
+_MANY: Final = 8
+"""Where one row in so many has a score, going through all scores beats sorting those rows."""
+
 _TINY: Final = float(np.finfo(np.float32).tiny)
 """Less than any score, more than none."""
 
@@ -55,7 +58,7 @@ def search_lexical(query: Query, snap: Snapshot, plan: Plan, k: int, k1: float, 
     if k <= 0 or not terms:
         return Leg("bm25", np.empty(0, np.uint32), np.empty(0, np.float32))
     rest = np.cumsum([0.0, *(term.most for term in reversed(terms))])[::-1].tolist()  # rest[i]: terms i and on, at most
-    slack = 1 - (len(terms) + 8) * 2.0**-23  # bounds are sums of their own: what rounding may differ
+    slack = 1 - (len(terms) + 8) * 2.0**-23  # scores and bounds are rounded apart; this is more than that can make
 
     def add(term: _Term, rows: Rows, tf: TFs) -> F32:
         return gain(tf, snap.columns.length.take(rows), term.weight, snap.mean_length, k1, b)
@@ -69,7 +72,7 @@ def search_lexical(query: Query, snap: Snapshot, plan: Plan, k: int, k1: float, 
         for rows, tf in _scan(term) if allowed is None or few is None else _postings(term, few, allowed, True):
             before = scores.take(rows)
             after = before + add(term, rows, tf)
-            if floor > rest[done]:  # no other can get there any more
+            if floor > rest[done]:  # the others cannot get there, nor will what is written of them ever look so
                 rows, before, after = _pick(after >= floor - rest[done], rows, before, after)
             if allowed is not None and few is None:
                 rows, before, after = _pick(allowed.take(rows), rows, before, after)
@@ -168,6 +171,8 @@ def _kth(scores: F32, k: int) -> float:
 
 def _reaching(scores: F32, touched: list[Rows], least: float) -> Rows:
     """The touched rows with a score of at least `least`, ascending."""
+    if _MANY * sum(map(len, touched)) > len(scores):
+        return np.flatnonzero(scores >= least)
     rows = np.concatenate(touched)
     return np.sort(rows.compress(scores.take(rows) >= least), kind="stable")  # a merge: each list is ascending
 

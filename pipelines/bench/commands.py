@@ -24,7 +24,10 @@ def bench(argv: Sequence[str]) -> int:
 
 
 def _store(argv: Sequence[str]) -> int:
-    """Cost of a store: commits, compaction, memory, bytes, opening, recall. The store is made once and kept."""
+    """Cost of a store: commits, compaction, memory, bytes, opening, recall.
+
+    The store is made once and kept: in --store, else in the cache folder (HELIX_CACHE), never in HELIX_STORE.
+    """
     new = parser("bench store", _store.__doc__ or "", "  helix bench store --items 100000 --json")
     new.add_argument("--items", type=int, default=1_000_000, metavar="N", help="items of the store (1000000)")
     new.add_argument("--seed", type=int, default=1, metavar="S", help="of the generator (1)")

@@ -113,7 +113,7 @@ def recall(asks: list[Request]) -> Request:
 
 
 def refresh(ask: Request, items: list[str], wait: float) -> Request:
-    """Look for a new generation and ask it; when it gave one of `items` (seconds since 1970), and what took how long."""
+    """Look for a new generation and ask it: when it was open (seconds since 1970), if it gives one of `items`."""
     memory: Memory = _held["memory"]
     new = set(items)
     deadline = time.monotonic() + wait
@@ -122,10 +122,10 @@ def refresh(ask: Request, items: list[str], wait: float) -> Request:
         if not memory.refresh():
             time.sleep(0.005)
             continue
-        refreshed = time.perf_counter()
+        refreshed, when = time.perf_counter(), time.time()
         bundle = _ask(memory, ask)
-        when = time.time() if new & {item.id for item in bundle.items} else None
-        return {"when": when, "refresh": refreshed - began, "recall": time.perf_counter() - refreshed}
+        here = not new.isdisjoint(item.id for item in bundle.items)
+        return {"when": when if here else None, "refresh": refreshed - began, "recall": time.perf_counter() - refreshed}
     return {"when": None}
 
 

@@ -484,7 +484,7 @@ def _for_all(rows: Rows) -> npt.NDArray[np.bool_]:
 
 
 def _refresh(work: Path, rows: Rows, ask_first: dict[str, Any]) -> Report:
-    """Seconds from a commit's publishing to the moment an open reader recalls an item of it."""
+    """Seconds from a commit's publishing to the moment an open reader answers from it; that it does is checked."""
     longest = int(np.argmax(np.diff(rows.term_indptr) * _for_all(rows)))
     words = rows.items["text"][longest].as_py()
     wanted = {"query": words, "project": None, "k": 1_000}  # the whole pool: the rank is no matter here

@@ -41,7 +41,7 @@ def grow(root: Path, texts: Sequence[str], session: str = "s", start: int = 0) -
         [record(start + i, text, given) for i, text in enumerate(texts)],
         list(texts),
         [[("name", "walnut", "walnut")] for _ in texts],
-        np.ones((len(texts), manifest.lineage.dim), np.float32) / 2,
+        np.full((len(texts), manifest.lineage.dim), 0.5, np.float32),
         signatures(list(texts)),
     )
     counts = {**manifest.counts, "items": manifest.counts["items"] + len(texts)}
@@ -54,3 +54,11 @@ def delete(root: Path, place: int, rows: Sequence[int]) -> str:
     segment = manifest.segments[place].id
     others = [entry for entry in manifest.deletes if entry.segment != segment]
     return publish(root, deletes=(*others, writer.write_deletes(root, segment, np.array(rows, np.uint32))))
+
+
+def begin_next(root: Path, base: str | None = None) -> str:
+    """A generation of the lineage that is built beside the current one: of what `base` holds, or of what it held."""
+    with writer.lock(root, 5.0, "NEXT") as held:
+        name = manifests.current_name(root, "NEXT")
+        content = name or base or str(manifests.current_name(root))
+        return writer.publish(held, writer.following(held, name, manifests.load(root, content)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -36,25 +37,33 @@ def worlds(draw: st.DrawFn) -> tuple[Store, Any, Any]:
 def build(tf: Any, length: Any, key: Any, alive: Any, cuts: set[int]) -> tuple[Store, Any]:
     hashes = np.arange(10, 10 * len(tf) + 1, 10, dtype=np.uint64)
     bounds = sorted({0, *cuts, tf.shape[1]})
-    segments = [(low, inverted(hashes, tf[:, low:high])) for low, high in zip(bounds, bounds[1:], strict=False)]
+    segments = [(low, inverted(hashes, tf[:, low:high])) for low, high in pairwise(bounds)]
     return Store(segments, length, key, alive), hashes
 
 
-TIED = build(
-    np.ones((3, 40), np.uint16),
-    np.full(40, 7, np.float32),
-    np.arange(40)[::-1].astype(np.uint64),
-    np.ones(40, bool),
-    {9, 20},
+TIED = build(np.ones((3, 40), np.uint16), np.full(40, 7, np.float32), np.arange(40, 0, -1), np.ones(40, bool), {9, 20})
+
+
+COSTS = st.fixed_dictionaries(
+    {
+        "_LOOK_UP": st.sampled_from([1, 3, 25]),
+        "_BLOCK": st.sampled_from([1, 4, 65_536]),
+        "_SMALL": st.sampled_from([0, 3, 32_768]),
+        "_MANY": st.sampled_from([0, 8]),
+    }
 )
+AS_IT_IS = {name: getattr(lexical, name) for name in ("_LOOK_UP", "_BLOCK", "_SMALL", "_MANY")}
 
 
-@given(worlds(), st.integers(0, 60), K1_B, st.sampled_from([1, 3, 25]), st.sampled_from([1, 4, 65_536]))
-def test_pruned_is_exhaustive(world: Any, k: int, k1_b: tuple[float, float], look_up: int, block: int) -> None:
+@given(worlds(), st.integers(0, 60), K1_B, COSTS)
+@example((TIED, np.ones(40, bool)), 7, (1.2, 0.75), AS_IT_IS)
+@example((TIED, np.arange(40) % 2 == 0), 50, (1.2, 0.75), AS_IT_IS)
+@example((TIED, np.zeros(40, bool)), 7, (1.2, 0.75), AS_IT_IS)
+def test_pruned_is_exhaustive(world: Any, k: int, k1_b: tuple[float, float], costs: dict[str, int]) -> None:
     (store, hashes), allowed = world
     query: Any = SimpleNamespace(terms=np.append(hashes, np.uint64(5)))  # nobody holds the last
     plan = Plan(None, store.rows) if allowed.all() else Plan(allowed, int(allowed.sum()))
-    with patch.multiple(lexical, _LOOK_UP=look_up, _BLOCK=block, _SMALL=block):
+    with patch.multiple(lexical, **costs):
         found = search_lexical(query, store, plan, k, *k1_b)  # type: ignore[arg-type]
     expected = exhaustive(query, store, plan, k, *k1_b)
     assert found.rows.tolist() == expected.rows.tolist()

@@ -1,0 +1,583 @@
+"""What is forgotten is in no byte of the store, in whatever form; the rest stays; the receipt says the truth."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet as pq
+import pytest
+
+import pipelines.ingest as embedded
+from helix.encoders.onnx import Encoder, TokenCounter
+from helix.memory import open as open_store
+from helix.settings import Settings, load
+from helix.snapshot import events, ledger
+from helix.snapshot.events import Event
+from helix.snapshot.gc import collect
+from helix.snapshot.paths import create
+from helix.snapshot.reader import Snapshot
+from helix.snapshot.rows import digest
+from helix.snapshot.sql import ask
+from helix.snapshot.verify import verify
+from helix.status import status
+from helix.text import hash_terms, tokenise
+from pipelines.accept import accept
+from pipelines.commit import commit
+from pipelines.compact import compact
+from pipelines.enrich import enrich
+from pipelines.forget import Selection, forget
+from pipelines.ingest import ingest
+from pipelines.reindex import reindex
+from pipelines.rollback import generations, rollback
+from pipelines.touch import touch
+
+Receipt = dict[str, Any]
+Turn = tuple[str, str, str]  # session, id, text
+
+# Words and names that stand in what is forgotten and nowhere else; BOTH stands in what is kept, too.
+TEXTS = {
+    "t0": "Zephyrine keeps the quixotronic harpsichord in the attic, says Priya",
+    "t1": "see vaultzed/lutebook.py and TICK-47113 about the harpsichord",
+    "t2": "it is worth zwölfhundert guilders",
+}
+OLD = "the blorptronic spinet stands in the attic"  # what t2 said before it was changed
+WORDS = ("quixotronic", "harpsichord", "vaultzed", "lutebook", "TICK-47113", "tick-47113", "zwölfhundert", "guilders")
+WORDS += ("blorptronic", "spinet", "virginalist", "ottavinoid")
+ENTITIES = [("name", "zephyrine"), ("path", "vaultzed/lutebook.py"), ("ticket", "tick-47113")]
+BOTH = ("name", "priya")
+SESSION, PROJECT = "s-organological", "p-curiosities"
+KEPT = {"k0": "the walnut loaf is in the oven, says Priya", "k1": "take it out at noon"}
+
+
+def turns(session: str, texts: dict[str, str], project: str | None = None) -> list[dict[str, Any]]:
+    own = {"project": project} if project else {}
+    return [
+        {"session": session, "id": turn, "speaker": "Ana", "text": text, "ts": "2026-01-01T10:00:00Z", **own}
+        for turn, text in texts.items()
+    ]
+
+
+def write(path: Path, lines: Iterable[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), "utf-8")
+    return path
+
+
+def secret(texts: dict[str, str]) -> list[dict[str, Any]]:
+    return turns(SESSION, texts, PROJECT)
+
+
+def item(turn: str, session: str = SESSION) -> str:
+    return digest("jsonl", session, turn, "0")
+
+
+# ---------------------------------------------------------------- every byte
+
+
+def leaves(value: Any) -> Iterator[bytes]:
+    """Every value of an Arrow array as bytes: text as UTF-8, numbers little endian in eight bytes."""
+    if isinstance(value, pa.ChunkedArray):
+        for chunk in value.chunks:
+            yield from leaves(chunk)
+    elif pa.types.is_list(value.type):
+        yield from leaves(value.flatten())
+    elif pa.types.is_dictionary(value.type):
+        yield from leaves(value.dictionary)  # also what no row refers to
+    elif pa.types.is_integer(value.type):
+        yield value.fill_null(0).to_numpy(zero_copy_only=False).astype("<u8").tobytes()
+    else:
+        yield "\0".join(str(entry) for entry in value.to_pylist()).encode()
+
+
+def contents(path: Path) -> bytes:
+    """The bytes of a file as they lie, and once more decoded where a format may hide them."""
+    data = path.read_bytes()
+    if path.suffix == ".parquet":
+        file = pq.ParquetFile(path)
+        table = file.read()
+        data += b"".join(part for name in table.schema.names for part in leaves(table[name]))
+        data += str(file.metadata).encode() + b"".join(
+            str(file.metadata.row_group(i).column(j).statistics).encode()
+            for i in range(file.metadata.num_row_groups)
+            for j in range(file.metadata.num_columns)
+        )
+    elif path.suffix == ".arrow":
+        table = pa.ipc.open_file(path).read_all()
+        data += b"".join(part for name in table.schema.names for part in leaves(table[name]))
+    elif path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as arrays:
+            data += b"".join(arrays[name].tobytes() for name in arrays.files)
+    return data
+
+
+def needles(words: Sequence[str] = WORDS, entities: Sequence[tuple[str, str]] = ENTITIES) -> dict[str, bytes]:
+    """What must be nowhere, by a name for it."""
+    wanted = {word: word.encode() for word in words}
+    wanted |= {key: key.encode() for _, key in entities}
+    for kind, key in entities:
+        number = int(digest(kind, key), 16)
+        wanted |= {f"hash of {key}": number.to_bytes(8, "little"), f"hex of {key}": f"{number:016x}".encode()}
+    kept = {term for text in KEPT.values() for term in tokenise(text)}
+    for term in {term for word in words for term in tokenise(word)} - kept:
+        (number,) = hash_terms([term])
+        wanted[f"term {term}"] = int(number).to_bytes(8, "little")
+    return wanted
+
+
+def traces(root: Path, wanted: dict[str, bytes]) -> list[str]:
+    """`<what> in <file>` for every one of them that is anywhere in the store, its encoder apart."""
+    found = []
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and path.relative_to(root).parts[0] != "encoders":
+            data = contents(path)
+            found += [f"{name} in {path.relative_to(root)}" for name, needle in wanted.items() if needle in data]
+    return found
+
+
+def session_needles() -> dict[str, bytes]:
+    """The session's and the project's names, and the session's key."""
+    number = int(digest("jsonl", SESSION), 16)
+    return {
+        SESSION: SESSION.encode(),
+        PROJECT: PROJECT.encode(),
+        "session key": number.to_bytes(8, "little"),
+        "session hex": f"{number:016x}".encode(),
+        "whole": TEXTS["t0"].encode(),
+    }
+
+
+# ---------------------------------------------------------------- a store that holds it everywhere
+
+
+def take_in(root: Path, path: Path, encoder: Encoder, settings: Settings) -> str:
+    """Accept, enrich and publish one file, and nothing else: nothing is merged or collected."""
+    create(root)
+    document = accept(root, path, settings).envelope.document
+    enrich(root, document, encoder, TokenCounter(encoder.folder), settings)
+    commit(root, encoder, settings)
+    return document
+
+
+@pytest.fixture(scope="module")
+def settings(cache: Path) -> Settings:
+    return load()
+
+
+@pytest.fixture(scope="module")
+def encoder(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Encoder:
+    root = tmp_path_factory.mktemp("encoder")
+    (root / "inbox").mkdir()
+    return embedded.open_encoder(root, settings)
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory, encoder: Encoder, settings: Settings) -> Path:
+    """The secret session beside a kept one in the same documents: in a first log and in two that have grown, in a row
+    that was replaced, in segments that were merged since, in access counts and events, in a generation that was rolled
+    back, in a dead document, in parts that a kill left.
+    """
+    work = tmp_path_factory.mktemp("full")
+    root, log = work / "store", work / "diary-of-the-attic.jsonl"
+    first = [*turns("kept", KEPT), *secret({"t0": TEXTS["t0"], "t2": OLD})]
+    take_in(root, write(log, first), encoder, settings)
+    other = write(work / "other.jsonl", turns("other", {"o0": "an unrelated note about parsley"}))
+    take_in(root, other, encoder, settings)
+    grown = [*turns("kept", KEPT), *secret({"t0": TEXTS["t0"], "t1": TEXTS["t1"], "t2": TEXTS["t2"]})]
+    document = take_in(root, write(log, grown), encoder, settings)
+    events.append(root, [Event(item(turn), "used", 1_800_000_000) for turn in TEXTS])
+    events.append(root, [Event(item("k0", "kept"), "used", 1_800_000_000)])
+    touch(root, settings)
+    compact(root, settings, full=True)
+    take_in(root, write(log, [*grown, *turns("kept", {"k2": "and slice it"})]), encoder, settings)
+    back = ledger.current(root)[1]
+    assert back is not None
+    tail = {"k3": "with salt"}
+    take_in(root, write(log, [*grown, *secret({"t9": "an ottavinoid coda"}), *turns("kept", tail)]), encoder, settings)
+    rollback(root, settings, back.generation)
+    events.append(root, [Event(item(turn), "helpful", 1_800_000_001) for turn in TEXTS])
+    events.append(root, [Event(item("k1", "kept"), "helpful", 1_800_000_001)])
+    write(log, secret({"t0": TEXTS["t0"], "t8": "and a virginalist"}))
+    dead = accept(root, log, settings).envelope.document
+    ledger.give_up(root, dead, f"ValueError: {TEXTS['t0']}")
+    for left in (document, dead):
+        enrich(root, left, encoder, TokenCounter(encoder.folder), replace(settings, item_words=40))
+    log.unlink()
+    where = {line.split(" in ")[-1].split("/")[0] for line in traces(root, needles())}
+    assert where == {"segments", "inbox", "parts", "dead"}
+    assert {line.split("/")[0] for line in traces(root, {"id": item("t0").encode()})} >= {"id in events"}
+    assert len(list((root / "segments").iterdir())) == 6
+    return root
+
+
+@pytest.fixture
+def store(full: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(full, tmp_path / "store"))
+
+
+def texts(root: Path) -> list[str]:
+    snapshot = Snapshot(root)
+    return sorted(entry["text"] for entry in snapshot.text(np.flatnonzero(snapshot.alive)))
+
+
+REST = sorted([*KEPT.values(), "and slice it", "an unrelated note about parsley"])
+
+
+# ---------------------------------------------------------------- nothing is left
+
+
+def assert_true(root: Path, receipt: Receipt, before: dict[str, str]) -> None:
+    """Every line of the receipt is so, and every file that changed has its line."""
+    assert receipt["files"]
+    for file in receipt["files"]:
+        path = root / file["path"]
+        if file["path"] in before:
+            assert file["before"] == before[file["path"]]
+        else:  # of the generation in which the items were deleted rows
+            assert (file["path"].split("/")[0], file["after"]) in (("deletes", None), ("access", None))
+        assert file["after"] == (sha256(path) if path.exists() else None)
+        assert file["before"] != file["after"]
+    assert receipt["removed"] == sum(file["after"] is None for file in receipt["files"])
+    assert receipt["rewritten"] == len(receipt["files"]) - receipt["removed"]
+    listed = {file["path"] for file in receipt["files"]}
+    apart = ("manifests", "pins", "receipts", "forgotten", "CURRENT", "writer.lock", "reindex.lock", "events")
+    changed = {name for name, was in before.items() if not (root / name).exists() or sha256(root / name) != was}
+    assert {name for name in changed if name.split("/")[0] not in apart} <= listed
+    name, manifest = ledger.current(root)
+    assert manifest is not None
+    assert (receipt["snapshot"], receipt["manifest"]) == (manifest.generation, name)
+    kept = json.loads((root / "receipts" / f"{receipt['id']}.json").read_bytes())
+    assert kept == receipt
+    assert not any(word in json.dumps(receipt) for word in (*WORDS, SESSION, PROJECT))
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def hashes(root: Path) -> dict[str, str]:
+    return {str(path.relative_to(root)): sha256(path) for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("how", [Selection(session=SESSION), Selection(project=PROJECT)], ids=["session", "project"])
+def test_a_session_or_a_project(how: Selection, store: Path, settings: Settings) -> None:
+    before = hashes(store)
+    generation = ledger.current(store)[1].generation
+    receipt = forget(store, how, settings)
+    assert {item(turn) for turn in TEXTS} | {item("t8"), item("t9")} == set(receipt["items"])
+    assert len(receipt["documents"]) == 5
+    assert receipt["snapshot"] > generation
+    assert traces(store, needles() | session_needles()) == []
+    assert texts(store) == REST
+    assert_true(store, receipt, before)
+    whole(store)
+
+
+def test_items(store: Path, settings: Settings) -> None:
+    """Two turns of the session go, the third and what else the documents held stay."""
+    before = hashes(store)
+    receipt = forget(store, Selection(items=(item("t0"), item("t1"))), settings)
+    assert set(receipt["items"]) == {item("t0"), item("t1")}
+    assert traces(store, needles(WORDS[:6])) == []
+    assert texts(store) == sorted([*REST, TEXTS["t2"]])
+    assert_true(store, receipt, before)
+    whole(store)
+
+
+def test_a_replaced_version_goes_with_its_item(store: Path, settings: Settings) -> None:
+    forget(store, Selection(items=(item("t2"),)), settings)
+    assert traces(store, needles(WORDS[6:10], [])) == []
+    assert texts(store) == sorted([*REST, TEXTS["t0"], TEXTS["t1"]])
+    whole(store)
+
+
+def whole(root: Path) -> None:
+    """Nothing damaged, nothing forgotten half, and every way to look agrees."""
+    collect(root, 10, 0.0, 10.0)  # what only the removed generations named
+    assert verify(root).problems == verify(root).orphans == ()
+    assert not list((root / "purges").iterdir())
+    snapshot = Snapshot(root)
+    assert snapshot.manifest is not None
+    assert snapshot.manifest.counts["items"] == snapshot.live == status(root)["items"]
+    sessions = {entry["session"] for entry in snapshot.text(np.flatnonzero(snapshot.alive))}
+    assert snapshot.manifest.counts["sessions"] == len(sessions) == status(root)["sessions"]
+    with ask(root, "SELECT text FROM items ORDER BY text") as answer:
+        assert [text for (text,) in answer.rows] == sorted(texts(root))
+    assert {entity for (entity,) in sql(root, "SELECT key FROM entities")} >= {BOTH[1]}
+    memory = open_store(root)
+    assert memory.recall("walnut loaf").items[0].text == KEPT["k0"]
+    for question in (*TEXTS.values(), OLD, "Zephyrine"):
+        assert {found.text for found in memory.recall(question, k=50).items} <= set(texts(root))
+
+
+def sql(root: Path, statement: str) -> list[tuple[Any, ...]]:
+    with ask(root, statement) as answer:
+        return list(answer.rows)
+
+
+# ---------------------------------------------------------------- nothing comes back, and nothing else is lost
+
+
+def test_it_does_not_come_back(store: Path, tmp_path: Path, settings: Settings) -> None:
+    """Not with the same bytes, not with a log that has grown, not with an old generation, not with a new pipeline."""
+    forget(store, Selection(session=SESSION), settings)
+    log = tmp_path / "again.jsonl"
+    grown = [*turns("kept", KEPT), *secret({"t0": TEXTS["t0"], "t1": TEXTS["t1"], "t2": TEXTS["t2"]})]
+    same = ingest(store, [write(log, grown)], settings)
+    assert (same.accepted, same.duplicates, same.items) == (0, 1, 0)
+    assert texts(store) == REST
+    more = [*secret({**TEXTS, "t2": "changed once more", "t8": "and a virginalist", "t10": "on another matter"})]
+    again = ingest(store, [write(log, [*grown, *more[3:], *turns("kept", {"k4": "amen"})])], settings)
+    assert (again.accepted, again.items) == (1, 2)
+    after = sorted([*REST, "on another matter", "amen"])
+    assert texts(store) == after
+    done = reindex(store, replace(settings, item_words=40), work=serially)
+    assert (done.swapped, done.items) == (True, len(after))
+    assert texts(store) == after
+    generation = ledger.current(store)[1].generation
+    for earlier in list(generations(store))[1:]:
+        rollback(store, settings, earlier[1].generation)
+        assert not set(texts(store)) & {*TEXTS.values(), OLD, "and a virginalist", "an ottavinoid coda"}
+        rollback(store, settings, generation)
+        assert texts(store) == after
+    ingest(store, [write(log, secret({"t1": TEXTS["t1"]}))], settings)
+    assert texts(store) == after
+
+
+def serially(root: Path, documents: Sequence[str], encoder: Encoder, settings: Settings) -> None:
+    for document in documents:
+        enrich(root, document, encoder, TokenCounter(encoder.folder), settings)
+
+
+def test_asked_again_it_goes_from_the_new_document_too(store: Path, tmp_path: Path, settings: Settings) -> None:
+    """A log that has grown brings the text into the inbox, though not into recall."""
+    forget(store, Selection(session=SESSION), settings)
+    ingest(store, [write(tmp_path / "a.jsonl", [*secret(TEXTS), *turns("kept", {"k4": "amen"})])], settings)
+    assert texts(store) == sorted([*REST, "amen"])
+    assert {line.split(" in ")[-1].split("/")[0] for line in traces(store, needles())} == {"inbox"}
+    receipt = forget(store, Selection(items=(item("t0"), item("t1"), item("t2"))), settings)
+    assert {file["path"].split("/")[0] for file in receipt["files"]} >= {"inbox"}
+    assert traces(store, needles() | session_needles()) == []
+    assert texts(store) == sorted([*REST, "amen"])
+    whole(store)
+
+
+def test_what_is_left_of_a_document_outlives_a_reindex(store: Path, settings: Settings) -> None:
+    """Twice: the second takes over what the first took over."""
+    forget(store, Selection(items=(item("t0"),)), settings)
+    left = sorted([*REST, TEXTS["t1"], TEXTS["t2"]])
+    neighbours = reading(store)
+    for words in (40, 150):
+        assert reindex(store, replace(settings, item_words=words), work=serially).swapped
+        assert texts(store) == left
+        assert reading(store) == neighbours
+        whole(store)
+    before = hashes(store)
+    receipt = forget(store, Selection(session=SESSION), settings)
+    assert texts(store) == REST
+    assert traces(store, needles() | session_needles()) == []
+    assert_true(store, receipt, before)
+    whole(store)
+
+
+def reading(root: Path) -> dict[str, list[str]]:
+    """The texts of each session in reading order."""
+    snapshot = Snapshot(root)
+    found: dict[str, list[str]] = {}
+    for row in np.flatnonzero(snapshot.alive & (snapshot.columns.previous < 0)).tolist():
+        (entry,) = snapshot.text([row])
+        talk = [entry["text"]]
+        while (row := int(snapshot.columns.next[row])) >= 0:
+            talk.append(snapshot.text([row])[0]["text"])
+        found[entry["session"]] = talk
+    return found
+
+
+LONG = " ".join(f"walnut{i} is counted here." for i in range(20))  # 60 words
+SAID = f"{LONG} And the quixotronic harpsichord. {LONG}"
+
+
+def cut_store(root: Path, log: Path, encoder: Encoder, settings: Settings) -> None:
+    """One long turn and a short one, cut in one way, and since the reindex in another."""
+    take_in(root, write(log, turns("s", {"a": SAID, "b": "short"})), encoder, settings)
+
+
+@pytest.mark.parametrize(("first", "then"), [(150, 30), (30, 150)])
+def test_an_older_cut_of_the_same_turn_goes_too(
+    first: int, then: int, tmp_path: Path, encoder: Encoder, settings: Settings
+) -> None:
+    """Of a lineage with another pipeline other items hold the words: its generations go, and so do their files."""
+    root = tmp_path / "store"
+    cut_store(root, tmp_path / "log.jsonl", encoder, replace(settings, item_words=first))
+    now = replace(settings, item_words=then)
+    assert reindex(root, now, work=serially).swapped
+    snapshot = Snapshot(root)
+    held = {entry["id"]: entry["text"] for entry in snapshot.text(range(snapshot.rows))}
+    meant = tuple(key for key, text in held.items() if "harpsichord" in text)
+    receipt = forget(root, Selection(items=meant), now)
+    assert len(generations(root)) == 1
+    assert traces(root, needles(["quixotronic", "harpsichord"], [])) == []
+    assert texts(root) == sorted(text for key, text in held.items() if key not in meant)
+    assert len([file for file in receipt["files"] if file["path"].endswith("items.parquet")]) >= 2
+    assert reindex(root, replace(settings, item_words=first), work=serially).swapped
+    assert "harpsichord" not in " ".join(texts(root))
+
+
+@pytest.mark.parametrize("then", [30, 150])
+def test_while_a_reindex_with_another_cut_is_under_way(
+    then: int, tmp_path: Path, encoder: Encoder, settings: Settings
+) -> None:
+    root = tmp_path / "store"
+    was, now = (replace(settings, item_words=words) for words in (180 - then, then))
+    cut_store(root, tmp_path / "log.jsonl", encoder, was)
+    (document,) = ledger.accepted(root)
+    enrich(root, document, encoder, TokenCounter(encoder.folder), now)
+    commit(root, encoder, now, "NEXT")
+    snapshot = Snapshot(root)
+    held = {entry["id"]: entry["text"] for entry in snapshot.text(range(snapshot.rows))}
+    meant = tuple(key for key, text in held.items() if "harpsichord" in text)
+    del snapshot
+    forget(root, Selection(items=meant), was)
+    assert traces(root, needles(["quixotronic", "harpsichord"], [])) == []
+    left = sorted(text for key, text in held.items() if key not in meant)
+    assert texts(root) == left
+    assert reindex(root, now, work=serially).swapped
+    assert texts(root) == left
+    whole_cut(root)
+
+
+def whole_cut(root: Path) -> None:
+    assert verify(root).problems == ()
+    assert traces(root, needles(["quixotronic", "harpsichord"], [])) == []
+
+
+def test_all_there_is(tmp_path: Path, encoder: Encoder, settings: Settings) -> None:
+    """An emptied store answers with nothing, and takes in again."""
+    root, log = tmp_path / "store", tmp_path / "diary-of-the-attic.jsonl"
+    take_in(root, write(log, secret(TEXTS)), encoder, settings)
+    forget(root, Selection(project=PROJECT), settings)
+    assert traces(root, needles() | session_needles() | {"file": b"diary-of-the-attic"}) == []
+    assert texts(root) == []
+    memory = open_store(root)
+    assert memory.recall("harpsichord").items == ()
+    assert (status(root)["items"], status(root)["sessions"], status(root)["done"]) == (0, 0, 1)
+    assert sql(root, "SELECT count(*) FROM items") == [(0,)]
+    assert verify(root).problems == verify(root).orphans == ()
+    compact(root, settings, full=True)
+    ingest(root, [write(log, turns("kept", KEPT))], settings)
+    assert texts(root) == sorted(KEPT.values())
+    assert memory.refresh()
+    assert memory.recall("walnut").items[0].text == KEPT["k0"]
+
+
+# ---------------------------------------------------------------- others at work
+
+
+def test_a_reader_of_an_old_generation_is_no_obstacle(store: Path, settings: Settings) -> None:
+    memory = open_store(store)
+    assert TEXTS["t0"] in {found.text for found in memory.recall("quixotronic harpsichord").items}
+    forget(store, Selection(session=SESSION), settings)
+    assert traces(store, needles() | session_needles()) == []
+    assert memory.recall("walnut loaf").items[0].text == KEPT["k0"]  # it has every file mapped
+    assert memory.refresh()
+    assert not {found.text for found in memory.recall("quixotronic harpsichord", k=50).items} & {*TEXTS.values(), OLD}
+
+
+def test_what_waits_for_a_commit(store: Path, tmp_path: Path, encoder: Encoder, settings: Settings) -> None:
+    """A document that is accepted and enriched and not published yet, as workers leave it for a moment."""
+    log = write(tmp_path / "n.jsonl", secret({"t20": "a quixotronic fugue"}))
+    document = accept(store, log, settings).envelope.document
+    enrich(store, document, encoder, TokenCounter(encoder.folder), settings)
+    receipt = forget(store, Selection(session=SESSION), settings)
+    assert document in receipt["documents"]
+    assert item("t20") in receipt["items"]
+    assert traces(store, needles() | session_needles()) == []
+    ingest(store, [], settings)
+    assert texts(store) == REST
+
+
+def test_what_a_kill_left_unfinished(store: Path, tmp_path: Path, encoder: Encoder, settings: Settings) -> None:
+    """Half an envelope and half a part, which nobody goes on writing; and a part that is ready a moment later."""
+    log = write(tmp_path / "n.jsonl", secret({"t20": "a quixotronic fugue"}))
+    document = accept(store, log, settings).envelope.document
+    part = enrich(store, document, encoder, TokenCounter(encoder.folder), settings).folder
+    half = store / "parts" / ".tmp-0123456789ab"
+    half.mkdir()
+    shutil.copy(part / "items.parquet", half)
+    envelope = store / "inbox" / ".tmp-0123456789ab"
+    envelope.write_bytes((store / "inbox" / document).read_bytes()[:-20])
+    for path in (half, envelope):
+        os.utime(path, (time.time() - 100, time.time() - 100))
+    young = store / "parts" / ".tmp-ba9876543210"
+    part.rename(young)
+    os.utime(young)
+    late = threading.Timer(0.5, lambda: young.rename(part))
+    late.start()
+    forget(store, Selection(session=SESSION), settings)
+    late.join()
+    assert not list(store.rglob(".tmp-*"))
+    assert traces(store, needles() | session_needles()) == []
+    assert texts(store) == REST
+    whole(store)
+
+
+# ---------------------------------------------------------------- the command
+
+
+def test_the_command(store: Path, tmp_path: Path, run_helix) -> None:
+    before = hashes(store)
+    done = run_helix("forget", "--session", SESSION, "--store", store, "--json")
+    assert done.returncode == 0, done.stderr
+    receipt = json.loads(done.stdout)
+    assert_true(store, receipt, before)
+    assert traces(store, needles() | session_needles()) == []
+    state = json.loads(run_helix("status", "--store", store, "--json").stdout)
+    count = run_helix("sql", "SELECT count(*) AS n FROM items", "--store", store, "--json").stdout
+    assert (state["items"], state["sessions"], state["dead"]) == (len(REST), 2, 0)
+    assert json.loads(count) == [{"n": len(REST)}]
+    found = run_helix("recall", "quixotronic harpsichord", "--store", store, "--json")
+    assert not any(word in found.stdout for word in ("harpsichord in the attic", "spinet stands"))
+    assert run_helix("verify", "--store", store).returncode == 0
+    # Said again, there is nothing of that name any more.
+    again = run_helix("forget", "--session", SESSION, "--store", store)
+    assert (again.returncode, again.stdout) == (2, "")
+    assert f"the store holds no session {SESSION}" in again.stderr
+
+
+def test_the_command_in_words(store: Path, run_helix) -> None:
+    done = run_helix("forget", "--item", item("t0"), item("t1"), "--item", item("t2"), "--store", store)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[-1].startswith("3 items forgotten; ")
+    assert {line.split()[0] for line in lines[:-1]} == {"rewritten", "removed"}
+    assert texts(store) == REST
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--item", "0123456789abcdef", "the store holds no item 0123456789abcdef"),
+        ("--item", "not-an-id", "an item id is 16 hex digits"),
+        ("--item", "f" * 20, "an item id is 16 hex digits"),
+        ("--session", "nobody", "the store holds no session nobody"),
+        ("--project", "nothing", "the store holds no project nothing"),
+    ],
+)
+def test_what_is_not_there(option: str, value: str, said: str, store: Path, run_helix) -> None:
+    before = hashes(store)
+    done = run_helix("forget", option, value, "--store", store)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert {name: was for name, was in hashes(store).items() if name.startswith(("segments", "CURRENT", "purges"))} == {
+        name: was for name, was in before.items() if name.startswith(("segments", "CURRENT", "purges"))
+    }

@@ -1,0 +1,415 @@
+"""`helix rollback`: an earlier generation's content becomes the newest, and what was taken in since is set aside."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helix.cli import main
+from helix.errors import StoreError, UsageError
+from helix.memory import Memory
+from helix.settings import load
+from helix.snapshot import ledger, paths
+from helix.snapshot import manifest as manifests
+from helix.snapshot.gc import collect
+from helix.snapshot.manifest import Manifest
+from helix.snapshot.reader import Snapshot
+from helix.snapshot.verify import verify
+from helix.status import status
+from pipelines.compact import compact
+from pipelines.forget import Selection, forget
+from pipelines.ingest import ingest
+from pipelines.rollback import rollback
+from tests.compat.history import begin_next
+
+Log = Sequence[tuple[str, str]]
+BREAD: Log = (
+    ("b1", "the walnut loaf is in the oven"),
+    ("b2", "take it out at noon"),
+    ("b3", "the flour comes from the mill in Évora"),
+    ("b4", "we are out of honey"),
+    ("b5", "the recipe lies on the shelf"),
+)
+LATER: Log = (("b2", "take it out at one, not at noon"), ("b6", "and slice it"))
+GARDEN: Log = (("g1", "the tomatoes are watered at seven"),)
+
+
+def write(folder: Path, session: str, turns: Log) -> Path:
+    path = folder / f"{session}-{len(list(folder.iterdir()))}.jsonl"
+    path.write_text("".join(json.dumps({"session": session, "id": i, "text": text}) + "\n" for i, text in turns))
+    return path
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
+    """A store of three generations, a document each, and the logs beside it.
+
+    The second changes a turn of the first: too few for a compaction, which would publish one more.
+    """
+    base = tmp_path_factory.mktemp("rollback")
+    (base / "logs").mkdir()
+    for session, turns in (("bread", BREAD), ("bread", LATER), ("garden", GARDEN)):
+        assert not ingest(base / "store", [write(base / "logs", session, turns)], load()).refused
+    return base
+
+
+@pytest.fixture
+def root(made: Path, tmp_path: Path) -> Path:
+    shutil.copytree(made / "store", tmp_path / "store")
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def logs(made: Path) -> list[Path]:
+    return sorted((made / "logs").iterdir(), key=lambda path: path.stem[-1])
+
+
+def manifest_of(root: Path) -> Manifest:
+    manifest = ledger.current(root)[1]
+    assert manifest is not None
+    return manifest
+
+
+def texts(root: Path) -> list[str]:
+    """Of every live item. That the counts of the manifest are those of the store is checked on the way."""
+    snapshot, manifest = Snapshot(root), manifest_of(root)
+    rows = np.flatnonzero(snapshot.alive)
+    counts = {
+        "items": len(rows),
+        "sessions": len(np.unique(snapshot.columns.session[rows])),
+        "documents": len(ledger.done(root, manifest)),
+    }
+    assert manifest.counts == counts
+    assert {entry["items"] for entry in manifest.coverage.values() if "items" in entry} <= {len(rows)}
+    return sorted(entry["text"] for entry in snapshot.text(rows))
+
+
+def words(*logs: Log) -> list[str]:
+    """The texts of some logs, a later version of a turn in the place of an earlier one."""
+    return sorted({turn: text for log in logs for turn, text in log}.values())
+
+
+def named(root: Path, number: int) -> Manifest:
+    (path,) = (root / "manifests").glob(f"{number:08d}-*.json")
+    return manifests.load(root, path.name)
+
+
+def states(root: Path) -> tuple[int, int, int, int]:
+    """Documents accepted, done, pending, dead."""
+    found = status(root)
+    return found["accepted"], found["done"], found["pending"], found["dead"]
+
+
+# ---------------------------------------------------------------- where to
+
+
+def test_back_to_the_generation_before(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert texts(root) == words(BREAD, LATER, GARDEN)
+    newest = ledger.done(root, manifest_of(root)) - ledger.done(root, named(root, 2))
+    assert main(["rollback", "--json", "--store", str(root)]) == 0
+    assert json.loads(capsys.readouterr().out) == {"generation": 4, "to": 2, "set_aside": sorted(newest)}
+    assert texts(root) == words(BREAD, LATER)
+    manifest = manifest_of(root)
+    assert manifest.parent is not None
+    assert manifest.parent.startswith("00000003-")
+    assert (manifest.generation, manifest.segments) == (4, named(root, 2).segments)
+    assert manifest.token > named(root, 3).token
+    assert verify(root).problems == ()
+
+
+def test_back_to_a_generation_by_number_brings_changed_turns_back_as_they_were(root: Path) -> None:
+    done = rollback(root, load(), 1)
+    assert (done.generation, done.to, len(done.set_aside)) == (4, 1, 2)
+    assert texts(root) == words(BREAD)
+    assert "take it out at noon" in texts(root)
+
+
+@pytest.mark.parametrize("number", ["1", "3", "0", "9", "-1"])
+def test_one_that_is_not_there_is_wrong_use_and_says_which_are(
+    root: Path, number: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """1 is collected, 3 is the current one."""
+    collect(root, keep=2, grace=0.0, wait=5.0)
+    before = (root / "CURRENT").read_bytes()
+    assert main(["rollback", "--store", str(root), "--", number]) == 2
+    said = capsys.readouterr()
+    assert f"no generation {number} to return to; there are: 2 (the current is 3)" in said.err
+    assert len(said.err.strip().splitlines()) == 1
+    assert (root / "CURRENT").read_bytes() == before
+    assert ledger.dead(root) == {}
+    assert texts(root) == words(BREAD, LATER, GARDEN)
+
+
+def test_where_there_is_none_to_return_to(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    collect(root, keep=1, grace=0.0, wait=5.0)
+    with pytest.raises(UsageError, match="there are: none"):
+        rollback(root, load())
+    paths.create(tmp_path / "empty")
+    with pytest.raises(StoreError, match="nothing was published") as error:
+        rollback(tmp_path / "empty", load())
+    assert "ingest something" in error.value.remedy
+    assert main(["rollback", "--store", str(tmp_path / "nowhere")]) == 4
+    assert main(["rollback", "soon", "--store", str(root)]) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 2
+
+
+def test_what_there_is_to_return_to(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rollback(root, load(), 1)
+    assert main(["rollback", "--list", "--json", "--store", str(root)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [entry["generation"] for entry in found] == [4, 3, 2, 1]
+    assert [entry["items"] for entry in found] == [5, 7, 6, 5]
+    assert [entry["documents"] for entry in found] == [1, 3, 2, 1]
+    assert [entry["sessions"] for entry in found] == [1, 2, 1, 1]
+    assert {entry["encoder"] for entry in found} == {manifest_of(root).lineage.name}
+    assert main(["rollback", "--list", "--store", str(root)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["4", "3", "2", "1"]
+    assert "7 items, 3 documents" in lines[1]
+    assert manifest_of(root).generation == 4  # asking changes nothing
+
+
+# ---------------------------------------------------------------- documents
+
+
+def test_documents_taken_in_since_are_set_aside_with_the_reason(
+    root: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert states(root) == (3, 3, 0, 0)
+    assert main(["rollback", "1", "--store", str(root)]) == 0
+    said = capsys.readouterr()
+    assert "generation 4 holds what 1 held; 2 documents taken in since are set aside" in said.out
+    assert "offer a document again" in said.err
+    assert states(root) == (3, 1, 0, 2)
+    assert main(["status", "--store", str(root)]) == 0
+    said = capsys.readouterr()
+    assert "3 accepted, 1 done, 0 pending, 2 dead" in said.out
+    assert said.err.count("rolled back from generation 3 to 1") == 2
+    # Whatever else is taken in, they stay aside.
+    (tmp_path / "logs").mkdir()
+    assert ingest(root, [write(tmp_path / "logs", "other", (("o1", "parsley"),))], load()).items == 1
+    assert texts(root) == words(BREAD, (("o1", "parsley"),))
+    assert states(root) == (4, 2, 0, 2)
+
+
+def test_a_document_offered_again_is_taken_in_again(root: Path, logs: list[Path]) -> None:
+    rollback(root, load(), 1)
+    report = ingest(root, [logs[2]], load())
+    assert (report.accepted, report.duplicates, report.items) == (1, 0, 1)
+    assert texts(root) == words(BREAD, GARDEN)
+    assert states(root) == (3, 2, 0, 1)
+    report = ingest(root, logs, load())
+    assert (report.accepted, report.duplicates, report.items) == (1, 2, 2)
+    assert texts(root) == words(BREAD, LATER, GARDEN)
+    assert states(root) == (3, 3, 0, 0)
+    assert verify(root).problems == ()
+
+
+def test_a_document_that_waits_is_not_set_aside(root: Path, tmp_path: Path) -> None:
+    """It was accepted and never published: the generation that is left has nothing to do with it."""
+    from pipelines.accept import accept
+
+    (tmp_path / "logs").mkdir()
+    accept(root, write(tmp_path / "logs", "other", (("o1", "parsley"),)), load())
+    rollback(root, load())
+    assert states(root) == (4, 2, 1, 1)
+    ingest(root, [], load())
+    assert texts(root) == words(BREAD, LATER, (("o1", "parsley"),))
+
+
+def test_rolling_back_a_rollback_brings_everything_back(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = rollback(root, load(), 1)
+    second = rollback(root, load())  # the newest before the current is the one that was left
+    assert (second.generation, second.to, second.set_aside) == (5, 3, ())
+    assert texts(root) == words(BREAD, LATER, GARDEN)
+    assert states(root) == (3, 3, 0, 0)  # what the first set aside is published again
+    third = rollback(root, load(), 4)
+    assert (third.generation, third.set_aside) == (6, first.set_aside)
+    assert texts(root) == words(BREAD)
+    assert states(root) == (3, 1, 0, 2)
+    assert main(["status", "--store", str(root)]) == 0
+    assert capsys.readouterr().err.count("rolled back from generation 5 to 4") == 2
+
+
+def test_the_dead_of_their_own_fault_stay_dead(root: Path) -> None:
+    document = ledger.accepted(root)[0]
+    ledger.write(
+        root, ledger.Envelope("0" * 64, "x", "", "jsonl", None, (), None, ledger.read(root, document).accepted, {}, ())
+    )
+    ledger.give_up(root, "0" * 64, "nothing in it can be read")
+    rollback(root, load(), 1)
+    rollback(root, load(), 3)
+    assert {name: record["error"] for name, record in ledger.dead(root).items()} == {
+        "0" * 64: "nothing in it can be read"
+    }
+
+
+# ---------------------------------------------------------------- with the rest
+
+
+def test_after_compaction(root: Path) -> None:
+    settings = load()
+    compact(root, settings, full=True)
+    compacted = manifest_of(root)
+    assert len(compacted.segments) == 1
+    collect(root, keep=10, grace=0.0, wait=5.0)
+    done = rollback(root, settings, 2)
+    assert (done.generation, len(done.set_aside)) == (5, 1)
+    assert texts(root) == words(BREAD, LATER)
+    assert manifest_of(root).segments == named(root, 2).segments
+    rollback(root, settings, 4)
+    assert texts(root) == words(BREAD, LATER, GARDEN)
+    assert manifest_of(root).segments == compacted.segments
+    compact(root, settings, full=True)
+    collect(root, keep=1, grace=0.0, wait=5.0)
+    assert texts(root) == words(BREAD, LATER, GARDEN)
+    report = verify(root)
+    assert (report.problems, report.orphans) == ((), ())
+
+
+def test_an_open_reader_takes_it_like_any_other_generation(root: Path) -> None:
+    memory = Memory(root)
+    assert any("tomatoes" in item.text for item in memory.recall("when are the tomatoes watered").items)
+    rollback(root, load(), 1)
+    assert any("tomatoes" in item.text for item in memory.recall("when are the tomatoes watered").items)
+    assert memory.refresh()
+    assert not any("tomatoes" in item.text for item in memory.recall("when are the tomatoes watered").items)
+
+
+def test_what_was_forgotten_stays_forgotten(root: Path, logs: list[Path], tmp_path: Path) -> None:
+    settings = load()
+    snapshot = Snapshot(root)
+    slice_it = next(e["id"] for e in snapshot.text(np.flatnonzero(snapshot.alive)) if e["text"] == "and slice it")
+    del snapshot
+    forget(root, Selection(items=(slice_it,)), settings)
+    after = manifest_of(root).generation
+    kept = [text for text in words(BREAD, LATER, GARDEN) if text != "and slice it"]
+    assert texts(root) == kept
+    for number in (2, 3):  # they named what is gone
+        with pytest.raises(UsageError, match=f"no generation {number} "):
+            rollback(root, settings, number)
+    parsley = write(tmp_path, "other", (("o1", "parsley"),))
+    ingest(root, [parsley, *logs], settings)
+    assert texts(root) == sorted([*kept, "parsley"])
+    assert len(rollback(root, settings, after).set_aside) == 1
+    assert texts(root) == kept
+    ingest(root, logs, settings)
+    assert texts(root) == kept
+    assert manifest_of(root).forgotten is not None
+    assert not any(
+        b"slice" in path.read_bytes() for path in root.rglob("*") if path.is_file() and "encoders" not in path.parts
+    )
+
+
+def test_accesses_since_are_kept(root: Path) -> None:
+    from pipelines.touch import touch
+
+    memory = Memory(root)
+    item = memory.recall("walnut loaf").items[0]
+    memory.feedback(item.id, "helpful")
+    assert touch(root, load()).items == 1
+    rollback(root, load(), 1)
+    snapshot = Snapshot(root)
+    row = snapshot.find(item.id)
+    assert row is not None
+    assert snapshot.access_count[row] == 1
+    assert touch(root, load()).items == 0  # and none is counted twice
+
+
+def test_a_lineage_that_is_being_built_starts_over(root: Path) -> None:
+    begin_next(root)
+    assert manifests.current_name(root, "NEXT")
+    rollback(root, load())
+    assert manifests.current_name(root, "NEXT") is None
+
+
+# ---------------------------------------------------------------- damage
+
+
+def test_a_damaged_generation_is_not_returned_to_and_nothing_changes(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    segment = named(root, 2).segments[-1]
+    target = root / next(file.path for file in segment.files if file.path.endswith("text.arrow"))
+    target.write_bytes(target.read_bytes()[:-8])
+    before = (root / "CURRENT").read_bytes()
+    assert main(["rollback", "--store", str(root)]) == 4
+    assert f"{target} is damaged" in capsys.readouterr().err
+    assert (root / "CURRENT").read_bytes() == before
+    assert ledger.dead(root) == {}
+    assert main(["rollback", "1", "--store", str(root)]) == 0
+    assert texts(root) == words(BREAD)
+
+
+def test_a_damaged_manifest_ends_the_list(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (path,) = (root / "manifests").glob("00000001-*.json")
+    path.write_bytes(b"{}")
+    assert main(["rollback", "--list", "--json", "--store", str(root)]) == 0
+    assert [entry["generation"] for entry in json.loads(capsys.readouterr().out)] == [3, 2]
+    assert main(["rollback", "1", "--store", str(root)]) == 2
+    assert main(["rollback", "--store", str(root)]) == 0
+    assert texts(root) == words(BREAD, LATER)
+
+
+@pytest.mark.parametrize("damage", ["torn", "missing"])
+def test_where_the_list_of_documents_is_damaged_all_that_are_not_there_are_set_aside(
+    root: Path, damage: str, logs: list[Path]
+) -> None:
+    target = root / manifest_of(root).documents[-1].path
+    if damage == "torn":
+        target.write_bytes(target.read_bytes()[:-8])
+    else:
+        target.unlink()
+    done = rollback(root, load())
+    assert len(done.set_aside) == 1
+    assert texts(root) == words(BREAD, LATER)
+    assert states(root) == (3, 2, 0, 1)
+    assert ingest(root, [logs[2]], load()).items == 1
+    assert texts(root) == words(BREAD, LATER, GARDEN)
+
+
+def test_where_the_accesses_are_damaged_those_of_then_are_taken(root: Path) -> None:
+    from pipelines.touch import touch
+
+    memory = Memory(root)
+    for _ in range(2):
+        memory.feedback(memory.recall("walnut loaf").items[0].id)
+        touch(root, load())
+    newest = manifest_of(root)
+    assert newest.access is not None
+    (root / newest.access.path).write_bytes(b"PK")
+    with pytest.raises(StoreError, match="access/"):
+        Memory(root)
+    rollback(root, load())
+    then = named(root, newest.generation - 1)
+    assert (manifest_of(root).access, manifest_of(root).watermarks) == (then.access, then.watermarks)
+    assert Snapshot(root).access_count.sum() == 1
+    rollback(root, load(), 1)
+    assert texts(root) == words(BREAD)
+
+
+Run = Callable[..., Any]
+
+
+def test_a_kill_between_setting_aside_and_publishing_loses_nothing(root: Path, run_helix: Run) -> None:
+    killed = run_helix("rollback", "1", "--store", root, HELIX_FAILPOINT="rollback.set_aside")
+    assert killed.returncode == -signal.SIGKILL
+    assert texts(root) == words(BREAD, LATER, GARDEN)
+    assert verify(root).problems == ()
+    assert status(root)["pending"] == 0
+    assert rollback(root, load(), 1).generation == 4
+    assert texts(root) == words(BREAD)
+    assert states(root) == (3, 1, 0, 2)
+
+
+def test_a_kill_after_publishing_leaves_it_done(root: Path, run_helix: Run) -> None:
+    assert run_helix("rollback", "--store", root, HELIX_FAILPOINT="commit.current").returncode == -signal.SIGKILL
+    assert texts(root) == words(BREAD, LATER)
+    assert states(root) == (3, 2, 0, 1)

@@ -1,0 +1,209 @@
+"""What a snapshot adds up over its segments, against dictionaries and loops over one flat list of items."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helix.snapshot.reader import Snapshot, link
+from helix.snapshot.rows import digest
+from helix.text import hash_terms, tokenise
+from helix.types import TYPES
+from tests.tiny import BASE, make_store
+
+WORDS = ("red", "green", "blue", "walnut", "parsley", "redis", "timeout", "queue", "worker", "snapshot")
+ENTITIES = [("name", name, name.title()) for name in ("ana", "bo", "priya", "zoe")]
+ABSENT = 2**64 - 1
+
+
+class World:
+    """A random store of several segments, and the same items as one list of dictionaries."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        rng = random.Random(seed)
+        n = rng.randint(30, 80)
+        bounds = [0, *sorted(rng.sample(range(1, n), rng.randint(0, 5))), n]
+        sessions = rng.choice([2, 8, n])
+        self.items: list[dict[str, Any]] = []
+        versions: dict[str, int] = {}  # id → the row that lives
+        for row in range(n):
+            changed = rng.random() < 0.2 and bool(versions)
+            turn = rng.choice(sorted(versions)) if changed else f"t{row}"
+            segment = sum(row >= bound for bound in bounds[1:])
+            if changed and sum(versions[turn] >= bound for bound in bounds[1:]) == segment:
+                turn = f"t{row}"  # a commit holds one version of a turn
+            if turn in versions:
+                self.items[versions[turn]]["alive"] = False
+            versions[turn] = row
+            self.items.append(
+                {
+                    "id": digest(turn),
+                    "turn": turn,
+                    "segment": segment,
+                    "local": row - bounds[segment],
+                    "session": f"s{rng.randrange(sessions)}",
+                    "ord": rng.randrange(6),  # logs overlap, so places repeat
+                    "text": " ".join(rng.choices(WORDS, k=rng.randint(0, 8))),
+                    "type": rng.choice(TYPES),
+                    "project": rng.choice(["p", "q", "r"]),
+                    "speaker": rng.choice([None, "Ana", "Bo"]),
+                    "acl": rng.sample(["team", "boss", "me"], rng.choice([0, 0, 1, 2])),
+                    "time": BASE + row,
+                    "mentions": rng.sample(ENTITIES, rng.randint(0, 3)),
+                    "alive": rng.random() > 0.1,
+                }
+            )
+        vectors = np.random.default_rng(seed).normal(size=(n, 8)).astype(np.float32)
+        deleted: dict[int, list[int]] = {}
+        for item in self.items:
+            if not item["alive"]:
+                deleted.setdefault(item["segment"], []).append(item["local"])
+        self.snap: Snapshot = make_store(
+            folder,
+            [item["text"] for item in self.items],
+            vectors,
+            [{key: value for key, value in item.items() if key not in ("mentions", "alive")} for item in self.items],
+            [item["mentions"] for item in self.items],
+            bounds[1:-1],
+            deleted,
+        )
+        self.live = [row for row, item in enumerate(self.items) if item["alive"]]
+        self.terms = [Counter(tokenise(item["text"])) for item in self.items]
+
+    def reading(self, session: str) -> list[int]:
+        """The live rows of a session, in reading order."""
+        rows = [row for row in self.live if self.items[row]["session"] == session]
+        return sorted(rows, key=lambda row: (self.items[row]["ord"], row))
+
+
+@pytest.fixture(params=range(12))
+def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    return World(tmp_path / "store", request.param)
+
+
+def test_sessions_and_neighbours(world: World) -> None:
+    snap, n = world.snap, len(world.items)
+    before, after = [-1] * n, [-1] * n
+    for session in {item["session"] for item in world.items}:
+        talk = world.reading(session)
+        for left, right in pairwise(talk):
+            after[left], before[right] = right, left
+    assert snap.columns.previous.tolist() == before
+    assert snap.columns.next.tolist() == after
+    keys = {session: int(digest("tiny", session), 16) for session in {item["session"] for item in world.items}}
+    assert snap.sessions.tolist() == sorted(keys.values())
+    codes = {session: sorted(keys.values()).index(key) for session, key in keys.items()}
+    assert snap.columns.session.tolist() == [codes[item["session"]] for item in world.items]
+    lengths = [sum(terms.values()) for terms in world.terms]
+    windows = [lengths[row] + sum(lengths[i] for i in (before[row], after[row]) if i >= 0) for row in range(n)]
+    assert snap.window_length.tolist() == windows
+    by_session = [sum(lengths[row] for row in world.reading(name)) for name in sorted(codes, key=lambda s: codes[s])]
+    assert snap.session_length.tolist() == by_session
+
+
+def test_linking_does_not_depend_on_the_cuts(world: World, tmp_path: Path) -> None:
+    """The same rows in one segment link the same way."""
+    given = [{key: value for key, value in item.items() if key not in ("mentions", "alive")} for item in world.items]
+    # One segment holds an id once: the versions that are dead get another.
+    given = [item if world.items[row]["alive"] else {**item, "id": digest(str(row))} for row, item in enumerate(given)]
+    dead = [row for row, item in enumerate(world.items) if not item["alive"]]
+    texts = [item["text"] for item in world.items]
+    one = make_store(tmp_path / "one", texts, np.eye(len(texts), 8), given, deleted={0: dead})
+    for name in ("session", "previous", "next"):
+        assert getattr(one.columns, name).tolist() == getattr(world.snap.columns, name).tolist()
+
+
+def test_no_segments() -> None:
+    session, previous, following, keys = link([], np.empty(0, np.int64), np.empty(0, bool))
+    assert [len(array) for array in (session, previous, following, keys)] == [0] * 4
+
+
+def test_rows_by_key(world: World) -> None:
+    snap = world.snap
+    rows = {int(item["id"], 16): row for row, item in enumerate(world.items) if item["alive"]}
+    keys = sorted({int(item["id"], 16) for item in world.items})
+    asked = [ABSENT, *keys, 0, *reversed(keys)]
+    assert snap.rows_by_key(np.array(asked, np.uint64)).tolist() == [rows.get(key, -1) for key in asked]
+    assert snap.rows_by_key(np.empty(0, np.uint64)).tolist() == []
+    assert [snap.find(f"{key:016x}") for key in asked] == [rows.get(key) for key in asked]
+    assert [snap.find(odd) for odd in ("", "no hex", "f" * 20)] == [None] * 3
+
+
+def test_terms(world: World) -> None:
+    snap = world.snap
+    for word in (*WORDS, "absent"):
+        (stem,) = tokenise(word)
+        (key,) = hash_terms([stem])
+        holds = {row: terms[stem] for row, terms in enumerate(world.terms) if terms[stem]}
+        assert snap.df(key) == sum(world.items[row]["alive"] for row in holds)
+        found = {
+            start + row: tf
+            for start, rows, tfs in snap.term(key)
+            for row, tf in zip(rows.tolist(), tfs.tolist(), strict=True)
+        }
+        assert found == holds
+        assert all((np.diff(rows.astype(np.int64)) > 0).all() for _, rows, _ in snap.term(key))
+        rows, tf = snap.postings(key)
+        assert list(zip(rows.tolist(), tf.tolist(), strict=True)) == [
+            (row, count) for row, count in sorted(holds.items()) if world.items[row]["alive"]
+        ]
+    assert snap.live == len(world.live)
+    mean = sum(sum(world.terms[row].values()) for row in world.live) / max(1, len(world.live))
+    assert snap.mean_length == pytest.approx(max(1.0, mean))
+
+
+def test_entities(world: World) -> None:
+    snap, rng = world.snap, random.Random(1)
+    hashes = {entity: int(digest(*entity[:2]), 16) for entity in ENTITIES}
+    asked = [rng.randrange(len(world.items)) for _ in range(50)]
+    at, keys = snap.entities_of(np.array(asked))
+    mentions = [(i, hashes[entity]) for i, row in enumerate(asked) for entity in world.items[row]["mentions"]]
+    assert sorted(zip(at.tolist(), keys.tolist(), strict=True)) == sorted(mentions)
+    wanted = [*hashes.values(), ABSENT, next(iter(hashes.values()))]
+    at, rows = snap.rows_of(np.array(wanted, np.uint64))
+    expected = [
+        (i, row)
+        for i, key in enumerate(wanted)
+        for row in world.live
+        if key in [hashes[entity] for entity in world.items[row]["mentions"]]
+    ]
+    assert sorted(zip(at.tolist(), rows.tolist(), strict=True)) == sorted(expected)
+    assert [
+        len(found) for found in (*snap.entities_of(np.empty(0, np.int64)), *snap.rows_of(np.empty(0, np.uint64)))
+    ] == [0] * 4
+
+
+def test_what_is_said_of_a_row(world: World) -> None:
+    snap, rng = world.snap, random.Random(2)
+    asked = [rng.randrange(len(world.items)) for _ in range(40)]
+    shown = [
+        (entry["id"], entry["text"], entry["session"], entry["turns"], entry["speaker"]) for entry in snap.text(asked)
+    ]
+    items = [world.items[row] for row in asked]
+    assert shown == [(item["id"], item["text"], item["session"], [item["turn"]], item["speaker"]) for item in items]
+    columns = snap.columns
+    assert [snap.projects[code] for code in columns.project] == [item["project"] for item in world.items]
+    names = [snap.speakers[code] if code >= 0 else None for code in columns.speaker.tolist()]
+    assert names == [item["speaker"] for item in world.items]
+    assert [TYPES[code] for code in columns.type.tolist()] == [item["type"] for item in world.items]
+    assert columns.time.tolist() == [item["time"] for item in world.items]
+    for who in ("team", "boss", "nobody"):
+        assert snap.named_in_acl(who).tolist() == [who in item["acl"] for item in world.items]
+    assert snap.restricted.tolist() == [bool(item["acl"]) for item in world.items]
+
+
+def test_centroids(world: World) -> None:
+    snap = world.snap
+    vectors = snap.vectors(np.arange(snap.rows))
+    for i, kind in enumerate((*TYPES, None)):
+        rows = [row for row in world.live if kind in (None, world.items[row]["type"])]
+        mean = vectors[rows].mean(axis=0) if rows else np.zeros(8)
+        np.testing.assert_allclose(snap.centroids[i], mean, atol=1e-5)

@@ -1,0 +1,428 @@
+"""Random lives of a store against a model of dictionaries: whatever is taken in, changed, forgotten, merged, reindexed,
+rolled back and collected in whatever order, the store holds the items the model holds, and says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+
+import pipelines.commit
+import pipelines.reindex
+from helix.encoders.onnx import Encoder, TokenCounter
+from helix.errors import UsageError
+from helix.memory import Memory
+from helix.question import make_query
+from helix.settings import Settings, load
+from helix.snapshot import events, ledger
+from helix.snapshot.events import Event
+from helix.snapshot.gc import collect
+from helix.snapshot.paths import create
+from helix.snapshot.reader import Snapshot
+from helix.snapshot.rows import digest
+from helix.snapshot.verify import verify
+from helix.stages.lexical import search_lexical
+from helix.stages.route import route
+from pipelines.accept import accept
+from pipelines.commit import commit
+from pipelines.compact import compact
+from pipelines.enrich import enrich_or_bury, pipeline_fingerprint
+from pipelines.forget import Selection, forget
+from pipelines.ingest import open_encoder
+from pipelines.reindex import reindex
+from pipelines.rollback import generations, rollback
+from pipelines.touch import touch
+
+SESSIONS, TURNS = ("s0", "s1", "s2"), ("t0", "t1", "t2", "t3")
+WORDS = ("walnut", "parsley", "saffron", "thyme")
+PROJECTS = ("kitchen", "garden")
+CUTS = (150, 140)  # words an item: two pipelines that cut short turns alike
+
+Key = tuple[str, str]  # session, turn
+
+
+def identity(key: Key) -> str:
+    return digest("jsonl", *key, "0")
+
+
+KEYS = {identity((session, turn)): (session, turn) for session in SESSIONS for turn in TURNS}
+
+
+@dataclass(frozen=True)
+class Version:
+    """What one document says of a turn."""
+
+    text: str
+    project: str
+    document: str
+    accepted: int  # the later counts
+    place: int  # in its session
+
+    @property
+    def content(self) -> tuple[str, str]:
+        return self.text, self.project
+
+
+@dataclass
+class Document:
+    accepted: int
+    says: dict[Key, Version]
+    forgotten: bool = False
+
+
+@dataclass
+class State:
+    """One generation."""
+
+    items: dict[Key, Version] = field(default_factory=dict)
+    done: set[str] = field(default_factory=set)
+    pipeline: int = 0
+
+    def copy(self) -> State:
+        return State(dict(self.items), set(self.done), self.pipeline)
+
+
+def newest(versions: Iterable[Version]) -> Version:
+    """The last accepted counts; of equal copies the earliest stays."""
+    ordered = sorted(versions, key=lambda version: version.accepted)
+    return next(version for version in ordered if version.content == ordered[-1].content)
+
+
+class Life(RuleBasedStateMachine):
+    """The store and its model, step by step. `encoder` and `base` are set by the test."""
+
+    encoder: Encoder
+    counter: TokenCounter
+    base: Settings
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.work = Path(tempfile.mkdtemp(prefix="life-"))
+        self.root = self.work / "store"
+        create(self.root)
+        self.cut = CUTS[0]
+        self.documents: dict[str, Document] = {}
+        self.files: list[Path] = []
+        self.dead: set[str] = set()
+        self.gone: set[Key] = set()  # forgotten
+        self.used: dict[Key, int] = {}  # folded accesses
+        self.waiting: list[Key] = []  # events
+        self.state = State()
+        self.history: dict[int, State] = {}
+
+    def teardown(self) -> None:
+        try:
+            assert verify(self.root).problems == ()
+        finally:
+            shutil.rmtree(self.work)
+
+    @property
+    def settings(self) -> Settings:
+        return replace(self.base, item_words=self.cut)
+
+    # ------------------------------------------------------------ the model
+
+    def pending(self) -> list[str]:
+        return [name for name in self.documents if name not in self.state.done | self.dead]
+
+    def publish_pending(self) -> None:
+        """What one commit makes of the documents that wait."""
+        documents = [self.documents[name] for name in self.pending()]
+        self.state.done |= set(self.pending())
+        if documents:
+            self.state.pipeline = self.cut
+        for key in {key for document in documents for key in document.says} - self.gone:
+            best = newest(document.says[key] for document in documents if key in document.says)
+            there = self.state.items.get(key)
+            if there is None or (best.content != there.content and best.accepted > there.accepted):
+                self.state.items[key] = best
+
+    def rebuilt(self) -> State:
+        """What a reindex makes: every document again, of a forgotten one the items that live on."""
+        names = [name for name in self.documents if name not in self.dead]
+        says: dict[Key, list[Version]] = {}
+        for name in names:
+            document = self.documents[name]
+            mine = {key: version for key, version in self.state.items.items() if version.document == name}
+            for key, version in (mine if document.forgotten else document.says).items():
+                says.setdefault(key, []).append(version)
+        items = {key: newest(versions) for key, versions in says.items() if key not in self.gone}
+        return State(items, set(names), self.cut)
+
+    def fold(self) -> None:
+        live = [key for key in self.waiting if key in self.state.items]
+        if live:
+            self.used = {key: count for key, count in self.used.items() if key in self.state.items}
+            for key in live:
+                self.used[key] = self.used.get(key, 0) + 1
+        self.waiting = []
+
+    # ------------------------------------------------------------ what can happen to a store
+
+    @rule(
+        turns=st.lists(
+            st.tuples(
+                st.sampled_from(SESSIONS), st.sampled_from(TURNS), st.sampled_from(WORDS), st.sampled_from(PROJECTS)
+            ),
+            min_size=1,
+            max_size=6,
+            unique_by=lambda turn: turn[:2],
+        ),
+        tail=st.booleans(),
+    )
+    def add(self, turns: list[tuple[str, str, str, str]], tail: bool) -> None:
+        """A new log, or the last one grown: its turns and some more, of which some are changed ones."""
+        lines: dict[Key, tuple[str, str]] = {}
+        if tail and self.files:
+            for line in map(json.loads, self.files[-1].read_text().splitlines()):
+                lines[line["session"], line["id"]] = (line["text"], line["project"])
+        for session, turn, word, project in turns:
+            lines[session, turn] = (f"{word} of {session} in turn {turn}", project)
+        path = self.work / f"{len(self.files)}.jsonl"
+        path.write_text(
+            "".join(
+                json.dumps(
+                    {"session": session, "id": turn, "text": text, "project": project, "ts": "2026-01-01T00:00:00Z"}
+                )
+                + "\n"
+                for (session, turn), (text, project) in lines.items()
+            )
+        )
+        self.files.append(path)
+        self.offer(path)
+
+    @precondition(lambda self: self.files)
+    @rule(i=st.integers(0, 20))
+    def again(self, i: int) -> None:
+        """A file that was offered before."""
+        self.offer(self.files[i % len(self.files)])
+
+    def offer(self, path: Path) -> None:
+        taken = accept(self.root, path, self.settings)
+        name = taken.envelope.document
+        assert taken.duplicate == (name in self.documents and name not in self.dead)
+        self.dead.discard(name)
+        if name not in self.documents:
+            lines = [json.loads(line) for line in path.read_text().splitlines()]
+            places = dict.fromkeys(SESSIONS, 0)
+            says = {}
+            for line in lines:
+                place = places[line["session"]]
+                places[line["session"]] += 1
+                version = Version(line["text"], line["project"], name, len(self.documents), place)
+                says[line["session"], line["id"]] = version
+            self.documents[name] = Document(len(self.documents), says)
+        for document in ledger.pending(self.root):
+            _, error = enrich_or_bury(self.root, document, self.encoder, self.counter, self.settings)
+            assert not error
+        commit(self.root, self.encoder, self.settings)
+        self.publish_pending()
+        self.check()
+
+    @precondition(lambda self: self.history)
+    @rule(full=st.booleans())
+    def compact(self, full: bool) -> None:
+        before = self.answers()
+        compact(self.root, self.settings, full=full)
+        self.check()
+        assert before == pytest.approx(self.answers(), abs=1e-5)
+        if full:
+            manifest = Snapshot(self.root).manifest
+            assert manifest is not None
+            assert (len(manifest.segments), manifest.deletes) == (bool(self.state.items), ())
+
+    def answers(self) -> Any:
+        """Ids and scores of a few questions: of the whole recall as one mapping, of the lexical leg to the last bit."""
+        memory = Memory(self.root, self.settings)
+        if "encoder" not in memory.snapshot.__dict__:
+            memory.snapshot.__dict__["encoder"] = self.encoder
+        out: dict[str, float] = {}
+        for question in (f"{WORDS[0]} of s1", f"the {WORDS[1]} in turn t2"):
+            bundle = memory.recall(question, k=20, now="2026-02-01")
+            assert not bundle.degraded
+            out |= {f"{question} {item.id}": item.score for item in bundle.items}
+            query = make_query(question, memory.snapshot, self.settings)
+            leg = search_lexical(query, memory.snapshot, route(query, None, memory.snapshot), 20, 0.9, 0.6)
+            for i, (row, score) in enumerate(zip(leg.rows.tolist(), leg.scores.tolist(), strict=True)):
+                key = memory.snapshot.columns.key[row]
+                out |= {f"{question} leg {i} {key:016x} {score!r}": score}
+        return out
+
+    @precondition(lambda self: self.history)
+    @rule(kind=st.sampled_from(["item", "session", "project"]), i=st.integers(0, 11))
+    def forget(self, kind: str, i: int) -> None:
+        if kind == "item":
+            name = sorted(KEYS)[i]
+            selection = Selection(items=(name,))
+            meant = {KEYS[name]}
+        elif kind == "session":
+            selection = Selection(session=SESSIONS[i % len(SESSIONS)])
+            meant = {key for key in KEYS.values() if key[0] == selection.session}
+        else:
+            selection = Selection(project=PROJECTS[i % len(PROJECTS)])
+            said = [*self.state.items.items()]
+            said += [pair for document in self.documents.values() for pair in document.says.items()]
+            meant = {key for key, version in said if version.project == selection.project}
+            elsewhere = {k for k, version in self.state.items.items() if version.project != selection.project}
+            meant -= elsewhere
+        unfinished = {
+            name: document
+            for name, document in self.documents.items()
+            if name not in self.state.done and not document.forgotten
+        }
+        must = meant & (self.state.items.keys() | {key for document in unfinished.values() for key in document.says})
+        if kind == "project":
+            live = {key for key in must if key in self.state.items}
+            must = live | {
+                key
+                for document in unfinished.values()
+                for key, version in document.says.items()
+                if key in meant and version.project == selection.project
+            }
+        try:
+            receipt = forget(self.root, selection, self.settings)
+        except UsageError:
+            assert not must
+            return
+        went = {KEYS[name] for name in receipt["items"]}
+        assert must <= went <= meant
+        self.gone |= went
+        self.state.items = {key: version for key, version in self.state.items.items() if key not in went}
+        for name in receipt["documents"]:
+            self.documents[name].forgotten = True
+        for document in self.documents.values():  # no text of it waits anywhere
+            assert document.forgotten or not went & document.says.keys()
+        self.dead -= set(receipt["documents"])
+        self.fold()
+        self.used = {key: count for key, count in self.used.items() if key not in went}
+        assert not list((self.root / "purges").iterdir())
+        self.check()
+
+    @precondition(lambda self: self.history)
+    @rule(cut=st.sampled_from(CUTS))
+    def reindex(self, cut: int) -> None:
+        self.cut = cut
+        done = reindex(self.root, self.settings, work=self.make_parts)
+        assert done.swapped == (self.state.pipeline != cut)
+        if done.swapped:
+            self.state = self.rebuilt()
+        self.check()
+
+    def make_parts(self, root: Path, documents: Sequence[str], encoder: Encoder, settings: Settings) -> None:
+        for document in documents:
+            assert not enrich_or_bury(root, document, self.encoder, self.counter, settings)[1]
+
+    @precondition(lambda self: self.history)
+    @rule(back=st.integers(1, 6))
+    def rollback(self, back: int) -> None:
+        earlier = [manifest.generation for _, manifest in generations(self.root)][1:]
+        if not earlier:
+            with pytest.raises(UsageError):
+                rollback(self.root, self.settings)
+            return
+        to = earlier[min(back, len(earlier)) - 1]
+        done = rollback(self.root, self.settings, to)
+        was = self.history[to]
+        assert set(done.set_aside) == self.state.done - was.done
+        self.dead = (self.dead | self.state.done) - was.done
+        self.state = was.copy()
+        assert not self.gone & self.state.items.keys()
+        self.check()
+
+    @precondition(lambda self: self.history)
+    @rule(keep=st.integers(1, 4))
+    def collect(self, keep: int) -> None:
+        done = collect(self.root, keep, 0.0, 1.0)
+        assert 1 <= done.kept <= keep
+        report = verify(self.root)
+        assert report.problems == report.orphans == ()
+        self.check()
+
+    @precondition(lambda self: self.history)
+    @rule(which=st.lists(st.sampled_from(sorted(KEYS)), max_size=4), fold=st.booleans())
+    def touch(self, which: list[str], fold: bool) -> None:
+        events.append(self.root, [Event(name, "used", 1_800_000_000) for name in which])
+        self.waiting += [KEYS[name] for name in which]
+        if fold:
+            touch(self.root, self.settings)
+            self.fold()
+        self.check()
+
+    # ------------------------------------------------------------ what must hold
+
+    def check(self) -> None:
+        snapshot = Snapshot(self.root)
+        assert snapshot.manifest is not None
+        rows = np.flatnonzero(snapshot.alive).tolist()
+        entries = snapshot.text(rows)
+        where = {(entry["session"], entry["turns"][0]): row for entry, row in zip(entries, rows, strict=True)}
+        assert len(where) == len(rows)
+        assert {key: snapshot.find(identity(key)) for key in KEYS.values() if key in where} == where
+        found = {key: (entry["text"], entry["project"]) for entry, key in zip(entries, where, strict=True)}
+        assert found == {key: version.content for key, version in self.state.items.items()}
+        assert {entry["id"] for entry in entries} == {identity(key) for key in where}
+        assert not self.gone & where.keys()
+        assert all(snapshot.find(identity(key)) is None for key in self.gone)
+
+        counts = {"items": len(where), "sessions": len({key[0] for key in where}), "documents": len(self.state.done)}
+        assert snapshot.manifest.counts == counts
+        assert set(snapshot.manifest.coverage["embedding"].values()) == {len(where)}
+        assert snapshot.manifest.lineage.pipeline == pipeline_fingerprint(
+            self.encoder.spec.fingerprint, replace(self.base, item_words=self.state.pipeline)
+        )
+        assert set(ledger.dead(self.root)) == self.dead
+        assert set(ledger.pending(self.root)) == set(self.pending())
+
+        before = dict.fromkeys(rows, -1)
+        after = dict.fromkeys(rows, -1)
+        for session in SESSIONS:
+            talk = [key for key in where if key[0] == session]
+            talk.sort(key=lambda key: (self.state.items[key].place, where[key]))
+            for left, right in pairwise(talk):
+                after[where[left]], before[where[right]] = where[right], where[left]
+        assert dict(zip(rows, snapshot.columns.previous[rows].tolist(), strict=True)) == before
+        assert dict(zip(rows, snapshot.columns.next[rows].tolist(), strict=True)) == after
+        counted = {key: int(snapshot.access_count[row]) for key, row in where.items()}
+        assert counted == {key: self.used.get(key, 0) for key in where}
+
+        for generation in range(max(self.history, default=0) + 1, snapshot.generation + 1):
+            self.history[generation] = self.state.copy()
+
+
+@pytest.fixture
+def life(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Life]]:
+    """The machine with one encoder for all stores; what makes files durable or takes time of its own is left out."""
+    (tmp_path / "inbox").mkdir()
+    encoder = open_encoder(tmp_path, load())
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    monkeypatch.setattr(pipelines.commit, "train_router", lambda encoder: "not in this test")
+    monkeypatch.setattr(pipelines.reindex, "_encoder", lambda *given: encoder)
+    own = copy(Life)
+    own.encoder, own.counter, own.base = encoder, TokenCounter(encoder.folder), load()
+    yield own
+
+
+def test_every_life_is_the_models(life: type[Life]) -> None:
+    run_state_machine_as_test(
+        life,
+        settings=settings(
+            max_examples=25,
+            stateful_step_count=14,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+        ),
+    )
