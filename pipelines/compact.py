@@ -218,7 +218,12 @@ def build_dense(segment: Path, folder: Path) -> dict[str, object]:
     """The dense index of a segment's files, in a new folder; returns its params."""
     folder.mkdir(mode=0o700, parents=True)
     codes, scale = map_npy(segment / "vectors.i8.npy"), map_npy(segment / "vectors.scale.npy")
-    return dense.build(codes, scale, folder / "ivf.faiss")
+    path = folder / "ivf.faiss"
+    try:
+        return dense.build(codes, scale, path)
+    except RuntimeError as error:  # faiss knows no other, also where the disk is full
+        reason = str(error).rpartition(": ")[2][:200]
+        raise StoreError(f"cannot make {path}: {reason}", "check permissions and free space") from None
 
 
 def _sealed(root: Path, folder: Path, target: str) -> tuple[File, ...]:

@@ -340,7 +340,7 @@ class Snapshot:
         found = []
         for start, segment in zip(self._starts.tolist(), self._opened, strict=True):
             keys = segment["terms.key"]
-            at = int(np.searchsorted(keys, term))
+            at = int(keys.searchsorted(term))
             if at < len(keys) and keys[at] == term:
                 low, high = segment["terms.indptr"][at : at + 2]
                 found.append((start, segment["terms.rows"][low:high], segment["terms.tf"][low:high]))

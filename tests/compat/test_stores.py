@@ -19,11 +19,12 @@ from helix.cli import main
 from helix.errors import StoreError
 from helix.memory import Memory
 from helix.settings import Settings
+from helix.snapshot import ledger, paths, segment
 from helix.snapshot import manifest as manifests
-from helix.snapshot import paths, segment
 from helix.snapshot.reader import Snapshot
 from helix.snapshot.sql import ask
 from helix.snapshot.verify import verify
+from pipelines.compact import compact
 from query.service import Service
 from query.wire import RecallRequest
 from tests.compat.make import NOW, QUESTIONS, STORES, make
@@ -246,6 +247,29 @@ def test_a_flipped_bit_that_no_digest_was_asked_about_is_refused_or_harmless(
             remedies.append(error.remedy)
     assert len(remedies) > 60
     assert all("'helix verify'" in remedy for remedy in remedies)
+
+
+@pytest.mark.parametrize(("name", "value"), [("sessions.rows.npy", 200), ("vectors.sum.npy", None)])
+def test_values_that_lead_nowhere_are_damage_too(
+    whole: Path, name: str, value: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As above. The query process goes on with the generation before, whatever it was that failed."""
+    memory = helix.open(whole)
+    compact(whole, Settings(), full=True)
+    monkeypatch.setattr(segment, "DIGEST_UP_TO", -1)
+    manifest = ledger.current(whole)[1]
+    assert manifest is not None
+    target = whole / "segments" / manifest.segments[0].id / name
+    array = np.load(target)
+    if value is None:  # as many bytes of another shape
+        array = array.reshape(-1, array.shape[0])
+    else:
+        array[-1] = value
+    np.save(target, array)
+    with pytest.raises(StoreError, match=f"generation {manifests.current_name(whole)} .* cannot be opened") as error:
+        memory.refresh()
+    assert "helix rollback" in error.value.remedy
+    assert memory.recall(QUESTIONS[0], now=NOW).items
 
 
 def test_verify_names_what_is_broken(broken: Broken, capsys: pytest.CaptureFixture[str]) -> None:

@@ -102,7 +102,11 @@ def child() -> Iterator[Start]:
     def start(*arguments: object) -> subprocess.Popen[str]:
         started.append(
             subprocess.Popen(
-                [sys.executable, *map(str, arguments)], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                [sys.executable, *map(str, arguments)],
+                text=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                cwd=Path(__file__).parents[2],
             )
         )
         return started[-1]

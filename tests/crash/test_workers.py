@@ -95,6 +95,43 @@ def test_twenty_documents_become_one_store_though_the_enrich_worker_is_killed(
     assert ledger.pending(root) == []
 
 
+def test_what_is_committed_is_merged_in_the_background(tmp_path: Path, redis_url: str, run_helix) -> None:
+    root, log = tmp_path / "store", tmp_path / "workers.log"
+    documents = write_documents(tmp_path / "in", 10)
+    with worker(root, redis_url, "enrich,commit,maintain", log):
+        for i, path in enumerate(sorted(documents.iterdir())):
+            sent = run_helix("enqueue", path, "--store", root, HELIX_REDIS_URL=redis_url)
+            assert sent.returncode == 0, sent.stderr
+            until(lambda i=i: done(root) == i + 1, 60, log)  # so that each has a commit of its own
+        until(lambda: len(ledger.current(root)[1].segments) < 8, 60, log)
+        until(lambda: not any((root / "building").iterdir()), 60, log)
+    manifest = ledger.current(root)[1]
+    assert manifest.generation > 10  # ten commits and a merge at least
+    assert len(manifest.documents) < 10
+    assert items(root) == expected(10)
+    assert verify(root).problems == ()
+
+
+def test_a_reindex_is_handed_to_the_workers(tmp_path: Path, redis_url: str, run_helix) -> None:
+    root, log = tmp_path / "store", tmp_path / "workers.log"
+    documents = write_documents(tmp_path / "in", 6)
+    assert run_helix("ingest", documents, "--store", root).returncode == 0
+    before = ledger.current(root)[1]
+    new = {"HELIX_REDIS_URL": redis_url, "HELIX_ITEM_WORDS": "100"}
+    with worker(root, redis_url, "enrich", log, HELIX_ITEM_WORDS="100"):
+        swapped = run_helix("reindex", "--store", root, "--json", **new)
+    assert swapped.returncode == 0, swapped.stderr
+    told = json.loads(swapped.stdout)
+    assert (told["swapped"], told["documents"], told["items"]) == (True, 6, 18)
+    assert log.read_text(errors="replace").count("enriched for the new lineage") == 6
+    after = ledger.current(root)[1]
+    assert after.lineage.pipeline != before.lineage.pipeline
+    assert not {segment.id for segment in after.segments} & {segment.id for segment in before.segments}
+    assert not (root / "NEXT").exists()
+    assert items(root) == expected(6)
+    assert verify(root).problems == ()
+
+
 def test_redis_out_of_reach(tmp_path: Path, redis_url: str, run_helix) -> None:
     """Enqueue still accepts and says so; a later worker picks the documents up without any message."""
     root, log = tmp_path / "store", tmp_path / "workers.log"

@@ -8,8 +8,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -141,10 +140,10 @@ class Life(RuleBasedStateMachine):
 
     def publish_pending(self) -> None:
         """What one commit makes of the documents that wait."""
-        documents = [self.documents[name] for name in self.pending()]
-        self.state.done |= set(self.pending())
-        if documents:
+        if self.pending():
             self.state.pipeline = self.cut
+        documents = [self.documents[name] for name in self.pending() if not self.documents[name].forgotten]
+        self.state.done |= set(self.pending())
         for key in {key for document in documents for key in document.says} - self.gone:
             best = newest(document.says[key] for document in documents if key in document.says)
             there = self.state.items.get(key)
@@ -193,15 +192,11 @@ class Life(RuleBasedStateMachine):
         for session, turn, word, project in turns:
             lines[session, turn] = (f"{word} of {session} in turn {turn}", project)
         path = self.work / f"{len(self.files)}.jsonl"
-        path.write_text(
-            "".join(
-                json.dumps(
-                    {"session": session, "id": turn, "text": text, "project": project, "ts": "2026-01-01T00:00:00Z"}
-                )
-                + "\n"
-                for (session, turn), (text, project) in lines.items()
-            )
-        )
+        records = [
+            {"session": session, "id": turn, "text": text, "project": project, "ts": "2026-01-01T00:00:00Z"}
+            for (session, turn), (text, project) in lines.items()
+        ]
+        path.write_text("".join(json.dumps(record) + "\n" for record in records))
         self.files.append(path)
         self.offer(path)
 
@@ -404,24 +399,23 @@ class Life(RuleBasedStateMachine):
 
 
 @pytest.fixture
-def life(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Life]]:
+def life(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[Life]:
     """The machine with one encoder for all stores; what makes files durable or takes time of its own is left out."""
     (tmp_path / "inbox").mkdir()
     encoder = open_encoder(tmp_path, load())
     monkeypatch.setattr(os, "fsync", lambda handle: None)
     monkeypatch.setattr(pipelines.commit, "train_router", lambda encoder: "not in this test")
     monkeypatch.setattr(pipelines.reindex, "_encoder", lambda *given: encoder)
-    own = copy(Life)
-    own.encoder, own.counter, own.base = encoder, TokenCounter(encoder.folder), load()
-    yield own
+    given = {"encoder": encoder, "counter": TokenCounter(encoder.folder), "base": load()}
+    return type("Life", (Life,), given)
 
 
 def test_every_life_is_the_models(life: type[Life]) -> None:
     run_state_machine_as_test(
         life,
         settings=settings(
-            max_examples=25,
-            stateful_step_count=14,
+            max_examples=int(os.environ.get("LIVES", 25)),
+            stateful_step_count=int(os.environ.get("STEPS", 14)),
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
         ),
