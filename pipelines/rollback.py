@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,7 +41,10 @@ def generations(root: Path) -> list[tuple[str, Manifest]]:
 
 
 def rollback(root: Path, settings: Settings, to: int | None = None) -> RolledBack:
-    """Publish a new generation with the content of an earlier one; the newest before the current where none is named.
+    """Publish a new generation with the content of an earlier one.
+
+    Where none is named, it is the newest that holds something else than the current one, which a merge or a fold of
+    access events does not; the one right before where files of the current one are damaged.
 
     Documents taken in since are set aside (`dead/`), or the next ingest would publish them again; offering one again
     takes it in again. What was forgotten stays forgotten.
@@ -56,7 +59,7 @@ def rollback(root: Path, settings: Settings, to: int | None = None) -> RolledBac
             raise StoreError(f"nothing was published to {root} yet", "ingest something first")
         name, now = history[0]
         earlier = {manifest.generation: manifest for _, manifest in history[1:]}
-        number = to if to is not None else max(earlier, default=0)
+        number = to if to is not None else _before(root, now, earlier)
         if number not in earlier:
             there = ", ".join(map(str, sorted(earlier))) or "none"
             raise UsageError(
@@ -91,6 +94,15 @@ def rollback(root: Path, settings: Settings, to: int | None = None) -> RolledBac
         for document in returning & ledger.dead(root).keys():  # set aside by an earlier rollback, which this one undoes
             ledger.revive(root, document)
         return RolledBack(new.generation, number, tuple(since))
+
+
+def _before(root: Path, now: Manifest, earlier: Mapping[int, Manifest]) -> int:
+    """The generation meant where none is named; 0 where there is none."""
+    if _whole(root, now.files()):
+        for number in sorted(earlier, reverse=True):
+            if (earlier[number].counts, earlier[number].lineage) != (now.counts, now.lineage):
+                return number
+    return max(earlier, default=0)
 
 
 def _taken_in(root: Path, now: Manifest) -> set[str]:

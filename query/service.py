@@ -104,12 +104,8 @@ class Service:
             self._unnoted = str(error)
 
     def status(self) -> dict[str, Any]:
-        """The store's state, as far as it can be read, and which generation answers here."""
-        here: dict[str, Any] = {"serving": self.memory.snapshot.generation, "trouble": self.trouble}
-        try:
-            return {**status(self.root), **here}
-        except HelixError as error:
-            return {"store": str(self.root), **here, "trouble": self.trouble or str(error)}
+        """The store's state, and which generation answers here."""
+        return {**status(self.root), "serving": self.memory.snapshot.generation, "trouble": self.trouble}
 
     def _watch(self) -> None:
         while not self._stop.wait(self.settings.reload_interval):

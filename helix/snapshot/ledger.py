@@ -14,12 +14,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from helix.errors import StoreError
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
 from helix.snapshot.manifest import Manifest
+from helix.snapshot.segment import damaged
 from helix.types import Problem
 
 
@@ -130,16 +132,29 @@ def current(root: Path) -> tuple[str | None, Manifest | None]:
 
 
 def done(root: Path, manifest: Manifest | None) -> set[str]:
-    """Documents whose items are published."""
+    """Documents whose items are published.
+
+    Raises:
+        StoreError: a document table is missing or damaged.
+    """
     found: set[str] = set()
     for file in manifest.documents if manifest else ():
-        found.update(pq.read_table(root / file.path, columns=["document"])["document"].to_pylist())
+        try:
+            found.update(pq.read_table(root / file.path, columns=["document"])["document"].to_pylist())
+        except (OSError, pa.ArrowException) as error:
+            raise damaged(root / file.path, str(error).splitlines()[0]) from None
     return found
 
 
 def dead(root: Path) -> dict[str, dict[str, object]]:
     """Documents given up, with the error."""
-    return {path.stem: dict(orjson.loads(path.read_bytes())) for path in sorted((root / "dead").glob("[0-9a-f]*.json"))}
+    found: dict[str, dict[str, object]] = {}
+    for path in sorted((root / "dead").glob("[0-9a-f]*.json")):
+        try:
+            found[path.stem] = dict(orjson.loads(path.read_bytes()))
+        except (orjson.JSONDecodeError, TypeError):  # the document is given up all the same
+            found[path.stem] = {"document": path.stem, "error": f"{path} is damaged: not JSON"}
+    return found
 
 
 def pending(root: Path) -> list[str]:

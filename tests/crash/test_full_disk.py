@@ -189,6 +189,8 @@ def test_an_ingest_that_does_not_fit(small: Disk, helix: Callable[..., Said], tm
             break
         failures += 1
         assert_one_clear_line(said, "ingest", root)
+        assert not list(root.rglob(".tmp-*"))
+        assert not list((root / "building").iterdir())
         # The old generation, or all that was accepted where it is the merge after it that does not fit.
         assert contents(root) in (before, before | says(given))
         found = helix("recall", "walnut loaf", "--store", root, "--json")

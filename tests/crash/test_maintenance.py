@@ -671,6 +671,22 @@ def test_what_is_forgotten_during_a_reindex_does_not_come_back(
     assert_tidy(store)
 
 
+def test_a_deletion_that_was_killed_half_way_holds_for_what_is_swapped_in(
+    store: Path, settings: Settings, more: Path, tmp_path: Path
+) -> None:
+    smaller = replace(settings, item_words=WORDS)
+    building = start(reindex_slowly, store, smaller, tmp_path / "began", tmp_path / "go", "reindex.compacted")
+    wait_for((tmp_path / "began").exists)
+    kill("commit.current", forget_session, store, settings, "attic")  # in CURRENT the items are gone, in NEXT not yet
+    (tmp_path / "go").touch()
+    end(building)
+    assert words_of(contents(store)) == words_of(WITHOUT)
+    ingest(store, [more], settings)
+    assert words_of(contents(store)) == words_of(WITHOUT + MORE)
+    assert traces(store) == []
+    assert_tidy(store)
+
+
 def test_what_was_forgotten_before_a_reindex_does_not_come_back(
     store: Path, settings: Settings, encoder: Encoder, tmp_path: Path
 ) -> None:
@@ -758,7 +774,15 @@ def test_a_process_of_a_reindex_that_dies_is_told_in_one_line(store: Path, run_h
 # ---------------------------------------------------------------- gc
 
 
+def read_and_die(root: Path, settings: Settings) -> None:
+    reader = Memory(root, settings)
+    assert held(reader.snapshot) == NOW
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def test_a_kill_while_old_generations_are_removed(store: Path, settings: Settings) -> None:
+    kill("", read_and_die, store, settings)
+    assert len(list((store / "pins").iterdir())) == 1
     reader = Memory(store, settings)
     compact(store, settings)
     compact(store, settings, full=True)
@@ -767,6 +791,7 @@ def test_a_kill_while_old_generations_are_removed(store: Path, settings: Setting
     assert report.problems == ()
     assert report.generations == 2  # the current one and the reader's
     assert contents(store) == held(reader.snapshot) == NOW
+    assert len(list((store / "pins").iterdir())) == 1  # the dead one's is gone
     collect(store, 1, 0.0, 10.0)
     assert held(reader.snapshot) == NOW
     assert verify(store).orphans == ()
