@@ -274,6 +274,15 @@ def test_after_compaction(root: Path) -> None:
     assert (report.problems, report.orphans) == ((), ())
 
 
+def test_a_merge_is_no_generation_to_undo(root: Path) -> None:
+    before, now = texts(root), manifest_of(root)
+    assert compact(root, load(), full=True).generation > now.generation
+    done = rollback(root, load())
+    assert done.to == now.generation - 1  # not to the one the merge came from, which holds the same
+    assert texts(root) != before
+    assert len(done.set_aside) == 1
+
+
 def test_an_open_reader_takes_it_like_any_other_generation(root: Path) -> None:
     memory = Memory(root)
     assert any("tomatoes" in item.text for item in memory.recall("when are the tomatoes watered").items)

@@ -45,11 +45,14 @@ from pipelines.ingest import open_encoder
 from pipelines.reindex import reindex
 from pipelines.rollback import generations, rollback
 from pipelines.touch import touch
+from tests.contract.test_forget import traces
 
 SESSIONS, TURNS = ("s0", "s1", "s2"), ("t0", "t1", "t2", "t3")
 WORDS = ("walnut", "parsley", "saffron", "thyme")
 PROJECTS = ("kitchen", "garden")
 CUTS = (150, 140)  # words an item: two pipelines that cut short turns alike
+
+LIVES, STEPS = 30, 15
 
 Key = tuple[str, str]  # session, turn
 
@@ -305,6 +308,8 @@ class Life(RuleBasedStateMachine):
         self.fold()
         self.used = {key: count for key, count in self.used.items() if key not in went}
         assert not list((self.root / "purges").iterdir())
+        said = {f"of {session} in turn {turn}": f"of {session} in turn {turn}".encode() for session, turn in went}
+        assert traces(self.root, said) == []
         self.check()
 
     @precondition(lambda self: self.history)
@@ -414,8 +419,8 @@ def test_every_life_is_the_models(life: type[Life]) -> None:
     run_state_machine_as_test(
         life,
         settings=settings(
-            max_examples=int(os.environ.get("LIVES", 25)),
-            stateful_step_count=int(os.environ.get("STEPS", 14)),
+            max_examples=LIVES,
+            stateful_step_count=STEPS,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
         ),
