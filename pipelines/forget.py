@@ -397,11 +397,16 @@ def _affected(root: Path, keys: U64, documents: set[str]) -> list[tuple[str, str
     }
     for name in segments:
         found += sorted(path for path in (root / "segments" / name).rglob("*") if path.is_file())
+    named = set()
     for manifest in _manifests(root).values():
         for index in manifest.indexes:
+            named.add(index.id)
             if segments & set(index.covers):
                 found += [root / file.path for file in index.files]
         found += [root / entry.file.path for entry in manifest.deletes if entry.segment in segments]
+    for folder in (root / "indexes").glob("[0-9]*"):
+        if folder.name not in named:  # left by a kill: whose vectors it holds cannot be told
+            found += sorted(path for path in folder.rglob("*") if path.is_file())
     for path in (root / "documents").glob("[0-9]*.parquet"):
         if pc.any(_with_path(pq.read_table(path, columns=["document", "path"]), documents)).as_py():
             found.append(path)

@@ -493,6 +493,25 @@ def test_a_reader_of_an_old_generation_is_no_obstacle(store: Path, settings: Set
     assert not {found.text for found in memory.recall("quixotronic harpsichord", k=50).items} & {*TEXTS.values(), OLD}
 
 
+def test_events_of_a_process_that_lives(store: Path, settings: Settings) -> None:
+    """Its file cannot be removed under it: the lines about what is forgotten are blanked, the others count."""
+    memory = open_store(store)
+    memory.feedback(item("t0"))
+    memory.feedback(item("k0", "kept"))
+    (path,) = [path for path in (store / "events").iterdir() if item("k0", "kept") in path.read_text()]
+    assert item("t0") in path.read_text()
+    receipt = forget(store, Selection(session=SESSION), settings)
+    assert item("t0") not in path.read_text()
+    (entry,) = [file for file in receipt["files"] if file["path"] == f"events/{path.name}"]
+    assert entry["before"] != entry["after"] == sha256(path)
+    memory.feedback(item("k1", "kept"))
+    touch(store, settings)
+    snapshot = Snapshot(store)
+    rows = snapshot.rows_by_key(np.array([int(item(turn, "kept"), 16) for turn in ("k0", "k1")], np.uint64))
+    assert rows.min() >= 0
+    assert snapshot.access_count[rows].tolist() == [2, 2]  # with the one that each had before
+
+
 def test_what_waits_for_a_commit(store: Path, tmp_path: Path, encoder: Encoder, settings: Settings) -> None:
     """A document that is accepted and enriched and not published yet, as workers leave it for a moment."""
     log = write(tmp_path / "n.jsonl", secret({"t20": "a quixotronic fugue"}))
@@ -529,6 +548,19 @@ def test_what_a_kill_left_unfinished(store: Path, tmp_path: Path, encoder: Encod
     assert traces(store, needles() | session_needles()) == []
     assert texts(store) == REST
     whole(store)
+
+
+def test_an_index_that_a_kill_left(store: Path, settings: Settings) -> None:
+    """It was moved into place and never published: nobody can tell whose vectors it holds, so it goes."""
+    named = {path.name for path in (store / "indexes").iterdir()}
+    left = store / "indexes" / "20260101000000-01234567" / "dense"
+    left.mkdir(parents=True)
+    (left / "ivf.faiss").write_bytes(b"vectors of the quixotronic harpsichord")
+    before = hashes(store)
+    receipt = forget(store, Selection(session=SESSION), settings)
+    assert {path.name for path in (store / "indexes").iterdir()} == named
+    assert_true(store, receipt, before)
+    assert f"indexes/{left.parent.name}/dense/ivf.faiss" in {file["path"] for file in receipt["files"]}
 
 
 # ---------------------------------------------------------------- the command
