@@ -69,11 +69,12 @@ def commit(root: Path, encoder: Encoder, settings: Settings, pointer: str = "CUR
         base = open_base(root, pointer)
         lineage = lineage_of(encoder, base.manifest, settings)
         done = ledger.done(root, base.manifest)
-        _sweep(root, done, lineage.pipeline, pointer)
-        documents = ready(root, lineage.pipeline, done)
+        made_by = pipeline_fingerprint(lineage.encoder, settings)
+        _sweep(root, done, made_by, pointer)
+        documents = ready(root, made_by, done)
         if not documents:
             return Committed(base.generation, (), 0, 0, 0)
-        folders = [part_folder(root, document, lineage.pipeline) for document in documents]
+        folders = [part_folder(root, document, made_by) for document in documents]
         parts = [read_part(folder) for folder in folders]
         failpoint("commit.begin")
         rows = concat([part_rows for _, part_rows in parts])
@@ -145,7 +146,7 @@ def _generation(held: writer.Lock, base: Base, encoder: Encoder, lineage: Lineag
     indexes, router = _router(root, manifest, encoder)
     failpoint("commit.router")
     if manifest:
-        return writer.following(held, base.name, manifest, lineage=lineage)
+        return writer.following(held, base.name, manifest)
     return Manifest(
         generation=1,
         parent=None,
@@ -206,6 +207,8 @@ def lineage_of(encoder: Encoder, manifest: Manifest | None, settings: Settings) 
             f"these items with {spec.name} ({spec.fingerprint})",
             "two encoders never meet in one lineage: unset HELIX_ENCODER, or start another store",
         )
+    if manifest:
+        return manifest.lineage  # as it was begun: settings that differ by now are what a reindex is for
     return Lineage(spec.fingerprint, spec.name, spec.dim, pipeline_fingerprint(spec.fingerprint, settings))
 
 
@@ -245,8 +248,16 @@ def open_base(root: Path, pointer: str) -> Base:
         live = np.ones(segment.rows, bool)
         live[gone.get(segment.id, np.empty(0, np.uint32))] = False
         alive.append(live)
-    forgotten = map_npy(root / manifest.forgotten.path) if manifest.forgotten else np.empty(0, np.uint64)
+    forgotten = forgotten_by(root, manifest)
+    if pointer != "CURRENT":  # what is forgotten while a lineage is built must not come into it
+        _, current = ledger.current(root)
+        forgotten = np.union1d(forgotten, forgotten_by(root, current)) if current else forgotten
     return Base(name, manifest, opened, tuple(alive), forgotten)
+
+
+def forgotten_by(root: Path, manifest: Manifest) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """Keys of the items a generation never takes in again: uint64[n], sorted."""
+    return map_npy(root / manifest.forgotten.path) if manifest.forgotten else np.empty(0, np.uint64)
 
 
 @dataclass(frozen=True, slots=True)

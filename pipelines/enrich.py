@@ -97,6 +97,7 @@ def enrich(
     # Another process may publish and remove the part this very moment: then it is made again, and swept later.
     with contextlib.suppress(FileNotFoundError):
         return describe(target)
+    version = _version(root, document)
     envelope = ledger.read(root, document)
     redacted: Counter[str] = Counter()
     if envelope.forgotten:
@@ -126,7 +127,16 @@ def enrich(
         save(rows, folder)
         (folder / "part.json").write_bytes(orjson.dumps(part))
     failpoint("enrich.part")
+    if _version(root, document) != version:  # forgotten meanwhile: what was read is gone, so must be what came of it
+        paths.remove(target)
+        return enrich(root, document, encoder, counter, settings, progress)
     return describe(target)
+
+
+def _version(root: Path, document: str) -> int | None:
+    """Tells an envelope from the one that replaces it."""
+    path = root / "inbox" / document
+    return path.stat().st_ino if path.exists() else None
 
 
 def parse(envelope: Envelope, settings: Settings) -> Parsed:

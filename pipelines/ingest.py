@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from pipelines.enrich import Part, enrich_or_bury
 from pipelines.forget import resume
 
 COMMIT_ITEMS = 20_000  # of a large import: published so far, and bounded in memory
+
+log = logging.getLogger("helix.pipelines")
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is done, how far, of how many)."""
@@ -160,7 +163,10 @@ def finish(
         report.items += commit(root, encoder, settings).added
         if progress:
             progress("publish", 1, 1)
-        tidy(root, settings)
+        try:
+            tidy(root, settings)
+        except (HelixError, OSError) as error:  # everything is published: what is left to do is the next run's
+            log.warning("published, but tidying up failed: %s", error)
     _, manifest = ledger.current(root)
     report.snapshot = manifest.generation if manifest else 0
 

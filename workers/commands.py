@@ -179,18 +179,39 @@ def reindex(argv: Sequence[str]) -> int:
 
 
 def _distributed(root: Path, documents: Sequence[str], encoder: Encoder, settings: Settings) -> None:
-    """One message a document to the workers; returns when every part is there. A lost message is sent again."""
+    """One message a document to the workers; returns when every part is there. A lost message is sent again.
+
+    Raises:
+        StoreError: the broker is out of reach, or no worker makes anything.
+    """
+    from kombu.exceptions import OperationalError
+    from redis.exceptions import RedisError
+
+    from helix.errors import StoreError
     from pipelines.enrich import part_folder, pipeline_fingerprint
     from workers.app import app
 
     fingerprint = pipeline_fingerprint(encoder.spec.fingerprint, settings)
-    left, again = set(documents), 0.0
+    left, again, moved = set(documents), 0.0, time.monotonic()
     while left:
         if time.monotonic() >= again:
-            with app.connection_for_write() as connection:
-                for document in sorted(left):
-                    arguments = [document, str(encoder.folder.absolute()), encoder.spec.fingerprint]
-                    app.send_task("helix.reindex", args=arguments, queue="enrich", connection=connection)
+            try:
+                with app.connection_for_write() as connection:
+                    for document in sorted(left):
+                        arguments = [document, str(encoder.folder.absolute()), encoder.spec.fingerprint]
+                        app.send_task("helix.reindex", args=arguments, queue="enrich", connection=connection)
+            except (OperationalError, RedisError, OSError) as error:
+                raise StoreError(
+                    f"the broker is out of reach: {error}",
+                    "start it, or unset HELIX_REDIS_URL to do the work here; the next run goes on from here",
+                ) from None
             again = time.monotonic() + max(60.0, settings.reconcile_interval)
         time.sleep(_POLL)
+        before = len(left)
         left = {document for document in left if not part_folder(root, document, fingerprint).is_dir()}
+        moved = time.monotonic() if len(left) < before else moved
+        if time.monotonic() - moved > settings.task_time_limit:
+            raise StoreError(
+                f"no worker has made any of {len(left)} documents for {settings.task_time_limit} s",
+                "run 'helix worker --queues enrich' with the same settings, or unset HELIX_REDIS_URL to work here",
+            )

@@ -176,6 +176,8 @@ class Snapshot:
         ends = np.cumsum([0, *(segment.rows for segment in self._opened)], dtype=np.int64)
         self._starts, self.rows = ends[:-1], int(ends[-1])
         self._dense: dict[str, Dense] = self._open_dense(before._dense if kept and before else {})
+        file = self.manifest.access if self.manifest else None
+        self._access = load_access(root, file) if file else None
         self.alive = self._alive()
         session, previous, following, self.sessions = link(self._opened, self._starts, self.alive)
         self.columns = Columns(self._opened, session, previous, following)
@@ -261,10 +263,9 @@ class Snapshot:
     @cached_property
     def _accesses(self) -> tuple[I64, I64, U32]:
         """(rows int64[m], last access int64[m], count uint32[m]) of the live items that were accessed."""
-        file = self.manifest.access if self.manifest else None
-        if file is None:
+        found = self._access
+        if found is None:
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint32)
-        found = load_access(self.root, file)
         rows = self.rows_by_key(found.key)
         here = rows >= 0
         return rows[here], found.last[here], found.count[here]

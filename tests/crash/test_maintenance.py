@@ -535,9 +535,8 @@ def test_a_deletion_and_a_merge_at_once(amid: str, store: Path, settings: Settin
 
 
 def test_a_reader_goes_on_while_what_it_reads_is_deleted(store: Path, settings: Settings) -> None:
-    """Its files are mapped and stay so."""
+    """Its files are mapped and stay so, also before its first question."""
     reader = Memory(store, settings)
-    reader.recall("zorbified harp")
     forget(store, Selection(session="attic"), settings)
     collect(store, 1, 0.0, 10.0)
     assert held(reader.snapshot) == NOW
@@ -708,6 +707,15 @@ def test_a_reindex_goes_on_though_the_old_lineage_takes_items_of_the_new_pipelin
     smaller = replace(settings, item_words=WORDS)
     kill("reindex.committed", reindex, store, smaller)
     take_in(store, more, smaller, encoder)
+    reindex(store, smaller)
+    assert_reindexed(store, CUT + MORE, pipeline_fingerprint(encoder.spec.fingerprint, smaller))
+
+
+def test_items_of_the_new_pipeline_do_not_pass_for_a_reindex(
+    store: Path, settings: Settings, encoder: Encoder, more: Path
+) -> None:
+    smaller = replace(settings, item_words=WORDS)
+    take_in(store, more, smaller, encoder)  # into the lineage as it is: the rest of it is of the old pipeline still
     reindex(store, smaller)
     assert_reindexed(store, CUT + MORE, pipeline_fingerprint(encoder.spec.fingerprint, smaller))
 

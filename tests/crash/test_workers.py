@@ -152,6 +152,20 @@ def test_redis_out_of_reach(tmp_path: Path, redis_url: str, run_helix) -> None:
     assert items(root) == expected(3)
 
 
+def test_a_reindex_without_its_broker_says_so(tmp_path: Path, run_helix) -> None:
+    root = tmp_path / "store"
+    assert run_helix("ingest", write_documents(tmp_path / "in", 1), "--store", root).returncode == 0
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"redis://127.0.0.1:{closed.getsockname()[1]}/0"
+    told = run_helix("reindex", "--store", root, HELIX_REDIS_URL=url, HELIX_ITEM_WORDS="100")
+    assert told.returncode == 4
+    assert "the broker is out of reach" in told.stderr
+    assert "unset HELIX_REDIS_URL" in told.stderr
+    assert "Traceback" not in told.stderr
+    assert items(root) == expected(1)
+
+
 def test_a_lost_message_is_sent_again_while_the_worker_runs(tmp_path: Path, redis_url: str, run_helix) -> None:
     root, log = tmp_path / "store", tmp_path / "workers.log"
     write_log(tmp_path / "one.jsonl", "w0", says(0, 3))
