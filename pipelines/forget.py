@@ -37,7 +37,7 @@ from helix.snapshot.events import Access, dump_access
 from helix.snapshot.manifest import File, Manifest, new_id
 from helix.snapshot.rows import digest
 from helix.snapshot.segment import map_npy
-from pipelines.commit import covered, live_sessions, open_base
+from pipelines.commit import covered, forgotten_by, live_sessions, open_base
 from pipelines.compact import Conflict, merge_segments
 from pipelines.enrich import FAULTS, item_records
 from pipelines.touch import touch
@@ -329,7 +329,7 @@ def _delete_rows(root: Path, keys: U64, settings: Settings, pointer: str) -> Non
                 deletes[segment.id] = writer.write_deletes(root, segment.id, np.flatnonzero(~left).astype(np.uint32))
                 touched.append(segment.column("session")[row])
                 gone += len(row)
-        if not gone and len(forgotten) == len(base.forgotten):
+        if not gone and len(forgotten) == len(forgotten_by(root, base.manifest)):
             return
         sessions = np.unique(np.concatenate(touched))
         fewer = len(sessions) - int(live_sessions(base.opened, after, sessions).sum())

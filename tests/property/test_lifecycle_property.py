@@ -143,7 +143,7 @@ class Life(RuleBasedStateMachine):
 
     def publish_pending(self) -> None:
         """What one commit makes of the documents that wait."""
-        if self.pending():
+        if not self.history:  # the first commit begins the lineage, and only a reindex changes it
             self.state.pipeline = self.cut
         documents = [self.documents[name] for name in self.pending() if not self.documents[name].forgotten]
         self.state.done |= set(self.pending())
