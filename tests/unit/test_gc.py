@@ -19,6 +19,7 @@ from helix.errors import StoreError
 from helix.memory import Memory
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths, writer
+from helix.snapshot.events import Access, dump_access
 from helix.snapshot.gc import Collected, collect
 from helix.snapshot.reader import Snapshot
 from helix.snapshot.verify import verify
@@ -112,7 +113,10 @@ def change(root: Path, rng: random.Random, step: int) -> None:
         segment = manifest.segments[place]
         delete(root, place, range(min(segment.rows, before.get(segment.id, 0) + 1)))
     elif what == "access":
-        publish(root, access=writer.write_array(root, "access", np.arange(step)))
+        path = root / "access" / f"{writer.new_id()}.npz"
+        keys = np.arange(step, dtype=np.uint64)
+        paths.write_file(path, dump_access(Access(keys, keys.astype(np.int64), keys.astype(np.uint32))))
+        publish(root, access=writer.describe(root, path, step))
     elif what == "compact":
         compact(root, SETTINGS, full=not plan_of(manifest))
     elif what == "rollback" and (earlier := generations(root)[1:]):
