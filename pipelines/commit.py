@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -14,6 +13,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from helix.encoders.onnx import Encoder
 from helix.errors import EncoderError
@@ -187,7 +187,7 @@ def _sweep(root: Path, done: set[str], fingerprint: str, pointer: str) -> None:
     """
     alone = pointer == "CURRENT" and not (root / "NEXT").exists() and not is_held(root / "reindex.lock")
     for path in [*(root / "parts").iterdir(), *(root / "inbox").glob(f"{paths.TEMPORARY}*")]:
-        stale = time.time() - path.lstat().st_mtime > _STALE
+        stale = paths.age(path) > _STALE
         document, _, made_by = path.name.partition("-")
         if path.name.startswith(paths.TEMPORARY):
             finished = stale
@@ -224,6 +224,7 @@ class Base:
     opened: tuple[Opened, ...] = ()
     alive: tuple[np.ndarray[Any, np.dtype[np.bool_]], ...] = ()
     forgotten: np.ndarray[Any, np.dtype[np.uint64]] = field(default_factory=lambda: np.empty(0, np.uint64))
+    documents: tuple[Path, ...] = ()
 
     @property
     def generation(self) -> int:
@@ -252,7 +253,8 @@ def open_base(root: Path, pointer: str) -> Base:
     if pointer != "CURRENT":  # what is forgotten while a lineage is built must not come into it
         _, current = ledger.current(root)
         forgotten = np.union1d(forgotten, forgotten_by(root, current)) if current else forgotten
-    return Base(name, manifest, opened, tuple(alive), forgotten)
+    documents = tuple(root / file.path for file in manifest.documents)
+    return Base(name, manifest, opened, tuple(alive), forgotten, documents)
 
 
 def forgotten_by(root: Path, manifest: Manifest) -> np.ndarray[Any, np.dtype[np.uint64]]:
@@ -270,15 +272,15 @@ class Choice:
 
 _CHOOSE = """
 WITH newest AS (  -- a turn may come in several versions at once: the last accepted one counts
-    SELECT *, first_value(content) OVER (PARTITION BY id ORDER BY accepted DESC, n DESC) AS last FROM incoming
+    SELECT *, first_value(content) OVER last AS said, first_value(accepted) OVER last AS at FROM incoming
+    WINDOW last AS (PARTITION BY id ORDER BY accepted DESC, n DESC)
 ), best AS (      -- of equal copies (a resumed log) the earliest stays
-    SELECT * FROM newest WHERE content = last
+    SELECT * FROM newest WHERE content = said
     QUALIFY row_number() OVER (PARTITION BY id ORDER BY accepted, n) = 1
 )
-SELECT best.n, published.segment, published.row
+SELECT best.n, published.segment, published.row, best.id, best.at, published.t_ingested
 FROM best LEFT JOIN published USING (id)
-WHERE published.id IS NULL
-   OR (best.content <> published.content AND best.accepted > published.t_ingested)
+WHERE published.id IS NULL OR best.content <> published.content
 ORDER BY best.n
 """
 
@@ -309,9 +311,32 @@ def choose(base: Base, rows: Rows, accepted: np.ndarray[Any, Any]) -> Choice:
         chosen = db.execute(_CHOOSE).fetchnumpy()
     replaced: dict[str, list[int]] = {}
     segment, row = np.ma.filled(chosen["segment"], -1), np.ma.filled(chosen["row"], -1)
-    for i in np.unique(segment[segment >= 0]).tolist():
-        replaced[base.opened[i].id] = row[segment == i].tolist()
-    return Choice(np.asarray(chosen["n"], np.int64), replaced)
+    changed = np.flatnonzero(segment >= 0)
+    said = np.ma.filled(chosen["t_ingested"], 0)
+    said[changed] = np.maximum(said[changed], _last_said(base.documents, chosen["id"][changed]))
+    late = (segment >= 0) & (chosen["at"] <= said)
+    for i in np.unique(segment[(segment >= 0) & ~late]).tolist():
+        replaced[base.opened[i].id] = row[(segment == i) & ~late].tolist()
+    return Choice(np.asarray(chosen["n"], np.int64)[~late], replaced)
+
+
+def _last_said(
+    documents: Sequence[Path], keys: np.ndarray[Any, np.dtype[np.uint64]]
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """int64[len(keys)]: when the newest published document with the item was accepted, in microseconds; 0 for none.
+
+    What is published is what that one said, though its row may come from an earlier copy of the same words.
+    """
+    out = np.zeros(len(keys), np.int64)
+    order = np.argsort(keys)
+    for path in documents if len(keys) else ():
+        table = pq.read_table(path, columns=["accepted", "keys"])
+        flat = pc.list_flatten(table["keys"]).to_numpy()
+        document = pc.list_parent_indices(table["keys"]).to_numpy()
+        hit = np.isin(flat, keys)
+        at = order[np.searchsorted(keys, flat[hit], sorter=order)]
+        np.maximum.at(out, at, table["accepted"].cast(pa.int64()).to_numpy()[document[hit]])
+    return out
 
 
 _NOTHING = pa.table(

@@ -1,15 +1,15 @@
 """Compaction: keeps the number of segments logarithmic, drops deleted rows, and builds dense indexes.
 
 The policy is FORMAT.md's: a segment of r rows is of tier ⌊log₈(r / 1,024)⌋; where a tier holds eight they become one,
-and a segment a quarter of whose rows are deleted is rewritten (tiered merging, as in log-structured merge trees, O'Neil
-et al. 1996). Everything is built without a lock, from immutable files; the writer's lock is held only to move the
+but for the largest while it outweighs the others together, and a segment a quarter of whose rows are deleted is
+rewritten (tiered merging, as in log-structured merge trees, O'Neil et al. 1996). Everything is built without a lock, from immutable files; the writer's lock is held only to move the
 result into place, to carry over what was deleted meanwhile, and to publish.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -63,11 +63,24 @@ def plan(manifest: Manifest) -> list[str]:
         tiers.setdefault(tier(live[segment.id]), []).append(segment.id)
     full = [ids for _, ids in sorted(tiers.items()) if len(ids) >= FANOUT]
     if full:
-        return full[0]
+        return worth_merging(full[0], live)
     for segment in sorted(manifest.segments, key=lambda segment: segment.rows):
         if dead.get(segment.id, 0) >= DEAD_SHARE * segment.rows:
             return [segment.id]
     return []
+
+
+def worth_merging(ids: Sequence[str], rows: Mapping[str, int]) -> list[str]:
+    """At least two of them, in their order, without the largest while it holds more than all the others together.
+
+    The lowest tier has no lower bound: without this, a growing segment would be rewritten for every seven tiny ones.
+    """
+    chosen = sorted(ids, key=rows.__getitem__)
+    total = sum(map(rows.__getitem__, chosen))
+    while len(chosen) > 2 and 2 * rows[chosen[-1]] > total:
+        total -= rows[chosen.pop()]
+    left = set(chosen)
+    return [each for each in ids if each in left]
 
 
 def everything(manifest: Manifest) -> list[str]:
@@ -309,7 +322,9 @@ def plan_documents(manifest: Manifest) -> list[File]:
     tiers: dict[int, list[File]] = {}
     for file in manifest.documents:
         tiers.setdefault(tier(file.rows), []).append(file)
-    return next((files for _, files in sorted(tiers.items()) if len(files) >= FANOUT), [])
+    full = next((files for _, files in sorted(tiers.items()) if len(files) >= FANOUT), [])
+    chosen = set(worth_merging([file.path for file in full], {file.path: file.rows for file in full}))
+    return [file for file in full if file.path in chosen]
 
 
 def _merge_documents(root: Path, files: Sequence[File], settings: Settings, pointer: str) -> None:

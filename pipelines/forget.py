@@ -499,9 +499,8 @@ def _settle(root: Path, say: Say | None) -> None:
         say(f"waiting for {len(left)} unfinished files")
     while left:
         for path in left:
-            with contextlib.suppress(FileNotFoundError):
-                if time.time() - path.lstat().st_mtime > paths.STALE:
-                    paths.remove(path)
+            if paths.age(path) > paths.STALE:
+                paths.remove(path)
         left = [path for path in left if path.exists()]
         time.sleep(0.02)
 

@@ -178,14 +178,21 @@ def sweep(root: Path) -> None:
 
     Folders that others may be writing to this very moment are left alone.
     """
-    now = time.time()
     for folder in (root, *(root / name for name in FOLDERS if name not in ("inbox", "parts", "events", "pins"))):
         for path in folder.glob(f"{TEMPORARY}*"):
-            if now - path.lstat().st_mtime > STALE:
+            if age(path) > STALE:
                 remove(path)
     for path in (root / "building").glob("[0-9a-f]*"):
         if not is_held(path / "lock"):
             remove(path)
+
+
+def age(path: Path) -> float:
+    """Seconds since a file or folder was last written; 0 where another process has removed it meanwhile."""
+    try:
+        return time.time() - path.lstat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def remove(path: Path) -> None:

@@ -71,7 +71,7 @@ def _child(work: Work, point: str, arguments: tuple[Any, ...]) -> None:
 
 def start(work: Work, *arguments: object, point: str = "") -> ForkServerProcess:
     """`work` in a process of its own, which dies at the failpoint `point`."""
-    process = CONTEXT.Process(target=_child, args=(work, point, arguments))
+    process = CONTEXT.Process(target=_child, args=(work, point, arguments), daemon=True)  # goes with a failed test
     process.start()
     return process
 

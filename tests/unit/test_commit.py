@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -60,6 +61,21 @@ def test_two_versions_in_one_commit(store) -> None:
     assert (done.generation, len(done.documents), done.added, done.duplicates) == (1, 3, 2, 2)
     assert texts(root) == ["one", "slice it"]
     assert commit(root, encoder, load()).documents == ()
+
+
+@pytest.mark.parametrize("order", [*itertools.permutations([0, 1, 2]), (1, (0, 2)), ((0, 2), 1), ((0, 1), 2), (2, (0, 1))])
+def test_what_was_said_last_stays_however_the_work_is_ordered(store, order) -> None:
+    """A turn is changed and changed back; workers may finish the three documents in any order."""
+    root, encoder, accepted = store
+    counter = TokenCounter(encoder.folder)
+    extra = [("s", "2", "slice it"), ("s", "2", "cut it"), ("s", "3", "cool it")]
+    said = [accepted(("s", "1", when), turn) for when, turn in zip(["noon", "one", "noon"], extra, strict=True)]
+    for step in order:
+        for i in step if isinstance(step, tuple) else [step]:
+            enrich(root, said[i], encoder, counter, load())
+        commit(root, encoder, load())
+    assert texts(root) == ["cool it", "cut it", "noon"]
+    assert verify(root).problems == ()
 
 
 def test_a_resumed_session_does_not_repeat_its_prefix(tmp_path: Path, cache: Path) -> None:

@@ -71,6 +71,12 @@ def test_tiers() -> None:
         ([5] * 4 + [9_000] + [5] * 4, {}, [0, 1, 2, 3, 5, 6, 7, 8]),  # row order, without the one of another tier
         ([9_000] * 8 + [5] * 8, {}, range(8, 16)),  # the cheaper tier first
         ([9_000] * 7 + [8_192], {7: 1}, []),  # the deleted rows do not count: seven of tier 1 and one of tier 0
+        ([8_000, *[5] * 7], {}, range(1, 8)),  # not the one that outweighs the others
+        ([5] * 7 + [35], {}, range(8)),  # which this one does not
+        ([5] * 7 + [36], {}, range(7)),
+        ([3_000, 1_000, *[5] * 6], {}, range(2, 8)),
+        ([1, 2, 4, 8, 16, 32, 64, 128], {}, [0, 1]),  # but always two
+        ([8_000, *[5] * 7], {0: 7_970}, range(8)),  # the deleted rows do not count here either
         ([100, 100], {0: 24}, []),
         ([100, 100], {0: 25}, [0]),
         ([100, 50], {0: 100, 1: 13}, [1]),  # of those with a quarter deleted the smallest
@@ -83,6 +89,7 @@ def test_what_is_merged_next(rows: list[int], dead: dict[int, int], chosen: Sequ
 
 def test_which_document_files_are_merged_next() -> None:
     assert plan_documents(manifest_of([], documents=[1] * 7 + [9_000])) == []
+    assert [file.path for file in plan_documents(manifest_of([], documents=[1] * 7 + [8]))] == list("0123456")
     assert [file.path for file in plan_documents(manifest_of([], documents=[1, 9_000, *[1] * 7]))] == list("02345678")
 
 
@@ -108,7 +115,9 @@ def sizes(kind: str, commits: int = 2_000) -> list[int]:
     choose: dict[str, Callable[[], int]] = {
         "equal": lambda: 1_024,
         "large": lambda: rng.randint(1_024, 30_000),
-        "small": lambda: 10,
+        "hundred": lambda: 100,
+        "ten": lambda: 10,
+        "one": lambda: 1,
         "mixed": lambda: int(2 ** rng.uniform(0, 15)),
     }
     return [choose[kind]() for _ in range(commits)]
@@ -121,13 +130,15 @@ def test_two_thousand_commits_of_at_least_a_thousand_items(kind: str) -> None:
     assert written <= (tiers + 1) * items  # once a tier
 
 
-@pytest.mark.parametrize("kind", ["small", "mixed"])
-def test_two_thousand_commits_of_any_size(kind: str) -> None:
-    """Below 8,192 rows a segment is of tier 0 whatever it holds, so there the bound is the merge, not the item."""
-    commits = sizes(kind)
-    items, merges, written = simulate(commits)
-    assert merges <= len(commits) / 7
-    assert written <= (tier(items) + 2) * items + merges * 8_192
+@pytest.mark.parametrize(
+    ("kind", "commits", "rewritten"),
+    [("hundred", 2_000, 4), ("ten", 10_000, 8), ("one", 20_000, 12), ("mixed", 2_000, 4)],
+)
+def test_commits_of_any_size(kind: str, commits: int, rewritten: int) -> None:
+    """Below 8,192 rows a segment is of tier 0 whatever it holds: there the largest is left out."""
+    items, merges, written = simulate(sizes(kind, commits))
+    assert merges <= commits
+    assert written <= rewritten * items
 
 
 # ---------------------------------------------------------------- merging

@@ -1,0 +1,58 @@
+"""What is removed of unfinished work, and what is left to whoever is at it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from helix.snapshot import paths
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    paths.create(tmp_path / "store")
+    return tmp_path / "store"
+
+
+def unfinished(path: Path, seconds: float) -> Path:
+    path.write_text("half")
+    os.utime(path, times=(time.time() - seconds,) * 2)
+    return path
+
+
+def test_what_nobody_has_touched_for_a_minute_goes(root: Path) -> None:
+    old = [unfinished(folder / ".tmp-1", paths.STALE + 5) for folder in (root, root / "segments", root / "manifests")]
+    others = unfinished(root / "inbox" / ".tmp-1", paths.STALE + 5)  # which a commit looks after
+    young = unfinished(root / "segments" / ".tmp-2", paths.STALE - 5)
+    paths.sweep(root)
+    assert [path.exists() for path in (*old, others, young)] == [False, False, False, True, True]
+
+
+def test_a_folder_being_built_stays_until_its_builder_is_gone(root: Path) -> None:
+    with paths.building(root) as folder:
+        paths.sweep(root)
+        assert folder.is_dir()
+        left = root / "building" / "0123"
+        left.mkdir()
+        (left / "lock").touch()
+        paths.sweep(root)
+        assert not left.exists()
+    assert list((root / "building").iterdir()) == []
+
+
+def test_what_another_process_finishes_while_it_is_looked_at_is_left_alone(root: Path, monkeypatch) -> None:
+    """Every process that opens a store for writing makes and removes a file in it."""
+    glob = Path.glob
+
+    def with_one_gone(self: Path, pattern: str) -> Iterator[Path]:
+        yield self / ".tmp-gone"
+        yield from glob(self, pattern)
+
+    old = unfinished(root / "segments" / ".tmp-1", paths.STALE + 5)
+    monkeypatch.setattr(Path, "glob", with_one_gone)
+    paths.sweep(root)
+    assert not old.exists()
