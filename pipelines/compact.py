@@ -2,8 +2,9 @@
 
 The policy is FORMAT.md's: a segment of r rows is of tier ⌊log₈(r / 1,024)⌋; where a tier holds eight they become one,
 but for the largest while it outweighs the others together, and a segment a quarter of whose rows are deleted is
-rewritten (tiered merging, as in log-structured merge trees, O'Neil et al. 1996). Everything is built without a lock, from immutable files; the writer's lock is held only to move the
-result into place, to carry over what was deleted meanwhile, and to publish.
+rewritten (tiered merging, as in log-structured merge trees, O'Neil et al. 1996). Everything is built without a lock,
+from immutable files; the writer's lock is held only to move the result into place, to carry over what was deleted
+meanwhile, and to publish.
 """
 
 from __future__ import annotations

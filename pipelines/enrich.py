@@ -14,8 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from helix import sources
 from helix.encoders.onnx import Encoder, TokenCounter
@@ -32,7 +30,6 @@ from helix.snapshot import ledger, paths
 from helix.snapshot.arrays import quantise
 from helix.snapshot.ledger import Envelope
 from helix.snapshot.rows import ENTITIES, ITEMS, Rows, digest, load, save
-from helix.snapshot.segment import map_npy
 from helix.text import hash_terms, tokenise
 from helix.types import Document, Parsed, Problem, Session, Turn
 
@@ -102,11 +99,15 @@ def enrich(
     redacted: Counter[str] = Counter()
     if envelope.forgotten:
         parsed = Parsed(())
-        records, index_texts, mentions = _carried(root, document)
+        records = item_records(envelope, settings)
+        index_texts, mentions = _indexed(records)
+        sessions = len({record["session"] for record in records})
+        turns = len({(record["session"], *record["turns"]) for record in records})
     else:
         parsed = parse(envelope, settings)
         failpoint("enrich.parsed")
         records, index_texts, mentions = _records(parsed, envelope, settings, redacted)
+        sessions, turns = len(parsed.sessions), sum(len(session.turns) for session in parsed.sessions)
     for record, tokens in zip(records, counter([record["text"] for record in records]), strict=True):
         record["tokens"] = tokens
     vectors = encoder.passages(index_texts, settings.embed_batch, progress)
@@ -116,9 +117,9 @@ def enrich(
         "path": envelope.path,
         "format": envelope.format,
         "accepted": envelope.accepted.isoformat(),
-        "turns": sum(len(session.turns) for session in parsed.sessions),
+        "turns": turns,
         "items": len(rows),
-        "sessions": len(parsed.sessions),
+        "sessions": sessions,
         "redacted": dict(Counter(envelope.redacted) + redacted),
         "problems": [list(problem) for problem in (*envelope.problems, *parsed.problems)],
         "unknown": dict(parsed.unknown),
@@ -149,7 +150,14 @@ def parse(envelope: Envelope, settings: Settings) -> Parsed:
 
 
 def item_records(envelope: Envelope, settings: Settings) -> list[dict[str, Any]]:
-    """The items an accepted document holds, as records of ITEMS, without what an encoder adds."""
+    """The items an accepted document holds, as records of ITEMS, without what an encoder adds.
+
+    Raises:
+        Any of FAULTS: it cannot be read.
+    """
+    if envelope.forgotten:
+        known = {"document": envelope.document, "t_ingested": envelope.accepted}
+        return [{**orjson.loads(line), **known} for line in envelope.text.split("\n") if line]
     return _records(parse(envelope, settings), envelope, settings, Counter())[0]
 
 
@@ -194,24 +202,14 @@ def _records(
     return records, texts, mentions
 
 
-def _carried(root: Path, document: str) -> tuple[list[dict[str, Any]], list[str], list[list[tuple[str, str, str]]]]:
-    """The same of a document whose text was forgotten: the items of it that live on, as the store has them."""
-    _, manifest = ledger.current(root)
-    records: list[dict[str, Any]] = []
-    for segment in manifest.segments if manifest else ():
-        gone = {entry.segment: entry.file.path for entry in manifest.deletes} if manifest else {}
-        table = pq.read_table(root / "segments" / segment.id / "items.parquet", schema=ITEMS)
-        alive = np.ones(segment.rows, bool)
-        if segment.id in gone:
-            alive[map_npy(root / gone[segment.id])] = False
-        hit = alive & np.asarray(pc.equal(table["document"], document).to_numpy(), bool)
-        records += table.filter(pa.array(hit)).to_pylist()
+def _indexed(records: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[tuple[str, str, str]]]]:
+    """What records are indexed by and the entities they name, where there is no turn to take it from."""
     texts = [index_text(record["origin"], record["speaker"], record["title"], record["text"]) for record in records]
     mentions = [
         [(entity.kind, entity.key, entity.name) for entity in entities(record["text"], record["speaker"])]
         for record in records
     ]
-    return records, texts, mentions
+    return texts, mentions
 
 
 def index_text(origin: str, speaker: str | None, heading: str | None, text: str) -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,6 +41,7 @@ from helix.snapshot.segment import map_npy
 from pipelines.commit import covered, forgotten_by, live_sessions, open_base
 from pipelines.compact import Conflict, merge_segments
 from pipelines.enrich import FAULTS, item_records
+from pipelines.kept import dump, kept_of
 from pipelines.touch import touch
 
 U64 = npt.NDArray[np.uint64]
@@ -89,6 +91,8 @@ def forget(root: Path, selection: Selection, settings: Settings, say: Say | None
         "began": datetime.now(UTC).isoformat(timespec="seconds"),
         "items": [f"{key:016x}" for key in found.keys.tolist()],
         "documents": sorted(found.documents),
+        "versions": {document: sorted(ids) for document, ids in sorted(found.versions.items())},
+        "segments": sorted(found.segments),
         "files": [],
     }
     _save(root, purge)
@@ -119,10 +123,16 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Ids of the items, and the documents that hold any of them."""
+    """Ids of the items, and the documents that hold any of them.
+
+    An item may live on because its newest version is of another session or project. Then only its older versions go:
+    those of documents that are not published (document → ids), and those in segments where they are deleted rows.
+    """
 
     keys: U64
     documents: frozenset[str]
+    versions: dict[str, list[str]]
+    segments: frozenset[str]
 
 
 def select(root: Path, selection: Selection, settings: Settings) -> Found:
@@ -130,9 +140,11 @@ def select(root: Path, selection: Selection, settings: Settings) -> Found:
     base = open_base(root, "CURRENT")
     unfinished = _unfinished(root, settings)
     matched = [_ids(selection.items)]
+    rows = {}
     for folder in _segments(root):
-        table = pq.read_table(folder / "items.parquet", columns=["id", "session", "project"])
-        matched.append(_ids(table["id"].filter(pa.array(_matches(selection, table))).to_pylist()))
+        table = pq.read_table(folder / "items.parquet", columns=["id", "session", "project", "document"])
+        rows[folder.name] = table = table.filter(pa.array(_matches(selection, table)))
+        matched.append(_ids(table["id"].to_pylist()))
     waiting = [record for records in unfinished.values() for record in records or ()]
     matched.append(_ids(record.id for record in waiting if record.named(selection)))
     keys = np.unique(np.concatenate(matched))
@@ -142,14 +154,26 @@ def select(root: Path, selection: Selection, settings: Settings) -> Found:
         keys = keys[_known(root, keys) | np.isin(keys, _ids(record.id for record in waiting))]
     wanted = {f"{key:016x}" for key in keys.tolist()}
     documents = _documents_of(root, keys)
+    versions: dict[str, list[str]] = {}
+    segments = set()
+    for name, table in rows.items():
+        older = table.filter(pa.array(~np.isin(_ids(table["id"].to_pylist()), keys)))
+        if len(older):
+            segments.add(name)
+            documents.update(older["document"].to_pylist())
+    if not selection.items:
+        documents |= _published_versions(root, selection, documents | unfinished.keys(), settings)
     for document, records in unfinished.items():
+        older_ids = [record.id for record in records or () if record.named(selection) and record.id not in wanted]
+        if older_ids:
+            versions[document] = older_ids
         if records is None:  # nobody can read it: what its bytes say has to do
             hit = _names(root, document, selection)
         else:
             hit = any(record.id in wanted or record.named(selection) for record in records)
         if hit:
             documents.add(document)
-    return Found(keys, frozenset(documents))
+    return Found(keys, frozenset(documents), versions, frozenset(segments))
 
 
 def _ids(items: Iterable[str]) -> U64:
@@ -205,7 +229,7 @@ def _documents_of(root: Path, keys: U64) -> set[str]:
 
 
 class _Record(NamedTuple):
-    """One item of a document that is not published."""
+    """One item of a document, as its envelope has it."""
 
     id: str
     session: str
@@ -219,26 +243,41 @@ class _Record(NamedTuple):
 def _unfinished(root: Path, settings: Settings) -> dict[str, list[_Record] | None]:
     """Accepted documents that were never published, or were rolled back: what they hold, None where nobody can tell."""
     _, manifest = ledger.current(root)
-    found: dict[str, list[_Record] | None] = {}
-    for document in set(ledger.accepted(root)) - ledger.done(root, manifest):
-        try:
-            envelope = ledger.read(root, document)
-        except StoreError:
+    unfinished = set(ledger.accepted(root)) - ledger.done(root, manifest)
+    return {document: _records(root, document, settings) for document in unfinished}
+
+
+def _published_versions(root: Path, selection: Selection, others: Set[str], settings: Settings) -> set[str]:
+    """Published documents besides the others that hold a turn as it was in the session or project that is meant.
+
+    It lives on as another document has it, or was replaced; no row may be left that says so.
+    """
+    found = set()
+    for document in ledger.accepted(root):
+        if document in others or not _names(root, document, selection):
             continue
-        try:
-            records = item_records(envelope, settings)
-        except FAULTS:
-            found[document] = None
-            continue
-        found[document] = [_Record(record["id"], record["session"], record["project"]) for record in records]
+        records = _records(root, document, settings)
+        if records is None or any(record.named(selection) for record in records):
+            found.add(document)
     return found
 
 
+def _records(root: Path, document: str, settings: Settings) -> list[_Record] | None:
+    """What an accepted document holds; None where nobody can tell."""
+    try:
+        records = item_records(ledger.read(root, document), settings)
+    except FAULTS:
+        return None
+    return [_Record(record["id"], record["session"], record["project"]) for record in records]
+
+
 def _names(root: Path, document: str, selection: Selection) -> bool:
-    """Whether the session or project that is meant stands somewhere in a document."""
-    envelope = ledger.read(root, document)
+    """Whether the session or project that is meant stands somewhere in an envelope, be it damaged or not."""
     name = selection.session if selection.session is not None else selection.project
-    return name is not None and (name == envelope.project or name in envelope.text)
+    if name is None:
+        return False
+    data = (root / "inbox" / document).read_bytes()
+    return any(each.encode() in data for each in (name, json.dumps(name)[1:-1], orjson.dumps(name).decode()[1:-1]))
 
 
 # ---------------------------------------------------------------- the work
@@ -259,17 +298,18 @@ def _run(root: Path, identity: str, settings: Settings, say: Say | None) -> dict
         keys = np.sort(_ids(purge["items"]))
         for pointer in writer.LOCKS:  # whether there is one is looked up under its lock: a reindex may just begin
             _delete_rows(root, keys, settings, pointer)
-        _start_over(root, keys, settings)
+        _start_over(root, keys, purge, settings)
         failpoint("forget.deleted")
         _wait_for(paths.builders(root), say)
         _note(root, purge, keys)
         failpoint("forget.planned")
         for pointer in writer.LOCKS:
-            leave_out(root, keys, settings, pointer, say)
+            leave_out(root, keys, settings, pointer, say, purge["segments"])
         failpoint("forget.rewritten")
         _settle(root, say)
-        for document in purge["documents"]:
-            _forget_document(root, document)
+        left_out = {document: _left_out(purge, document) for document in purge["documents"]}
+        for document, kept in kept_of(root, purge["documents"], left_out, settings).items():
+            _forget_document(root, document, dump(kept))
         failpoint("forget.envelopes")
         touch(root, settings)
         with writer.lock(root, settings.lock_wait):
@@ -304,7 +344,7 @@ def _alone(folder: Path, identity: str) -> Iterator[None]:
 def _note(root: Path, purge: dict[str, Any], keys: U64) -> None:
     """Write down which files hold any of it, for the receipt and for whoever finishes this."""
     known = {entry["path"] for entry in purge["files"]}
-    affected = _affected(root, keys, set(purge["documents"]))
+    affected = _affected(root, keys, purge)
     purge["files"] += [{"path": file, "before": digest} for file, digest in affected if file not in known]
     _save(root, purge)
 
@@ -347,15 +387,18 @@ def _delete_rows(root: Path, keys: U64, settings: Settings, pointer: str) -> Non
         writer.publish(held, new)
 
 
-def _start_over(root: Path, keys: U64, settings: Settings) -> None:
-    """Give up a lineage under way that cuts one of the turns otherwise: other items of it hold the same words."""
+def _start_over(root: Path, keys: U64, purge: dict[str, Any], settings: Settings) -> None:
+    """Give up a lineage under way that cuts one of the turns otherwise: other items of it hold the same words.
+
+    Likewise one that has an older version of an item and not yet the newest.
+    """
     with writer.lock(root, settings.lock_wait, "NEXT"):
         name = manifests.current_name(root, "NEXT")
         if name is None:
             return
         turns = {turn for folder in _segments(root) if _holds(folder, keys) for turn in _turns(folder, keys, True)}
         for segment in manifests.load(root, name).segments:
-            if turns & set(_turns(root / "segments" / segment.id, keys, False)):
+            if segment.id in purge["segments"] or turns & set(_turns(root / "segments" / segment.id, keys, False)):
                 (root / "NEXT").unlink()  # a running reindex begins anew
                 paths.sync_folder(root)
                 return
@@ -384,8 +427,9 @@ def _wait_for(builders: Sequence[Path], say: Say | None) -> None:
         time.sleep(0.05)
 
 
-def _affected(root: Path, keys: U64, documents: set[str]) -> list[tuple[str, str]]:
+def _affected(root: Path, keys: U64, purge: dict[str, Any]) -> list[tuple[str, str]]:
     """(path, sha256) of every file that holds any of it now."""
+    documents = set(purge["documents"])
     hashes = _recorded(root)
     found: list[Path] = []
     # Another pipeline cuts a turn into other items; so of an older lineage goes whatever the documents gave it.
@@ -393,7 +437,9 @@ def _affected(root: Path, keys: U64, documents: set[str]) -> list[tuple[str, str
     segments = {
         folder.name
         for folder in _segments(root)
-        if _holds(folder, keys) or (folder.name not in current and _is_of(folder, documents))
+        if folder.name in purge["segments"]
+        or _holds(folder, keys)
+        or (folder.name not in current and _is_of(folder, documents))
     }
     for name in segments:
         found += sorted(path for path in (root / "segments" / name).rglob("*") if path.is_file())
@@ -415,7 +461,7 @@ def _affected(root: Path, keys: U64, documents: set[str]) -> list[tuple[str, str
             if np.isin(arrays["key"], keys).any():
                 found.append(path)
     for document in documents:
-        found += [root / "inbox" / document] if _has_text(root, document) else []
+        found += [root / "inbox" / document] if _in_envelope(root, document, _left_out(purge, document)) else []
         found.append(root / "dead" / f"{document}.json")
         for part in (root / "parts").glob(f"{document}-*"):
             found += sorted(path for path in part.rglob("*") if path.is_file())
@@ -438,11 +484,18 @@ def _with_path(table: pa.Table, documents: set[str]) -> Any:
     return pc.and_(hit, pc.not_equal(table["path"], ""))
 
 
-def _has_text(root: Path, document: str) -> bool:
+def _left_out(purge: dict[str, Any], document: str) -> set[str]:
+    """Ids of the items that the document, as far as it is not published, has to lose."""
+    return {*purge["items"], *purge["versions"].get(document, ())}
+
+
+def _in_envelope(root: Path, document: str, ids: set[str]) -> bool:
+    """Whether a document's envelope holds any of the items."""
     try:
-        return not ledger.read(root, document).forgotten
+        envelope = ledger.read(root, document)
     except StoreError:  # missing, or damaged and to be replaced all the same
         return True
+    return not envelope.forgotten or any(f'"{item}"' in envelope.text for item in ids)
 
 
 def _holds(folder: Path, keys: U64) -> bool:
@@ -476,13 +529,23 @@ def _recorded(root: Path) -> dict[str, str]:
     return {file.path: file.sha256 for manifest in _manifests(root).values() for file in manifest.files()}
 
 
-def leave_out(root: Path, keys: U64, settings: Settings, pointer: str, say: Say | None = None) -> None:
-    """Phase two: every segment of the generation that holds any of it is merged with itself, deleted rows left out."""
+def leave_out(
+    root: Path, keys: U64, settings: Settings, pointer: str, say: Say | None = None, segments: Sequence[str] = ()
+) -> None:
+    """Phase two: every segment of the generation that holds any of it is merged with itself, deleted rows left out.
+
+    Args:
+        segments: others that have to be.
+    """
     while True:
         _delete_rows(root, keys, settings, pointer)  # of a reindex that began meanwhile
         name = manifests.current_name(root, pointer)
         manifest = manifests.load(root, name, write=True) if name else None
-        held = [s for s in manifest.segments if _holds(root / "segments" / s.id, keys)] if manifest else []
+        held = [
+            segment
+            for segment in (manifest.segments if manifest else ())
+            if segment.id in segments or _holds(root / "segments" / segment.id, keys)
+        ]
         if manifest is None or not held:
             return
         if say:
@@ -505,13 +568,16 @@ def _settle(root: Path, say: Say | None) -> None:
         time.sleep(0.02)
 
 
-def _forget_document(root: Path, document: str) -> None:
+def _forget_document(root: Path, document: str, kept: str) -> None:
     if (root / "inbox" / document).exists():
-        ledger.forget(root, document)
+        ledger.forget(root, document, kept)
     for part in (root / "parts").glob(f"{document}-*"):  # after the envelope, or it might be made again
         paths.remove(part)
-    # What was said when it failed may quote it. With an envelope that is empty, it will now get through.
-    (root / "dead" / f"{document}.json").unlink(missing_ok=True)
+    # What was said when it failed may quote it.
+    if kept and (root / "dead" / f"{document}.json").exists():  # what is left stays set aside until it is offered again
+        ledger.give_up(root, document, "set aside before a part of it was forgotten")
+    else:  # with an envelope that is empty, it will now get through
+        (root / "dead" / f"{document}.json").unlink(missing_ok=True)
 
 
 def scrub_events(root: Path, items: set[str]) -> None:

@@ -47,7 +47,7 @@ def collect(root: Path, keep: int, grace: float, wait: float) -> Collected:
         before = time.time() - grace
         kept: list[Path] = []
         gone: list[Path] = []
-        chain = set(_newest(root, keep))
+        chain = set(_newest(root, keep)) | _just_replaced(root, before)
         for path in sorted((root / "manifests").glob("[0-9]*.json")):
             stays = path.name in held | current | chain or path.stat().st_mtime > before
             (kept if stays else gone).append(path)
@@ -93,6 +93,12 @@ def _newest(root: Path, keep: int) -> list[str]:
         except HelixError:
             break
     return found
+
+
+def _just_replaced(root: Path, before: float) -> set[str]:
+    """Generations that were current until a younger one than `before` took their place: one may be about to be read."""
+    young = [path for path in (root / "manifests").glob("[0-9]*.json") if path.stat().st_mtime > before]
+    return {manifest.parent or "" for manifest in (manifests.load(root, path.name) for path in young)}
 
 
 def _whole(doomed: dict[str, bytes], names: set[str]) -> list[Manifest]:

@@ -39,7 +39,7 @@ class Envelope:
     accepted: datetime
     redacted: Mapping[str, int]
     problems: tuple[Problem, ...]
-    forgotten: bool = False  # the text is gone for good; only the name is left
+    forgotten: bool = False  # the text is gone for good; in its place are the items of it that are not forgotten
 
 
 def name_of(text: str, format: str, project: str | None, acl: Sequence[str]) -> str:
@@ -103,14 +103,18 @@ def read(root: Path, document: str) -> Envelope:
     )
 
 
-def forget(root: Path, document: str) -> None:
-    """Take a document's text and path away; its name stays, so that the same bytes are not taken in again."""
+def forget(root: Path, document: str, kept: str = "") -> None:
+    """Take a document's text and path away; its name stays, so that the same bytes are not taken in again.
+
+    Args:
+        kept: what takes the place of the text: the items that are not forgotten, one JSON object a line.
+    """
     try:
         old = read(root, document)
         format, when = old.format, old.accepted
     except StoreError:  # damaged: nothing of it is worth keeping
         format, when = "", datetime.now(UTC)
-    write(root, Envelope(document, "", "", format, None, (), None, when, {}, (), forgotten=True))
+    write(root, Envelope(document, "", kept, format, None, (), None, when, {}, (), forgotten=True))
 
 
 def _time(value: str | None) -> datetime | None:

@@ -43,7 +43,7 @@ ITEMS = pa.schema(
         ("time_quality", pa.string()),
         ("t_valid", _time),
         ("t_invalid", _time),
-        ("t_ingested", pa.timestamp("us", tz="UTC")),  # orders the versions of a turn
+        ("t_ingested", pa.timestamp("us", tz="UTC")),
         ("salience", pa.float32()),
         ("confidence", pa.float32()),
         ("priority", pa.float32()),

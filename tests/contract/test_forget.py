@@ -21,6 +21,7 @@ import pytest
 
 import pipelines.ingest as embedded
 from helix.encoders.onnx import Encoder, TokenCounter
+from helix.errors import UsageError
 from helix.memory import open as open_store
 from helix.settings import Settings, load
 from helix.snapshot import events, ledger
@@ -328,6 +329,97 @@ def sql(root: Path, statement: str) -> list[tuple[Any, ...]]:
 # ---------------------------------------------------------------- nothing comes back, and nothing else is lost
 
 
+def tail(log: Path) -> Path:
+    """The log that was rolled back."""
+    grown = [*turns("kept", KEPT), *secret({"t0": TEXTS["t0"], "t1": TEXTS["t1"], "t2": TEXTS["t2"]})]
+    return write(log, [*grown, *secret({"t9": "an ottavinoid coda"}), *turns("kept", {"k3": "with salt"})])
+
+
+def test_the_rest_of_what_was_rolled_back_waits_to_be_offered_again(
+    store: Path, tmp_path: Path, settings: Settings
+) -> None:
+    forget(store, Selection(session=SESSION), settings)
+    (dead,) = ledger.dead(store)
+    assert ledger.dead(store)[dead]["error"] == "set aside before a part of it was forgotten"
+    ingest(store, [], settings)
+    assert texts(store) == REST
+    report = ingest(store, [tail(tmp_path / "again.jsonl")], settings)
+    assert report.items == 1
+    assert texts(store) == sorted([*REST, "with salt"])
+    assert ledger.dead(store) == {}
+    assert traces(store, needles() | session_needles()) == []
+    done = reindex(store, replace(settings, item_words=40), work=serially)
+    assert (done.swapped, texts(store)) == (True, sorted([*REST, "with salt"]))
+    whole(store)
+
+
+@pytest.mark.parametrize("state", ["pending", "enriched", "dead"])
+def test_the_rest_of_a_document_that_was_never_published(
+    store: Path, tmp_path: Path, settings: Settings, encoder: Encoder, state: str
+) -> None:
+    """Also where it is forgotten in two steps, and where its lines hold what splits lines elsewhere."""
+    rest = {"n0": "a new\u2028line about\x85parsley", "n1": "and thyme"}
+    lines = [*turns("new", {**rest, "n2": "the duplex oboe"}), *secret({"t10": "an ottavinoid fugue"})]
+    document = accept(store, write(tmp_path / "new.jsonl", lines), settings).envelope.document
+    if state == "enriched":
+        enrich(store, document, encoder, TokenCounter(encoder.folder), settings)
+    if state == "dead":
+        ledger.give_up(store, document, "OSError: the duplex oboe")
+    forget(store, Selection(session=SESSION), settings)
+    forget(store, Selection(items=(item("n2", "new"),)), settings)
+    assert traces(store, needles() | session_needles() | {"oboe": b"oboe"}) == []
+    assert texts(store) == REST
+    if state == "dead":
+        assert document not in ledger.pending(store)
+        ledger.revive(store, document)
+    assert document in ledger.pending(store)
+    enrich(store, document, encoder, TokenCounter(encoder.folder), settings)
+    commit(store, encoder, settings)
+    assert texts(store) == sorted([*REST, *rest.values()])
+    whole(store)
+
+
+def test_of_a_turn_in_several_items_a_document_that_waits_keeps_none(
+    store: Path, tmp_path: Path, settings: Settings, encoder: Encoder
+) -> None:
+    """How it was cut where the item was seen cannot be told."""
+    long = " ".join(f"word{i} is said." for i in range(200))
+    lines = turns("new", {"n0": long, "n1": "and thyme"})
+    document = accept(store, write(tmp_path / "new.jsonl", lines), settings).envelope.document
+    assert len(forget(store, Selection(items=(item("n0", "new"),)), settings)["items"]) == 1
+    assert "word" not in ledger.read(store, document).text
+    enrich(store, document, encoder, TokenCounter(encoder.folder), settings)
+    commit(store, encoder, settings)
+    assert texts(store) == sorted([*REST, *TEXTS.values(), "and thyme"])
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_turn_that_moved_to_another_project(
+    tmp_path: Path, settings: Settings, encoder: Encoder, compacted: bool
+) -> None:
+    """What it was in the one that is forgotten is gone, be its row deleted or merged away; what it is now stays."""
+    root = tmp_path / "store"
+    old = turns("new", {"n0": "the quixotronic harpsichord", "n1": "and thyme"}, PROJECT)
+    take_in(root, write(tmp_path / "a.jsonl", [*old, *turns("kept", KEPT, "kitchen")]), encoder, settings)
+    new = turns("new", {"n0": "the piano", "n1": "and thyme"}, "kitchen")
+    take_in(root, write(tmp_path / "b.jsonl", new), encoder, settings)
+    if compacted:
+        compact(root, settings, full=True)
+        collect(root, 1, 0.0, 1.0)
+    wanted = {"quixotronic": b"quixotronic", "harpsichord": b"harpsichord", PROJECT: PROJECT.encode()}
+    assert traces(root, wanted)
+    receipt = forget(root, Selection(project=PROJECT), settings)
+    assert receipt["items"] == []
+    assert traces(root, wanted) == []
+    after = sorted([*KEPT.values(), "the piano", "and thyme"])
+    assert texts(root) == after
+    with pytest.raises(UsageError, match="holds no project"):
+        forget(root, Selection(project=PROJECT), settings)
+    done = reindex(root, replace(settings, item_words=40), work=serially)
+    assert (done.swapped, texts(root)) == (True, after)
+    assert verify(root).problems == ()
+
+
 def test_it_does_not_come_back(store: Path, tmp_path: Path, settings: Settings) -> None:
     """Not with the same bytes, not with a log that has grown, not with an old generation, not with a new pipeline."""
     forget(store, Selection(session=SESSION), settings)
@@ -575,7 +667,7 @@ def test_the_command(store: Path, tmp_path: Path, run_helix) -> None:
     assert traces(store, needles() | session_needles()) == []
     state = json.loads(run_helix("status", "--store", store, "--json").stdout)
     count = run_helix("sql", "SELECT count(*) AS n FROM items", "--store", store, "--json").stdout
-    assert (state["items"], state["sessions"], state["dead"]) == (len(REST), 2, 0)
+    assert (state["items"], state["sessions"], state["dead"]) == (len(REST), 2, 1)  # what was rolled back stays so
     assert json.loads(count) == [{"n": len(REST)}]
     found = run_helix("recall", "quixotronic harpsichord", "--store", store, "--json")
     assert not any(word in found.stdout for word in ("harpsichord in the attic", "spinet stands"))

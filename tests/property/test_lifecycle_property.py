@@ -83,7 +83,6 @@ class Version:
 class Document:
     accepted: int
     says: dict[Key, Version]
-    forgotten: bool = False
 
 
 @dataclass
@@ -91,11 +90,11 @@ class State:
     """One generation."""
 
     items: dict[Key, Version] = field(default_factory=dict)
-    done: set[str] = field(default_factory=set)
+    done: dict[str, set[Key]] = field(default_factory=dict)  # and what each held when it was published
     pipeline: int = 0
 
     def copy(self) -> State:
-        return State(dict(self.items), set(self.done), self.pipeline)
+        return State(dict(self.items), dict(self.done), self.pipeline)
 
 
 def newest(versions: Iterable[Version]) -> Version:
@@ -139,31 +138,35 @@ class Life(RuleBasedStateMachine):
     # ------------------------------------------------------------ the model
 
     def pending(self) -> list[str]:
-        return [name for name in self.documents if name not in self.state.done | self.dead]
+        return [name for name in self.documents if name not in self.state.done.keys() | self.dead]
 
     def publish_pending(self) -> None:
         """What one commit makes of the documents that wait."""
         if not self.history:  # the first commit begins the lineage, and only a reindex changes it
             self.state.pipeline = self.cut
-        documents = [self.documents[name] for name in self.pending() if not self.documents[name].forgotten]
-        self.state.done |= set(self.pending())
+        names = self.pending()
+        documents = [self.documents[name] for name in names]
         for key in {key for document in documents for key in document.says} - self.gone:
-            best = newest(document.says[key] for document in documents if key in document.says)
+            versions = [document.says[key] for document in documents if key in document.says]
             there = self.state.items.get(key)
-            if there is None or (best.content != there.content and best.accepted > there.accepted):
-                self.state.items[key] = best
+            said = max(
+                (self.documents[name].accepted for name, keys in self.state.done.items() if key in keys), default=-1
+            )
+            if there is None or (
+                newest(versions).content != there.content and max(version.accepted for version in versions) > said
+            ):
+                self.state.items[key] = newest(versions)
+        self.state.done |= {name: set(self.documents[name].says) for name in names}
 
     def rebuilt(self) -> State:
-        """What a reindex makes: every document again, of a forgotten one the items that live on."""
+        """What a reindex makes: every document again, of a forgotten one the items that are left."""
         names = [name for name in self.documents if name not in self.dead]
         says: dict[Key, list[Version]] = {}
         for name in names:
-            document = self.documents[name]
-            mine = {key: version for key, version in self.state.items.items() if version.document == name}
-            for key, version in (mine if document.forgotten else document.says).items():
+            for key, version in self.documents[name].says.items():
                 says.setdefault(key, []).append(version)
         items = {key: newest(versions) for key, versions in says.items() if key not in self.gone}
-        return State(items, set(names), self.cut)
+        return State(items, {name: set(self.documents[name].says) for name in names}, self.cut)
 
     def fold(self) -> None:
         live = [key for key in self.waiting if key in self.state.items]
@@ -277,11 +280,7 @@ class Life(RuleBasedStateMachine):
             meant = {key for key, version in said if version.project == selection.project}
             elsewhere = {k for k, version in self.state.items.items() if version.project != selection.project}
             meant -= elsewhere
-        unfinished = {
-            name: document
-            for name, document in self.documents.items()
-            if name not in self.state.done and not document.forgotten
-        }
+        unfinished = {name: document for name, document in self.documents.items() if name not in self.state.done}
         must = meant & (self.state.items.keys() | {key for document in unfinished.values() for key in document.says})
         if kind == "project":
             live = {key for key in must if key in self.state.items}
@@ -300,11 +299,20 @@ class Life(RuleBasedStateMachine):
         assert must <= went <= meant
         self.gone |= went
         self.state.items = {key: version for key, version in self.state.items.items() if key not in went}
-        for name in receipt["documents"]:
-            self.documents[name].forgotten = True
+        for name in receipt["documents"]:  # of a published one its rows are left, else what is not meant
+            document = self.documents[name]
+            mine = {key: version for key, version in self.state.items.items() if version.document == name}
+            left = {
+                key: version
+                for key, version in document.says.items()
+                if key not in went and selection.project != version.project
+            }
+            document.says = mine if name in self.state.done else left
+            if not document.says:
+                self.dead.discard(name)
         for document in self.documents.values():  # no text of it waits anywhere
-            assert document.forgotten or not went & document.says.keys()
-        self.dead -= set(receipt["documents"])
+            assert not went & document.says.keys()
+            assert kind != "project" or selection.project not in {v.project for v in document.says.values()}
         self.fold()
         self.used = {key: count for key, count in self.used.items() if key not in went}
         assert not list((self.root / "purges").iterdir())
@@ -337,8 +345,8 @@ class Life(RuleBasedStateMachine):
         to = earlier[min(back, len(earlier)) - 1]
         done = rollback(self.root, self.settings, to)
         was = self.history[to]
-        assert set(done.set_aside) == self.state.done - was.done
-        self.dead = (self.dead | self.state.done) - was.done
+        assert set(done.set_aside) == self.state.done.keys() - was.done.keys()
+        self.dead = (self.dead | self.state.done.keys()) - was.done.keys()
         self.state = was.copy()
         assert not self.gone & self.state.items.keys()
         self.check()

@@ -74,7 +74,7 @@ def test_the_store_is_the_newest_version_of_every_turn(cache: Path, logs: list[l
 SAID = st.tuples(
     st.integers(0, 4),  # turn, whose id is unique by itself: a resumed log repeats it under another session
     st.integers(0, 2),  # session
-    st.booleans(),  # changed since the log before
+    st.booleans(),  # changed since the log before, or changed back
 )
 LOGS = st.lists(st.lists(SAID, min_size=1, max_size=4, unique_by=lambda said: said[0]), min_size=1, max_size=6)
 
@@ -87,19 +87,19 @@ def test_the_order_of_commits_does_not_matter(
     """Documents are enriched in parallel and committed as they are ready: the last accepted version wins all the same,
     and an item that moves with it from session to session is counted where it is.
     """
-    versions: dict[int, int] = {}
-    model: dict[str, tuple[str, str]] = {}  # turn → text, session of the first log that said it so
+    versions: dict[int, bool] = {}
+    first: dict[tuple[int, bool], str] = {}  # turn, version → session of the first log that said it so
     documents = []
     for i, log in enumerate(logs):
         records = []
         for place, (turn, session, changed) in enumerate(log):
-            fresh = changed or turn not in versions
-            versions[turn] = versions.get(turn, 0) + fresh
+            versions[turn] = versions.get(turn, False) ^ changed
+            first.setdefault((turn, versions[turn]), f"s{session}")
             text = f"turn {turn} in version {versions[turn]}"
-            if fresh:
-                model[f"t{turn}"] = (text, f"s{session}")
             records.append(said(i, f"t{turn}", f"s{session}", text, place))
         documents.append((i, records))
+    model = {f"t{turn}": f"turn {turn} in version {version}" for turn, version in versions.items()}
+    where = {f"t{turn}": first[turn, version] for turn, version in versions.items()}
     order.shuffle(documents)
     bounds = sorted({0, len(documents), *(cut for cut in cuts if cut < len(documents))})
     with tempfile.TemporaryDirectory() as work:
@@ -109,12 +109,12 @@ def test_the_order_of_commits_does_not_matter(
         snapshot = open_store(root).snapshot
         entries = snapshot.text([row for row in range(snapshot.rows) if snapshot.alive[row]])
         assert len(entries) == len(model)
-        assert {entry["turns"][0]: entry["text"] for entry in entries} == {t: text for t, (text, _) in model.items()}
+        assert {entry["turns"][0]: entry["text"] for entry in entries} == model
         sessions = {entry["session"] for entry in entries}
         assert snapshot.manifest is not None
         assert snapshot.manifest.counts == {"items": len(model), "sessions": len(sessions), "documents": len(logs)}
         if len(bounds) == 2:  # at once: of equal copies the earliest stays; else the one that was there already
-            assert {entry["turns"][0]: entry["session"] for entry in entries} == {t: s for t, (_, s) in model.items()}
+            assert {entry["turns"][0]: entry["session"] for entry in entries} == where
         assert verify(root).problems == ()
 
 

@@ -63,7 +63,9 @@ def test_two_versions_in_one_commit(store) -> None:
     assert commit(root, encoder, load()).documents == ()
 
 
-@pytest.mark.parametrize("order", [*itertools.permutations([0, 1, 2]), (1, (0, 2)), ((0, 2), 1), ((0, 1), 2), (2, (0, 1))])
+@pytest.mark.parametrize(
+    "order", [*itertools.permutations([0, 1, 2]), (1, (0, 2)), ((0, 2), 1), ((0, 1), 2), (2, (0, 1))]
+)
 def test_what_was_said_last_stays_however_the_work_is_ordered(store, order) -> None:
     """A turn is changed and changed back; workers may finish the three documents in any order."""
     root, encoder, accepted = store

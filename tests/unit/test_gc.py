@@ -86,7 +86,8 @@ def expected(root: Path, keep: int, grace: float, open_names: set[str]) -> tuple
         if name in names(root):
             stay.add(str(name))
             name = raw(root, str(name))["parent"]
-    stay |= {name for name in names(root) if (root / "manifests" / name).stat().st_mtime > young}
+    recent = {name for name in names(root) if (root / "manifests" / name).stat().st_mtime > young}
+    stay |= (recent | {raw(root, name)["parent"] for name in recent}) & names(root)
     named = set[str]().union(*(reachable(raw(root, name)) for name in stay))
     fresh = {entry for entry in entries(root) if (root / entry).stat().st_mtime > young}
     return stay, (named | fresh) & entries(root)
@@ -202,6 +203,17 @@ def test_nothing_younger_than_the_grace_period_goes(root: Path) -> None:
     assert len(collect(root, 1, 60.0, 5.0).removed) == 4
 
 
+def test_the_grace_period_of_a_generation_begins_when_another_takes_its_place(root: Path) -> None:
+    """A process that cannot pin it may have read its name in CURRENT a moment ago."""
+    age(root, 2 * HOUR)
+    before = name_of(root)
+    grow(root, ["the parsley is in the blue bowl"])
+    assert collect(root, 1, HOUR, 5.0).removed == ()
+    assert before in names(root)
+    age(root, 2 * HOUR)
+    assert f"manifests/{before}" in collect(root, 1, HOUR, 5.0).removed
+
+
 def test_a_young_generation_keeps_old_files(root: Path) -> None:
     """Its own age counts, not that of what it names."""
     grow(root, ["the parsley is in the blue bowl"])
@@ -210,7 +222,7 @@ def test_a_young_generation_keeps_old_files(root: Path) -> None:
     age(root, 2 * HOUR)
     os.utime(root / "manifests" / before)
     collect(root, 1, HOUR, 5.0)
-    assert names(root) == {before, name_of(root)}
+    assert names(root) == {raw(root, before)["parent"], before, name_of(root)}
     assert Snapshot(root, before).live == 7
     assert verify(root).problems == ()
 

@@ -1,0 +1,89 @@
+"""What is left of a document after a part of it was forgotten: its other items, as records, in place of its text."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from helix.errors import StoreError
+from helix.settings import Settings
+from helix.snapshot import ledger
+from helix.snapshot.ledger import Envelope
+from helix.snapshot.rows import ITEMS
+from helix.snapshot.segment import map_npy
+from pipelines.enrich import FAULTS, item_records
+
+Record = dict[str, Any]
+
+_MADE_ANEW = ("document", "t_ingested", "tokens", "near")  # known from the envelope, or made by enriching it
+
+
+def dump(records: Sequence[Record]) -> str:
+    """Records of ITEMS as JSON lines, times in seconds."""
+    table = pa.Table.from_pylist(list(records), schema=ITEMS).drop_columns(list(_MADE_ANEW))
+    for i, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type):
+            table = table.set_column(i, field.name, table[field.name].cast(pa.int64()))
+    return "".join(orjson.dumps(record).decode() + "\n" for record in table.to_pylist())
+
+
+def kept_of(
+    root: Path, documents: Collection[str], left_out: Mapping[str, Collection[str]], settings: Settings
+) -> dict[str, list[Record]]:
+    """The records each of the documents keeps.
+
+    Of a published one, its live rows: cut as its readers know them. Of one that is not published, what its text gives,
+    but for every turn any piece of which is left out: nobody can tell how the pieces that are meant were cut.
+
+    Args:
+        left_out: document → ids of the items that are forgotten.
+    """
+    _, manifest = ledger.current(root)
+    published = ledger.done(root, manifest)
+    rows: dict[str, list[Record]] = {document: [] for document in documents}
+    wanted = pa.array(sorted(published & set(documents)), pa.string())
+    gone = {entry.segment: entry.file.path for entry in manifest.deletes} if manifest else {}
+    for segment in manifest.segments if manifest and len(wanted) else ():
+        path = root / "segments" / segment.id / "items.parquet"
+        hit = np.asarray(pc.is_in(pq.read_table(path, columns=["document"])["document"], wanted).to_numpy(), bool)
+        if segment.id in gone:
+            hit[map_npy(root / gone[segment.id])] = False
+        if hit.any():
+            start = 0
+            for batch in pq.ParquetFile(path).iter_batches():  # a large segment never as a whole
+                for record in batch.filter(pa.array(hit[start : start + len(batch)])).to_pylist():
+                    rows[record["document"]].append(record)
+                start += len(batch)
+    kept = {}
+    for document in documents:
+        try:
+            envelope = ledger.read(root, document)
+        except StoreError:  # missing, or damaged: its rows are all there is
+            kept[document] = rows[document]
+            continue
+        left = rows[document] if document in published else _left(envelope, set(left_out[document]), settings)
+        kept[document] = left
+    return kept
+
+
+def _left(envelope: Envelope, left_out: set[str], settings: Settings) -> list[Record]:
+    """The records of an envelope without some."""
+    try:
+        records = item_records(envelope, settings)
+    except FAULTS:  # nobody can read it, so nobody can tell what of it may stay
+        return []
+    if envelope.forgotten:
+        return [record for record in records if record["id"] not in left_out]
+    turns = {_turn(record) for record in records if record["id"] in left_out}
+    return [record for record in records if _turn(record) not in turns]
+
+
+def _turn(record: Record) -> tuple[str, ...]:
+    return (record["source"], record["session"], *record["turns"])
