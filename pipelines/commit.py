@@ -13,7 +13,6 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from helix.encoders.onnx import Encoder
 from helix.errors import EncoderError
@@ -26,7 +25,7 @@ from helix.snapshot.build import session_keys, write_segment
 from helix.snapshot.manifest import Deletes, Index, Lineage, Manifest, Segment
 from helix.snapshot.paths import is_held
 from helix.snapshot.rows import ITEMS, Rows, concat
-from helix.snapshot.segment import Opened, map_npy, open_segment
+from helix.snapshot.segment import Opened, map_npy, open_segment, read_table
 from helix.snapshot.sql import connect
 from pipelines.enrich import Part, part_folder, pipeline_fingerprint, read_part
 from pipelines.near import mark
@@ -330,7 +329,7 @@ def _last_said(
     out = np.zeros(len(keys), np.int64)
     order = np.argsort(keys)
     for path in documents if len(keys) else ():
-        table = pq.read_table(path, columns=["accepted", "keys"])
+        table = read_table(path, columns=["accepted", "keys"])
         flat = pc.list_flatten(table["keys"]).to_numpy()
         document = pc.list_parent_indices(table["keys"]).to_numpy()
         hit = np.isin(flat, keys)
@@ -403,7 +402,7 @@ def _deletes(root: Path, manifest: Manifest | None, replaced: dict[str, list[int
     for segment, rows in replaced.items():
         gone = np.array(rows, np.uint32)
         if segment in before:
-            gone = np.union1d(np.load(root / before[segment].file.path), gone)
+            gone = np.union1d(map_npy(root / before[segment].file.path), gone)
         before[segment] = writer.write_deletes(root, segment, gone)
     return tuple(before.values())
 

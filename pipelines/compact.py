@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from helix.errors import StoreError
 from helix.failpoints import failpoint
@@ -26,7 +25,7 @@ from helix.snapshot import dense, paths, writer
 from helix.snapshot import manifest as manifests
 from helix.snapshot.manifest import Deletes, File, Index, Manifest, Segment, describe_tree, new_id
 from helix.snapshot.merge import merge
-from helix.snapshot.segment import Opened, map_npy, open_segment
+from helix.snapshot.segment import Opened, map_npy, open_segment, read_table
 from helix.snapshot.verify import check
 from helix.types import Bool
 
@@ -334,7 +333,7 @@ def _merge_documents(root: Path, files: Sequence[File], settings: Settings, poin
         name, now = _same_base(root, pointer, [])
         if set(files) - set(now.documents):
             return
-        table = pa.concat_tables([pq.read_table(root / file.path) for file in files])
+        table = pa.concat_tables([read_table(root / file.path) for file in files])
         file = writer.write_documents(root, table)
         others = [entry for entry in now.documents if entry not in files]
         new = writer.following(held, name, now, documents=(file, *others))

@@ -25,7 +25,6 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from helix.encoders.registry import sha256
 from helix.errors import StoreError, UsageError
@@ -34,10 +33,11 @@ from helix.settings import Settings
 from helix.snapshot import ledger, paths, writer
 from helix.snapshot import manifest as manifests
 from helix.snapshot.arrays import lookup
-from helix.snapshot.events import Access, dump_access
+from helix.snapshot.events import dump_access, read_access
+from helix.snapshot.events import select as select_access
 from helix.snapshot.manifest import File, Manifest, new_id
 from helix.snapshot.rows import digest
-from helix.snapshot.segment import map_npy
+from helix.snapshot.segment import map_npy, read_table
 from pipelines.commit import covered, forgotten_by, live_sessions, open_base
 from pipelines.compact import Conflict, merge_segments
 from pipelines.enrich import FAULTS, item_records
@@ -116,6 +116,10 @@ def _read(path: Path) -> dict[str, Any] | None:
         return dict(orjson.loads(path.read_bytes()))
     except FileNotFoundError:
         return None
+    except (orjson.JSONDecodeError, TypeError):
+        raise StoreError(
+            f"{path} is damaged: not JSON", "move it away, and forget the same again: what is gone already stays gone"
+        ) from None
 
 
 # ---------------------------------------------------------------- what is meant
@@ -142,7 +146,7 @@ def select(root: Path, selection: Selection, settings: Settings) -> Found:
     matched = [_ids(selection.items)]
     rows = {}
     for folder in _segments(root):
-        table = pq.read_table(folder / "items.parquet", columns=["id", "session", "project", "document"])
+        table = read_table(folder / "items.parquet", columns=["id", "session", "project", "document"])
         rows[folder.name] = table = table.filter(pa.array(_matches(selection, table)))
         matched.append(_ids(table["id"].to_pylist()))
     waiting = [record for records in unfinished.values() for record in records or ()]
@@ -203,7 +207,7 @@ def _lives_elsewhere(root: Path, keys: U64, selection: Selection, opened: Sequen
         here = np.flatnonzero(row >= 0)
         here = here[live[row[here]]]
         if len(here):
-            table = pq.read_table(root / "segments" / segment.id / "items.parquet", columns=["session", "project"])
+            table = read_table(root / "segments" / segment.id / "items.parquet", columns=["session", "project"])
             out[here] = ~_matches(selection, table.take(pa.array(row[here])))
     return out
 
@@ -213,7 +217,7 @@ def _known(root: Path, keys: U64) -> Any:
     for folder in _segments(root):
         out |= np.isin(keys, map_npy(folder / "ids.key.npy"))
     for path in (root / "documents").glob("[0-9]*.parquet"):  # left out by a commit, but in the document's envelope
-        out |= np.isin(keys, pc.list_flatten(pq.read_table(path, columns=["keys"])["keys"]).to_numpy())
+        out |= np.isin(keys, pc.list_flatten(read_table(path, columns=["keys"])["keys"]).to_numpy())
     return out
 
 
@@ -221,7 +225,7 @@ def _documents_of(root: Path, keys: U64) -> set[str]:
     """Documents of any generation that hold one of the items, chosen from it or not."""
     found: set[str] = set()
     for path in (root / "documents").glob("[0-9]*.parquet"):
-        table = pq.read_table(path, columns=["document", "keys"])
+        table = read_table(path, columns=["document", "keys"])
         flat = pc.list_flatten(table["keys"]).to_numpy()
         hit = pc.list_parent_indices(table["keys"]).to_numpy()[np.isin(flat, keys)]
         found.update(table["document"].take(pa.array(np.unique(hit))).to_pylist())
@@ -406,7 +410,7 @@ def _start_over(root: Path, keys: U64, purge: dict[str, Any], settings: Settings
 
 def _turns(folder: Path, keys: U64, of: bool) -> list[tuple[str, ...]]:
     """Source, session and turns of the items of a segment that are among the keys, or that are not."""
-    table = pq.read_table(folder / "items.parquet", columns=["id", "source", "session", "turns"])
+    table = read_table(folder / "items.parquet", columns=["id", "source", "session", "turns"])
     chosen = table.filter(pa.array(np.isin(_ids(table["id"].to_pylist()), keys) == of)).to_pylist()
     return [(row["source"], row["session"], *row["turns"]) for row in chosen]
 
@@ -454,12 +458,11 @@ def _affected(root: Path, keys: U64, purge: dict[str, Any]) -> list[tuple[str, s
         if folder.name not in named:  # left by a kill: whose vectors it holds cannot be told
             found += sorted(path for path in folder.rglob("*") if path.is_file())
     for path in (root / "documents").glob("[0-9]*.parquet"):
-        if pc.any(_with_path(pq.read_table(path, columns=["document", "path"]), documents)).as_py():
+        if pc.any(_with_path(read_table(path, columns=["document", "path"]), documents)).as_py():
             found.append(path)
     for path in (root / "access").glob("[0-9]*.npz"):
-        with np.load(path, allow_pickle=False) as arrays:
-            if np.isin(arrays["key"], keys).any():
-                found.append(path)
+        if np.isin(read_access(path).key, keys).any():
+            found.append(path)
     for document in documents:
         found += [root / "inbox" / document] if _in_envelope(root, document, _left_out(purge, document)) else []
         found.append(root / "dead" / f"{document}.json")
@@ -510,7 +513,7 @@ def _current(root: Path) -> set[str]:
 
 
 def _is_of(folder: Path, documents: set[str]) -> bool:
-    table = pq.read_table(folder / "items.parquet", columns=["document"])
+    table = read_table(folder / "items.parquet", columns=["document"])
     return bool(pc.any(pc.is_in(table["document"], pa.array(sorted(documents), pa.string()))).as_py())
 
 
@@ -606,7 +609,7 @@ def _publish_sidecars(root: Path, keys: U64, documents: set[str], settings: Sett
 
 
 def _without_paths(root: Path, file: File, documents: set[str]) -> File:
-    table = pq.read_table(root / file.path)
+    table = read_table(root / file.path)
     shown = _with_path(table, documents)
     if not pc.any(shown).as_py():
         return file
@@ -617,13 +620,12 @@ def _without_paths(root: Path, file: File, documents: set[str]) -> File:
 def _without(root: Path, file: File | None, keys: U64) -> File | None:
     if file is None:
         return None
-    with np.load(root / file.path, allow_pickle=False) as arrays:
-        known = {name: arrays[name] for name in ("key", "last", "count")}
-    keep = ~np.isin(known["key"], keys)
+    known = read_access(root / file.path)
+    keep = ~np.isin(known.key, keys)
     if keep.all():
         return file
     path = root / "access" / f"{new_id()}.npz"
-    paths.write_file(path, dump_access(Access(known["key"][keep], known["last"][keep], known["count"][keep])))
+    paths.write_file(path, dump_access(select_access(known, keep)))
     return manifests.describe(root, path, int(keep.sum()))
 
 

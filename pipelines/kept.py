@@ -17,7 +17,7 @@ from helix.settings import Settings
 from helix.snapshot import ledger
 from helix.snapshot.ledger import Envelope
 from helix.snapshot.rows import ITEMS
-from helix.snapshot.segment import map_npy
+from helix.snapshot.segment import map_npy, read_table
 from pipelines.enrich import FAULTS, item_records
 
 Record = dict[str, Any]
@@ -52,7 +52,7 @@ def kept_of(
     gone = {entry.segment: entry.file.path for entry in manifest.deletes} if manifest else {}
     for segment in manifest.segments if manifest and len(wanted) else ():
         path = root / "segments" / segment.id / "items.parquet"
-        hit = np.asarray(pc.is_in(pq.read_table(path, columns=["document"])["document"], wanted).to_numpy(), bool)
+        hit = np.asarray(pc.is_in(read_table(path, columns=["document"])["document"], wanted).to_numpy(), bool)
         if segment.id in gone:
             hit[map_npy(root / gone[segment.id])] = False
         if hit.any():

@@ -299,7 +299,15 @@ def load_access(root: Path, file: File | None) -> Access:
     """
     if file is None:
         return NOTHING
-    path = root / file.path
+    return read_access(root / file.path)
+
+
+def read_access(path: Path) -> Access:
+    """A sidecar.
+
+    Raises:
+        StoreError: it is missing or damaged.
+    """
     try:
         with np.load(path, allow_pickle=False) as arrays:
             return Access(arrays["key"], arrays["last"], arrays["count"])

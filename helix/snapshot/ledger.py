@@ -14,14 +14,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from helix.errors import StoreError
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
 from helix.snapshot.manifest import Manifest
-from helix.snapshot.segment import damaged
+from helix.snapshot.segment import damaged, read_table
 from helix.types import Problem
 
 
@@ -144,9 +142,9 @@ def done(root: Path, manifest: Manifest | None) -> set[str]:
     found: set[str] = set()
     for file in manifest.documents if manifest else ():
         try:
-            found.update(pq.read_table(root / file.path, columns=["document"])["document"].to_pylist())
-        except (OSError, pa.ArrowException) as error:
-            raise damaged(root / file.path, str(error).splitlines()[0]) from None
+            found.update(read_table(root / file.path, columns=["document"])["document"].to_pylist())
+        except OSError as error:
+            raise damaged(root / file.path, error.strerror or str(error)) from None
     return found
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from helix.errors import StoreError
 from helix.snapshot.manifest import File, Segment
@@ -143,6 +144,21 @@ def map_npy(path: Path) -> npt.NDArray[Any]:
         return array.reshape(shape)
     except (ValueError, TypeError, SyntaxError, tokenize.TokenError) as error:  # numpy reads a header as Python does
         raise damaged(path, str(error)) from None
+
+
+def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """A Parquet file, or some of its columns.
+
+    Raises:
+        StoreError: the file is damaged.
+        FileNotFoundError: it is not there; another process may have removed it.
+    """
+    try:
+        return pq.read_table(path, columns=columns)
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise damaged(path, str(error).splitlines()[0]) from None
 
 
 def map_ipc(path: Path) -> list[pa.RecordBatch]:

@@ -21,14 +21,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.dataset as pds
 import pyarrow.fs as pafs
-import pyarrow.parquet as pq
 
 from helix.errors import StoreError, UsageError
 from helix.snapshot import manifest as manifests
 from helix.snapshot.manifest import Deletes, Manifest, Segment
 from helix.snapshot.pins import pin, release
 from helix.snapshot.rows import ENTITIES, ITEMS
-from helix.snapshot.segment import check_files, damaged
+from helix.snapshot.segment import check_files, damaged, map_npy, read_table
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -59,7 +58,7 @@ def register_published(
         return
     files = [str(root / "segments" / segment.id / "items.parquet") for segment in segments]
     db.register("files", pa.table({"file": files, "segment": [segment.id for segment in segments]}))
-    rows = [np.load(root / entry.file.path) for entry in deletes]
+    rows = [map_npy(root / entry.file.path) for entry in deletes]
     gone = pa.table(
         {
             "segment": pa.array(
@@ -276,9 +275,9 @@ def _ids(root: Path, deletes: Deletes) -> pa.Array:
     """The ids that stand in the deleted rows. An id stands once in a segment."""
     path = root / "segments" / deletes.segment / "items.parquet"
     try:
-        ids = pq.read_table(path, columns=["id"])["id"].combine_chunks()
-        return ids.take(pa.array(np.load(root / deletes.file.path)))
-    except (pa.ArrowException, OSError, ValueError) as error:
+        ids = read_table(path, columns=["id"])["id"].combine_chunks()
+        return ids.take(pa.array(map_npy(root / deletes.file.path)))
+    except (pa.ArrowException, OSError) as error:
         raise damaged(path, str(error)) from None
 
 

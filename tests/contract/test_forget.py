@@ -21,7 +21,7 @@ import pytest
 
 import pipelines.ingest as embedded
 from helix.encoders.onnx import Encoder, TokenCounter
-from helix.errors import UsageError
+from helix.errors import StoreError, UsageError
 from helix.memory import open as open_store
 from helix.settings import Settings, load
 from helix.snapshot import events, ledger
@@ -391,6 +391,16 @@ def test_of_a_turn_in_several_items_a_document_that_waits_keeps_none(
     enrich(store, document, encoder, TokenCounter(encoder.folder), settings)
     commit(store, encoder, settings)
     assert texts(store) == sorted([*REST, *TEXTS.values(), "and thyme"])
+
+
+@pytest.mark.parametrize("torn", ["segments/*/items.parquet", "documents/*.parquet", "access/*.npz", "purges/*.json"])
+def test_a_torn_file_is_named(store: Path, settings: Settings, torn: str) -> None:
+    if torn.startswith("purges"):
+        (store / "purges" / "0123456789abcdef.json").write_bytes(b'{"id": "0123456789abcdef"}')
+    for path in store.glob(torn):
+        os.truncate(path, path.stat().st_size // 2)
+    with pytest.raises(StoreError, match=rf"{Path(torn).parts[0]}/.* is damaged: "):
+        forget(store, Selection(session=SESSION), settings)
 
 
 @pytest.mark.parametrize("compacted", [False, True])
