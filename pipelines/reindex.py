@@ -152,8 +152,9 @@ def _forgotten(root: Path, pointer: str = "CURRENT") -> npt.NDArray[np.uint64]:
 
 
 def _missing(root: Path) -> list[str]:
-    """Documents NEXT does not hold yet, oldest first; those that wait for CURRENT too."""
-    return ledger.waiting(root, ledger.done(root, _next(root)))
+    """Published documents that NEXT does not hold yet, oldest first. One nobody has read yet must not stop the others."""
+    published = ledger.done(root, ledger.current(root)[1])
+    return [document for document in ledger.waiting(root, ledger.done(root, _next(root))) if document in published]
 
 
 def abandon(root: Path) -> None:

@@ -686,6 +686,20 @@ def test_a_deletion_that_was_killed_half_way_holds_for_what_is_swapped_in(
     assert_tidy(store)
 
 
+def test_a_document_that_waits_and_cannot_be_read_does_not_stop_a_reindex(
+    store: Path, settings: Settings, tmp_path: Path
+) -> None:
+    before = words_of(contents(store))
+    document = accept(store, write_log(tmp_path / "new.jsonl", "attic", ["something else"]), settings).envelope.document
+    envelope = store / "inbox" / document
+    data = envelope.read_bytes()
+    envelope.write_bytes(data[:100])
+    reindex(store, replace(settings, item_words=WORDS))
+    envelope.write_bytes(data)
+    assert words_of(contents(store)) == before
+    assert document in ledger.pending(store)
+
+
 def test_what_was_forgotten_before_a_reindex_does_not_come_back(
     store: Path, settings: Settings, encoder: Encoder, tmp_path: Path
 ) -> None:
