@@ -152,7 +152,7 @@ def _forgotten(root: Path, pointer: str = "CURRENT") -> npt.NDArray[np.uint64]:
 
 
 def _missing(root: Path) -> list[str]:
-    """Published documents that NEXT does not hold yet, oldest first. One nobody has read yet must not stop the others."""
+    """Published documents that NEXT does not hold yet, oldest first. One nobody has read yet stops none."""
     published = ledger.done(root, ledger.current(root)[1])
     return [document for document in ledger.waiting(root, ledger.done(root, _next(root))) if document in published]
 
