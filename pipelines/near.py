@@ -18,7 +18,10 @@ from helix.types import U32, Bool
 U64 = npt.NDArray[np.uint64]
 
 NEAR = 0.8
-_FIRST = 8  # entries of a band that are looked at: the earliest, since boilerplate repeats thousands of times
+_FIRST = 8  # live entries of a band that are looked at: the earliest, since boilerplate repeats thousands of times
+_DEAD = (
+    4  # times as many entries at most, live or not: a segment with more than a quarter dead is about to be rewritten
+)
 
 
 def mark(keys: U64, signatures: U32, segments: Sequence[Opened], alive: Sequence[Bool]) -> U64:
@@ -35,29 +38,32 @@ def mark(keys: U64, signatures: U32, segments: Sequence[Opened], alive: Sequence
     bands = band_keys(signatures)
     for segment, live in zip(segments, alive, strict=True):
         todo = np.flatnonzero(out == 0)
-        row, at = _shared(bands[:, todo], segment["bands.key"], segment["bands.row"])
-        here = live[row] & (segment.column("key")[row] != keys[todo[at]])  # a changed item is no copy of itself
+        row, at = _shared(bands[:, todo], segment["bands.key"], segment["bands.row"], live)
+        here = segment.column("key")[row] != keys[todo[at]]  # a changed item is no copy of itself
         _keep_first(out, todo[at[here]], segment["minhash"], row[here], segment.column("key"), signatures)
     order = np.argsort(bands, axis=1, kind="stable")
-    row, at = _shared(bands, np.take_along_axis(bands, order, axis=1), order.astype(np.uint32))
+    row, at = _shared(bands, np.take_along_axis(bands, order, axis=1), order.astype(np.uint32), np.ones(n, bool))
     earlier = (row < at) & (keys[row] != keys[at]) & (out[at] == 0)
     _keep_first(out, at[earlier], signatures, row[earlier], keys, signatures)
     return out
 
 
-def _shared(bands: U32, key: U32, rows: U32) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(row, position in `bands`) of the first entries that share a band with each new item."""
+def _shared(bands: U32, key: U32, rows: U32, live: Bool) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(row, position in `bands`) of the first live entries that share a band with each new item."""
     found, at = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for band in range(BANDS):
         low = np.searchsorted(key[band], bands[band])
-        for step in range(_FIRST):
+        looked = np.zeros(bands.shape[1], np.int64)
+        for step in range(_DEAD * _FIRST):
             place = low + step
-            inside = np.flatnonzero(place < key.shape[1])
+            inside = np.flatnonzero((place < key.shape[1]) & (looked < _FIRST))
             inside = inside[key[band][place[inside]] == bands[band][inside]]
             if not len(inside):
                 break
-            found.append(rows[band][place[inside]].astype(np.int64))
-            at.append(inside)
+            row = rows[band][place[inside]].astype(np.int64)
+            looked[inside] += live[row]
+            found.append(row[live[row]])
+            at.append(inside[live[row]])
     pairs = np.unique(np.stack([np.concatenate(at), np.concatenate(found)]), axis=1)
     return pairs[1], pairs[0]
 

@@ -59,9 +59,11 @@ def test_workers_share_the_store_and_one_commits(services: dict[str, Any]) -> No
     assert services["commit"]["deploy"]["replicas"] == 1
 
 
-def test_query_only_reads(services: dict[str, Any]) -> None:
+def test_query_has_the_store_and_no_queue(services: dict[str, Any]) -> None:
     query = services["query"]
-    assert query["volumes"] == ["store:/store:ro"]
+    assert query["volumes"] == [
+        "store:/store"
+    ]  # to be written: feedback is appended to events/, a reader claims in pins/
     assert "HELIX_REDIS_URL" not in query["environment"]
     assert not set(query["networks"]) & set(services["redis"]["networks"])
 

@@ -155,4 +155,10 @@ def test_boilerplate_repeated_a_thousand_times_is_quick() -> None:
     assert found.tolist() == [0, *[1] * 999]
     assert seconds < 2
     bands, order = band_keys(rows), np.tile(np.arange(1_000, dtype=np.uint32), (BANDS, 1))
-    assert len(near._shared(bands, bands, order)[0]) == 1_000 * near._FIRST
+    assert len(near._shared(bands, bands, order, np.ones(1_000, bool))[0]) == 1_000 * near._FIRST
+
+
+def test_boilerplate_whose_earliest_copies_are_deleted(tmp_path: Path) -> None:
+    names = [str(i) for i in range(31)]
+    snapshot = store(tmp_path, [prose(1)] * 30, names[:30], cuts=[30], dead={0: list(range(20))})
+    assert marks([prose(1)], names[30:], snapshot) == [int(keys(names[20])[0])]
