@@ -34,6 +34,7 @@ from helix.text import hash_terms, tokenise
 from helix.types import Document, Parsed, Problem, Session, Turn
 
 VERSION = 1  # of what this module makes; another number means other parts
+NO_PROJECT = "default"  # the project of what names none
 _BRANCH = 0.5  # confidence kept by a turn that was rewound
 
 
@@ -226,7 +227,7 @@ def _record(session: Session, turn: Turn, text: str, piece: int, place: int, env
     trust = turn.confidence if turn.confidence is not None else confidence(text, turn.role, turn.origin)
     if session.branch_of and turn.confidence is None:
         trust *= _BRANCH
-    project = envelope.project or turn.project or session.project or "default"
+    project = envelope.project or turn.project or session.project or NO_PROJECT
     acl = sorted({*envelope.acl, *turn.acl})
     weight = 1.0 if turn.pinned else salience(text, turn.role, turn.origin, kind)
     priority = turn.priority if turn.priority is not None else 1.0

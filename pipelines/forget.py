@@ -40,7 +40,7 @@ from helix.snapshot.rows import digest
 from helix.snapshot.segment import map_npy, read_table
 from pipelines.commit import covered, forgotten_by, live_sessions, open_base
 from pipelines.compact import Conflict, merge_segments
-from pipelines.enrich import FAULTS, item_records
+from pipelines.enrich import FAULTS, NO_PROJECT, item_records
 from pipelines.kept import dump, kept_of
 from pipelines.touch import touch
 
@@ -276,10 +276,13 @@ def _records(root: Path, document: str, settings: Settings) -> list[_Record] | N
 
 
 def _names(root: Path, document: str, selection: Selection) -> bool:
-    """Whether the session or project that is meant stands somewhere in an envelope, be it damaged or not."""
-    name = selection.session if selection.session is not None else selection.project
-    if name is None:
+    """Whether the session or project that is meant may be in an envelope, be it damaged or not: its name is there."""
+    if selection.items:
         return False
+    if selection.project == NO_PROJECT:  # the one that is never named
+        return True
+    # A branch of a session is named after it.
+    name = selection.project if selection.project is not None else (selection.session or "").partition("~")[0]
     data = (root / "inbox" / document).read_bytes()
     return any(each.encode() in data for each in (name, json.dumps(name)[1:-1], orjson.dumps(name).decode()[1:-1]))
 

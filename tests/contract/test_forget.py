@@ -403,13 +403,16 @@ def test_a_torn_file_is_named(store: Path, settings: Settings, torn: str) -> Non
         forget(store, Selection(session=SESSION), settings)
 
 
+@pytest.mark.parametrize("project", [PROJECT, "default"])
 @pytest.mark.parametrize("compacted", [False, True])
 def test_a_turn_that_moved_to_another_project(
-    tmp_path: Path, settings: Settings, encoder: Encoder, compacted: bool
+    tmp_path: Path, settings: Settings, encoder: Encoder, compacted: bool, project: str
 ) -> None:
     """What it was in the one that is forgotten is gone, be its row deleted or merged away; what it is now stays."""
     root = tmp_path / "store"
-    old = turns("new", {"n0": "the quixotronic harpsichord", "n1": "and thyme"}, PROJECT)
+    old = turns(
+        "new", {"n0": "the quixotronic harpsichord", "n1": "and thyme"}, None if project == "default" else project
+    )
     take_in(root, write(tmp_path / "a.jsonl", [*old, *turns("kept", KEPT, "kitchen")]), encoder, settings)
     new = turns("new", {"n0": "the piano", "n1": "and thyme"}, "kitchen")
     take_in(root, write(tmp_path / "b.jsonl", new), encoder, settings)
@@ -418,13 +421,13 @@ def test_a_turn_that_moved_to_another_project(
         collect(root, 1, 0.0, 1.0)
     wanted = {"quixotronic": b"quixotronic", "harpsichord": b"harpsichord", PROJECT: PROJECT.encode()}
     assert traces(root, wanted)
-    receipt = forget(root, Selection(project=PROJECT), settings)
+    receipt = forget(root, Selection(project=project), settings)
     assert receipt["items"] == []
     assert traces(root, wanted) == []
     after = sorted([*KEPT.values(), "the piano", "and thyme"])
     assert texts(root) == after
     with pytest.raises(UsageError, match="holds no project"):
-        forget(root, Selection(project=PROJECT), settings)
+        forget(root, Selection(project=project), settings)
     done = reindex(root, replace(settings, item_words=40), work=serially)
     assert (done.swapped, texts(root)) == (True, after)
     assert verify(root).problems == ()
