@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pipelines.ingest as embedded
+import pipelines.reindex as reindex_jobs
 from helix.encoders.onnx import Encoder, TokenCounter
 from helix.errors import StoreError, UsageError
 from helix.memory import open as open_store
@@ -391,6 +392,43 @@ def test_of_a_turn_in_several_items_a_document_that_waits_keeps_none(
     enrich(store, document, encoder, TokenCounter(encoder.folder), settings)
     commit(store, encoder, settings)
     assert texts(store) == sorted([*REST, *TEXTS.values(), "and thyme"])
+
+
+def test_a_turn_that_moved_while_a_lineage_was_built(
+    tmp_path: Path, settings: Settings, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lineage has the turn as it was, and has not seen yet that it moved."""
+    root, smaller = tmp_path / "store", replace(settings, item_words=40)
+    old = turns("new", {"n0": "the quixotronic harpsichord"}, PROJECT)
+    take_in(root, write(tmp_path / "a.jsonl", [*old, *turns("kept", KEPT, "kitchen")]), encoder, settings)
+    with monkeypatch.context() as patch:
+        patch.setattr(reindex_jobs, "swap", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            reindex(root, smaller, work=serially)
+    take_in(root, write(tmp_path / "b.jsonl", turns("new", {"n0": "the piano"}, "kitchen")), encoder, settings)
+    assert (root / "NEXT").exists()
+    forget(root, Selection(project=PROJECT), settings)
+    wanted = {"quixotronic": b"quixotronic", "harpsichord": b"harpsichord", PROJECT: PROJECT.encode()}
+    assert traces(root, wanted) == []
+    assert reindex(root, smaller, work=serially).swapped
+    assert texts(root) == sorted([*KEPT.values(), "the piano"])
+    assert traces(root, wanted) == []
+    assert verify(root).problems == ()
+
+
+def test_a_turn_whose_move_was_rolled_back(tmp_path: Path, settings: Settings, encoder: Encoder) -> None:
+    """It lives on where it was; as it was where it went, it is in a document that was set aside."""
+    root = tmp_path / "store"
+    old = turns("new", {"n0": "the piano"}, "kitchen")
+    take_in(root, write(tmp_path / "a.jsonl", old), encoder, settings)
+    new = turns("new", {"n0": "the quixotronic harpsichord"}, PROJECT)
+    document = take_in(root, write(tmp_path / "b.jsonl", [*new, *turns("kept", KEPT, "kitchen")]), encoder, settings)
+    rollback(root, settings, 1)
+    assert forget(root, Selection(project=PROJECT), settings)["items"] == []
+    assert traces(root, {"quixotronic": b"quixotronic", PROJECT: PROJECT.encode()}) == []
+    ledger.revive(root, document)
+    ingest(root, [], settings)
+    assert texts(root) == sorted([*KEPT.values(), "the piano"])
 
 
 @pytest.mark.parametrize("torn", ["segments/*/items.parquet", "documents/*.parquet", "access/*.npz", "purges/*.json"])
