@@ -120,9 +120,9 @@ def forget(argv: Sequence[str]) -> int:
     which.add_argument("--project", metavar="P", help="a whole project")
     options = new.parse_args(argv)
     from helix.snapshot import ledger
-    from pipelines.forget import Selection
     from pipelines.forget import forget as run
     from pipelines.ingest import Report, finish
+    from pipelines.selection import Selection
 
     settings = load()
     root = store_of(options, settings)

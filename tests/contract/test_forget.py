@@ -39,10 +39,11 @@ from pipelines.accept import accept
 from pipelines.commit import commit
 from pipelines.compact import compact
 from pipelines.enrich import enrich
-from pipelines.forget import Selection, forget
+from pipelines.forget import forget
 from pipelines.ingest import ingest
 from pipelines.reindex import reindex
 from pipelines.rollback import generations, rollback
+from pipelines.selection import Selection
 from pipelines.touch import touch
 
 Receipt = dict[str, Any]

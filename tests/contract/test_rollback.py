@@ -24,9 +24,10 @@ from helix.snapshot.reader import Snapshot
 from helix.snapshot.verify import verify
 from helix.status import status
 from pipelines.compact import compact
-from pipelines.forget import Selection, forget
+from pipelines.forget import forget
 from pipelines.ingest import ingest
 from pipelines.rollback import rollback
+from pipelines.selection import Selection
 from tests.compat.history import begin_next
 
 Log = Sequence[tuple[str, str]]

@@ -47,9 +47,10 @@ from pipelines.accept import accept
 from pipelines.commit import commit
 from pipelines.compact import compact
 from pipelines.enrich import enrich, pipeline_fingerprint
-from pipelines.forget import Selection, forget, resume
+from pipelines.forget import forget, resume
 from pipelines.ingest import ingest
 from pipelines.rollback import rollback
+from pipelines.selection import Selection
 from pipelines.touch import touch
 from tests.crash.test_damage import flip
 from tests.crash.test_kill import write_log

@@ -40,10 +40,11 @@ from pipelines.accept import accept
 from pipelines.commit import commit
 from pipelines.compact import compact
 from pipelines.enrich import enrich_or_bury, pipeline_fingerprint
-from pipelines.forget import Selection, forget
+from pipelines.forget import forget
 from pipelines.ingest import open_encoder
 from pipelines.reindex import reindex
 from pipelines.rollback import generations, rollback
+from pipelines.selection import Selection
 from pipelines.touch import touch
 from tests.contract.test_forget import traces
 
