@@ -132,8 +132,10 @@ def _run(root: Path, identity: str, settings: Settings, say: Say | None) -> dict
         failpoint("forget.rewritten")
         _settle(root, say)
         left_out = {document: _left_out(purge, document) for document in purge["documents"]}
-        for document, kept in kept_of(root, purge["documents"], left_out, settings).items():
-            _forget_document(root, document, dump(kept))
+        with writer.lock(root, settings.lock_wait):  # nobody takes away what is read
+            kept = kept_of(root, purge["documents"], left_out, settings)
+        for document, records in kept.items():
+            _forget_document(root, document, dump(records))
         failpoint("forget.envelopes")
         touch(root, settings)
         with writer.lock(root, settings.lock_wait):
