@@ -13,10 +13,9 @@ from hashlib import blake2b
 from typing import Final, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import Stemmer
 
-U64 = npt.NDArray[np.uint64]
+from helix.types import U64
 
 MAX_TERM: Final = 64
 """Characters of one term; a longer one is cut. BM25 gains nothing from the tail of a base64 blob."""

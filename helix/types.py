@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 U32 = npt.NDArray[np.uint32]
+U64 = npt.NDArray[np.uint64]
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]

@@ -25,7 +25,7 @@ from helix.snapshot.build import session_keys, write_segment
 from helix.snapshot.manifest import Deletes, Index, Lineage, Manifest, Segment
 from helix.snapshot.paths import is_held
 from helix.snapshot.rows import ITEMS, Rows, concat
-from helix.snapshot.segment import Opened, map_npy, open_segment, read_table
+from helix.snapshot.segment import Opened, alive_of, map_npy, open_segment, read_table
 from helix.snapshot.sql import connect
 from pipelines.enrich import Part, part_folder, pipeline_fingerprint, read_part
 from pipelines.near import mark
@@ -242,18 +242,13 @@ def open_base(root: Path, pointer: str) -> Base:
         return Base(None, None)
     manifest = manifests.load(root, name, write=True)
     opened = tuple(open_segment(root, segment, (*_LOOKED_AT, *_NEAR)) for segment in manifest.segments)
-    gone = {entry.segment: map_npy(root / entry.file.path) for entry in manifest.deletes}
-    alive = []
-    for segment in opened:
-        live = np.ones(segment.rows, bool)
-        live[gone.get(segment.id, np.empty(0, np.uint32))] = False
-        alive.append(live)
+    alive = tuple(alive_of(root, manifest, segment) for segment in opened)
     forgotten = forgotten_by(root, manifest)
     if pointer != "CURRENT":  # what is forgotten while a lineage is built must not come into it
         _, current = ledger.current(root)
         forgotten = np.union1d(forgotten, forgotten_by(root, current)) if current else forgotten
     documents = tuple(root / file.path for file in manifest.documents)
-    return Base(name, manifest, opened, tuple(alive), forgotten, documents)
+    return Base(name, manifest, opened, alive, forgotten, documents)
 
 
 def forgotten_by(root: Path, manifest: Manifest) -> np.ndarray[Any, np.dtype[np.uint64]]:

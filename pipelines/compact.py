@@ -25,7 +25,7 @@ from helix.snapshot import dense, paths, writer
 from helix.snapshot import manifest as manifests
 from helix.snapshot.manifest import Deletes, File, Index, Manifest, Segment, describe_tree, new_id
 from helix.snapshot.merge import merge
-from helix.snapshot.segment import Opened, map_npy, open_segment, read_table
+from helix.snapshot.segment import Opened, alive_of, map_npy, open_segment, read_table
 from helix.snapshot.verify import check
 from helix.types import Bool
 
@@ -140,15 +140,6 @@ def compact(
 
 
 # ---------------------------------------------------------------- segments
-
-
-def alive_of(root: Path, manifest: Manifest, segment: Opened | Segment) -> Bool:
-    """bool[rows]: the rows of a segment that a generation has not deleted."""
-    alive = np.ones(segment.rows, bool)
-    for entry in manifest.deletes:
-        if entry.segment == segment.id:
-            alive[map_npy(root / entry.file.path)] = False
-    return alive
 
 
 def merge_segments(

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,13 +35,13 @@ from helix.snapshot.events import select as select_access
 from helix.snapshot.manifest import File, Manifest, new_id
 from helix.snapshot.rows import digest
 from helix.snapshot.segment import map_npy, read_table
+from helix.types import U64
 from pipelines.commit import covered, forgotten_by, live_sessions, open_base
 from pipelines.compact import Conflict, merge_segments
 from pipelines.kept import dump, kept_of
 from pipelines.selection import Selection, ids_of, segments_of, select
 from pipelines.touch import touch
 
-U64 = npt.NDArray[np.uint64]
 Say = Callable[[str], None]
 
 _WAIT_FOR_BUILDERS = 1_800.0  # seconds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from helix.errors import StoreError
 from helix.settings import Settings
 from helix.snapshot import ledger
-from helix.snapshot.ledger import Envelope
+from helix.snapshot.manifest import Manifest
 from helix.snapshot.rows import ITEMS
-from helix.snapshot.segment import map_npy, read_table
+from helix.snapshot.segment import alive_of, read_table
 from pipelines.enrich import FAULTS, item_records
 
 Record = dict[str, Any]
@@ -46,36 +45,35 @@ def kept_of(
         left_out: document → ids of the items that are forgotten.
     """
     _, manifest = ledger.current(root)
-    published = ledger.done(root, manifest)
-    rows: dict[str, list[Record]] = {document: [] for document in documents}
-    wanted = pa.array(sorted(published & set(documents)), pa.string())
-    gone = {entry.segment: entry.file.path for entry in manifest.deletes} if manifest else {}
-    for segment in manifest.segments if manifest and len(wanted) else ():
-        path = root / "segments" / segment.id / "items.parquet"
-        hit = np.asarray(pc.is_in(read_table(path, columns=["document"])["document"], wanted).to_numpy(), bool)
-        if segment.id in gone:
-            hit[map_npy(root / gone[segment.id])] = False
-        if hit.any():
-            start = 0
-            for batch in pq.ParquetFile(path).iter_batches():  # a large segment never as a whole
-                for record in batch.filter(pa.array(hit[start : start + len(batch)])).to_pylist():
-                    rows[record["document"]].append(record)
-                start += len(batch)
-    kept = {}
-    for document in documents:
-        try:
-            envelope = ledger.read(root, document)
-        except StoreError:  # missing, or damaged: its rows are all there is
-            kept[document] = rows[document]
-            continue
-        left = rows[document] if document in published else _left(envelope, set(left_out[document]), settings)
-        kept[document] = left
+    published = ledger.done(root, manifest) & set(documents)
+    kept: dict[str, list[Record]] = {document: [] for document in documents}
+    if manifest and published:
+        for record in _live(root, manifest, published):
+            kept[record["document"]].append(record)
+    for document in set(documents) - published:
+        kept[document] = _left(root, document, set(left_out[document]), settings)
     return kept
 
 
-def _left(envelope: Envelope, left_out: set[str], settings: Settings) -> list[Record]:
+def _live(root: Path, manifest: Manifest, documents: Collection[str]) -> Iterator[Record]:
+    """The live rows of some documents, a batch at a time: a large segment never as a whole."""
+    wanted = pa.array(sorted(documents), pa.string())
+    for segment in manifest.segments:
+        path = root / "segments" / segment.id / "items.parquet"
+        hit = np.asarray(pc.is_in(read_table(path, columns=["document"])["document"], wanted).to_numpy(), bool)
+        hit &= alive_of(root, manifest, segment)
+        if not hit.any():
+            continue
+        start = 0
+        for batch in pq.ParquetFile(path).iter_batches():
+            yield from batch.filter(pa.array(hit[start : start + len(batch)])).to_pylist()
+            start += len(batch)
+
+
+def _left(root: Path, document: str, left_out: set[str], settings: Settings) -> list[Record]:
     """The records of an envelope without some."""
     try:
+        envelope = ledger.read(root, document)
         records = item_records(envelope, settings)
     except FAULTS:  # nobody can read it, so nobody can tell what of it may stay
         return []

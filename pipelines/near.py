@@ -13,9 +13,7 @@ import numpy.typing as npt
 
 from helix.snapshot.arrays import BANDS, band_keys
 from helix.snapshot.segment import Opened
-from helix.types import U32, Bool
-
-U64 = npt.NDArray[np.uint64]
+from helix.types import U32, U64, Bool
 
 NEAR = 0.8
 _FIRST = 8  # live entries of a band that are looked at: the earliest, since boilerplate repeats thousands of times

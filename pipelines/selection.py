@@ -19,10 +19,9 @@ from helix.settings import Settings
 from helix.snapshot import ledger
 from helix.snapshot.arrays import lookup
 from helix.snapshot.segment import map_npy, read_table
+from helix.types import U64
 from pipelines.commit import open_base
 from pipelines.enrich import FAULTS, NO_PROJECT, item_records
-
-U64 = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)

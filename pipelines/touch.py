@@ -14,10 +14,11 @@ from helix.failpoints import failpoint
 from helix.settings import Settings
 from helix.snapshot import events, ledger, paths, writer
 from helix.snapshot import manifest as manifests
-from helix.snapshot.arrays import U64, lookup
+from helix.snapshot.arrays import lookup
 from helix.snapshot.events import Access
 from helix.snapshot.manifest import File, Manifest, describe, new_id
 from helix.snapshot.segment import map_npy
+from helix.types import U64
 
 
 @dataclass(frozen=True, slots=True)

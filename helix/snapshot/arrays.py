@@ -8,9 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from helix.types import I64, U32
-
-U64 = npt.NDArray[np.uint64]
+from helix.types import I64, U32, U64
 
 BANDS = 16
 """Bands of a MinHash signature; a pair at Jaccard 0.8 shares one with probability 1 − (1 − 0.8⁴)¹⁶ = 0.9998."""

@@ -17,9 +17,7 @@ from helix.snapshot import paths
 from helix.snapshot.arrays import BANDS, band_keys, hexes, invert, owners, unhexes
 from helix.snapshot.manifest import Segment, describe_tree, new_id
 from helix.snapshot.rows import NO_TIME, Rows, digest
-from helix.types import I64, ROLES, TYPES, U32
-
-U64 = npt.NDArray[np.uint64]
+from helix.types import I64, ROLES, TYPES, U32, U64
 
 BATCH = 65_536
 """Rows of one record batch of text.arrow and of one row group of items.parquet."""

@@ -16,9 +16,8 @@ from helix.snapshot.arrays import band_keys, flat_index
 from helix.snapshot.build import BATCH, SHOWN, derived, save, sums, write_graph, write_ipc
 from helix.snapshot.rows import ENTITIES, ITEMS
 from helix.snapshot.segment import Opened
-from helix.types import I64, Bool
+from helix.types import I64, U64, Bool
 
-U64 = npt.NDArray[np.uint64]
 Source = tuple[Opened, Bool]
 """A segment and which of its rows are kept, bool[rows]."""
 

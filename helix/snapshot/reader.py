@@ -26,9 +26,8 @@ from helix.snapshot.manifest import Manifest
 from helix.snapshot.pins import pin, release
 from helix.snapshot.rows import NO_TIME
 from helix.snapshot.segment import Opened, check_files, damaged, map_npy, open_segment
-from helix.types import F32, I64, TYPES, U32, Bool
+from helix.types import F32, I64, TYPES, U32, U64, Bool
 
-U64 = npt.NDArray[np.uint64]
 I32 = npt.NDArray[np.int32]
 
 _STEP = 65_536  # rows turned into float32 at a time

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from helix.errors import StoreError
-from helix.snapshot.manifest import File, Segment
+from helix.snapshot.manifest import File, Manifest, Segment
+from helix.types import Bool
 
 ARRAYS = (
     "vectors.i8",
@@ -92,6 +93,15 @@ def open_segment(root: Path, segment: Segment, arrays: Sequence[str] = ARRAYS) -
         text,
         np.cumsum([0, *counts[:-1]], dtype=np.int64),
     )
+
+
+def alive_of(root: Path, manifest: Manifest, segment: Opened | Segment) -> Bool:
+    """bool[rows]: the rows of a segment that a generation has not deleted."""
+    alive = np.ones(segment.rows, bool)
+    for entry in manifest.deletes:
+        if entry.segment == segment.id:
+            alive[map_npy(root / entry.file.path)] = False
+    return alive
 
 
 def check_files(root: Path, files: Iterable[File]) -> None:
