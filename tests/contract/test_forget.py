@@ -432,6 +432,20 @@ def test_a_turn_whose_move_was_rolled_back(tmp_path: Path, settings: Settings, e
     assert texts(root) == sorted([*KEPT.values(), "the piano"])
 
 
+def test_what_was_replaced_is_not_kept(tmp_path: Path, settings: Settings, encoder: Encoder) -> None:
+    """Its row is deleted, and lies in a segment that holds nothing of what is forgotten."""
+    root = tmp_path / "store"
+    first = turns("new", {"n0": TEXTS["t0"]})
+    take_in(root, write(tmp_path / "a.jsonl", first), encoder, settings)
+    older = [*first, *turns("new", {"n1": "the piano", "n2": "and thyme"})]
+    document = take_in(root, write(tmp_path / "b.jsonl", older), encoder, settings)
+    take_in(root, write(tmp_path / "c.jsonl", turns("new", {"n1": "the spinet"})), encoder, settings)
+    forget(root, Selection(items=(item("n0", "new"),)), settings)
+    envelope = ledger.read(root, document)
+    assert [json.loads(line)["text"] for line in envelope.text.splitlines()] == ["and thyme"]
+    assert texts(root) == ["and thyme", "the spinet"]
+
+
 @pytest.mark.parametrize("torn", ["segments/*/items.parquet", "documents/*.parquet", "access/*.npz", "purges/*.json"])
 def test_a_torn_file_is_named(store: Path, settings: Settings, torn: str) -> None:
     if torn.startswith("purges"):
