@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 DEMO_STORE := $(if $(LOGS),.demo/yours,.demo/sample)
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: help venv demo test lint types unit redis clean
+.PHONY: help venv demo test soak lint types unit redis clean
 
 help:
 	@echo "make demo [LOGS=path]  ingest the sample (or your logs) and ask three questions"
 	@echo "make test              ruff, mypy --strict and every test"
+	@echo "make soak              the tests that take long"
 	@echo "make venv              .venv/ with every extra"
 	@echo "make clean             remove .venv, .demo and caches"
 
@@ -39,6 +40,9 @@ unit: venv redis
 	@$(BIN)/pytest
 
 test: lint types unit
+
+soak: venv redis
+	@$(BIN)/pytest -m soak
 
 clean:
 	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

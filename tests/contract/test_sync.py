@@ -735,7 +735,7 @@ def test_an_endpoint_out_of_reach_fails_in_seconds(
     assert ours.exists() == (command == "push")
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_an_endpoint_that_never_answers_is_given_up(bucket: tuple[str, Any], tmp_path: Path, run_helix: Run) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

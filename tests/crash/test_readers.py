@@ -151,7 +151,6 @@ def read_generations(root: Path) -> None:
     sys.stdout.write(json.dumps(usages) + "\n")
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="Linux tells what a process holds")
 def test_a_thousand_generations_leave_a_reader_as_small_as_it_was(root: Path, child: Start) -> None:
     """Reader and writer have a process each: what other tests left in this one is not the reader's."""

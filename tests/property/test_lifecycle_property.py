@@ -53,8 +53,6 @@ WORDS = ("walnut", "parsley", "saffron", "thyme")
 PROJECTS = ("kitchen", "garden")
 CUTS = (150, 140)  # words an item: two pipelines that cut short turns alike
 
-LIVES, STEPS = 30, 15
-
 Key = tuple[str, str]  # session, turn
 
 
@@ -424,12 +422,15 @@ def life(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[L
     return type("Life", (Life,), given)
 
 
-def test_every_life_is_the_models(life: type[Life]) -> None:
+@pytest.mark.parametrize(
+    ("lives", "steps"), [(30, 15), pytest.param(400, 25, marks=[pytest.mark.soak, pytest.mark.timeout(3_600)])]
+)
+def test_every_life_is_the_models(life: type[Life], lives: int, steps: int) -> None:
     run_state_machine_as_test(
         life,
         settings=settings(
-            max_examples=LIVES,
-            stateful_step_count=STEPS,
+            max_examples=lives,
+            stateful_step_count=steps,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
         ),

@@ -200,7 +200,6 @@ def test_what_was_begun_is_made_anew(tmp_path: Path, cache: Path) -> None:
     assert not ledger.pending(root)
 
 
-@pytest.mark.slow
 def test_every_figure_is_measured(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "_LARGE", 1_000)
     monkeypatch.setattr(store, "_REPEATS", 2)
