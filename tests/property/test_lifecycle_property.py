@@ -158,8 +158,8 @@ class Life(RuleBasedStateMachine):
         self.state.done |= {name: set(self.documents[name].says) for name in names}
 
     def rebuilt(self) -> State:
-        """What a reindex makes: every document again, of a forgotten one the items that are left."""
-        names = [name for name in self.documents if name not in self.dead]
+        """What a reindex makes: every published document again, of a forgotten one the items that are left."""
+        names = [name for name in self.documents if name in self.state.done]
         says: dict[Key, list[Version]] = {}
         for name in names:
             for key, version in self.documents[name].says.items():
