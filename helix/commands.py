@@ -83,8 +83,9 @@ SHORT = 60
 def sql(argv: Sequence[str]) -> int:
     """Ask the items in SQL: one SELECT over the current generation.
 
-    Views over what is live: items, facts, entities, edges, sessions. DESCRIBE items lists its columns, SUMMARIZE items
-    what they hold; EXPLAIN works, too. edges.src is an item; edges.dst an entity's hash, an item or a session's key.
+    Views over what is live: items, facts, entities, edges, sessions, clusters. DESCRIBE items lists its columns,
+    SUMMARIZE items what they hold; EXPLAIN works, too. edges.src is an item, edges.dst an entity's hash, an item or a
+    session's key; of a fact both are entities. clusters are items that nearly repeat the first of them.
 
     This is the owner's tool: it sees every project and every ACL. It reads only, and no other file.
     """

@@ -12,17 +12,19 @@ import numpy as np
 
 from helix.dates import parse_time, spoken_days
 from helix.enrich.entities import entities as find_entities
+from helix.enrich.gazetteer import COMMON, GIVEN_CAPITAL, KIN
+from helix.enrich.people import NAME_KINDS
 from helix.errors import UsageError
 from helix.settings import Settings
 from helix.snapshot.reader import Snapshot
 from helix.snapshot.rows import digest
-from helix.text import hash_terms, tokenise
+from helix.text import STOP_WORDS, hash_terms, tokenise
 from helix.types import TYPES, Query
 
 Time = datetime | str | None
 
 _WORD = re.compile(r"\w[\w'-]*")
-_NAMED = ("person", "name")  # kinds that a question may name in lower case
+_NAMED = (*NAME_KINDS, "package")  # kinds that a question may name in lower case
 
 
 def make_query(
@@ -74,20 +76,25 @@ def make_query(
         entities=tuple(entities),
         principal=principal,
         terms=np.unique(hash_terms(tokenise(text))),
-        mentions=_mentions(text, entities),
+        mentions=_mentions(text, entities, moment),
         words=frozenset(word.lower() for word in _WORD.findall(text.replace("'s", " "))),
         days=spoken_days(text, moment),
     )
 
 
-def _mentions(text: str, forced: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    """Hashes of the entities a question may mean: what the patterns find, and each word and pair of words as a name."""
-    pairs = {(entity.kind, entity.key) for entity in find_entities(text)}
-    words = [word.lower() for word in _WORD.findall(text.replace("'s", " "))]
-    names = {*words, *(" ".join(pair) for pair in pairwise(words)), *(e.lower() for e in forced)}
-    pairs |= {(kind, name) for kind in _NAMED for name in names}
-    for value in forced:
-        pairs |= {(entity.kind, entity.key) for entity in find_entities(value)}
+def _mentions(text: str, forced: Sequence[str], now: datetime) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    """Hashes of the entities a question may mean: what the patterns find, and each word and pair of words as a name.
+
+    Which kind a name has hangs on the sentence it stood in, so a name is asked for under every kind of name.
+    """
+    found = [entity for said in (text, *forced) for entity in find_entities(said, at=now)]
+    words = [word.lower() for word in _WORD.findall(text.replace("'s", " ").replace("’s", " "))]
+    neighbours = list(pairwise(words))
+    names = {word for word in words if word not in COMMON or word in GIVEN_CAPITAL}
+    names |= {f"{left} {right}" for left, right in neighbours if not {left, right} & STOP_WORDS}
+    names |= {value.lower() for value in forced} | {entity.key for entity in found if entity.kind in _NAMED}
+    pairs = {(entity.kind, entity.key) for entity in found} | {(kind, name) for kind in _NAMED for name in names}
+    pairs |= {("relationship", f"{KIN[kin]} of {owner}") for owner, kin in neighbours if kin in KIN}
     return np.unique(np.array([int(digest(*pair), 16) for pair in pairs], np.uint64))
 
 

@@ -30,7 +30,10 @@ def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace) -> Bund
         proposed = {} if plan.type_scores is None else dict(zip(TYPES, plan.type_scores.tolist(), strict=True))
         state = {"skip": plan.skip, "skip_score": plan.skip_score, "type_scores": proposed}
         trace.note("route", rows_in=snap.rows, rows_out=plan.allowed_rows, **state)
-    trace.keep(plan=plan, limits={"dense": profile.retrieve.dense, "bm25": profile.retrieve.bm25})
+    limits = {"dense": profile.retrieve.dense, "bm25": profile.retrieve.bm25}
+    if snap.expansion:
+        limits["doc2query"] = profile.retrieve.doc2query
+    trace.keep(plan=plan, limits=limits)
     if plan.skip:
         return _bundle(query, snap, profile, trace, skipped=True)
 
@@ -39,6 +42,12 @@ def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace) -> Bund
         legs.append(trace.run("dense", search_dense, vector, snap, plan, profile.retrieve.dense))
     how = profile.retrieve
     legs.append(trace.run("lexical", search_lexical, query, snap, plan, how.bm25, how.k1, how.b))
+    if how.doc2query and snap.expansion:
+        legs.append(
+            trace.run(
+                "doc2query", search_lexical, query, snap.expansion, plan, how.doc2query, how.k1, how.b, "doc2query"
+            )
+        )
     pool = trace.run("fuse", fuse, legs, snap, profile.fuse.k, profile.fuse.weights)
     trace.note("fuse", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
     before = len(pool)
@@ -75,7 +84,8 @@ def _bundle(
 ) -> Bundle:
     """The answer in words: the only place that reads text."""
     entries = snap.text(pool.row) if pool is not None else []
-    items = [_item(pool, i, entry, snap) for i, entry in enumerate(entries)] if pool is not None else []
+    asked = snap.expansion.of(pool.row) if pool is not None and snap.expansion else [[]] * len(entries)
+    items = [_item(pool, i, entry, snap, asked[i]) for i, entry in enumerate(entries)] if pool is not None else []
     context, tokens, placed = trace.run("pack", pack, entries, query.budget, snap.counter)
     trace.note("pack", rows_in=len(items), rows_out=len(placed), tokens=tokens, budget=query.budget)
     trace.total()
@@ -95,14 +105,19 @@ def _bundle(
     )
 
 
-def _item(pool: Candidates, i: int, entry: dict[str, Any], snap: Snapshot) -> Item:
-    why: dict[str, float | int | None] = {}
-    for name in ("dense", "bm25"):
+def _item(pool: Candidates, i: int, entry: dict[str, Any], snap: Snapshot, asked: list[str]) -> Item:
+    why: dict[str, Any] = {}
+    for name in ("dense", "bm25", "doc2query"):
         place = float(getattr(pool, name)[i])
         why[name] = None if np.isnan(place) else int(place)
     for name in ("rrf", "sim", "recency", "salience", "confidence", "graph"):
         value = float(getattr(pool, name)[i])
         why[name] = None if np.isnan(value) else round(value, 6)
+    # The signals are scaled to the pool; these say where two of them come from.
+    why["salience_parts"] = {sign: round(weight, 4) for sign, weight in entry["salience_parts"] or ()}
+    why["vouched"] = entry["vouched"]
+    if why["doc2query"] is not None:
+        why["queries"] = asked
     return Item(
         id=entry["id"],
         score=round(float(pool.final[i]), 6),

@@ -23,6 +23,16 @@ class Settings:
     redis_url: str = _setting("", "url", "the broker; empty: embedded, no broker")
     models: str = _setting("", "path", "folder of local models, one folder a model")
     encoder: str = _setting("", "name or path", "the encoder of a new lineage; empty: the best one in reach")
+    vectors: str = _setting(
+        "int8",
+        "tier",
+        "how a new lineage is searched: int8, binary or prefix:DIMS; with +float rescored in half precision",
+    )
+    doc2query: str = _setting(
+        "", "name or path", "the model that expands items; empty: the default where its weights are in reach; off: none"
+    )
+    doc2query_queries: int = _setting(3, "questions", "asked about one item")
+    doc2query_near: float = _setting(0.3, "cosine", "a question farther from its item is dropped")
     cache: str = _setting(str(Path.home() / ".cache" / "helix"), "path", "exported encoders, kept with their checksums")
     max_document_bytes: int = _setting(1 << 30, "bytes", "a larger input is refused")
     max_line_bytes: int = _setting(16 << 20, "bytes", "a longer line is refused; the rest of its file goes in")

@@ -7,6 +7,7 @@ from typing import Any
 
 from helix.snapshot import ledger
 from helix.snapshot import manifest as manifests
+from helix.snapshot.manifest import Manifest
 from helix.snapshot.sql import connect, register_published
 
 
@@ -35,10 +36,19 @@ def status(root: Path) -> dict[str, Any]:
         "dead": len(dead),
         "errors": {document: str(record["error"]) for document, record in dead.items()},
         "coverage": dict(manifest.coverage) if manifest else {},
+        "backlog": _backlog(manifest),
         "generations": len(list((root / "manifests").glob("[0-9]*.json"))),
         "reindex": _reindex(root),
         "purges": len(list((root / "purges").glob("[0-9]*.json"))),
     }
+
+
+def _backlog(manifest: Manifest | None) -> dict[str, int]:
+    """Items each enrichment has yet to come to; those that are off wait for nothing."""
+    if manifest is None:
+        return {}
+    items = manifest.counts["items"]
+    return {name: items - what["items"] for name, what in manifest.coverage.items() if what.get("items", items) < items}
 
 
 def _reindex(root: Path) -> dict[str, Any] | None:

@@ -89,7 +89,9 @@ class Document:
 class Entity(NamedTuple):
     """Something a text names. `key` is normalised and decides identity together with `kind`."""
 
-    kind: str  # person path identifier error url ticket version name
+    # person place organisation project name (capitalised, kind unknown) path module identifier error package version
+    # command url ticket commit date relationship
+    kind: str
     key: str
     name: str  # as written
 
@@ -149,6 +151,7 @@ class Candidates:
     row: U32  # row in the snapshot
     dense: F32  # rank in the dense leg, from 1
     bm25: F32  # rank in the lexical leg, from 1
+    doc2query: F32  # rank by the questions a model wrote for items, from 1
     rrf: F32  # reciprocal rank fusion score
     ppr: F32  # personalised PageRank mass
     sim: F32  # signals after min-max over the pool, [0, 1]
@@ -180,7 +183,7 @@ class Item:
     time: str | None  # ISO 8601, UTC
     project: str
     source: str
-    why: Mapping[str, float | int | None]
+    why: Mapping[str, Any]  # ranks and signals by name; what its salience is made of; the questions that found it
 
 
 @dataclass(frozen=True, slots=True)

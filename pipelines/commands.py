@@ -1,4 +1,4 @@
-"""`helix ingest`, `helix touch` and `helix models`."""
+"""`helix ingest`, `helix expand`, `helix eval`, `helix touch` and `helix models`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from helix.cli import parser, print_json, store_of
+from helix.errors import EncoderError, UsageError
 from helix.settings import load
 
 if TYPE_CHECKING:
@@ -117,6 +118,84 @@ def _follow(once: Callable[[], object]) -> None:
             once()
 
 
+def expand(argv: Sequence[str]) -> int:
+    """Have a model write questions for items, so that they are found by words they do not hold (doc2query)."""
+    new = parser(
+        "expand",
+        expand.__doc__ or "",
+        "  helix expand --store memory\n  HELIX_DOC2QUERY=~/models/my-t5 helix expand --limit 1000\n\n"
+        "Items are recallable before, during and after. A run that is stopped goes on where it stood.",
+    )
+    new.add_argument("--limit", type=int, metavar="N", help="ask about at most N items")
+    options = new.parse_args(argv)
+    if options.limit is not None and options.limit < 1:
+        raise UsageError(f"--limit is {options.limit}", "give at least 1")
+    from dataclasses import asdict
+
+    from pipelines.expand import expand as run
+    from pipelines.expand import generator
+    from pipelines.ingest import open_encoder
+
+    settings, root = load(), store_of(options)
+    model = generator(settings)
+    if isinstance(model, str):
+        raise EncoderError(f"nothing to expand with: {model}", "set HELIX_DOC2QUERY to a folder with a seq2seq model")
+    began = time.perf_counter()
+    with progress_bar(not options.json) as progress:
+        say = (lambda done, total: progress("expand", done, total)) if progress else None
+        done = run(root, model, open_encoder(root, settings), settings, limit=options.limit, say=say)
+    if options.json:
+        print_json({**asdict(done), "seconds": round(time.perf_counter() - began, 3)})
+    else:
+        rate = done.items / max(time.perf_counter() - began, 1e-9)
+        print(
+            f"{done.items:,} items expanded by {done.queries:,} questions of {model.name}, {rate:.1f} items/s; "
+            f"{done.waiting:,} wait; generation {done.generation}"
+        )
+    return 0
+
+
+def evaluate(argv: Sequence[str]) -> int:
+    """Measure recall on a benchmark set, as its authors publish it, beside dense, BM25 and both by equal ranks."""
+    from pipelines.evaluate import EXPANSIONS
+    from pipelines.sets import SETS
+
+    new = parser(
+        "eval",
+        evaluate.__doc__ or "",
+        "  helix eval locomo locomo10.json\n  helix eval musique musique/ --store sets/musique --expansion on,off",
+    )
+    new.add_argument("set", choices=SETS, metavar="SET", help=", ".join(SETS))
+    new.add_argument("path", metavar="PATH", help="the set's file or folder")
+    new.add_argument(
+        "--expansion",
+        default="",
+        metavar="A,B",
+        help="the default profile once more with doc2query on, off or shuffled (questions handed to other items)",
+    )
+    options = new.parse_args(argv)
+    states = [name.strip() for name in options.expansion.split(",") if name.strip()]
+    if set(states) - set(EXPANSIONS):
+        raise UsageError(f"no expansion {options.expansion!r}", f"there are {', '.join(EXPANSIONS)}")
+    from pathlib import Path
+
+    from pipelines.evaluate import evaluate as run
+    from pipelines.evaluate import table
+
+    # Never into HELIX_STORE: a benchmark is nobody's memory.
+    store = Path(options.store).expanduser() if options.store else None
+    report = run(options.set, Path(options.path), load(), store=store, expansions=states, say=_say)
+    if options.json:
+        print_json(report)
+    else:
+        print(table(report))
+    return 0
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
 def touch(argv: Sequence[str]) -> int:
     """Fold access events into the snapshot: when and how often items were of use."""
     options = parser("touch", touch.__doc__ or "", "  helix touch --store memory").parse_args(argv)
@@ -135,7 +214,7 @@ def touch(argv: Sequence[str]) -> int:
 
 
 def models(argv: Sequence[str]) -> int:
-    """Which encoders are in reach; `models pull NAME` downloads one."""
+    """Which models are in reach; `models pull NAME` downloads one."""
     new = parser("models", models.__doc__ or "", "  helix models\n  helix models pull bge-small-en-v1.5")
     new.add_argument("action", nargs="?", choices=("list", "pull"), default="list")
     new.add_argument("name", nargs="?", help="for pull")
@@ -157,5 +236,6 @@ def models(argv: Sequence[str]) -> int:
     for row in rows:
         where = f"{row['origin']}: {row['folder']}" if row["folder"] else "not in reach"
         mark = "  ← default" if row["default"] else ""
-        print(f"{row['name']:20} {row['dim']:>5} dimensions  {row['licence']:11} {where}{mark}")
+        what = f"{row['dim']} dimensions" if row["use"] == "encoder" else row["use"]
+        print(f"{row['name']:32} {what:16} {row['licence']:11} {where}{mark}")
     return 0

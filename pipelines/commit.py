@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +14,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from helix.encoders import seq2seq
 from helix.encoders.onnx import Encoder
 from helix.errors import EncoderError
 from helix.failpoints import failpoint
@@ -22,8 +23,10 @@ from helix.snapshot import ledger, paths, writer
 from helix.snapshot import manifest as manifests
 from helix.snapshot.arrays import flat_index, hexes, lookup, owners, unhexes
 from helix.snapshot.build import session_keys, write_segment
+from helix.snapshot.dense import FLOAT, prefix_of
 from helix.snapshot.manifest import Deletes, Index, Lineage, Manifest, Segment
 from helix.snapshot.paths import is_held
+from helix.snapshot.queries import KIND, open_queries
 from helix.snapshot.rows import ITEMS, Rows, concat
 from helix.snapshot.segment import Opened, alive_of, map_npy, open_segment, read_table
 from helix.snapshot.sql import connect
@@ -31,11 +34,7 @@ from pipelines.enrich import Part, part_folder, pipeline_fingerprint, read_part
 from pipelines.near import mark
 from pipelines.train import train_router
 
-# What this version does not compute is said, not left out.
-NOT_YET = {
-    "doc2query": {"off": "not in this version"},
-    "facts": {"off": "not in this version"},
-}
+_OTHER_SALIENCE = 0.04  # what its session made more or less of is published again; one reference is 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ def commit(root: Path, encoder: Encoder, settings: Settings, pointer: str = "CUR
         failpoint("commit.begin")
         rows = concat([part_rows for _, part_rows in parts])
         chosen = choose(base, rows, _order_of(parts))
-        segment = _segment(root, base, rows.take(chosen.add), chosen)
+        segment = _segment(root, base, known_since(rows.take(chosen.add), chosen.since), chosen, lineage)
         failpoint("commit.segment")
         deletes = _deletes(root, base.manifest, chosen.replaced)
         failpoint("commit.deletes")
@@ -95,19 +94,21 @@ def commit(root: Path, encoder: Encoder, settings: Settings, pointer: str = "CUR
             segments=(*new.segments, *([segment] if segment else [])),
             deletes=deletes,
             documents=(*new.documents, file),
-            coverage={**new.coverage, **covered(counts["items"])},
+            coverage={**new.coverage, **covered(counts["items"]), "types": _types(parts, counts["items"])},
             counts=counts,
         )
+        new = replace(new, coverage={**new.coverage, KIND: expanded(root, new, settings)})
         writer.publish(held, new)
         for folder in folders:  # published: the parts are no longer needed
             shutil.rmtree(folder, ignore_errors=True)
         failpoint("commit.cleaned")
+        again = int(np.count_nonzero(chosen.since))  # said before, and worth more or less since
         return Committed(
             new.generation,
             tuple(documents),
-            len(chosen.add),
-            sum(len(gone) for gone in chosen.replaced.values()),
-            len(rows) - len(chosen.add),
+            len(chosen.add) - again,
+            sum(len(gone) for gone in chosen.replaced.values()) - again,
+            len(rows) - len(chosen.add) + again,
         )
 
 
@@ -125,8 +126,9 @@ def bulk(root: Path, batches: Iterable[Rows], encoder: Encoder, settings: Settin
         sessions = np.unique(np.concatenate([segment["sessions.key"] for segment in opened]))
         items = new.counts["items"] + sum(segment.rows for segment in segments)
         counts = {**new.counts, "items": items, "sessions": new.counts["sessions"] + len(sessions)}
+        told = {"types": {"off": "these items came with their types"}, KIND: expanded(root, new, settings)}
         new = replace(
-            new, segments=(*new.segments, *segments), counts=counts, coverage={**new.coverage, **covered(items)}
+            new, segments=(*new.segments, *segments), counts=counts, coverage={**new.coverage, **covered(items), **told}
         )
         writer.publish(held, new)
         return new.generation
@@ -134,7 +136,30 @@ def bulk(root: Path, batches: Iterable[Rows], encoder: Encoder, settings: Settin
 
 def covered(items: int) -> dict[str, Any]:
     """What every item has, by the time it is published."""
-    return {name: {"items": items} for name in ("embedding", "entities", "minhash", "near", "salience")}
+    return {name: {"items": items} for name in ("embedding", "entities", "facts", "minhash", "near", "salience")}
+
+
+def recounted(coverage: Mapping[str, Any], items: int) -> dict[str, Any]:
+    """The coverage of a generation that has lost items; what a model wrote for them is counted apart."""
+    types = coverage.get("types", {})
+    return {**coverage, **covered(items), **({"types": {"items": items}} if "items" in types else {})}
+
+
+def _types(parts: Sequence[tuple[Part, Rows]], items: int) -> dict[str, Any]:
+    """Whether the classifier had a say in the types of what was committed last; the cues always have."""
+    off = next((part.types for part, _ in parts if part.types), "")
+    return {"off": off} if off else {"items": items}
+
+
+def expanded(root: Path, manifest: Manifest, settings: Settings) -> dict[str, Any]:
+    """How many live items the expansion model was asked about, or why it is not at work."""
+    mine = [index for index in manifest.indexes if index.kind == KIND]
+    alive = {segment.id: alive_of(root, manifest, segment) for segment in manifest.segments}
+    looked = sum(int(alive[index.covers[0]][open_queries(root, index).rows].sum()) for index in mine)
+    found = seq2seq.find(settings.doc2query, settings)
+    if isinstance(found, str):
+        return {"items": looked, "model": mine[-1].params["model"]} if mine else {"off": found}
+    return {"items": looked, "model": found.name}
 
 
 def _generation(held: writer.Lock, base: Base, encoder: Encoder, lineage: Lineage) -> Manifest:
@@ -156,13 +181,13 @@ def _generation(held: writer.Lock, base: Base, encoder: Encoder, lineage: Lineag
         indexes=indexes,
         documents=(),
         encoder=encoder_files,
-        coverage={"router": router, **NOT_YET},
+        coverage={"router": router},
         counts={"items": 0, "sessions": 0, "documents": 0},
         token=held.token,
     )
 
 
-def _segment(root: Path, base: Base, rows: Rows, chosen: Choice) -> Segment | None:
+def _segment(root: Path, base: Base, rows: Rows, chosen: Choice, lineage: Lineage) -> Segment | None:
     """The new items as a segment, near-duplicates marked."""
     if not len(rows):
         return None
@@ -173,7 +198,7 @@ def _segment(root: Path, base: Base, rows: Rows, chosen: Choice) -> Segment | No
     near = mark(unhexes(rows.items["id"]), rows.minhash, base.opened, alive)
     names = pc.if_else(pa.array(near == 0), pa.scalar(None, pa.string()), hexes(near))
     items = rows.items.set_column(rows.items.schema.get_field_index("near"), ITEMS.field("near"), names)
-    return write_segment(root, replace(rows, items=items))
+    return write_segment(root, replace(rows, items=items), exact=lineage.vectors.endswith(FLOAT))
 
 
 _STALE = 3600.0  # seconds: unfinished work nobody has touched for so long belongs to a process that is gone
@@ -208,7 +233,9 @@ def lineage_of(encoder: Encoder, manifest: Manifest | None, settings: Settings) 
         )
     if manifest:
         return manifest.lineage  # as it was begun: settings that differ by now are what a reindex is for
-    return Lineage(spec.fingerprint, spec.name, spec.dim, pipeline_fingerprint(spec.fingerprint, settings))
+    prefix_of(settings.vectors.removesuffix(FLOAT))  # refuses what is no tier
+    pipeline = pipeline_fingerprint(spec.fingerprint, settings)
+    return Lineage(spec.fingerprint, spec.name, spec.dim, pipeline, settings.vectors)
 
 
 # ---------------------------------------------------------------- what is there already
@@ -262,6 +289,9 @@ class Choice:
 
     add: np.ndarray[Any, np.dtype[np.int64]]
     replaced: dict[str, list[int]]  # segment id → rows
+    since: np.ndarray[
+        Any, np.dtype[np.int64]
+    ]  # of each added: microseconds, where it says what was known before; else 0
 
 
 _CHOOSE = """
@@ -272,15 +302,22 @@ WITH newest AS (  -- a turn may come in several versions at once: the last accep
     SELECT * FROM newest WHERE content = said
     QUALIFY row_number() OVER (PARTITION BY id ORDER BY accepted, n) = 1
 )
-SELECT best.n, published.segment, published.row, best.id, best.at, published.t_ingested
+SELECT best.n, published.segment, published.row, best.id, best.at, published.t_ingested,
+       published.content = best.content AS same
 FROM best LEFT JOIN published USING (id)
 WHERE published.id IS NULL OR best.content <> published.content
+      OR best.session = published.session AND best.ord = published.ord
+         AND abs(best.salience - published.salience) > $other
 ORDER BY best.n
 """
 
 
 def choose(base: Base, rows: Rows, accepted: np.ndarray[Any, Any]) -> Choice:
     """New items and changed ones go in; an item that is there already, unchanged or newer, or forgotten, stays out.
+
+    An item is changed where it says something else, and where what came after it in its session made it matter more
+    or less; then it was known since it was first taken in. A log that was resumed repeats turns in another session,
+    and one that is no continuation has them elsewhere: these change nothing.
 
     Args:
         accepted: int64[n] microseconds: when the document of each row was accepted.
@@ -298,11 +335,14 @@ def choose(base: Base, rows: Rows, accepted: np.ndarray[Any, Any]) -> Choice:
                     "id": pa.array(ids[new]),
                     "content": pa.array(content[new]),
                     "accepted": pa.array(accepted[new]),
+                    "session": pa.array(session_keys(rows.items)[new]),
+                    "ord": pa.array(rows.items["ord"].to_numpy()[new]),
+                    "salience": pa.array(rows.items["salience"].to_numpy()[new]),
                 }
             ),
         )
         db.register("published", pa.concat_tables([_NOTHING, *found]))
-        chosen = db.execute(_CHOOSE).fetchnumpy()
+        chosen = db.execute(_CHOOSE, {"other": _OTHER_SALIENCE}).fetchnumpy()
     replaced: dict[str, list[int]] = {}
     segment, row = np.ma.filled(chosen["segment"], -1), np.ma.filled(chosen["row"], -1)
     changed = np.flatnonzero(segment >= 0)
@@ -311,7 +351,24 @@ def choose(base: Base, rows: Rows, accepted: np.ndarray[Any, Any]) -> Choice:
     late = (segment >= 0) & (chosen["at"] <= said)
     for i in np.unique(segment[(segment >= 0) & ~late]).tolist():
         replaced[base.opened[i].id] = row[(segment == i) & ~late].tolist()
-    return Choice(np.asarray(chosen["n"], np.int64)[~late], replaced)
+    same = np.ma.filled(chosen["same"], False).astype(bool)
+    since = np.where(same, np.ma.filled(chosen["t_ingested"], 0), 0)
+    return Choice(np.asarray(chosen["n"], np.int64)[~late], replaced, np.asarray(since, np.int64)[~late])
+
+
+def known_since(rows: Rows, since: np.ndarray[Any, np.dtype[np.int64]]) -> Rows:
+    """The rows, and their facts, with an earlier time of being taken in where `since` gives one."""
+
+    def earlier(table: pa.Table, at: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Table:
+        column = table["t_ingested"]
+        when = np.where(at > 0, at, column.cast(pa.int64()).to_numpy())
+        return table.set_column(
+            table.schema.get_field_index("t_ingested"), "t_ingested", pa.array(when).cast(column.type)
+        )
+
+    if not since.any():
+        return rows
+    return replace(rows, items=earlier(rows.items, since), facts=earlier(rows.facts, since[owners(rows.fact_indptr)]))
 
 
 def _last_said(
@@ -338,6 +395,9 @@ _NOTHING = pa.table(
         "id": pa.array([], pa.uint64()),
         "content": pa.array([], pa.uint64()),
         "t_ingested": pa.array([], pa.int64()),
+        "session": pa.array([], pa.uint64()),
+        "ord": pa.array([], pa.uint32()),
+        "salience": pa.array([], pa.float32()),
         "segment": pa.array([], pa.int32()),
         "row": pa.array([], pa.int64()),
     }
@@ -355,6 +415,9 @@ def _published(i: int, base: Base, wanted: np.ndarray[Any, np.dtype[np.uint64]])
             "id": pa.array(segment.column("key")[row]),
             "content": pa.array(segment.column("content")[row]),
             "t_ingested": pa.array(segment.column("accepted")[row]),
+            "session": pa.array(segment.column("session")[row]),
+            "ord": pa.array(segment.column("ord")[row]),
+            "salience": pa.array(segment.column("salience")[row]),
             "segment": pa.array(np.full(len(row), i, np.int32)),
             "row": pa.array(row),
         }

@@ -10,10 +10,11 @@ meanwhile, and to publish.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ import pyarrow as pa
 from helix.errors import StoreError
 from helix.failpoints import failpoint
 from helix.settings import Settings
-from helix.snapshot import dense, paths, writer
+from helix.snapshot import dense, paths, queries, writer
 from helix.snapshot import manifest as manifests
 from helix.snapshot.manifest import Deletes, File, Index, Manifest, Segment, describe_tree, new_id
 from helix.snapshot.merge import merge
@@ -166,8 +167,11 @@ def merge_segments(
             kept = [alive_of(root, base, source) for source in sources]
             rows = merge(root, list(zip(sources, kept, strict=True)), folder) if any(keep.any() for keep in kept) else 0
         failpoint("compact.merged")
+        written = {index.id for index in base.indexes if index.kind == queries.KIND}
+        found = carry_queries(root, base, sources, kept, folder.parent / "queries", written) if rows else None
         index_folder = folder.parent / "index"
-        built = build_dense(folder, index_folder / "dense") if rows >= dense.INDEXED_ROWS else None
+        tier = base.lineage.vectors.removesuffix(dense.FLOAT)
+        built = build_dense(folder, index_folder / "dense", tier) if rows >= dense.INDEXED_ROWS else None
         # Seconds for a large segment: not while others wait to commit.
         segment = Segment(new_id(), rows, ()) if rows else None
         if segment:
@@ -175,14 +179,49 @@ def merge_segments(
         index = _dense_index(root, index_folder, built) if built else None
         with writer.lock(root, settings.lock_wait, pointer) as held:
             name, now = _same_base(root, pointer, chosen)
-            if index:
-                _move(index_folder, root / "indexes" / index.id)
+            # What was asked of the sources since the merge began: little, or they would not be merged.
+            late = {index.id for index in now.indexes if index.kind == queries.KIND} - written
+            more = carry_queries(root, now, sources, kept, folder.parent / "late", late) if segment else None
+            built_on = [entry for entry in (index, found, more) if entry]
+            for entry, at in (
+                (index, index_folder),
+                (found, folder.parent / "queries"),
+                (more, folder.parent / "late"),
+            ):
+                if entry:
+                    _move(at, root / "indexes" / entry.id)
             if segment:
                 _move(folder, root / "segments" / segment.id)
             failpoint("compact.moved")
             deletes = carried_over(root, now, sources, kept, segment) if segment else None
-            writer.publish(held, replaced(now, name, held, set(chosen), segment, deletes, index))
+            writer.publish(held, replaced(now, name, held, set(chosen), segment, deletes, built_on))
     return sum(int((~keep).sum()) for keep in kept)
+
+
+def carry_queries(
+    root: Path, manifest: Manifest, sources: Sequence[Opened], kept: Sequence[Bool], folder: Path, chosen: Set[str]
+) -> Index | None:
+    """What the chosen indexes hold of the kept rows, as one index of the merged segment; None where that is nothing.
+
+    It has to be moved to indexes/, and what it covers is filled in later.
+    """
+    parts, start, ids = [], 0, list[str]()
+    params: Mapping[str, Any] = {}
+    for source, keep in zip(sources, kept, strict=True):
+        place = np.where(keep, start - 1 + np.cumsum(keep), -1)
+        for index in manifest.indexes:
+            if index.id in chosen and source.id in index.covers:
+                opened = queries.open_queries(root, index)
+                parts.append((opened, place[opened.rows]))
+                params = index.params
+        start += int(keep.sum())
+        ids += [f"{key:016x}" for key in source.column("key")[keep].tolist()]
+    rows, asked = queries.joined(parts)
+    if not len(rows):
+        return None
+    queries.write_queries(folder / queries.KIND, rows, [ids[row] for row in rows.tolist()], asked)
+    identity = new_id()
+    return Index(identity, queries.KIND, (), _sealed(root, folder, f"indexes/{identity}"), params)
 
 
 @contextmanager
@@ -218,13 +257,13 @@ def _same_base(root: Path, pointer: str, chosen: Sequence[str]) -> tuple[str, Ma
     return name, manifest
 
 
-def build_dense(segment: Path, folder: Path) -> dict[str, object]:
+def build_dense(segment: Path, folder: Path, tier: str = "int8") -> dict[str, object]:
     """The dense index of a segment's files, in a new folder; returns its params."""
     folder.mkdir(mode=0o700, parents=True)
     codes, scale = map_npy(segment / "vectors.i8.npy"), map_npy(segment / "vectors.scale.npy")
     path = folder / "ivf.faiss"
     try:
-        return dense.build(codes, scale, path)
+        return dense.build(codes, scale, path, tier=tier)
     except RuntimeError as error:  # faiss knows no other, also where the disk is full
         reason = str(error).rpartition(": ")[2][:200]
         raise StoreError(f"cannot make {path}: {reason}", "check permissions and free space") from None
@@ -269,7 +308,7 @@ def replaced(
     old: set[str],
     segment: Segment | None,
     deletes: Deletes | None,
-    index: Index | None,
+    built: Sequence[Index],
 ) -> Manifest:
     """The next generation, with one segment in the place of some."""
     segments = list(now.segments)
@@ -278,8 +317,8 @@ def replaced(
     if segment:
         segments.insert(place, segment)
     indexes = [entry for entry in now.indexes if not old & set(entry.covers)]
-    if index and segment:
-        indexes.append(replace(index, covers=(segment.id,)))
+    if segment:
+        indexes += [replace(index, covers=(segment.id,)) for index in built]
     others = [entry for entry in now.deletes if entry.segment not in old]
     return writer.following(
         held,
@@ -298,7 +337,9 @@ def _index(root: Path, segment: Segment, settings: Settings, pointer: str) -> No
     """Build the dense index of a segment that has none, and publish."""
     with paths.building(root) as folder:
         with _reading(root, pointer, [segment.id]):
-            params = build_dense(root / "segments" / segment.id, folder / "dense")
+            _, base = _same_base(root, pointer, [segment.id])
+            tier = base.lineage.vectors.removesuffix(dense.FLOAT)
+            params = build_dense(root / "segments" / segment.id, folder / "dense", tier)
         failpoint("compact.indexed")
         index = replace(_dense_index(root, folder, params), covers=(segment.id,))
         with writer.lock(root, settings.lock_wait, pointer) as held:

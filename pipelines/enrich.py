@@ -17,25 +17,22 @@ import pyarrow as pa
 
 from helix import sources
 from helix.encoders.onnx import Encoder, TokenCounter
-from helix.enrich.chunk import chunk
-from helix.enrich.classify import classify
-from helix.enrich.entities import entities
+from helix.enrich.classify import TypeModel
 from helix.enrich.neardup import signatures
-from helix.enrich.redact import redact
-from helix.enrich.salience import confidence, salience
 from helix.errors import HelixError
 from helix.failpoints import failpoint
 from helix.settings import Settings
 from helix.snapshot import ledger, paths
 from helix.snapshot.arrays import quantise
 from helix.snapshot.ledger import Envelope
-from helix.snapshot.rows import ENTITIES, ITEMS, Rows, digest, load, save
+from helix.snapshot.rows import ENTITIES, FACTS, ITEMS, Rows, digest, load, save
 from helix.text import hash_terms, tokenise
-from helix.types import Document, Parsed, Problem, Session, Turn
+from helix.types import Document, Parsed, Problem
+from pipelines.classifier import type_model
+from pipelines.items import judge, of_document, of_records, offsets
+from pipelines.train import types_fingerprint
 
-VERSION = 1  # of what this module makes; another number means other parts
-NO_PROJECT = "default"  # the project of what names none
-_BRANCH = 0.5  # confidence kept by a turn that was rewound
+VERSION = 2  # of what this module makes; another number means other parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +49,13 @@ class Part:
     redacted: dict[str, int]
     problems: tuple[Problem, ...]
     unknown: dict[str, int]
+    types: str = ""  # why the classifier took no part; empty where it did
 
 
 def pipeline_fingerprint(encoder: str, settings: Settings) -> str:
     """Names everything that decides what a part holds."""
-    return digest(str(VERSION), encoder, str(settings.item_words), str(settings.tool_chars))
+    constants = (settings.item_words, settings.tool_chars, settings.vectors)
+    return digest(str(VERSION), types_fingerprint(), encoder, *map(str, constants))
 
 
 def part_folder(root: Path, document: str, fingerprint: str) -> Path:
@@ -100,20 +99,24 @@ def enrich(
     redacted: Counter[str] = Counter()
     if envelope.forgotten:
         parsed = Parsed(())
-        records = item_records(envelope, settings)
-        index_texts, mentions = _indexed(records)
-        sessions = len({record["session"] for record in records})
-        turns = len({(record["session"], *record["turns"]) for record in records})
+        found = of_records(item_records(envelope, settings))
+        sessions = len({record["session"] for record in found.records})
+        turns = len({(record["session"], *record["turns"]) for record in found.records})
     else:
         parsed = parse(envelope, settings)
         failpoint("enrich.parsed")
-        records, index_texts, mentions = _records(parsed, envelope, settings, redacted)
+        found = of_document(parsed, envelope, settings, redacted)
         sessions, turns = len(parsed.sessions), sum(len(session.turns) for session in parsed.sessions)
-    for record, tokens in zip(records, counter([record["text"] for record in records]), strict=True):
+    texts = [record["text"] for record in found.records]
+    for record, tokens in zip(found.records, counter(texts), strict=True):
         record["tokens"] = tokens
-    vectors = encoder.passages(index_texts, settings.embed_batch, progress)
+    vectors = encoder.passages(found.texts, settings.embed_batch, progress)
     failpoint("enrich.embedded")
-    rows = build_rows(records, index_texts, mentions, vectors, signatures([record["text"] for record in records]))
+    model = type_model(encoder, settings)
+    judge(found, vectors, model if isinstance(model, TypeModel) else None)
+    rows = build_rows(
+        found.records, found.texts, found.mentions, vectors, signatures(texts), links=found.links, facts=found.facts
+    )
     part = {
         "path": envelope.path,
         "format": envelope.format,
@@ -124,6 +127,7 @@ def enrich(
         "redacted": dict(Counter(envelope.redacted) + redacted),
         "problems": [list(problem) for problem in (*envelope.problems, *parsed.problems)],
         "unknown": dict(parsed.unknown),
+        "types": model if isinstance(model, str) else "",
     }
     with paths.new_folder(target) as folder:
         save(rows, folder)
@@ -151,15 +155,19 @@ def parse(envelope: Envelope, settings: Settings) -> Parsed:
 
 
 def item_records(envelope: Envelope, settings: Settings) -> list[dict[str, Any]]:
-    """The items an accepted document holds, as records of ITEMS, without what an encoder adds.
+    """The items an accepted document holds, as records of ITEMS; what an encoder has a say in may be None.
 
     Raises:
         Any of FAULTS: it cannot be read.
     """
     if envelope.forgotten:
         known = {"document": envelope.document, "t_ingested": envelope.accepted}
-        return [{**orjson.loads(line), **known} for line in envelope.text.split("\n") if line]
-    return _records(parse(envelope, settings), envelope, settings, Counter())[0]
+        records = [{**orjson.loads(line), **known} for line in envelope.text.split("\n") if line]
+        for record in records:
+            parts = record.get("salience_parts")
+            record["salience_parts"] = parts and [tuple(part) for part in parts]
+        return records
+    return of_document(parse(envelope, settings), envelope, settings, Counter()).records
 
 
 # What a document can do to the code that reads it. A full disk or a missing encoder is no fault of the document.
@@ -182,101 +190,15 @@ def enrich_or_bury(
         return None, said
 
 
-def _records(
-    parsed: Parsed, envelope: Envelope, settings: Settings, redacted: Counter[str]
-) -> tuple[list[dict[str, Any]], list[str], list[list[tuple[str, str, str]]]]:
-    """Items as records of ITEMS, the text each is indexed by, and the entities each names."""
-    records: list[dict[str, Any]] = []
-    texts: list[str] = []
-    mentions: list[list[tuple[str, str, str]]] = []
-    for session in parsed.sessions:
-        place = 0
-        for turn in session.turns:
-            # Escapes in a log may have hidden a secret from the pass over the raw text.
-            text, found = redact(turn.text)
-            redacted.update(found)
-            for piece, part in enumerate(chunk(text, settings.item_words)):
-                records.append(_record(session, turn, part, piece, place, envelope))
-                texts.append(index_text(turn.origin, turn.speaker, turn.title or session.title, part))
-                mentions.append([(entity.kind, entity.key, entity.name) for entity in entities(part, turn.speaker)])
-                place += 1
-    return records, texts, mentions
-
-
-def _indexed(records: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[tuple[str, str, str]]]]:
-    """What records are indexed by and the entities they name, where there is no turn to take it from."""
-    texts = [index_text(record["origin"], record["speaker"], record["title"], record["text"]) for record in records]
-    mentions = [
-        [(entity.kind, entity.key, entity.name) for entity in entities(record["text"], record["speaker"])]
-        for record in records
-    ]
-    return texts, mentions
-
-
-def index_text(origin: str, speaker: str | None, heading: str | None, text: str) -> str:
-    """What both legs index: the text behind its header, `speaker: ` for turns and `title. ` for documents."""
-    if origin == "document":
-        return f"{heading}. {text}" if heading else text
-    return f"{speaker}: {text}" if speaker else text
-
-
-def _record(session: Session, turn: Turn, text: str, piece: int, place: int, envelope: Envelope) -> dict[str, Any]:
-    kind, certainty = classify(text, turn.role, turn.origin)
-    if turn.type:
-        kind, certainty = turn.type, 1.0
-    trust = turn.confidence if turn.confidence is not None else confidence(text, turn.role, turn.origin)
-    if session.branch_of and turn.confidence is None:
-        trust *= _BRANCH
-    project = envelope.project or turn.project or session.project or NO_PROJECT
-    acl = sorted({*envelope.acl, *turn.acl})
-    weight = 1.0 if turn.pinned else salience(text, turn.role, turn.origin, kind)
-    priority = turn.priority if turn.priority is not None else 1.0
-    identity = (session.source, *(() if turn.unique else (session.id,)), turn.id, str(piece))
-    when = turn.time.isoformat() if turn.time else ""
-    given = (str(turn.pinned), str(priority), str(turn.confidence), turn.type or "", ",".join(acl))
-    return {
-        "id": digest(*identity),
-        "source": session.source,
-        "path": envelope.path,
-        "document": envelope.document,
-        "session": session.id,
-        "branch_of": session.branch_of,
-        "turns": [turn.id],
-        "piece": piece,
-        "ord": place,
-        "speaker": turn.speaker,
-        "role": turn.role,
-        "origin": turn.origin,
-        "title": turn.title or session.title,
-        "text": text,
-        "type": kind,
-        "type_confidence": certainty,
-        "project": project,
-        "time": _seconds(turn.time),
-        "time_quality": turn.time_quality,
-        "t_valid": _seconds(turn.time or envelope.accepted),
-        "t_invalid": None,
-        "t_ingested": envelope.accepted,
-        "salience": weight,
-        "confidence": trust,
-        "priority": priority,
-        "pinned": turn.pinned,
-        "acl": acl,
-        # Not the session: a resumed log repeats a turn under a new one, and that is no change.
-        "content": digest(text, turn.role, turn.origin, turn.speaker or "", when, project, turn.title or "", *given),
-    }
-
-
-def _seconds(time: datetime | None) -> int | None:
-    return int(time.timestamp()) if time else None
-
-
 def build_rows(
     records: list[dict[str, Any]],
     texts: Sequence[str],
-    mentions: list[list[tuple[str, str, str]]],
+    mentions: Sequence[Sequence[tuple[str, str, str]]],
     vectors: npt.NDArray[np.float32],
     minhash: npt.NDArray[np.uint32],
+    *,
+    links: Sequence[Sequence[tuple[int, int]]] | None = None,
+    facts: Sequence[Sequence[dict[str, Any]]] | None = None,
 ) -> Rows:
     """The columns of a part.
 
@@ -286,7 +208,11 @@ def build_rows(
         mentions: (kind, key, name) of the entities each names.
         vectors: float32[n, d], unit length.
         minhash: uint32[n, 64].
+        links: (key of an earlier item, position in LINKS) of each; none where not given.
+        facts: of each, as records of FACTS; none where not given.
     """
+    links = links if links is not None else [()] * len(records)
+    facts = facts if facts is not None else [()] * len(records)
     codes, scale = quantise(vectors)
     counts = [Counter(tokenise(text)) for text in texts]
     terms = [list(count) for count in counts]
@@ -300,17 +226,19 @@ def build_rows(
         items=pa.Table.from_pylist(records, schema=ITEMS),
         codes=codes,
         scale=scale,
+        exact=vectors.astype(np.float16),
         minhash=minhash,
-        term_indptr=_offsets(terms),
+        term_indptr=offsets(terms),
         term_key=hash_terms([term for row in terms for term in row]),
         term_tf=np.array([min(n, 65_535) for count in counts for n in count.values()], np.uint16),
-        mention_indptr=_offsets(hashes),
+        mention_indptr=offsets(hashes),
         mention_entity=np.array([number for row in hashes for number in row], np.uint64),
+        link_indptr=offsets(links),
+        link_key=np.array([key for row in links for key, _ in row], np.uint64),
+        link_kind=np.array([kind for row in links for _, kind in row], np.uint8),
+        fact_indptr=offsets(facts),
         entities=pa.Table.from_pylist(
             [dict(zip(ENTITIES.names, row, strict=True)) for row in distinct.values()], schema=ENTITIES
         ),
+        facts=pa.Table.from_pylist([fact for row in facts for fact in row], schema=FACTS),
     )
-
-
-def _offsets(rows: Sequence[Sequence[Any]]) -> npt.NDArray[np.int64]:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum([len(row) for row in rows], dtype=np.int64)])

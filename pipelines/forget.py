@@ -9,6 +9,7 @@ hash before and after. `purges/` says what is under way, so that a kill at any s
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import os
 import time
@@ -33,10 +34,11 @@ from helix.snapshot.arrays import lookup
 from helix.snapshot.events import dump_access, read_access
 from helix.snapshot.events import select as select_access
 from helix.snapshot.manifest import File, Manifest, new_id
+from helix.snapshot.queries import KIND
 from helix.snapshot.rows import digest
 from helix.snapshot.segment import map_npy, read_table
 from helix.types import U64
-from pipelines.commit import covered, forgotten_by, live_sessions, open_base
+from pipelines.commit import expanded, forgotten_by, live_sessions, open_base, recounted
 from pipelines.compact import Conflict, merge_segments
 from pipelines.kept import dump, kept_of
 from pipelines.selection import Selection, ids_of, segments_of, select
@@ -204,12 +206,12 @@ def _delete_rows(root: Path, keys: U64, settings: Settings, pointer: str) -> Non
             held,
             base.name,
             base.manifest,
-            coverage={**base.manifest.coverage, **covered(counts["items"])},
+            coverage=recounted(base.manifest.coverage, counts["items"]),
             deletes=tuple(deletes.values()),
             forgotten=writer.write_array(root, "forgotten", forgotten),
             counts=counts,
         )
-        writer.publish(held, new)
+        writer.publish(held, dataclasses.replace(new, coverage={**new.coverage, KIND: expanded(root, new, settings)}))
 
 
 def _start_over(root: Path, keys: U64, purge: dict[str, Any], settings: Settings) -> None:

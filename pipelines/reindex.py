@@ -34,6 +34,7 @@ from helix.snapshot.segment import map_npy
 from pipelines.commit import commit
 from pipelines.compact import compact
 from pipelines.enrich import enrich, part_folder, pipeline_fingerprint
+from pipelines.expand import carry
 from pipelines.forget import leave_out
 
 BATCH = 256  # documents enriched before they are committed to NEXT
@@ -101,6 +102,7 @@ def reindex(
                 )
         leave_out(root, _forgotten(root), settings, "NEXT")
         compact(root, settings, say, pointer="NEXT")
+        carry(root, settings)
         failpoint("reindex.compacted")
         if swapped := swap(root, settings):
             return Reindexed(swapped.generation, model.spec.name, done, swapped.counts["items"], True)

@@ -21,7 +21,8 @@ from helix.snapshot.arrays import lookup
 from helix.snapshot.segment import map_npy, read_table
 from helix.types import U64
 from pipelines.commit import open_base
-from pipelines.enrich import FAULTS, NO_PROJECT, item_records
+from pipelines.enrich import FAULTS, item_records
+from pipelines.items import NO_PROJECT
 
 
 @dataclass(frozen=True, slots=True)

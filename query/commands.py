@@ -94,6 +94,8 @@ def _show(found: dict[str, Any]) -> None:
         text = "".join(c if c.isprintable() else " " for c in " ".join(item["text"].split()))
         block(escape(text if len(text) <= 300 else text[:299] + "…"))
         block(f"[dim]{_why(item['why'])}[/dim]")
+        if found.get("trace") and (made := _made_of(item["why"])):
+            block(f"[dim]{escape(made)}[/dim]")
     if found["context"]:
         console.print(f"\n[bold]context[/bold], {found['tokens']} of {found['budget']} tokens ({found['counter']}):")
         console.print(escape(found["context"]), soft_wrap=True)
@@ -111,9 +113,23 @@ def _show(found: dict[str, Any]) -> None:
 
 
 def _why(why: dict[str, Any]) -> str:
-    ranks = [f"{name} #{why[name]}" for name in ("dense", "bm25") if why[name] is not None]
+    ranks = [f"{name} #{why[name]}" for name in ("dense", "bm25", "doc2query") if why[name] is not None]
     signals = [f"{name} {why[name]:.2f}" for name in ("sim", "recency", "salience", "confidence", "graph")]
     return " · ".join([*ranks, *signals])
+
+
+def _made_of(why: dict[str, Any]) -> str:
+    """Where an item's salience and confidence come from, and the questions a model wrote for it."""
+    said = []
+    if why["salience_parts"]:
+        said.append("salience: " + ", ".join(f"{sign} {weight:+.2f}" for sign, weight in why["salience_parts"].items()))
+    if why["vouched"]:
+        said.append(f"confidence: {why['vouched']}")
+    if why.get("queries"):
+        said.append(
+            "asked: " + " / ".join("".join(c if c.isprintable() else " " for c in one) for one in why["queries"])
+        )
+    return " · ".join(said)
 
 
 def serve(argv: Sequence[str]) -> int:

@@ -31,6 +31,14 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def copying_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small T5 that writes down words of its input, trained here in seconds."""
+    from tests import tiny_t5
+
+    return tiny_t5.copying(tmp_path_factory.mktemp("t5") / "copying")
+
+
+@pytest.fixture(scope="session")
 def sample_store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     """A store of the bundled sample, made once. Read it only; `own_store` is a copy to break."""
     from helix.settings import load
@@ -98,3 +106,13 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     finally:
         server.terminate()
         server.wait(10)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Precision and recall of what is enriched, on the labelled sets of tests/data."""
+    from tests.labelled import REPORT
+
+    if REPORT:
+        terminalreporter.section("labelled sets")
+        for line in REPORT:
+            terminalreporter.write_line(line)

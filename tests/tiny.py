@@ -56,6 +56,36 @@ def record(i: int, text: str, given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def fact(item: Mapping[str, Any], subject: str, relation: str, object_: str, **given: Any) -> dict[str, Any]:
+    """A record of FACTS, said by an item; the two entities are persons."""
+
+    def entity(key: str) -> int:
+        return int(digest("person", key), 16) if key else 0
+
+    return {
+        "id": digest(item["id"], subject, relation, object_),
+        "item": item["id"],
+        "project": item["project"],
+        "subject": subject,
+        "subject_key": subject,
+        "relation": relation,
+        "object": object_,
+        "object_key": object_,
+        "qualifier": "",
+        "said": item["text"],
+        "t_valid": item["t_valid"],
+        "until": given.get("until"),
+        "t_ingested": item["t_ingested"],
+        "confidence": given.get("confidence", 0.5),
+        "functional": given.get("functional", True),
+        "closes": given.get("closes", False),
+        "group": int(digest("fact", subject, relation), 16),
+        "family": int(digest("fact", subject, relation), 16),
+        "subject_entity": entity(subject),
+        "object_entity": entity(object_),
+    }
+
+
 def make_store(
     root: Path,
     texts: Sequence[str],
@@ -64,23 +94,36 @@ def make_store(
     mentions: Sequence[Sequence[tuple[str, str, str]]] | None = None,
     cuts: Sequence[int] = (),
     deleted: Mapping[int, Sequence[int]] | None = None,
+    links: Sequence[Sequence[tuple[int, int]]] | None = None,
+    facts: Sequence[Sequence[Mapping[str, Any]]] | None = None,
+    near: Sequence[str | None] | None = None,
 ) -> Snapshot:
-    """A store of the given items, in as many segments as `cuts` say; `deleted` names rows by segment."""
+    """A store of the given items, in as many segments as `cuts` say; `deleted` names rows by segment.
+
+    `links` are (key, kind) an item, `facts` what `fact` takes, an item.
+    """
     n = len(texts)
     vectors = np.eye(n, max(n, 2), dtype=np.float32) if vectors is None else np.asarray(vectors, np.float32)
     given = given or [{}] * n
     mentions = mentions or [[] for _ in range(n)]
+    links = links or [[] for _ in range(n)]
+    facts = facts or [[] for _ in range(n)]
     paths.create(root)
     with writer.lock(root, 1.0) as held:
         segments, deletes = [], []
         for start, stop in zip([0, *cuts], [*cuts, n], strict=True):
             part = slice(start, stop)
+            records = [record(i, texts[i], given[i]) for i in range(start, stop)]
+            for one, earlier in zip(records, near[start:stop] if near else (), strict=False):
+                one["near"] = earlier
             rows = build_rows(
-                [record(i, texts[i], given[i]) for i in range(start, stop)],
+                records,
                 list(texts[part]),
                 [list(found) for found in mentions[part]],
                 vectors[part],
                 signatures(list(texts[part])),
+                links=links[part],
+                facts=[[fact(one, **said) for said in each] for one, each in zip(records, facts[part], strict=True)],
             )
             segments.append(write_segment(root, rows))
         for segment, gone in (deleted or {}).items():

@@ -52,6 +52,7 @@ def create(settings: Settings) -> Celery:
             "helix.reindex": {"queue": "enrich"},
             "helix.commit": {"queue": "commit"},
             "helix.maintain": {"queue": "maintain"},
+            "helix.expand": {"queue": "expand"},
         },
         imports=("workers.tasks",),
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from helix.encoders.onnx import Encoder
     from helix.settings import Settings
 
-QUEUES = ("enrich", "commit", "maintain")
+QUEUES = ("enrich", "commit", "maintain", "expand")
 
 
 def enqueue(argv: Sequence[str]) -> int:

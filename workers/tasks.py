@@ -7,17 +7,24 @@ import re
 from functools import cache
 from pathlib import Path
 
+from helix.encoders import seq2seq
 from helix.encoders.onnx import Encoder, TokenCounter
+from helix.enrich.doc2query import Generator
 from helix.errors import UsageError
 from helix.settings import load
 from helix.snapshot import ledger
 from pipelines.commit import commit as run_commit
 from pipelines.enrich import enrich_or_bury
+from pipelines.expand import expand as run_expand
+from pipelines.expand import generator, waiting_in
 from pipelines.ingest import lineage_of, open_encoder, tidy
 from pipelines.reindex import make_part
 from workers.app import app
 
 log = logging.getLogger("helix.workers")
+
+EXPANDED_AT_ONCE = 1_024
+"""Items of one task: minutes with a small model, so that a limit on a task's time is never met."""
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 
@@ -61,6 +68,31 @@ def commit() -> None:
     done = run_commit(root, encoder, settings)
     log.info("generation %d: %d documents, %d items", done.generation, len(done.documents), done.added)
     maintain.delay()
+    if not isinstance(seq2seq.find(settings.doc2query, settings), str):
+        expand.delay()
+
+
+@app.task(name="helix.expand")  # type: ignore[untyped-decorator]
+def expand() -> None:
+    """Ask the expansion model about some of the items that wait, then make room for others on the queue."""
+    settings = load()
+    root = Path(settings.store)
+    model = _generator()
+    if model is None or not waiting_in(root):
+        return
+    done = run_expand(root, model, _encoder(root)[0], settings, limit=EXPANDED_AT_ONCE)
+    log.info("generation %d: %d items expanded, %d wait", done.generation, done.items, done.waiting)
+    if done.items and done.waiting:
+        expand.delay()
+
+
+@cache
+def _generator() -> Generator | None:
+    model = generator(load())
+    if isinstance(model, str):
+        log.warning("nothing is expanded: %s", model)
+        return None
+    return model
 
 
 @app.task(name="helix.maintain")  # type: ignore[untyped-decorator]

@@ -4,42 +4,67 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 
 from helix.errors import EncoderError
-from helix.types import F32
+from helix.types import F32, I64
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 FILES = ("model.onnx", "tokenizer.json")
 
+_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+_RUN_TOKENS = 1_024  # of one ONNX run, padding and all: what fits the cache; 512 to 4,096 are within 10 % of it
+_WINDOW = 2_048  # texts tokenised at a time, while those before them are embedded
+
+Tokens = npt.NDArray[np.int32]
+
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """encoder.json: what the folder holds. `fingerprint` names the lineage's encoder."""
+    """encoder.json: what the folder holds. `fingerprint` names the lineage's encoder.
+
+    The fields with a default are not in older folders, and mean there what their default says.
+    """
 
     name: str
     dim: int
-    pooling: str
+    pooling: str  # mean | cls | last | max
     query_prefix: str
     passage_prefix: str
-    max_tokens: int
+    max_tokens: int  # that are embedded
     quantising: str
     weights_sha256: str
     files: Mapping[str, str]  # name → sha256
     fingerprint: str
+    context: int = 0  # tokens the model was made for; 0: not recorded
+    matryoshka: Sequence[int] = ()
+    centred: bool = False  # a layer norm without weights goes before the cut to `dim` and the unit length
+    lower: bool = False
+    pad: int = 0  # token that fills a batch
+    recipe: str = ""  # digest of what makes vectors of the files; "": not recorded
 
 
-def fingerprint(files: Mapping[str, str]) -> str:
-    """Sixteen hex digits over the files' digests."""
-    return hashlib.sha256("".join(f"{name}:{files[name]}\n" for name in FILES).encode()).hexdigest()[:16]
+def recipe(values: Mapping[str, Any]) -> str:
+    """Sixteen hex digits over all that a vector depends on beside the files: two recipes are two encoders."""
+    names = ("dim", "pooling", "query_prefix", "passage_prefix", "max_tokens", "centred", "lower", "pad")
+    return hashlib.sha256(orjson.dumps([values[name] for name in names])).hexdigest()[:16]
+
+
+def fingerprint(files: Mapping[str, str], made: str = "") -> str:
+    """Sixteen hex digits over the files' digests and the recipe, where there is one."""
+    whole = "".join(f"{name}:{files[name]}\n" for name in FILES) + made
+    return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
 
 def load_spec(folder: Path, expect: str | None = None) -> Spec:
@@ -68,7 +93,9 @@ def load_spec(folder: Path, expect: str | None = None) -> Spec:
             found = hashlib.file_digest(handle, "sha256").hexdigest()
         if found != spec.files.get(name):
             raise EncoderError(f"encoder changed: {file} has sha256 {found[:12]}…, not the recorded one", remedy)
-    if fingerprint(spec.files) != spec.fingerprint or (expect and spec.fingerprint != expect):
+    if spec.recipe and spec.recipe != recipe({field.name: getattr(spec, field.name) for field in fields(Spec)}):
+        raise EncoderError(f"encoder changed: {path} is not what was exported", remedy)
+    if fingerprint(spec.files, spec.recipe) != spec.fingerprint or (expect and spec.fingerprint != expect):
         raise EncoderError(
             f"encoder mismatch: {folder} is {spec.fingerprint}, the store was built with {expect}", remedy
         )
@@ -96,6 +123,8 @@ class Encoder:
             str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"]
         )
         self._inputs = {entry.name for entry in self._session.get_inputs()}
+        if unknown := self._inputs - set(_INPUTS):
+            raise EncoderError(f"{folder / 'model.onnx'} wants {', '.join(sorted(unknown))}", "export it for encoding")
 
     @property
     def dim(self) -> int:
@@ -104,47 +133,110 @@ class Encoder:
 
     def query(self, text: str) -> F32:
         """Embed one query: float32[dim], unit length, full precision."""
-        return np.asarray(self._run([self.spec.query_prefix + text])[0])
+        return np.asarray(self._run(self.tokens([self.spec.query_prefix + text]))[0])
 
     def queries(self, texts: Sequence[str]) -> F32:
         """Embed many queries, as for training: float32[n, dim]. Batched, so a hair off `query` under int8."""
-        return self._batched([self.spec.query_prefix + text for text in texts], 32, None)
+        return self._embedded([self.spec.query_prefix + text for text in texts], 32, None)
 
     def passages(self, texts: Sequence[str], batch: int = 32, progress: Callable[[int], None] | None = None) -> F32:
-        """Embed passages: float32[n, dim], unit length, in the order given."""
-        return self._batched([self.spec.passage_prefix + text for text in texts], batch, progress)
+        """Embed passages: float32[n, dim], unit length, in the order given.
 
-    def _batched(self, texts: Sequence[str], batch: int, progress: Callable[[int], None] | None) -> F32:
-        """Equal texts are computed once; batches are cut from the texts sorted by length, for little padding."""
-        place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-        out = np.empty((len(place), self.dim), np.float32)
-        by_length = sorted(place, key=len)
-        for start in range(0, len(by_length), batch):
-            chosen = by_length[start : start + batch]
-            out[[place[text] for text in chosen]] = self._run(chosen)
-            if progress:
-                progress(len(chosen))
+        The same texts give the same bytes, in whatever order and however often each is there. Among other texts a
+        text's vector is a hair another one: int8 activations share one range in a batch.
+
+        Args:
+            batch: texts of one ONNX run at most; long ones are fewer.
+            progress: called with the number of different texts embedded since the last call.
+        """
+        return self._embedded([self.spec.passage_prefix + text for text in texts], batch, progress)
+
+    def tokens(self, texts: Sequence[str]) -> list[Tokens]:
+        """The token ids of each text, cut to the window: int32[≤ max_tokens] each."""
+        given = [text.lower() for text in texts] if self.spec.lower else list(texts)
+        return [np.array(entry.ids, np.int32) for entry in self._tokenizer.encode_batch_fast(given)]
+
+    def feed(self, tokens: Sequence[Tokens]) -> dict[str, I64]:
+        """The inputs of one ONNX run: int64[n, longest] each, padded at the end."""
+        lengths = np.array([len(ids) for ids in tokens])
+        mask = np.arange(max(1, lengths.max())) < lengths[:, None]
+        ids = np.full(mask.shape, self.spec.pad, np.int64)
+        ids[mask] = np.concatenate(tokens)
+        given = {"input_ids": ids, "attention_mask": mask.astype(np.int64), "token_type_ids": np.zeros_like(ids)}
+        return {name: given[name] for name in self._inputs}
+
+    def hidden(self, feed: Mapping[str, I64]) -> F32:
+        """One ONNX run: float32[n, longest, width], or float32[n, width] where the model pools by itself."""
+        return np.asarray(self._session.run(None, feed)[0])
+
+    def _embedded(self, texts: Sequence[str], batch: int, progress: Callable[[int], None] | None) -> F32:
+        """Equal texts are computed once. While a window is embedded, the next one is tokenised beside it."""
+        different = sorted(set(texts))
+        out = np.empty((len(different), self.dim), np.float32)
+        windows = [different[start : start + _WINDOW] for start in range(0, len(different), _WINDOW)]
+        with ThreadPoolExecutor(1, "tokenise") as beside:
+            coming = beside.submit(self.tokens, windows[0]) if windows else None
+            for number in range(len(windows)):
+                tokens = coming.result() if coming else []
+                coming = beside.submit(self.tokens, windows[number + 1]) if number + 1 < len(windows) else None
+                for chosen in runs(tokens, batch):
+                    out[number * _WINDOW + chosen] = self._run([tokens[i] for i in chosen])
+                    if progress:
+                        progress(len(chosen))
+        place = {text: i for i, text in enumerate(different)}
         return out[[place[text] for text in texts]]
 
-    def _run(self, texts: Sequence[str]) -> F32:
-        encodings = self._tokenizer.encode_batch(list(texts))
-        width = max(1, max(len(encoding.ids) for encoding in encodings))
-        ids = np.zeros((len(texts), width), np.int64)
-        mask = np.zeros((len(texts), width), np.int64)
-        for i, encoding in enumerate(encodings):
-            ids[i, : len(encoding.ids)] = encoding.ids
-            mask[i, : len(encoding.ids)] = 1
-        feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        hidden = self._session.run(None, {name: feed[name] for name in self._inputs})[0]
-        if hidden.ndim == 2:  # the export pools already
-            pooled = hidden
-        elif self.spec.pooling == "cls":
-            pooled = hidden[:, 0]
-        else:
-            weights = mask[:, :, None].astype(np.float32)
-            pooled = (hidden * weights).sum(1) / np.maximum(weights.sum(1), 1)
-        norms = np.linalg.norm(pooled, axis=1, keepdims=True)
-        return np.asarray(pooled / np.maximum(norms, 1e-12), np.float32)
+    def _run(self, tokens: Sequence[Tokens]) -> F32:
+        feed = self.feed(tokens)
+        return pooled(self.hidden(feed), feed["attention_mask"], self.spec)
+
+
+def runs(tokens: Sequence[Tokens], batch: int) -> Iterator[I64]:
+    """Positions of the texts of each ONNX run, int64[≤ batch]: texts of nearly one length, for little padding."""
+    lengths = np.array([len(ids) for ids in tokens], np.int64)
+    order = np.argsort(lengths, kind="stable")
+    start = 0
+    while start < len(order):
+        here = lengths[order[start : start + batch]]
+        fits = np.arange(1, len(here) + 1) * here <= _RUN_TOKENS  # ascending lengths: true, then false
+        end = start + max(1, int(np.count_nonzero(fits)))
+        yield order[start:end]
+        start = end
+
+
+def pooled(hidden: F32, mask: I64, spec: Spec) -> F32:
+    """Token vectors → one unit vector a text: float32[n, dim].
+
+    Args:
+        hidden: float32[n, longest, width], or float32[n, width]: pooled already.
+        mask: int64[n, longest], 1 where there is a token; padding is at the end.
+    """
+    last = np.maximum(mask.sum(1), 1) - 1
+    if hidden.ndim == 2:
+        whole = hidden
+    elif spec.pooling == "cls":
+        whole = hidden[:, 0]
+    elif spec.pooling == "last":
+        whole = hidden[np.arange(len(hidden)), last]
+    elif spec.pooling == "max":
+        whole = np.where(mask[:, :, None] > 0, hidden, np.float32(-np.inf)).max(1)
+    else:
+        whole = (mask[:, None, :].astype(np.float32) @ hidden)[:, 0] / (last + 1)[:, None].astype(np.float32)
+    if spec.centred:  # of the layer norm, the unit length leaves only this
+        whole = whole - whole.mean(1, keepdims=True)
+    whole = whole[:, : spec.dim]
+    norms = np.asarray(np.linalg.norm(whole, axis=1, keepdims=True))
+    return np.asarray(whole / np.maximum(norms, 1e-12), np.float32)
+
+
+def raw_rate(encoder: Encoder, texts: Sequence[str], batch: int = 32) -> float:
+    """Passages a second of the bare ONNX session, tokenised, sorted and padded before: what no caller can exceed."""
+    tokens = encoder.tokens([encoder.spec.passage_prefix + text for text in texts])
+    feeds = [encoder.feed([tokens[i] for i in chosen]) for chosen in runs(tokens, batch)]
+    start = time.perf_counter()
+    for feed in feeds:
+        encoder.hidden(feed)
+    return len(texts) / max(time.perf_counter() - start, 1e-9)
 
 
 class TokenCounter:

@@ -1,16 +1,25 @@
-"""What a text names: people, paths, identifiers, errors, URLs, tickets, versions and capitalised names, by shape."""
+"""What a text names, by shape, by lists and by the words around: people, places, software, paths, errors, dates."""
 
 from __future__ import annotations
 
 import errno
 import re
-from functools import lru_cache
+import sys
+from bisect import bisect_left
+from collections.abc import Iterator
+from datetime import datetime
 from typing import Final
 
+from helix.enrich import gazetteer as known
+from helix.enrich.moments import moments
+from helix.enrich.people import named
 from helix.types import Entity
 
 MAX_ENTITIES: Final = 64
 """Kept of one text: the first ones. A longer list is a listing, and would make a hub of the graph."""
+
+EVERGREEN: Final = frozenset({"person", "place", "relationship"})
+"""Kinds that stay true whenever they were said."""
 
 SCANNED: Final = 16_000
 """Characters looked at; an item is far shorter."""
@@ -24,9 +33,11 @@ _SUFFIXES: Final = (
     "csv|tsv|parquet|arrow|npy|npz|onnx|pdf|docx|xlsx|png|jpe?g|gif|svg|log|db|sqlite|proto|tf|gradle|mod|sum|diff|"
     "patch|whl|zip|gz|tgz|tar|ex|exs|erl|hs|lua|pl|r|jl|dart|el|vim|vtt|srt|eml|vscdb|traj|service|plist"
 )
-_TOP_LEVEL: Final = "com|org|net|io|dev|ai|edu|gov|co\\.uk|de|fr"
+_TOP_LEVEL: Final = "com|org|net|io|dev|ai|edu|gov|co\\.uk|de|fr|example"
 _C: Final = r"[\w.@+-]"  # a path component's characters
-_CAPITAL: Final = r"(?:[A-ZÀ-ÖØ-Þ][a-zß-ÿ'’]+(?:[A-Z][a-z]+)?|[A-Z]['’][A-Z][a-z]+|[A-Z]\.|[A-Z]{2,6})"
+_UPPER: Final = "A-ZÀ-ÖØ-ÞĆČĎĐĞĶĹĻŁŃŇŌŐŘŚŞŠŤŪŮŰŹŻŽİĀĒĪ"
+_LOWER: Final = "a-zß-ÿ\\u0100-\\u017f"
+_CAPITAL: Final = rf"(?:GmbH|[{_UPPER}][{_LOWER}'’]+(?:-?[A-Z][a-z]+)?|[A-Z]['’][A-Z][a-z]+|[A-Z]\.|[A-Z]{{2,6}})"
 _PRE: Final = r"(?:-?(?:alpha|beta|rc|dev|post)[.\d]{0,8})?"
 _ERRNO: Final = "|".join(sorted(errno.errorcode.values()))
 
@@ -39,23 +50,39 @@ _SHAPES: Final = {
         rf"(?<![\w<./\\:])(?:[A-Za-z]:[\\/]|\.{{1,2}}/|~/|/)(?:{_C}{{1,100}}[\\/]{{1,2}}){{0,30}}{_C}{{1,100}}/?",
         rf"(?<![\w<./\\])(?:{_C}{{1,100}}[\\/]){{1,30}}{_C}{{0,80}}\.(?:{_SUFFIXES})(?![\w(])",
         rf"(?<![\w<./\\])(?:{_C}{{1,100}}/){{3,30}}{_C}{{1,100}}",
-        rf"(?<![\w<./\\])(?:src|tests?|docs?|lib|pkg|cmd|internal|scripts)/(?:{_C}{{1,100}}/){{0,30}}(?:{_C}{{1,100}})?",
+        rf"(?<![\w<./\\])(?:{_C}{{1,100}}/){{2,30}}(?![\w*])",
+        rf"(?<![\w<./\\])(?:src|tests?|docs?|lib|pkg|cmd|internal|scripts)/(?:{_C}{{1,100}}/){{0,30}}"
+        rf"(?:{_C}{{1,100}})?",
         rf"(?<![\w./\\])[\w-][\w.-]{{0,80}}\.(?:{_SUFFIXES})(?![\w(])",
         r"(?<![\w./])(?:Makefile|Dockerfile|Justfile|Jenkinsfile|\.(?:gitignore|env|dockerignore|npmrc))(?!\w)",
     ),
     "error": (
         r"(?<!\w)(?:[A-Za-z_]\w{0,60}\.){0,5}[A-Z]\w{0,80}(?:Error|Exception|Warning)(?![A-Za-z0-9_])",
         rf"(?<!\w)(?:{_ERRNO}|ERR_[A-Z_]{{3,60}}|SIG(?:KILL|TERM|SEGV|INT|ABRT|HUP|PIPE)|OOMKilled)(?!\w)",
+        r"(?<=code )E[A-Z]{3,20}(?!\w)",
         r"(?<![\w-])(?:[EWFC]\d{3,4}|TS\d{4,5}|CS\d{4}|LNK\d{4}|ORA-\d{5}|SQLSTATE \w{5})(?![\w-])",
         r"(?<!\w)(?i:HTTP(?:/\d(?:\.\d)?)?|status(?: code)?:?) [45]\d\d(?!\w)",
     ),
+    "pin": (
+        r"(?<![\w.@/-])@?[A-Za-z][\w./-]{0,60}(?:\[[\w,]{1,40}\])?(?:==|@\^?)v?\d{1,5}(?:\.\w{1,10}){0,4}",
+        r"(?<![\w.@/-])[A-Za-z][\w.-]{2,60}(?:\[[\w,]{1,40}\])?(?:>=|~=|<=)\d{1,5}(?:\.\d{1,6}){1,3}(?![\w%])",
+    ),
+    "commit": (
+        r"(?<![\w/.#:-])(?=[0-9a-f]{0,39}\d)(?=[0-9a-f]{0,39}[a-f])[0-9a-f]{7,40}(?![\w-]|\.\w)",
+        r"(?<=[Cc]ommit )[0-9a-f]{7,40}(?!\w)",
+    ),
     "version": (
         rf"(?<![\w.])v\d{{1,5}}(?:\.\d{{1,6}}){{1,3}}{_PRE}(?![\w.]\w)",
-        r"(?<![\w.@/-])@?[A-Za-z][\w./-]{0,60}(?:\[\w{1,40}\])?(?:==|@)v?\d{1,5}(?:\.\w{1,10}){0,4}",
+        rf"(?:(?<=version )|(?<=release ))\d{{1,5}}(?:\.\d{{1,6}}){{1,3}}{_PRE}(?!\w|\.\d)",
         rf"(?<![\w.:/-])\d{{1,5}}\.\d{{1,5}}\.\d{{1,6}}{_PRE}(?!\w|\.\d|[:/-]\w)",
     ),
     "ticket": (r"(?<![\w&#/])\#\d{1,5}(?![\w;-])", r"(?<![\w/.-])[A-Z][A-Z0-9]{1,9}-\d{1,6}(?![\w-])"),
+    "module": (
+        r"(?<![\w./@$-])(?!www\.)[a-z_][a-z0-9_]{1,60}"
+        r"(?:\.[a-z_][a-z0-9_]{0,60}){1,7}\.[a-z_][a-z0-9_]{1,60}(?![\w(/@=-]|\.\w)",
+    ),
     "identifier": (
+        r"(?<![\w.])(?:[A-Z][a-z0-9]{1,30}){2,6}\.[a-z_]\w{1,60}(?!\w)",
         # called; a::b; dotted with an underscore; dotted and called; snake_case; camelCase; PascalCase; in backticks
         r"(?<![\w.])[A-Za-z_]\w{0,80}(?:(?:\.|::|->)[A-Za-z_]\w{1,80}){0,6}(?=\(\))",
         r"(?<![\w.])[A-Za-z_]\w{0,80}(?:::[A-Za-z_]\w{0,80}){1,6}",
@@ -66,76 +93,17 @@ _SHAPES: Final = {
         r"(?<!\w)(?:[A-Z]{1,10}[a-z0-9]{1,40}){2,8}[A-Z]{0,8}(?!\w)",
         r"(?<=`)[A-Za-z][\w-]{2,80}(?=`)",
     ),
+    # of the lists only
+    "brand": (r"(?<![\w.])(?=[A-Z]\w{1,30}[A-Z])(?=\w{0,30}[a-z])[A-Za-z0-9]{3,30}(?!\w)",),
     "name": (
-        rf"(?<![\w'’.-])(?:(?:Dr|Mrs?|Ms|Prof)\. )?{_CAPITAL}"
-        rf"(?: (?:(?:of|of the|de|van|von|da|del|la|der) )?{_CAPITAL}){{0,5}}(?!\w)",
+        rf"(?<![\w'’.-])(?:(?:Dr|Mrs?|Ms|Prof)\.? )?{_CAPITAL}"
+        rf"(?: (?:(?:of|of the|de|van|von|da|del|la|der|&) )?{_CAPITAL}){{0,5}}(?!\w)",
     ),
 }
 # Most of prose is plain lower-case words: passed over at once.
 _PLAIN: Final = r"(?:(?<!\S)(?!status|http)[a-z]{1,40}+[,;!?.]?\s{1,8}+){1,200}+"
 _MENTION = re.compile("|".join((_PLAIN, *(f"(?P<{kind}>{'|'.join(shapes)})" for kind, shapes in _SHAPES.items()))))
 
-# Capitalised because a sentence, a heading or a log line begins, not because they are names.
-_COMMON_TEXT: Final = (
-    "a about absolutely according act actually add added adding additionally after again all allow almost along "
-    "already also although always am an and another any anyone anything anyway apply apparently are aren't as ask at "
-    "available avoid aw aww awesome back based basically be because been before being below besides best better "
-    "between big both break build building but by bye call can can't cannot certainly change changed changes changing "
-    "check checked checking choose clean clear clearly click close code come command commit common complete completed "
-    "congrats congratulations consider continue cool copy could couldn't count create created creating critical "
-    "currently data date day days dear debug decided default define definitely delete deleted details did didn't "
-    "different do document does doesn't doing don't done down drop during each easy edit either else empty end ensure "
-    "error errors especially even eventually ever every everyone everything everywhere exactly examine example "
-    "excellent exit explain explore extract fail failed failing fair false feel few file files final finally find "
-    "fine first fix fixed fixes fixing follow following for found from full function further generate generated get "
-    "getting give given giving go goal going good got great guess had haha happy has have haven't having he hello "
-    "help hence her here here's hey hi high his hmm hold honestly hope hopefully how however huge i i'd i'll i'm i've "
-    "id idea if immediately implement implementation implemented important in include included indeed info initial "
-    "initially input inside install instead interesting into is isn't issue issues it it'll it's its just keep key "
-    "know last lastly later launch learn leave less let let's lets like likely line lines list listen live load local "
-    "log logs lol long look looking looks lots love low main major make makes making many max maybe me mean meanwhile "
-    "merge message method might min mine minor missing more moreover most move moved much multiple must my name need "
-    "needs neither never nevertheless new next nice no nobody none nope nor not note notes nothing notice now null "
-    "number obviously of off oh ok okay old on once one only oops open option or other others otherwise our out "
-    "outside over overall own part pass passed path per perfect perhaps phase place please plus point possible "
-    "previous previously print prior probably problem proceed process proud provide pull push put question questions "
-    "quick quickly quite rather re read reading ready really reason recent recently regarding remember remove removed "
-    "rename replace report request required reset result results return returns review right run running safe same "
-    "save say search second section see seems send set several shall she should show shows similarly simple simply "
-    "since single skip so some somebody someone something sometimes soon sorry sounds source specifically start "
-    "started starting status step steps still stop strong such suggest suggested summary super support sure switch "
-    "system take takes taking task tasks tell test tested testing tests text than thank thanks that that'd that'll "
-    "that's the their them then there there's therefore these they they're thing things think third this those though "
-    "three through thus time title to today together told tomorrow tonight too tool top total totally tried true try "
-    "trying turn two type typically under understand understood unfortunately unless until up update updated updates "
-    "updating upon us use used user users uses using usually value values verify verified very via view wait walk "
-    "want warning was wasn't watch way we we'd we'll we're we've welcome well went were what what's whatever when "
-    "whenever where whereas whether which while who whole whose why will with within without won't word words work "
-    "working works worth would wow write writing wrong woohoo woo anytime yay yeah year years yep yes yesterday yet "
-    "you you'd you'll you're you've your yours yup "
-    # calendar
-    "monday tuesday wednesday thursday friday saturday sunday january february march april may june july august "
-    "september october november december mon tue wed thu fri sat sun jan feb mar apr jun jul aug sep sept oct nov dec "
-    "utc gmt pm "
-    # headings and labels of logs
-    "agent assistant bash glob grep human output thought context plan background usage args parameters raises caution "
-    "tip todo fixme xxx nb n/a ps eof head stdin stdout stderr medium options pros cons verdict conclusion "
-    "recommendation strengths weaknesses "
-    # acronyms everybody uses: hubs, not names
-    "api apis cli url urls uri json jsonl html css http https sql xml yaml toml csv pdf ids ui ux os cpu gpu ram io "
-    "ip dns ssh ssl tls tcp udp utf ascii pr prs mr ci cd db pid uuid sdk ide llm ai ml lgtm imo fyi asap etc eta faq "
-    "omg btw idk post patch select nil warn trace readme license changelog dry kiss yagni wip tbd na vs "
-)
-_COMMON: Final = frozenset(_COMMON_TEXT.split())
-_TITLES: Final = frozenset(("Dr.", "Mr.", "Mrs.", "Ms.", "Prof."))
-_COMMON_ENDINGS: Final = ("ing", "ly", "n't", "ed", "'s", "'m", "'ll", "'re", "'ve", "'d")
-# Brand spelling, not code.
-_BRANDS_TEXT: Final = (
-    "github gitlab javascript typescript youtube linkedin postgresql mysql paypal openai macos iphone ipad icloud "
-    "whatsapp facebook tiktok duckdb mongodb graphql devops ebay fedex powerpoint nodejs pytorch tensorflow deepmind "
-    "bitbucket stackoverflow clickhouse dynamodb redis webassembly vscode specstory mcdonald macdonald onedrive"
-)
-_BRANDS: Final = frozenset(_BRANDS_TEXT.split())
 _KEYWORDS: Final = frozenset(
     ("func", "function", "class", "const", "struct", "string", "bool", "boolean", "none", "null", "undefined", "self",
      "main", "init", "async", "await", "yield", "lambda", "import", "elif", "else", "print", "integer",
@@ -147,18 +115,9 @@ _NOT_TICKETS: Final = frozenset(
      "ES", "ECMA", "ASCII", "X", "BASE", "B", "H", "MP", "CC", "TOP", "PM", "AM", "K", "F", "A",
      "LICENSE", "BGE", "MIT")
 )  # fmt: skip
-_SENTENCE_START = re.compile(r"(?:\A|[.!?:;…。]|[\n•|>*#/=\"“(\[-])[\s\"'“”(*_#>\[-]*\Z")
-_START_WIDTH: Final = 12
-# What follows a subject. Nothing on the line, a colon or closing bold: a heading or a label.
-_AFTER = re.compile(
-    r"(?!\s*(?:\*\*|__|:|\n|\Z))(?P<verb>,? (?:is|was|has|had|will|would|can|could|should|does|did|and|said|says|"
-    r"told|asked|wants?|went|got|made|took|came|[a-z]{2,12}ed|[a-z]{2,12}[a-rt-z]s)\b)?"
-)
-_LOWER_WORD = re.compile(r"\b[a-zß-ÿ]+\b")
-_INSIDE = re.compile(r"(?<=[a-z,] )[A-ZÀ-ÖØ-Þ]\w*")
 _LINE_NUMBER = re.compile(rf"(\.(?:{_SUFFIXES})|)(?:(?::\d+)+:?|-\d+(?:-.*)?)\Z")  # also as grep writes them
 _OBJECTS: Final = frozenset(
-    ("self", "this", "console", "process", "window", "document", "request", "response", "req", "res", "app", "math",
+    ("self", "this", "console", "process", "window", "document", "request", "response", "req", "res", "math",
      "os", "sys", "np", "e", "i")
 )  # fmt: skip
 _PRODUCTS: Final = frozenset(
@@ -170,48 +129,318 @@ _FLAGS: Final = frozenset(("iserror", "onerror", "haserror", "nowarning", "onwar
 _STATUS = re.compile(r" ([45]\d\d)\Z")
 _LETTER = re.compile(r"[A-Za-z]")
 _TRAILING: Final = ".,;:!?'\"*_-"
+# Brand spelling, not code.
+_BRANDS: Final = frozenset(("github", "javascript", "macdonald", "vscode", "specstory", "powerpoint"))
+_SURNAME = re.compile(r"(?:Mc|Mac|De|Di|Le|La|Van|Fitz)[A-Z][a-z]{2,20}")
 
 
-def entities(text: str, speaker: str | None = None) -> list[Entity]:
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_KIN: Final = "|".join(sorted(known.KIN, key=len, reverse=True))
+_OWNED = re.compile(
+    r"(?<!\w)(?:(?P<own>[Mm]y|[Oo]ur)|(?P<owner>[A-ZÀ-Þ][\w-]{1,30}(?: [A-ZÀ-Þ][\w-]{1,30})?)['’]s) "
+    r"(?:(?:older|younger|little|big|elder|eldest|youngest|baby|twin|late|dear|lovely|new|old|sweet|poor|own|ex) ){0,2}"
+    rf"(?P<kin>{_KIN})(?:['’]s)?(?![\w-])"
+)
+_KIN_WORDS: Final = frozenset(known.KIN)
+
+# Programs whose name is no English word: their commands are known without backticks.
+_PROGRAMS: Final = known.PROGRAMS | known.PROGRAMS_ALONE
+_ENGLISH: Final = _words("""
+bandit bash black bun cabal cargo cat celery composer conda convert coverage cypress diff dig dune echo env expo export
+find firebase flask flutter go grunt gulp hatch head helix helm heroku java jest jupyter kill less make mix mocha mongo
+mount netlify ng nginx ninja node nox nx opam patch perf perl php playwright pod prefect prisma python rails rake ruby
+snap sort source stack storybook supabase tail tee time top touch tox turbo uniq vagrant vercel vue watch which
+""")
+_PLAIN_PROGRAMS: Final = _PROGRAMS - _ENGLISH | {"go", "make", "cargo", "helm", "tox"}
+_SUB: Final = "|".join(sorted(known.SUBCOMMANDS, key=len, reverse=True))
+_BARE: Final = "|".join(sorted(_PLAIN_PROGRAMS - {"go", "make"}, key=len, reverse=True))
+# In backticks, behind a prompt or in a chain; or in prose with a subcommand, a flag, a URL or a path behind it.
+_COMMAND = re.compile(
+    r"(?:(?:(?<!`)`|(?m:^)[ \t]{0,8}[$❯%>] |&& )(?:(?:sudo|time|[A-Z_]{2,30}=[^\s`]{1,40}) ){0,2}"
+    r"(?P<program>[a-z][\w.+-]{0,30})(?:(?P<module> -m [\w.]{1,40})| (?P<sub>[a-z][\w:.-]{0,40}))?(?=[\s`;|&]|\Z))"
+    rf"|(?<![\w./@`$-])(?:(?P<bare>{_BARE}) (?:(?P<bare_sub>{_SUB})(?![\w/.-])|(?=-{{1,2}}[a-zA-Z]"
+    rf"|https?:|[\w.]{{1,40}}/\w)))"
+)
+
+_NAME: Final = r"@?[A-Za-z][\w.-]{0,60}(?:/[\w.-]{1,60})?"
+_INSTALLED = re.compile(
+    r"(?<![\w-])(?:pip3?|pipx|conda|mamba|npm|pnpm|yarn|bun|cargo|uv|poetry|brew|apt|apt-get|gem|go)(?: pip)? "
+    r"(?:install|add|get|remove|uninstall)((?: -{1,2}[\w-]{1,30}(?:=\S{1,40})?){0,4})"
+    r"(?P<names>(?: ['\"]?@?[A-Za-z][\w./@-]{0,60}(?:\[[\w,]{1,40}\])?(?:(?:[=<>~!^]="
+    r"|@)[\w.^]{1,20})?['\"]?(?=[\s`,.;:)]|\Z)){1,12})"
+)
+_IMPORTED = (
+    re.compile(r"(?m:^|[`;])\s{0,8}from (?P<name>[A-Za-z_][\w.]{0,60}) import "),
+    re.compile(
+        r"(?m:^|[`;])(?:>>> )?[ \t]{0,8}import (?P<name>[A-Za-z_][\w.]{0,60})(?= as \w|[ \t]{0,4}(?:$|[\n`;#,]))"
+    ),
+    re.compile(r"(?:No module named|Cannot find module) ['\"](?P<name>@?[A-Za-z_][\w./-]{0,60})['\"]"),
+    re.compile(r"(?<!@)(?:from|import|require\() ?['\"](?P<name>@?[a-z][\w.-]{0,60}(?:/[\w.-]{1,60})?)['\"]"),
+)
+_CHANGED = re.compile(
+    r"(?:[Bb]ump|[Uu]pgrad|[Uu]pdat|[Dd]owngrad|[Pp]in)(?:e|ed|es|ing|ned|ning|s)? (?:to )?"
+    r"(?P<name>[a-z][a-z0-9_-]{1,40})"
+    r"(?: from v?(?P<former>\d[\w.]{0,20}))? (?:to )?(?=v?\d{1,4}\.\d)"
+)
+_DEPENDENCY = re.compile(
+    rf"\b(?:[Aa]dd|[Rr]emove|[Dd]rop|[Ii]nstall|[Uu]ninstall)(?:ed|d|ing)? (?P<names>{_NAME}(?:"
+    rf"(?:, and |, | and ){_NAME}){{0,6}}) "
+    r"(?:to|from|in|as) (?:an? |the |our |your )?(?:dev |runtime |new )?(?:dependenc|requirements"
+    r"|devDependenc|package\.json)"
+)
+_NOT_PACKAGES: Final = _words("""
+a again all an and as but dependencies deps everything first for from globally in into is it locally my not on or our
+package packages requirements so that the them then these this to was with your
+""")
+_VERSION_AFTER = re.compile(r" v?(\d{1,4}(?:\.\d{1,6}){0,3})(?![\w%:/-]|\.\d|,\d)")
+_SIBLING = re.compile(
+    r"(?<![\w.:/$€£-])(?P<version>\d{1,3}\.\d{1,5})(?![\w%:/-]|\.\d| ?(?:s|ms|seconds|percent|x|GB|MB|times|million)\b)"
+)
+_SYSTEM = re.compile(r"(?<!\w)(?:Windows|Android|iOS|macOS|Ubuntu) \d{1,2}(?:\.\d{1,2})?(?!\w)")
+_LOWER_TOKEN = re.compile(r"(?<![\w.@/$-])(?<!``)[a-z][a-z0-9]{1,30}(?:[.+#-][a-z0-9+#]{1,20}){0,3}")
+_TECHNICAL: Final = frozenset(
+    ("path", "identifier", "error", "command", "module", "package", "pin", "commit", "version")
+)
+
+_INSTANCES: Final = _words("""
+args body cfg child children client cmd col config ctx data el element err error event file form have input item
+message model models msg node obj options opts output page params parent payload props query response result results rm
+root row schema server session settings shown state test user value values view weather
+""")
+_LOCAL: Final = _words("""
+api app auth child_process client common components config constants core crypto db events forms fs helpers http https
+lib main models os path routes schema server settings shared src stream test tests types url util utils views
+""")
+_HEADINGS = re.compile(r"(?m:^)[ \t>+\d→-]{0,12}#{1,6} [^\n]{1,200}|\*\*[^*\n]{1,100}\*\*")
+
+_Mention = tuple[int, int, tuple[Entity, ...]]
+
+
+def entities(text: str, speaker: str | None = None, at: datetime | None = None) -> list[Entity]:
     """What `text` names, each (kind, key) once, in order of first appearance, at most `MAX_ENTITIES`.
 
-    `speaker` comes first, as a person. Keys are lower-cased and normalised: a path without `./`, `a/`, `b/` and line
-    number and with forward slashes, a URL as host and path, an identifier without `()`. A single capitalised word at
-    the start of a sentence counts only when it is not a common English word.
+    `speaker` comes first, as a person. `at` is when it was said: dates count from it, and without it only those that
+    name their year are found. Keys are lower-cased and normalised: a path without `./`, `a/`, `b/` and line number and
+    with forward slashes, a URL as host and path, an identifier without `()`, a version without `v`, a commit's first
+    seven digits, a command's program and subcommand, a date in ISO 8601, a relationship as "sister of melanie". A
+    single capitalised word at the start of a sentence counts only when it is not a common English word.
     """
     found: dict[tuple[str, str], Entity] = {}
+    own = ""
     if speaker is not None and speaker.strip():
         name = " ".join(speaker.split())[:_LONGEST]
-        found["person", name.lower()] = Entity("person", name.lower(), name)
-    text = text[:SCANNED]
-    for match in _MENTION.finditer(text):
-        entity = _read(text, match) if match.lastgroup else None
-        # The speaker naming herself is no second entity.
-        if entity is None or ("person", entity.key) in found:
-            continue
-        found.setdefault((entity.kind, entity.key), entity)
+        own = name.lower()
+        found["person", own] = Entity("person", own, name)
+    for _, _, named_here in _without_overlaps(_mentions(text[:SCANNED], own, at)):
+        for entity in named_here:
+            # The speaker naming herself is no second entity.
+            if entity.key != own:
+                found.setdefault((entity.kind, entity.key), entity)
         if len(found) >= MAX_ENTITIES:
             break
-    return list(found.values())
+    return list(found.values())[:MAX_ENTITIES]
 
 
-def _read(text: str, match: re.Match[str]) -> Entity | None:
-    """The entity of one mention, or None where the shape misled."""
+def _mentions(text: str, own: str, at: datetime | None) -> Iterator[list[_Mention]]:
+    """Mentions in passes: where two overlap the earlier pass wins."""
+    words = frozenset(_LOWER_TOKEN.findall(text))
+    code = "`" in text or "$ " in text or "❯" in text or "&& " in text
+    if code or words & _PLAIN_PROGRAMS:
+        yield list(_commands(text))
+    if not words.isdisjoint(_PACKAGE_WORDS) or "require(" in text:
+        yield list(_packages(text))
+    shaped: list[_Mention] = []
+    listed: list[_Mention] = []
+    names: list[re.Match[str]] = []
+    technical = False
+    for match in _MENTION.finditer(text):
+        if match.lastgroup == "name":
+            names.append(match)
+        elif match.lastgroup and (read := _read(match)):
+            technical = technical or match.lastgroup in _TECHNICAL
+            if read[0].kind == "project":
+                listed.extend(_versioned(text, match.start(), match.end(), read[0]))
+            else:
+                shaped.append((match.start(), match.end(), read))
+    yield shaped
+    yield listed
+    yield [(*moment.where, (Entity("date", moment.key, moment.said),)) for moment in moments(text, at)]
+    if not words.isdisjoint(_KIN_WORDS):
+        yield list(_relationships(text, own))
+    if "Windows " in text or "OS " in text or "Android " in text or "Ubuntu " in text:
+        yield [(m.start(), m.end(), (Entity("project", m.group().lower(), m.group()),)) for m in _SYSTEM.finditer(text)]
+    headings = [match.span() for match in _HEADINGS.finditer(text)] if "#" in text or "**" in text else []
+    talk = bool(own) and not technical and not code
+    projects: list[_Mention] = []
+    for match in names:
+        place = bisect_left(headings, (match.start(), len(text)))
+        heading = place > 0 and headings[place - 1][1] > match.start()
+        if entity := named(text, match.start(), match.group()[:_LONGEST], talk=talk, heading=heading):
+            projects += _versioned(text, match.start(), match.end(), entity)
+    if not words.isdisjoint(known.PROJECTS):
+        for match in _LOWER_TOKEN.finditer(text):
+            if match.group() in known.PROJECTS:
+                entity = Entity("project", match.group(), match.group())
+                projects += _versioned(text, match.start(), match.end(), entity)
+    yield projects
+    here = [entity for mentions in (shaped, listed, projects) for *_, found in mentions for entity in found]
+    versions = {e.key.partition(".")[0] for e in here if e.kind == "version" and "." in e.key}
+    if versions:
+        yield [
+            (m.start(), m.end(), (Entity("version", m["version"], m.group()),))
+            for m in _SIBLING.finditer(text)
+            if m["version"].partition(".")[0] in versions
+        ]
+
+
+def _without_overlaps(passes: Iterator[list[_Mention]]) -> list[_Mention]:
+    """The mentions of all passes in order of appearance; what lies on one of an earlier pass is left out."""
+    kept: list[_Mention] = []
+    for mentions in passes:
+        new: list[_Mention] = []
+        for mention in mentions:
+            start, end = mention[:2]
+            place = bisect_left(kept, (end,))
+            if place == 0 or kept[place - 1][1] <= start:
+                new.append(mention)
+        kept = sorted(kept + new, key=lambda mention: mention[:2])
+    return kept
+
+
+def _versioned(text: str, start: int, end: int, entity: Entity) -> list[_Mention]:
+    """A project and the version said behind it: "DuckDB 1.0.0"."""
+    mention: _Mention = (start, end, (entity,))
+    after = _VERSION_AFTER.match(text, end) if entity.kind in ("project", "name") else None
+    if after is None or ("." not in after[1] and (entity.kind == "name" or int(after[1]) > 99)):
+        return [mention]
+    return [mention, (after.start(1), after.end(), (Entity("version", after[1], after[1]),))]
+
+
+def _commands(text: str) -> Iterator[_Mention]:
+    """Program and subcommand of shell commands; `python -m X` is X."""
+    for match in _COMMAND.finditer(text):
+        program, sub = match["program"] or match["bare"], match["sub"] or match["bare_sub"]
+        if program not in _PROGRAMS:
+            continue
+        bare = match["program"] in _ENGLISH and not match["sub"] and not match["module"]
+        if bare and text[match.end() : match.end() + 1] != " ":
+            continue  # `watch` alone is a word
+        start = match.start("program" if match["program"] else "bare")
+        if match["module"]:
+            key, end = match["module"].split()[-1], match.end("module")
+        elif sub and program in known.PROGRAMS and "." not in sub:
+            key, end = f"{program} {sub}", match.end("sub" if match["sub"] else "bare_sub")
+        elif not sub and program in known.PROJECTS and text[match.end() : match.end() + 1] == "`":
+            continue  # a lone `docker` is the tool
+        else:
+            key, end = program, start + len(program)
+        yield start, end, (Entity("command", key.lower(), text[start:end]),)
+    for match in _RUN_WORD.finditer(text):
+        yield match.start("program"), match.end("program"), (Entity("command", match["program"], match["program"]),)
+
+
+_RUN_WORD = re.compile(
+    r"\b(?:[Rr]un|[Rr]unning|[Rr]an|[Rr]e-?run(?:ning)?) `?(?P<program>pytest|mypy|ruff|eslint|tsc"
+    r"|jest|vitest|make|tox|nox|flake8|black|"
+    r"prettier|shellcheck|golangci-lint)(?![\w/.-])(?! [a-z])"
+)
+_PACKAGE_WORDS: Final = _words("""
+add added bump bumped bumping downgrade downgraded drop dropped from get import install module named pin pinned remove
+removed require uninstall update updated updating upgrade upgraded upgrading
+""")
+
+
+def _packages(text: str) -> Iterator[_Mention]:
+    """Installed, imported, pinned and listed libraries, with the version where it stands beside."""
+    for pattern in _IMPORTED:
+        for match in pattern.finditer(text):
+            name = match["name"].lower()
+            if name.startswith(".") or name in _LOCAL or name.partition(".")[0] in sys.stdlib_module_names:
+                continue
+            kind = "module" if "." in name and not name.startswith("@") else "package"
+            yield match.start("name"), match.end("name"), (Entity(kind, name, match["name"]),)
+    for match in _CHANGED.finditer(text):
+        name = match["name"]
+        version = _VERSION_AFTER.match(" " + text[match.end() : match.end() + 30])
+        if version and name not in known.COMMON and name not in known.HEADINGS and name not in _NOT_PACKAGES:
+            versions = [Entity("version", v, v) for v in (match["former"], version[1]) if v]
+            yield match.start("name"), match.end() + version.end() - 1, (Entity("package", name, name), *versions)
+    for match in _INSTALLED.finditer(text):
+        yield from _listed(match)
+    for match in _DEPENDENCY.finditer(text):
+        yield from _listed(match)
+
+
+_ITEM = re.compile(
+    r"['\"]?(?P<name>@?[A-Za-z][\w.-]{0,60}(?:/[\w.-]{1,60}){0,5})(?:\[[\w,]{1,40}\])?(?:(?:[=<>~!^]="
+    r"|@\^?)v?(?P<version>[\w.]{1,20}))?"
+)
+
+
+def _listed(match: re.Match[str]) -> Iterator[_Mention]:
+    """The packages of an install line or a list, up to the first word that is none."""
+    for item in _ITEM.finditer(match.string, *match.span("names")):
+        name = item["name"].rstrip(".,").lower()
+        if name == "and":
+            continue
+        if name in _NOT_PACKAGES:
+            return
+        said = [Entity("package", name, item["name"])]
+        if item["version"] and item["version"][0].isdigit():
+            said.append(Entity("version", item["version"], item["version"]))
+        yield item.start(), item.end(), tuple(said)
+
+
+def _relationships(text: str, own: str) -> Iterator[_Mention]:
+    """Whose kin is named: "my sister" is the speaker's, "Ana's husband" Ana's; without an owner there is none."""
+    for match in _OWNED.finditer(text):
+        owner = own if match["own"] else match["owner"].lower()
+        if owner and not (match["owner"] and (owner in known.COMMON or owner in known.KIN)):
+            key = f"{known.KIN[match['kin']]} of {owner}"
+            yield match.start("kin"), match.end("kin"), (Entity("relationship", key, match.group()),)
+
+
+def _read(match: re.Match[str]) -> tuple[Entity, ...]:
+    """The entities of one shaped mention; none where the shape misled."""
     kind, name = str(match.lastgroup), match.group()[:_LONGEST]
+    if kind == "pin":
+        return _pin(name)
+    entity = _shaped(kind, name)
+    return () if entity is None else (entity,)
+
+
+def _shaped(kind: str, name: str) -> Entity | None:
     if kind in ("url", "host"):
         return _url(name)
     if kind == "path":
         return _path(name)
     if kind == "ticket":
         return None if name.rpartition("-")[0] in _NOT_TICKETS else Entity(kind, name.lower(), name)
-    if kind == "identifier":
-        return _identifier(name)
-    if kind == "name":
-        return _name(text, match.start(), name)
+    if kind == "brand" and name.lower() not in known.PROJECTS | known.ORGANISATIONS:
+        return None
+    if kind in ("identifier", "module", "brand"):
+        return _identifier(kind, name)
     if kind == "error":
         return _error(name)
+    if kind == "commit":
+        return Entity(kind, name[:7], name)
     name = name.rstrip(_TRAILING)
-    return Entity(kind, name.lower(), name)
+    return Entity(kind, name.lower().removeprefix("v"), name)
+
+
+def _pin(name: str) -> tuple[Entity, ...]:
+    """`name==1.2` is a package and a version."""
+    package, version = _PIN.split(name, maxsplit=1)
+    package, version = package.partition("[")[0], version.rstrip(_TRAILING)
+    if package.lower() in ("python", "node"):
+        return (Entity("project", package.lower(), package), Entity("version", version, version))
+    return (Entity("package", package.lower(), package), Entity("version", version.lower(), version))
+
+
+_PIN = re.compile(r"(?:[=<>~]=|(?<!\A)@)\^?v?")
 
 
 def _url(name: str) -> Entity | None:
@@ -248,65 +477,16 @@ def _path(name: str) -> Entity | None:
     return Entity("path", key, name)
 
 
-def _identifier(name: str) -> Entity | None:
+def _identifier(kind: str, name: str) -> Entity | None:
     key = name.lower().replace("->", ".")
-    if key in _BRANDS:
+    if key in known.PROJECTS:
+        return Entity("project", key, name)
+    if key in known.ORGANISATIONS:
+        return Entity("organisation", key, name)
+    if key in _BRANDS or _SURNAME.fullmatch(name):
         return Entity("name", key, name)
-    if key in _COMMON or key in _KEYWORDS or len(key) < 4 or not _LETTER.search(key):
+    if kind == "module" and key.partition(".")[0] in _OBJECTS | _INSTANCES:
+        kind = "identifier"
+    if key in known.COMMON or key in _KEYWORDS or len(key) < 4 or not _LETTER.search(key):
         return None
-    return Entity("identifier", key, name)
-
-
-def _name(text: str, start: int, name: str) -> Entity | None:
-    end = start + len(name)
-    words = name.replace("’", "'").split()
-    opens = _starts_sentence(text, start)
-    if words[0] in _TITLES:
-        del words[0]
-        opens = False
-    # "Thanks Melanie", "The Visibility Timeout": what opens a sentence is not part of the name.
-    while words and _common(words[0]) and (opens or words[0] != "New" or len(words) == 1):
-        del words[0]
-        opens = False
-    while words and (_common(words[-1]) or words[-1].islower()):
-        del words[-1]
-    if not words:
-        return None
-    owner = words[-1].endswith("'s")
-    words[-1] = words[-1].removesuffix("'s")
-    shown = " ".join(words)
-    key = shown.lower().strip("'.")
-    if len(key) < 3 or (opens and not owner and not _is_name(text, end, shown)):
-        return None
-    return Entity("name", key, shown)
-
-
-def _is_name(text: str, end: int, shown: str) -> bool:
-    """Whether a capitalised run that opens a sentence or line is a name: a heading is none, a lone word hardly ever."""
-    if len(shown) == len(text.strip(" ?!.")):
-        return True
-    after = _AFTER.match(text, end)
-    if after is None:
-        return False
-    if " " in shown or "'" in shown or shown.isupper():
-        return True
-    lower_case, inside = _uses(text)
-    lower = shown.lower()
-    if lower.endswith(_COMMON_ENDINGS) or lower in lower_case:
-        return False
-    return after["verb"] is not None or shown in inside
-
-
-@lru_cache(maxsize=4)
-def _uses(text: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The words of `text` written in lower case, and those capitalised inside a sentence."""
-    return frozenset(_LOWER_WORD.findall(text)), frozenset(_INSIDE.findall(text))
-
-
-def _common(word: str) -> bool:
-    word = word.lower().strip("'.")
-    return word in _COMMON or word.partition("'")[0] in _COMMON
-
-
-def _starts_sentence(text: str, start: int) -> bool:
-    return start == 0 or _SENTENCE_START.search(text[max(0, start - _START_WIDTH) : start]) is not None
+    return Entity(kind, key, name)

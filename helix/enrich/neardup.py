@@ -1,8 +1,9 @@
-"""Near-duplicates by MinHash over word 3-shingles (Broder 1997, "On the resemblance and containment of documents")."""
+"""Near-duplicates by MinHash over word pairs (Broder 1997, "On the resemblance and containment of documents")."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -15,8 +16,9 @@ from helix.types import F32, U32
 PERMUTATIONS: Final = 64
 """Hash functions; the estimate's standard error is at most sqrt(.25 / 64) = .0625."""
 
-SHINGLE: Final = 3
-"""Words."""
+SHINGLE: Final = 2
+"""Words. With three, one changed word in twenty puts a text below a Jaccard similarity of .8: of the labelled pairs .56
+were found instead of .77, and none of either was wrong."""
 
 SEED: Final = 42
 """Part of the format: signatures of different seeds cannot be compared."""
@@ -56,4 +58,4 @@ def _shingles(text: str) -> list[str]:
     found = words(text)
     if len(found) < SHINGLE:
         return found
-    return [" ".join(shingle) for shingle in zip(found, found[1:], found[2:], strict=False)]
+    return [" ".join(pair) for pair in pairwise(found)]

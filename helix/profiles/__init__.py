@@ -13,6 +13,7 @@ from helix.errors import UsageError
 from helix.types import TYPES
 
 SIGNALS = ("sim", "recency", "salience", "confidence", "graph")
+EDGES = ("next", "session", "reply", "same", "fact")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Retrieve:
 
     dense: int
     bm25: int
+    doc2query: int
     k1: float
     b: float
 
@@ -43,6 +45,7 @@ class Graph:
     entity_df: int
     extra: int
     mass: float
+    edges: Mapping[str, float]  # weight by kind; an entity's weighs its idf
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class Sim:
     """The similarity blend of stage 6."""
 
     window: float
+    doc2query: float
     session: float
     smooth: float
     lexical: float
@@ -132,6 +136,7 @@ def parse(name: str, text: str) -> Profile:
     _exactly(name, "weights.", raw["weights"], set(TYPES))
     for type_ in TYPES:
         _exactly(name, f"weights.{type_}.", raw["weights"][type_], set(SIGNALS))
+    _exactly(name, "graph.edges.", raw["graph"]["edges"], set(EDGES))
     _exactly(name, "rank.decay.", raw["rank"]["decay"], set(TYPES))
     if raw["rank"]["recency"] not in ("always", "asked"):
         raise UsageError(f"profile {name!r}: rank.recency is {raw['rank']['recency']!r}", "it is 'always' or 'asked'")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,17 +16,21 @@ from helix.failpoints import failpoint
 from helix.snapshot import paths
 from helix.snapshot.arrays import BANDS, band_keys, hexes, invert, owners, unhexes
 from helix.snapshot.manifest import Segment, describe_tree, new_id
-from helix.snapshot.rows import NO_TIME, Rows, digest
+from helix.snapshot.rows import LINKS, NO_TIME, Rows, digest
 from helix.types import I64, ROLES, TYPES, U32, U64
 
 BATCH = 65_536
 """Rows of one record batch of text.arrow and of one row group of items.parquet."""
 
-SHOWN = ["id", "text", "session", "turns", "speaker", "time", "project", "path", "title"]
+SHOWN = ["id", "text", "session", "turns", "speaker", "time", "project", "path", "title", "vouched", "salience_parts"]
 
 
-def write_segment(root: Path, rows: Rows) -> Segment:
-    """Write one segment and make it durable; nothing refers to it yet."""
+def write_segment(root: Path, rows: Rows, exact: bool = False) -> Segment:
+    """Write one segment and make it durable; nothing refers to it yet.
+
+    Args:
+        exact: keep the vectors in half precision too, for scores that no rounding to 8 bits is in.
+    """
     identity = new_id()
     target = root / "segments" / identity
     with paths.building(root) as folder:
@@ -37,9 +41,21 @@ def write_segment(root: Path, rows: Rows) -> Segment:
         failpoint("commit.segment_half")
         for name, array in _arrays(rows, columns).items():
             save(folder, name, array)
-        write_graph(folder, columns, rows.mention_indptr, rows.mention_entity, rows.entities)
+        if exact and rows.exact.shape[1]:
+            save(folder, "vectors.f16", rows.exact)
+        links = Links(rows.link_indptr, rows.link_key, rows.link_kind)
+        write_graph(folder, columns, rows.mention_indptr, rows.mention_entity, rows.entities, links)
+        write_facts(folder, rows.facts, owners(rows.fact_indptr))
         paths.move_in(folder, target)
     return Segment(identity, len(rows), describe_tree(root, target))
+
+
+class Links(NamedTuple):
+    """Edges from items to earlier ones: CSR over n rows."""
+
+    indptr: I64  # [n + 1]
+    key: U64  # of the item it leads to
+    kind: npt.NDArray[np.uint8]  # position in LINKS
 
 
 def save(folder: Path, name: str, array: npt.NDArray[Any]) -> None:
@@ -67,6 +83,7 @@ def _arrays(rows: Rows, columns: pa.Table) -> dict[str, npt.NDArray[Any]]:
         "terms.tf": rows.term_tf[order],
         "mentions.indptr": rows.mention_indptr,
         "mentions.entity": rows.mention_entity,
+        **linked(Links(rows.link_indptr, rows.link_key, rows.link_kind)),
         **derived(columns, band_keys(rows.minhash), rows.mention_indptr, rows.mention_entity),
     }
 
@@ -106,6 +123,45 @@ def derived(columns: pa.Table, bands: U32, mention_indptr: I64, mention_entity: 
         "mentioned.indptr": entity_indptr,
         "mentioned.rows": entity_rows,
     }
+
+
+def linked(links: Links) -> dict[str, npt.NDArray[Any]]:
+    """The links from either end."""
+    order = np.argsort(links.key, kind="stable")
+    return {
+        "links.indptr": links.indptr,
+        "links.key": links.key,
+        "links.kind": links.kind,
+        "linked.key": links.key[order],
+        "linked.row": owners(links.indptr)[order].astype(np.uint32),
+        "linked.kind": links.kind[order],
+    }
+
+
+# ---------------------------------------------------------------- facts
+
+
+def write_facts(folder: Path, facts: pa.Table, row: npt.NDArray[Any]) -> None:
+    """facts.parquet for SQL; facts.arrow holds the same facts as numbers, to be mapped.
+
+    Args:
+        facts: FACTS.
+        row: the row of the segment each was found in, integers[f].
+    """
+    pq.write_table(facts, folder / "facts.parquet", compression="zstd")
+    objects = [int(digest("object", key), 16) if key else 0 for key in facts["object_key"].to_pylist()]
+    numbers = pa.table(
+        {
+            "row": pa.array(row.astype(np.uint32)),
+            "object": pa.array(objects, pa.uint64()),
+            **{name: facts[name] for name in ("group", "family", "subject_entity", "object_entity")},
+            **{name: pa.array(_seconds(facts[name])) for name in ("t_valid", "until")},
+            "t_ingested": facts["t_ingested"].cast(pa.int64()),
+            "confidence": facts["confidence"],
+            **{name: facts[name].cast(pa.uint8()) for name in ("functional", "closes")},
+        }
+    )
+    write_ipc(numbers, folder / "facts.arrow", max(1, len(numbers)))
 
 
 # ---------------------------------------------------------------- columns
@@ -162,13 +218,14 @@ def _columns(rows: Rows) -> pa.Table:
 ENTITY_COUNT = ("items", pa.int64())
 
 
-def write_graph(folder: Path, columns: pa.Table, indptr: I64, entity: U64, entities: pa.Table) -> None:
+def write_graph(folder: Path, columns: pa.Table, indptr: I64, entity: U64, entities: pa.Table, links: Links) -> None:
     """entities.parquet and edges.parquet; serving reads the arrays.
 
     Args:
         columns: of the whole segment.
         indptr, entity: CSR, the entities of each row.
         entities: at least the entities that are mentioned, distinct; others are left out.
+        links: of the rows to earlier items.
     """
     mentioned, counts = np.unique(entity, return_counts=True)
     here = entities.filter(pc.is_in(entities["hash"], pa.array(mentioned)))
@@ -191,6 +248,12 @@ def write_graph(folder: Path, columns: pa.Table, indptr: I64, entity: U64, entit
         for start in range(0, len(follows), BATCH):
             left = follows[start : start + BATCH]
             out.write_table(_edges(key[reading[left]], "next", key[reading[left + 1]], np.ones(len(left))))
+        linking = owners(links.indptr)
+        for kind, name in enumerate(LINKS):
+            chosen = np.flatnonzero(links.kind == kind)
+            for start in range(0, len(chosen), BATCH):
+                at = chosen[start : start + BATCH]
+                out.write_table(_edges(key[linking[at]], name, links.key[at], np.ones(len(at))))
         for start in range(0, n, BATCH):
             out.write_table(
                 _edges(

@@ -1,11 +1,18 @@
-"""The dense index of one segment: a FAISS inverted file over 8-bit codes, memory-mapped.
+"""The dense index of one segment: it names candidates, which are rescored. One file, memory-mapped, of a tier:
+
+- int8: an inverted file over 8-bit codes;
+- binary: the sign of every dimension, all rows compared by Hamming distance;
+- prefix:M: the inverted file over the first M dimensions, as for Matryoshka models.
 
 Jégou, Douze & Schmid 2011, "Product quantization for nearest neighbor search" (the inverted file); Douze et al. 2024,
-"The Faiss library".
+"The Faiss library"; Yamada, Asai & Hajishirzi 2021, "Efficient passage retrieval with hashing" (binary candidates,
+rescored); Kusupati et al. 2022, "Matryoshka representation learning" (a short prefix first, then the whole).
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from helix.errors import StoreError
+from helix.errors import StoreError, UsageError
 from helix.types import F32, I64, Bool
 
 INDEXED_ROWS = 8_192
@@ -24,37 +31,155 @@ _ROUNDS = 6  # of k-means
 _BATCH = 65_536  # rows turned into float32 at a time
 _WANTED = 0.995  # recall@100 the number of probes is chosen for
 _K = 100
+_ASKED = 64  # questions the recall is measured on
+_OVER = (10, 20, 40, 80)  # candidates a wanted row, of the binary tier
+_PREFIX_OVER = (2, 4, 8, 16, 32)
 
 
-def build(codes: npt.NDArray[np.int8], scale: F32, path: Path, seed: int = 0) -> dict[str, Any]:
+FLOAT = "+float"
+"""Ends the name of a tier whose candidates are rescored in half precision instead of 8 bits."""
+
+
+def prefix_of(tier: str) -> int:
+    """Dimensions the inverted file looks at; 0: all of them, or none (binary).
+
+    Raises:
+        UsageError: no such tier.
+    """
+    kind, _, dims = tier.partition(":")
+    if tier in ("int8", "binary"):
+        return 0
+    if kind != "prefix" or not re.fullmatch(r"[1-9][0-9]{0,4}", dims):
+        raise UsageError(f"no storage tier {tier!r}", "there are int8, binary and prefix:DIMS, as prefix:256")
+    return int(dims)
+
+
+def build(codes: npt.NDArray[np.int8], scale: F32, path: Path, seed: int = 0, tier: str = "int8") -> dict[str, Any]:
     """Train, fill and write an index; ids are row numbers.
 
     Args:
         codes: int8[n, d].
         scale: float32[n].
+        tier: int8, binary or prefix:M with M < d.
 
     Returns:
-        params: lists, probes and the recall@100 that many probes reached on sampled rows.
+        params, for `open_dense`: tier, lists, probes, over (candidates a wanted row), and the recall@100 these reach on
+        questions between sampled rows, once the candidates are rescored.
+
+    Raises:
+        UsageError: no such tier, or it does not fit the vectors.
     """
     import faiss
 
     n, d = codes.shape
-    lists = max(1, min(int(2 ** np.round(np.log2(2 * np.sqrt(max(n, 1))))), n // _SAMPLE))
+    dims = prefix_of(tier)
+    if dims >= d or (tier == "binary" and d % 8):
+        raise UsageError(f"the tier {tier} does not fit vectors of {d} dimensions", "take int8, or a shorter prefix")
+    dims = dims or d
     rng = np.random.default_rng(seed)
+    if tier == "binary":
+        return _build_binary(codes, scale, path, rng)
+    lists = max(1, min(int(2 ** np.round(np.log2(2 * np.sqrt(max(n, 1))))), n // _SAMPLE))
     sample = np.sort(rng.choice(n, min(n, lists * _SAMPLE), replace=False))
-    quantizer = faiss.IndexFlatIP(d)
+    quantizer = faiss.IndexFlatIP(dims)
     index = faiss.IndexIVFScalarQuantizer(
-        quantizer, d, lists, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT
+        quantizer, dims, lists, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT
     )
     index.cp.niter = _ROUNDS
     index.cp.seed = seed + 1
-    index.train(vectors(codes, scale, sample))
+    index.train(_cut(vectors(codes, scale, sample), dims))
     for start in range(0, n, _BATCH):
         rows = np.arange(start, min(start + _BATCH, n))
-        index.add_with_ids(vectors(codes, scale, rows), rows.astype(np.int64))
-    probes, recall = _probes(index, codes, scale, rng)
+        index.add_with_ids(_cut(vectors(codes, scale, rows), dims), rows.astype(np.int64))
+    over = 1
+    if dims == d:
+        probes, recall = _probes(index, codes, scale, rng)
+    else:
+        probes, over, recall = _prefix_effort(index, codes, scale, dims, rng)
     faiss.write_index(index, str(path))
-    return {"lists": lists, "probes": probes, "recall": recall}
+    return {"tier": tier, "lists": lists, "probes": probes, "over": over, "recall": recall}
+
+
+def _build_binary(codes: npt.NDArray[np.int8], scale: F32, path: Path, rng: np.random.Generator) -> dict[str, Any]:
+    import faiss
+
+    n, d = codes.shape
+    index = faiss.IndexBinaryFlat(d)
+    for start in range(0, n, _BATCH):
+        index.add(bits(codes[start : start + _BATCH]))
+    asked, exact = _questions(codes, scale, rng)
+    over, recall = _least(
+        _OVER, lambda over: _recall(exact, index.search(bits(asked), min(n, over * exact.shape[1]))[1])
+    )
+    faiss.write_index_binary(index, str(path))
+    return {"tier": "binary", "lists": 0, "probes": 0, "over": over, "recall": recall}
+
+
+def bits(rows: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """The signs of numbers[n, d], one bit each: uint8[n, d / 8]."""
+    return np.packbits(rows > 0, axis=1, bitorder="little")
+
+
+def _cut(rows: F32, dims: int) -> F32:
+    """The first dimensions, of unit length again; all of them as they are."""
+    if dims == rows.shape[1]:
+        return rows
+    part = rows[:, :dims]
+    norms = np.asarray(np.linalg.norm(part, axis=1, keepdims=True))
+    return np.ascontiguousarray(part / np.maximum(norms, 1e-9), np.float32)
+
+
+def _questions(codes: npt.NDArray[np.int8], scale: F32, rng: np.random.Generator) -> tuple[F32, I64]:
+    """(questions float32[m, d], half-way between neighbours as in `_probes`; their nearest rows int64[m, ≤ 100])."""
+    n = len(codes)
+    own = vectors(codes, scale, rng.choice(n, min(_ASKED, n), replace=False))
+    asked = own + vectors(codes, scale, nearest(own, codes, scale, min(10, n))[:, -1])
+    asked /= np.maximum(np.linalg.norm(asked, axis=1, keepdims=True), 1e-9)
+    return asked, nearest(asked, codes, scale, min(_K, n))
+
+
+def nearest(asked: F32, codes: npt.NDArray[np.int8], scale: F32, k: int) -> I64:
+    """The k rows nearest each of float32[m, d], best first, by looking at all: int64[m, k]."""
+    scores, rows = np.empty((len(asked), 0), np.float32), np.empty((len(asked), 0), np.int64)
+    for start in range(0, len(codes), _BATCH):
+        here = np.arange(start, min(start + _BATCH, len(codes)))
+        scores = np.concatenate((scores, asked @ vectors(codes, scale, here).T), axis=1)
+        rows = np.concatenate((rows, np.broadcast_to(here, (len(asked), len(here)))), axis=1)
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        scores, rows = np.take_along_axis(scores, best, 1), np.take_along_axis(rows, best, 1)
+    return rows
+
+
+def _recall(exact: I64, found: I64) -> float:
+    """Mean share of the exact rows among the candidates."""
+    return float(np.mean([len(np.intersect1d(a, b)) / max(len(a), 1) for a, b in zip(exact, found, strict=True)]))
+
+
+def _least(choices: tuple[int, ...], recall: Callable[[int], float], wanted: float = _WANTED) -> tuple[int, float]:
+    """The smallest choice whose recall is what is wanted, else the last; and that recall."""
+    reached = 0.0
+    for choice in choices:
+        reached = recall(choice)
+        if reached >= wanted:
+            break
+    return choice, round(reached, 4)
+
+
+def _prefix_effort(
+    index: Any, codes: npt.NDArray[np.int8], scale: F32, dims: int, rng: np.random.Generator
+) -> tuple[int, int, float]:
+    """(probes, over, recall@100): first how many candidates a prefix needs, then in how many lists they are found."""
+    asked, exact = _questions(codes, scale, rng)
+    short, k = _cut(asked, dims), exact.shape[1]
+
+    def recall(probes: int, over: int) -> float:
+        index.nprobe = min(probes, index.nlist)
+        return _recall(exact, index.search(short, min(len(codes), over * k))[1])
+
+    over, best = _least(_PREFIX_OVER, lambda over: recall(index.nlist, over))
+    powers = tuple(min(2**i, index.nlist) for i in range(index.nlist.bit_length() + 1))
+    probes, reached = _least(powers, lambda probes: recall(probes, over), min(_WANTED, best - 0.002))
+    return probes, over, reached
 
 
 def vectors(codes: npt.NDArray[np.int8], scale: F32, rows: Any) -> F32:
@@ -87,13 +212,17 @@ def _probes(index: Any, codes: npt.NDArray[np.int8], scale: F32, rng: np.random.
 
 @dataclass(frozen=True, slots=True)
 class Dense:
-    """An open index of one segment."""
+    """An open index of one segment. `over`: candidates it gives for a row that is wanted."""
 
     index: Any
     probes: int
+    tier: str = "int8"
+    over: int = 1
 
     def search(self, vector: F32, k: int, allowed: Bool | None) -> I64:
-        """The rows the index holds nearest, int64[≤ k], to be rescored; `allowed` bool[n] or None for all.
+        """The rows the index holds nearest, to be rescored: int64[m]; `allowed` bool[n] or None for all.
+
+        They are k at most; in a tier whose own scores are coarse over · k, and no fewer than over · 100, as measured.
 
         Where a share s of the rows is allowed, the k nearest of them lie in about 1 / s times as many lists, in more
         where the filter goes with the topic. Of a million synthetic items, 5 to 50 per cent of them allowed, the probes
@@ -101,8 +230,9 @@ class Dense:
         """
         import faiss
 
+        k = min(self.over * max(k, _K) if self.over > 1 else k, self.index.ntotal)
         chosen: dict[str, Any] = {}
-        probes, wanted = self.probes, min(k, self.index.ntotal)
+        probes, wanted = self.probes, k
         if allowed is not None:
             n = int(np.count_nonzero(allowed))
             if not n:
@@ -110,10 +240,18 @@ class Dense:
             probes, wanted = int(probes * (2 * len(allowed) / n - 1)), min(k, n)
             bitmap = np.packbits(allowed, bitorder="little")  # kept alive until the search is over
             chosen["sel"] = faiss.IDSelectorBitmap(len(allowed), faiss.swig_ptr(bitmap))
+        if self.tier == "binary":  # all rows are compared: there is nothing to widen
+            threads = faiss.omp_get_max_threads()  # of this thread's calls
+            # Milliseconds on one core. Two wait for each other at every block: half a second on a busy machine.
+            faiss.omp_set_num_threads(1)
+            _, rows = self.index.search(bits(vector[None, :]), k, params=faiss.SearchParameters(**chosen))
+            faiss.omp_set_num_threads(threads)
+            return np.asarray(rows[0][rows[0] >= 0], np.int64)
+        short = _cut(vector[None, :], self.index.d)
         parameters: Any = faiss.SearchParametersIVF
         while True:
             chosen["nprobe"] = min(probes, self.index.nlist)
-            _, rows = self.index.search(vector[None, :], k, params=parameters(**chosen))
+            _, rows = self.index.search(short, k, params=parameters(**chosen))
             found = np.asarray(rows[0][rows[0] >= 0], np.int64)
             if len(found) >= wanted or probes >= self.index.nlist:
                 return found
@@ -121,18 +259,23 @@ class Dense:
 
 
 def open_dense(path: Path, params: Any) -> Dense:
-    """Map an index.
+    """Map an index. `params` are what `build` returned; those without a tier are of int8.
 
     Raises:
         StoreError: the file cannot be read.
     """
     import faiss
 
+    tier, over = str(params.get("tier", "int8")), int(params.get("over", 1))
+    index: Any
     try:
-        index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
+        if tier == "binary":
+            index = faiss.read_index_binary(str(path), faiss.IO_FLAG_MMAP_IFC | faiss.IO_FLAG_READ_ONLY)
+        else:
+            index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
     except RuntimeError as error:
         raise StoreError(
             f"{path} is damaged: {str(error).splitlines()[0][:200]}",
             "run 'helix verify', and 'helix compact' after removing what it names, which builds the index anew",
         ) from None
-    return Dense(index, int(params["probes"]))
+    return Dense(index, int(params["probes"]), tier, over)

@@ -14,7 +14,7 @@ import orjson
 
 from helix.errors import StoreError
 
-FORMAT = 2
+FORMAT = 3
 OLDEST = 2  # format 1 was never released
 READER_FLAGS: frozenset[str] = frozenset()
 WRITER_FLAGS: frozenset[str] = frozenset()
@@ -67,6 +67,7 @@ class Lineage:
     name: str
     dim: int
     pipeline: str  # fingerprint
+    vectors: str = "int8"  # how they are searched: int8, binary, prefix:DIMS; "+float": rescored in half precision
 
 
 @dataclass(frozen=True, slots=True)

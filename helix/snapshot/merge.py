@@ -13,9 +13,20 @@ import pyarrow.parquet as pq
 
 from helix.failpoints import failpoint
 from helix.snapshot.arrays import band_keys, flat_index
-from helix.snapshot.build import BATCH, SHOWN, derived, save, sums, write_graph, write_ipc
-from helix.snapshot.rows import ENTITIES, ITEMS
-from helix.snapshot.segment import Opened
+from helix.snapshot.build import (
+    BATCH,
+    SHOWN,
+    Links,
+    derived,
+    linked,
+    save,
+    sums,
+    write_facts,
+    write_graph,
+    write_ipc,
+)
+from helix.snapshot.rows import ENTITIES, FACTS, ITEMS
+from helix.snapshot.segment import Opened, read_table
 from helix.types import I64, U64, Bool
 
 Source = tuple[Opened, Bool]
@@ -30,7 +41,8 @@ def merge(root: Path, sources: Sequence[Source], folder: Path) -> int:
     columns = merged_columns(sources)
     write_ipc(columns, folder / "columns.arrow", max(1, columns.num_rows))
     n: int = columns.num_rows
-    for name in ("vectors.i8", "minhash"):
+    exact = ("vectors.f16",) if all(len(opened["vectors.f16"]) == opened.rows for opened, _ in sources) else ()
+    for name in ("vectors.i8", "minhash", *exact):
         _rows(sources, name, folder, n)
     codes = np.load(folder / "vectors.i8.npy", mmap_mode="r")
     scale = np.concatenate([opened["vectors.scale"][keep] for opened, keep in sources])
@@ -41,6 +53,9 @@ def merge(root: Path, sources: Sequence[Source], folder: Path) -> int:
     indptr, entity = _mentions(sources)
     save(folder, "mentions.indptr", indptr)
     save(folder, "mentions.entity", entity)
+    links = _links(sources)
+    for name, array in linked(links).items():
+        save(folder, name, array)
     minhash = np.load(folder / "minhash.npy", mmap_mode="r")
     bands = [band_keys(minhash[start : start + BATCH]) for start in range(0, n, BATCH)]
     for name, array in derived(
@@ -53,7 +68,8 @@ def merge(root: Path, sources: Sequence[Source], folder: Path) -> int:
     ]
     entities = pa.concat_tables(tables)
     _, first = np.unique(entities["hash"].to_numpy(), return_index=True)
-    write_graph(folder, columns, indptr, entity, entities.take(pa.array(first)))
+    write_graph(folder, columns, indptr, entity, entities.take(pa.array(first)), links)
+    write_facts(folder, *_facts(root, sources))
     return n
 
 
@@ -63,13 +79,21 @@ def _items(root: Path, sources: Sequence[Source], folder: Path) -> None:
             out.write_table(batch, row_group_size=BATCH)
 
 
+def known(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The columns of `schema`; null where the format the table was written in did not have one."""
+    missing = [name for name in schema.names if name not in table.column_names]
+    for name in missing:
+        table = table.append_column(name, pa.nulls(table.num_rows, schema.field(name).type))
+    return table.select(schema.names).cast(schema)
+
+
 def _item_batches(root: Path, sources: Sequence[Source]) -> Iterator[pa.Table]:
     for opened, keep in sources:
         start = 0
         with pq.ParquetFile(root / "segments" / opened.id / "items.parquet") as file:
             for batch in file.iter_batches(BATCH):
                 stop = start + batch.num_rows
-                yield pa.Table.from_batches([batch]).filter(pa.array(keep[start:stop])).cast(ITEMS)
+                yield known(pa.Table.from_batches([batch]).filter(pa.array(keep[start:stop])), ITEMS)
                 start = stop
 
 
@@ -88,7 +112,7 @@ def _gathered(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _text(sources: Sequence[Source], folder: Path) -> None:
-    schema = sources[0][0].text[0].schema
+    schema = pa.schema([ITEMS.field(name) for name in SHOWN])
     with pa.OSFile(str(folder / "text.arrow"), "wb") as sink, pa.ipc.new_file(sink, schema) as out:
         for table in _gathered(_text_batches(sources)):
             out.write_table(table.combine_chunks(), max_chunksize=BATCH)
@@ -97,7 +121,8 @@ def _text(sources: Sequence[Source], folder: Path) -> None:
 def _text_batches(sources: Sequence[Source]) -> Iterator[pa.Table]:
     for opened, keep in sources:
         for start, batch in zip(opened.starts.tolist(), opened.text, strict=True):
-            yield pa.Table.from_batches([batch]).select(SHOWN).filter(pa.array(keep[start : start + batch.num_rows]))
+            kept = pa.Table.from_batches([batch]).filter(pa.array(keep[start : start + batch.num_rows]))
+            yield known(kept, pa.schema([ITEMS.field(name) for name in SHOWN]))
 
 
 def merged_columns(sources: Sequence[Source]) -> pa.Table:
@@ -134,6 +159,30 @@ def _mentions(sources: Sequence[Source]) -> tuple[I64, U64]:
         counts.append(np.diff(indptr))
         entities.append(opened["mentions.entity"][flat])
     return np.cumsum(np.concatenate(counts)), np.concatenate(entities)
+
+
+def _links(sources: Sequence[Source]) -> Links:
+    counts, at = [np.zeros(1, np.int64)], []
+    for opened, keep in sources:
+        indptr, flat = flat_index(opened["links.indptr"], np.flatnonzero(keep))
+        counts.append(np.diff(indptr))
+        at.append((opened, flat))
+    key = np.concatenate([opened["links.key"][flat] for opened, flat in at])
+    kind = np.concatenate([opened["links.kind"][flat] for opened, flat in at])
+    return Links(np.cumsum(np.concatenate(counts)), key, kind)
+
+
+def _facts(root: Path, sources: Sequence[Source]) -> tuple[pa.Table, I64]:
+    """The facts of the kept rows, and the merged row of each."""
+    tables, rows, start = [FACTS.empty_table()], [np.empty(0, np.int64)], 0
+    for opened, keep in sources:
+        row = opened.facts["row"].to_numpy().astype(np.int64)
+        if len(row):
+            table = read_table(root / "segments" / opened.id / "facts.parquet")
+            tables.append(table.filter(pa.array(keep[row])).cast(FACTS))
+            rows.append((start - 1 + np.cumsum(keep))[row[keep[row]]])
+        start += int(keep.sum())
+    return pa.concat_tables(tables), np.concatenate(rows)
 
 
 def postings(sources: Sequence[Source]) -> dict[str, npt.NDArray[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tokenize
 import weakref
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -18,12 +19,15 @@ import pyarrow.compute as pc
 
 from helix.encoders.onnx import Encoder, EstimatedCounter, TokenCounter
 from helix.errors import EncoderError, StoreError
+from helix.snapshot import facts
 from helix.snapshot import manifest as manifests
 from helix.snapshot.arrays import flat_index, lookup, owners
 from helix.snapshot.dense import Dense, open_dense
 from helix.snapshot.events import load_access
+from helix.snapshot.facts import Facts
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.pins import pin, release
+from helix.snapshot.queries import KIND, Expansion, Part, open_queries
 from helix.snapshot.rows import NO_TIME
 from helix.snapshot.segment import Opened, check_files, damaged, map_npy, open_segment
 from helix.types import F32, I64, TYPES, U32, U64, Bool
@@ -127,6 +131,7 @@ class Block:
     codes: npt.NDArray[np.int8]
     scale: F32
     dense: Dense | None  # the segment's index, where it has one
+    exact: npt.NDArray[np.float16] | None = None  # [n, d], where the lineage keeps them
 
 
 class Snapshot:
@@ -210,6 +215,17 @@ class Snapshot:
                 path = self.root / "indexes" / index.id / "dense" / "ivf.faiss"
                 found[segment] = before.get(segment) or open_dense(path, index.params)
         return found
+
+    @cached_property
+    def expansion(self) -> Expansion | None:
+        """The questions a model wrote for items, as a lexical field; None where there are none."""
+        start = dict(zip((segment.id for segment in self._opened), self._starts.tolist(), strict=True))
+        parts = [
+            Part(start[index.covers[0]], open_queries(self.root, index))
+            for index in (self.manifest.indexes if self.manifest else ())
+            if index.kind == KIND
+        ]
+        return Expansion(parts, self.rows, self.alive, self.columns.key) if parts else None
 
     def adopt(self, before: Snapshot) -> None:
         """Take over what an earlier generation of the same lineage has loaded already: the encoder."""
@@ -305,7 +321,13 @@ class Snapshot:
     def blocks(self) -> list[Block]:
         """The vectors, segment by segment."""
         return [
-            Block(start, segment["vectors.i8"], segment["vectors.scale"], self._dense.get(segment.id))
+            Block(
+                start,
+                segment["vectors.i8"],
+                segment["vectors.scale"],
+                self._dense.get(segment.id),
+                segment["vectors.f16"] if len(segment["vectors.f16"]) else None,
+            )
             for start, segment in zip(self._starts.tolist(), self._opened, strict=True)
         ]
 
@@ -332,6 +354,16 @@ class Snapshot:
         return np.asarray(sums / np.maximum(counts, 1)[:, None], np.float32)
 
     # ------------------------------------------------------------ lexical
+
+    @property
+    def key(self) -> U64:
+        """uint64[rows]: the tie key."""
+        return self.columns.key
+
+    @property
+    def length(self) -> F32:
+        """float32[rows]: terms of each item."""
+        return self.columns.length
 
     def term(self, term: np.uint64) -> list[tuple[int, U32, npt.NDArray[np.uint16]]]:
         """Postings of a term, segment by segment, mapped: (first row of the segment, rows within it ascending,
@@ -430,6 +462,48 @@ class Snapshot:
         keep = self.alive[row]
         return position[keep], row[keep]
 
+    def links_of(self, rows: npt.NDArray[Any]) -> tuple[I64, I64, npt.NDArray[np.uint8]]:
+        """Items that are linked with the given ones, in either direction.
+
+        Returns:
+            (position in `rows` int64[m], live row int64[m], position in LINKS uint8[m]).
+        """
+        at: list[I64] = [np.empty(0, np.int64)]
+        to: list[I64] = [np.empty(0, np.int64)]
+        kinds: list[npt.NDArray[np.uint8]] = [np.empty(0, np.uint8)]
+        for segment, here, local in self._split(rows):
+            indptr, flat = flat_index(segment["links.indptr"], local)
+            at.append(here[owners(indptr)])
+            to.append(self.rows_by_key(segment["links.key"][flat]))
+            kinds.append(segment["links.kind"][flat])
+        keys = self.columns.key[rows]
+        for start, segment in zip(self._starts.tolist(), self._opened, strict=True):
+            low, high = (np.searchsorted(segment["linked.key"], keys, side) for side in ("left", "right"))
+            indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(high - low)])
+            flat = np.repeat(low - indptr[:-1], high - low) + np.arange(indptr[-1])
+            row = start + segment["linked.row"][flat].astype(np.int64)
+            at.append(owners(indptr))
+            to.append(np.where(self.alive[row], row, -1))
+            kinds.append(segment["linked.kind"][flat])
+        position, row, kind = np.concatenate(at), np.concatenate(to), np.concatenate(kinds)
+        keep = row >= 0
+        return position[keep], row[keep], kind[keep]
+
+    # ------------------------------------------------------------ facts
+
+    @cached_property
+    def facts(self) -> Facts:
+        """The facts of all live items."""
+        return facts.join(self._opened, self._starts, self.alive)
+
+    @cached_property
+    def fact_edges(self) -> tuple[U64, U64, F32]:
+        """Facts that hold, as edges between entities: (subjects uint64[e] sorted, objects uint64[e], confidence)."""
+        holds = facts.invalid_since(self.facts) == NO_TIME
+        chosen = np.flatnonzero(holds & (self.facts.object_entity != 0))
+        chosen = chosen[np.argsort(self.facts.subject_entity[chosen], kind="stable")]
+        return self.facts.subject_entity[chosen], self.facts.object_entity[chosen], self.facts.confidence[chosen]
+
     # ------------------------------------------------------------ what is shown
 
     def signatures(self, rows: npt.NDArray[Any]) -> U32:
@@ -440,7 +514,9 @@ class Snapshot:
         return out
 
     def text(self, rows: npt.NDArray[Any]) -> list[dict[str, Any]]:
-        """What is shown of each row: id, text, session, turns, speaker, time, project, path, title."""
+        """What is shown of each row: id, text, session, turns, speaker, time, project, path, title, who vouches for it
+        and what its salience is made of.
+        """
         out: list[dict[str, Any]] = [{}] * len(rows)
         for segment, here, local in self._split(rows):
             for position, entry in zip(here.tolist(), segment.texts(local), strict=True):
@@ -456,7 +532,7 @@ class Snapshot:
                 try:
                     with np.load(path, allow_pickle=False) as arrays:
                         return {name: arrays[name] for name in arrays.files}
-                except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+                except (*_FAULTS, EOFError, NotImplementedError, tokenize.TokenError, zipfile.BadZipFile) as error:
                     raise damaged(path, str(error)) from None
         return None
 

@@ -52,10 +52,29 @@ ITEMS = pa.schema(
         ("tokens", pa.uint32()),
         ("content", pa.string()),
         ("near", pa.string()),
+        ("vouched", pa.string()),
+        ("salience_parts", pa.map_(pa.string(), pa.float32())),
     ]
 )
 
 ENTITIES = pa.schema([("kind", pa.string()), ("key", pa.string()), ("name", pa.string()), ("hash", pa.uint64())])
+
+FACTS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("id", "item", "project", "subject", "subject_key", "relation", "object")),
+        *((name, pa.string()) for name in ("object_key", "qualifier", "said")),
+        ("t_valid", _time),
+        ("until", _time),
+        ("t_ingested", pa.timestamp("us", tz="UTC")),
+        ("confidence", pa.float32()),
+        ("functional", pa.bool_()),
+        ("closes", pa.bool_()),
+        *((name, pa.uint64()) for name in ("group", "family", "subject_entity", "object_entity")),
+    ]
+)
+
+LINKS = ("reply", "same")
+"""Kinds of edges from one item to an earlier one; a kind's code is its position here."""
 
 
 def digest(*parts: str) -> str:
@@ -70,13 +89,19 @@ class Rows:
     items: pa.Table  # ITEMS
     codes: npt.NDArray[np.int8]  # [n, d]
     scale: F32  # [n]
+    exact: npt.NDArray[np.float16]  # [n, d], or [n, 0] where nobody knows them
     minhash: U32  # [n, 64]
     term_indptr: I64
     term_key: npt.NDArray[np.uint64]
     term_tf: npt.NDArray[np.uint16]
     mention_indptr: I64
     mention_entity: npt.NDArray[np.uint64]
+    link_indptr: I64
+    link_key: npt.NDArray[np.uint64]  # of the item it leads to
+    link_kind: npt.NDArray[np.uint8]  # position in LINKS
+    fact_indptr: I64
     entities: pa.Table  # ENTITIES, distinct
+    facts: pa.Table  # FACTS, in the order of the items
 
     def __len__(self) -> int:
         return int(self.items.num_rows)
@@ -85,27 +110,36 @@ class Rows:
         """Some of the rows, in the order of `index`."""
         term_indptr, terms = flat_index(self.term_indptr, index)
         mention_indptr, mentions = flat_index(self.mention_indptr, index)
+        link_indptr, links = flat_index(self.link_indptr, index)
+        fact_indptr, facts = flat_index(self.fact_indptr, index)
         return Rows(
             self.items.take(pa.array(index)),
             self.codes[index],
             self.scale[index],
+            self.exact[index],
             self.minhash[index],
             term_indptr,
             self.term_key[terms],
             self.term_tf[terms],
             mention_indptr,
             self.mention_entity[mentions],
+            link_indptr,
+            self.link_key[links],
+            self.link_kind[links],
+            fact_indptr,
             self.entities,
+            self.facts.take(pa.array(facts)),
         )
 
 
-_ARRAYS = tuple(name for name in Rows.__dataclass_fields__ if name not in ("items", "entities"))
+_TABLES = {"items": ITEMS, "entities": ENTITIES, "facts": FACTS}
+_ARRAYS = tuple(name for name in Rows.__dataclass_fields__ if name not in _TABLES)
 
 
 def save(rows: Rows, folder: Path) -> None:
     """Write a part."""
-    pq.write_table(rows.items, folder / "items.parquet", compression="zstd")
-    pq.write_table(rows.entities, folder / "entities.parquet", compression="zstd")
+    for name in _TABLES:
+        pq.write_table(getattr(rows, name), folder / f"{name}.parquet", compression="zstd")
     for name in _ARRAYS:
         np.save(folder / f"{name}.npy", getattr(rows, name), allow_pickle=False)
 
@@ -113,11 +147,8 @@ def save(rows: Rows, folder: Path) -> None:
 def load(folder: Path) -> Rows:
     """Read a part."""
     arrays: dict[str, Any] = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in _ARRAYS}
-    return Rows(
-        items=pq.read_table(folder / "items.parquet", schema=ITEMS),
-        entities=pq.read_table(folder / "entities.parquet", schema=ENTITIES),
-        **arrays,
-    )
+    tables = {name: pq.read_table(folder / f"{name}.parquet", schema=schema) for name, schema in _TABLES.items()}
+    return Rows(**tables, **arrays)
 
 
 def concat(batches: Sequence[Rows]) -> Rows:
@@ -136,11 +167,17 @@ def concat(batches: Sequence[Rows]) -> Rows:
         pa.concat_tables([batch.items for batch in batches]),
         stack("codes"),
         stack("scale"),
+        stack("exact"),
         stack("minhash"),
         offsets("term_indptr"),
         stack("term_key"),
         stack("term_tf"),
         offsets("mention_indptr"),
         stack("mention_entity"),
+        offsets("link_indptr"),
+        stack("link_key"),
+        stack("link_kind"),
+        offsets("fact_indptr"),
         entities.take(pa.array(np.sort(first))),
+        pa.concat_tables([batch.facts for batch in batches]),
     )

@@ -20,6 +20,7 @@ from helix.snapshot.manifest import File, Manifest, Segment
 from helix.types import Bool
 
 ARRAYS = (
+    "vectors.f16",
     "vectors.i8",
     "vectors.scale",
     "vectors.sum",
@@ -40,7 +41,38 @@ ARRAYS = (
     "mentioned.key",
     "mentioned.indptr",
     "mentioned.rows",
+    "links.indptr",
+    "links.key",
+    "links.kind",
+    "linked.key",
+    "linked.row",
+    "linked.kind",
 )
+
+OPTIONAL = {
+    "vectors.f16": np.float16,
+    "links.indptr": np.int64,
+    "links.key": np.uint64,
+    "links.kind": np.uint8,
+    "linked.key": np.uint64,
+    "linked.row": np.uint32,
+    "linked.kind": np.uint8,
+}
+"""Arrays a segment may lack: the vectors in half precision where the lineage keeps none, links in format 2."""
+
+_UNKNOWN = {"vouched": None, "salience_parts": None}  # in format 2
+
+FACT_NUMBERS = pa.schema(
+    [
+        ("row", pa.uint32()),
+        *((name, pa.uint64()) for name in ("object", "group", "family", "subject_entity", "object_entity")),
+        *((name, pa.int64()) for name in ("t_valid", "until", "t_ingested")),
+        ("confidence", pa.float32()),
+        ("functional", pa.uint8()),
+        ("closes", pa.uint8()),
+    ]
+)
+"""facts.arrow."""
 
 DIGEST_UP_TO = 1 << 20
 """Bytes: smaller files are compared with their digest when they are opened, larger ones by size; `verify` reads all."""
@@ -56,6 +88,7 @@ class Opened:
     columns: pa.Table
     text: tuple[pa.RecordBatch, ...]
     starts: npt.NDArray[np.int64]
+    facts: pa.Table  # FACT_NUMBERS
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
         return self.arrays[name]
@@ -68,7 +101,13 @@ class Opened:
         """What is shown of the given rows."""
         batch = np.searchsorted(self.starts, rows, side="right") - 1
         return [
-            {name: self.text[b].column(name)[int(row - self.starts[b])].as_py() for name in self.text[b].schema.names}
+            {
+                **_UNKNOWN,
+                **{
+                    name: self.text[b].column(name)[int(row - self.starts[b])].as_py()
+                    for name in self.text[b].schema.names
+                },
+            }
             for b, row in zip(batch.tolist(), rows.tolist(), strict=True)
         ]
 
@@ -85,14 +124,25 @@ def open_segment(root: Path, segment: Segment, arrays: Sequence[str] = ARRAYS) -
     counts = [batch.num_rows for batch in text]
     if columns.num_rows != segment.rows or sum(counts) != segment.rows:
         raise damaged(folder, f"holds {columns.num_rows} rows, the manifest says {segment.rows}")
+    there = {file.path.rpartition("/")[2] for file in segment.files}
     return Opened(
         segment.id,
         segment.rows,
-        {name: map_npy(folder / f"{name}.npy") for name in arrays},
+        {name: _array(folder, name, there, segment.rows) for name in arrays},
         columns,
         text,
         np.cumsum([0, *counts[:-1]], dtype=np.int64),
+        pa.Table.from_batches(map_ipc(folder / "facts.arrow"))
+        if "facts.arrow" in there
+        else FACT_NUMBERS.empty_table(),
     )
+
+
+def _array(folder: Path, name: str, there: set[str], rows: int) -> npt.NDArray[Any]:
+    """One array of a segment, mapped; empty where it may be left out, and is."""
+    if name in OPTIONAL and f"{name}.npy" not in there:
+        return np.zeros(rows + 1 if name == "links.indptr" else 0, OPTIONAL[name])
+    return map_npy(folder / f"{name}.npy")
 
 
 def alive_of(root: Path, manifest: Manifest, segment: Opened | Segment) -> Bool:

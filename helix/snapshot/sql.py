@@ -24,10 +24,12 @@ import pyarrow.fs as pafs
 
 from helix.errors import StoreError, UsageError
 from helix.snapshot import manifest as manifests
-from helix.snapshot.manifest import Deletes, Manifest, Segment
+from helix.snapshot.facts import Facts, invalid_since, join
+from helix.snapshot.manifest import Deletes, Index, Manifest, Segment
 from helix.snapshot.pins import pin, release
-from helix.snapshot.rows import ENTITIES, ITEMS
-from helix.snapshot.segment import check_files, damaged, map_npy, read_table
+from helix.snapshot.queries import KIND
+from helix.snapshot.rows import ENTITIES, FACTS, ITEMS, NO_TIME
+from helix.snapshot.segment import check_files, damaged, map_npy, open_segment, read_table
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -91,19 +93,17 @@ _SCHEMAS = {
     "items": ITEMS,
     "entities": ENTITIES.append(pa.field("items", pa.int64())),
     "edges": pa.schema([("src", pa.string()), ("kind", pa.string()), ("dst", pa.string()), ("weight", pa.float32())]),
-    "facts": pa.schema(
-        [
-            *((name, pa.string()) for name in ("subject", "relation", "object")),
-            *((name, pa.timestamp("s", tz="UTC")) for name in ("t_valid", "t_invalid")),
-            ("t_ingested", pa.timestamp("us", tz="UTC")),
-            ("item", pa.string()),
-        ]
-    ),
 }
-"""The Parquet files of a segment, by name."""
+"""The Parquet files of a segment that are scanned as they lie, by name."""
 
-_ITEM = {"items": "id", "edges": "src", "facts": "item"}
+_ITEM = {"items": "id", "edges": "src"}
 """The column that names the item a row goes with."""
+
+_FACTS = (
+    *("subject", "relation", "object", "qualifier", "t_valid", "t_invalid", "t_ingested", "item", "project"),
+    *("confidence", "said", "subject_entity", "object_entity", "id"),
+)
+"""Columns of the view `facts`."""
 
 BATCH = 1_000
 """Rows that are turned into Python values at a time."""
@@ -121,9 +121,9 @@ class Answer:
 def ask(root: Path, statement: str, limit: int | None = None) -> Iterator[Answer]:
     """Answer one SELECT or EXPLAIN over the current generation, which stays claimed until the block ends.
 
-    The views `items`, `facts`, `entities`, `edges` and `sessions` hold live rows only. Nothing else can be read: DuckDB
-    is handed the open data, never a path, since a path it may read is one it may write (`WITH x AS (COPY … TO …)` is
-    a SELECT to its parser).
+    The views `items`, `facts`, `entities`, `edges`, `sessions` and `clusters` hold live rows only. Nothing else can be
+    read: DuckDB is handed the open data, never a path, since a path it may read is one it may write (`WITH x AS (COPY …
+    TO …)` is a SELECT to its parser).
 
     Args:
         root: the store.
@@ -136,7 +136,7 @@ def ask(root: Path, statement: str, limit: int | None = None) -> Iterator[Answer
     """
     with _claimed(root) as manifest, connect() as db:
         _check(db, statement)
-        _register(db, root, manifest)
+        _register(db, root, manifest, statement.lower())
         _leash(db)
         try:
             # A relation is lazy: the limit is part of the plan, so an ORDER BY keeps the best rows only.
@@ -161,7 +161,10 @@ def _claimed(root: Path) -> Iterator[Manifest | None]:
 
 # ---------------------------------------------------------------- what may be asked
 
-_REMEDY = "give one SELECT over items, facts, entities, edges and sessions; DESCRIBE and SUMMARIZE show what they hold"
+_REMEDY = (
+    "give one SELECT over items, facts, entities, edges, sessions and clusters; "
+    "DESCRIBE and SUMMARIZE show what they hold"
+)
 _EXPLAIN = re.compile(r"\s*EXPLAIN\s+(?:ANALYZE\s+)?", re.IGNORECASE)
 
 
@@ -202,8 +205,12 @@ def _leash(db: duckdb.DuckDBPyConnection) -> None:
 # ---------------------------------------------------------------- the views
 
 
-def _register(db: duckdb.DuckDBPyConnection, root: Path, manifest: Manifest | None) -> None:
-    """The views over the live rows of a generation; over nothing where there is none."""
+def _register(db: duckdb.DuckDBPyConnection, root: Path, manifest: Manifest | None, statement: str) -> None:
+    """The views over the live rows of a generation; over nothing where there is none.
+
+    Args:
+        statement: in lower case. Facts are read and joined only for one that speaks of them.
+    """
     segments = manifest.segments if manifest else ()
     deletes = manifest.deletes if manifest else ()
     files = {name: _files(root, segments, f"{name}.parquet") for name in _SCHEMAS}
@@ -217,9 +224,46 @@ def _register(db: duckdb.DuckDBPyConnection, root: Path, manifest: Manifest | No
     for name, schema in _SCHEMAS.items():
         live = _live(gone, _ITEM[name]) if name in _ITEM and gone else None
         db.from_arrow(_dataset(root, files[name], schema, live)).create_view(name)
+    asked = any(name in statement for name in ("facts", "edges"))
+    db.from_arrow(_facts(root, segments, deletes) if asked else _no_facts()).create_view("facts")
+    expansions = [index for index in (manifest.indexes if manifest else ()) if index.kind == KIND]
+    if expansions:
+        db.from_arrow(pa.concat_tables([_queries(root, index, place) for index in expansions])).create_view("queries")
     db.execute("USE memory.main").fetchall()
-    for view in _views(stored, sorted(gone)):
+    for view in _views(stored, sorted(gone), bool(expansions)):
         db.execute(view).fetchall()
+
+
+def _queries(root: Path, index: Index, place: Mapping[str, int]) -> pa.Table:
+    """id, queries, and the place of the segment: an older row of the same item may have had others."""
+    table = read_table(root / "indexes" / index.id / KIND / "queries.parquet")
+    return table.append_column("segment", pa.array([place[index.covers[0]]] * len(table), pa.int32()))
+
+
+def _no_facts() -> pa.Table:
+    table = FACTS.empty_table()
+    return table.append_column("t_invalid", table["until"])
+
+
+def _facts(root: Path, segments: Sequence[Segment], deletes: Sequence[Deletes]) -> pa.Table:
+    """FACTS of live items and, further, since when each no longer holds."""
+    gone = {entry.segment: map_npy(root / entry.file.path) for entry in deletes}
+    tables, columns = [], []
+    for segment in segments:
+        opened = open_segment(root, segment, ())
+        row = opened.facts["row"].to_numpy()
+        if not len(row):
+            continue
+        alive = np.ones(segment.rows, bool)
+        alive[gone.get(segment.id, np.empty(0, np.uint32))] = False
+        tables.append(read_table(root / "segments" / segment.id / "facts.parquet").filter(pa.array(alive[row])))
+        columns.append(join([opened], np.zeros(1, np.int64), alive))
+    if not tables:
+        return _no_facts()
+    numbers = Facts(*map(np.concatenate, zip(*columns, strict=True)))
+    since = invalid_since(numbers)
+    ends = pa.array(since, mask=since == NO_TIME).cast(FACTS.field("t_valid").type)
+    return pa.concat_tables(tables).cast(FACTS).append_column("t_invalid", ends)
 
 
 def _files(root: Path, segments: Sequence[Segment], name: str) -> list[tuple[int, manifests.File]]:
@@ -281,12 +325,13 @@ def _ids(root: Path, deletes: Deletes) -> pa.Array:
         raise damaged(path, str(error)) from None
 
 
-def _views(stored: str, dirty: Sequence[int]) -> list[str]:
+def _views(stored: str, dirty: Sequence[int], expanded: bool) -> list[str]:
     """The views, in SQL.
 
     Args:
         stored: the schema of what they are made of.
         dirty: the segments that have deleted rows.
+        expanded: a model wrote questions for some items.
     """
     columns = {name: ", ".join(schema.names) for name, schema in _SCHEMAS.items()}
     listed = ", ".join(map(str, dirty))
@@ -303,17 +348,36 @@ def _views(stored: str, dirty: Sequence[int]) -> list[str]:
             WHERE kind = 'mentions' AND segment IN ({listed}) GROUP BY ALL
         ) found ON found.segment = entities.segment AND found.dst = printf('%016x', entities.hash)
         """
+    asked = f"{stored}.items LEFT JOIN {stored}.queries USING (id, segment)" if expanded else f"{stored}.items"
     return [
-        f"CREATE VIEW items AS SELECT {columns['items']}, []::VARCHAR[] AS queries FROM {stored}.items",
-        f"CREATE VIEW facts AS SELECT {columns['facts']} FROM {stored}.facts",
+        f"CREATE VIEW items AS SELECT {columns['items']}, "
+        + ("coalesce(queries, [])" if expanded else "[]::VARCHAR[]")
+        + f" AS queries FROM {asked}",
+        # What only says that something ended is in the end of what it ended.
+        f"CREATE VIEW facts AS SELECT {', '.join(_FACTS)} FROM {stored}.facts WHERE NOT closes",
         f"CREATE VIEW edges AS SELECT {columns['edges']} FROM {stored}.edges "
-        + ("WHERE kind <> 'next' OR dst IN (SELECT id FROM items)" if dirty else ""),
+        + ("WHERE kind NOT IN ('next', 'reply', 'same') OR dst IN (SELECT id FROM items)" if dirty else "")
+        + f""" UNION ALL
+        SELECT printf('%016x', subject_entity), 'fact', printf('%016x', object_entity), confidence
+        FROM {stored}.facts WHERE NOT closes AND t_invalid IS NULL""",
         # The hash as the edges write it; of several spellings the one that most items use.
         f"""
         CREATE VIEW entities AS
         SELECT kind, key, arg_max(name, (named.items, name)) AS name, printf('%016x', named.hash) AS hash,
                sum(named.items)::BIGINT AS items
         FROM ({counted}) named GROUP BY kind, key, named.hash
+        """,
+        # Each points at the earliest it nearly repeats; the first of a chain stands for all.
+        """
+        CREATE VIEW clusters AS
+        WITH RECURSIVE chain(id, near, step) AS (
+            SELECT id, near, 0 FROM items WHERE near IS NOT NULL
+            UNION
+            SELECT chain.id, items.near, step + 1 FROM chain JOIN items ON items.id = chain.near
+            WHERE items.near IS NOT NULL AND step < 64
+        ), first AS (SELECT id, arg_max(near, step) AS representative FROM chain GROUP BY id)
+        SELECT representative, count(*) + 1 AS items, list(id ORDER BY id) AS repeated
+        FROM first GROUP BY representative
         """,
         """
         CREATE VIEW sessions AS

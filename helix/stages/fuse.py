@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def fuse(legs: Sequence[Leg], snap: Snapshot, k: float, weights: Mapping[str, float]) -> Candidates:
     """The union of the legs as a pool, best fused score first."""
     rows = np.unique(np.concatenate([leg.rows for leg in legs] or [np.empty(0, np.uint32)]))
-    ranks = {name: np.full(len(rows), np.nan, np.float32) for name in ("dense", "bm25")}
+    ranks = {name: np.full(len(rows), np.nan, np.float32) for name in ("dense", "bm25", "doc2query")}
     score = np.zeros(len(rows), np.float64)
     for leg in legs:
         rank = np.arange(1, len(leg.rows) + 1)
@@ -32,6 +32,7 @@ def fuse(legs: Sequence[Leg], snap: Snapshot, k: float, weights: Mapping[str, fl
         row=rows.astype(np.uint32),
         dense=ranks["dense"],
         bm25=ranks["bm25"],
+        doc2query=ranks["doc2query"],
         rrf=score.astype(np.float32),
         ppr=unknown,
         sim=unknown,

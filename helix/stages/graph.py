@@ -1,14 +1,16 @@
 """Stage 5: personalised PageRank (Haveliwala 2002) around the best fused items, on the part of the graph in reach.
 
-Nodes are items, the entities they name and their sessions; edges are item–entity (weighted by idf), turn–next turn and
-item–session. The walk is bounded: it starts from a few seeds and from entities of the question, hubs carry nothing, and
+Nodes are items, the entities they name and their sessions; edges are item–entity (weighted by idf), turn–next turn,
+item–session, an item and what it replies to, items about the same file or error, and the two entities of a fact that
+holds. The walk is bounded: it starts from a few seeds and from entities of the question, hubs carry nothing, and
 only the items around the seeds take part.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
 
 F64 = npt.NDArray[np.float64]
 
-_NEXT = 1.0  # weight of an edge to the next turn; idf edges weigh 1 to about 10
-_SESSION = 0.5
+_LINKS = ("reply", "same")  # kinds of links, in the order of their codes
+_FACTS = 64  # entities at most that the facts about those of the question add
 
 
 def spread(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: Graph) -> Candidates:
@@ -32,7 +34,7 @@ def spread(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: 
         return pool
     seeds = pool.row[: profile.seeds].astype(np.int64)
     items, entities = _reach(pool, seeds, query, snap, plan, profile)
-    left, right, weight, nodes = _edges(items, entities, snap)
+    left, right, weight, nodes = _edges(items, entities, snap, profile.edges)
     restart = np.zeros(nodes)
     restart[np.searchsorted(items, seeds)] = pool.rrf[: len(seeds)] / pool.rrf[: len(seeds)].sum()
     named = np.searchsorted(entities, query.mentions[np.isin(query.mentions, entities)])
@@ -75,21 +77,32 @@ def _reach(
 ) -> tuple[I64, npt.NDArray[np.uint64]]:
     """The items and entities that take part: the pool, the seeds' neighbours, and what shares an entity with a seed."""
     _, keys = snap.entities_of(seeds)
-    entities = np.unique(np.concatenate([keys, query.mentions]))
+    entities = np.unique(np.concatenate([keys, query.mentions, _known_of(query.mentions, snap)]))
     at, rows = snap.rows_of(entities)
     df = np.bincount(at, minlength=len(entities))
     carries = (df >= 2) & (df <= profile.entity_df)
     # A name in the question is a seed of its own, even where it is a hub; it adds no items then.
     asked = np.isin(entities, query.mentions) & (df >= 1)
     linked = rows[carries[at]].astype(np.int64)
-    around = np.concatenate([snap.columns.previous[seeds], snap.columns.next[seeds]])
+    _, replies, _ = snap.links_of(seeds)
+    around = np.concatenate([snap.columns.previous[seeds], snap.columns.next[seeds], replies])
     items = np.unique(np.concatenate([pool.row.astype(np.int64), linked, around[around >= 0]]))
     if plan.allowed is not None:
         items = items[plan.allowed[items]]
     return items, entities[carries | asked]
 
 
-def _edges(items: I64, entities: npt.NDArray[np.uint64], snap: Snapshot) -> tuple[I64, I64, F32, int]:
+def _known_of(entities: npt.NDArray[np.uint64], snap: Snapshot) -> npt.NDArray[np.uint64]:
+    """What the surest facts say of some entities: other entities."""
+    subjects, objects, confidence = snap.fact_edges
+    low, high = (np.searchsorted(subjects, entities, side) for side in ("left", "right"))
+    found = np.concatenate([np.empty(0, np.int64), *map(np.arange, low, high)]).astype(np.int64)
+    return objects[found[np.argsort(-confidence[found], kind="stable")[:_FACTS]]]
+
+
+def _edges(
+    items: I64, entities: npt.NDArray[np.uint64], snap: Snapshot, weights: Mapping[str, float]
+) -> tuple[I64, I64, F32, int]:
     """Edges among the given nodes: items first, then entities, then sessions. (left, right, weight, nodes)."""
     at, rows = snap.rows_of(entities)
     position = np.searchsorted(items, rows)
@@ -102,12 +115,41 @@ def _edges(items: I64, entities: npt.NDArray[np.uint64], snap: Snapshot) -> tupl
     joined = np.flatnonzero((following >= 0) & (items[found] == following))
 
     _, session = np.unique(snap.columns.session[items], return_inverse=True)
-    base = len(items) + len(entities)
-    left = np.concatenate([position[here], joined, np.arange(len(items))])
-    right = np.concatenate([len(items) + at[here], found[joined], base + session])
-    weight = np.concatenate([idf, np.full(len(joined), _NEXT), np.full(len(items), _SESSION)])
+    source, row, kind = snap.links_of(items)
+    target = _position(row, items)
+    # Each link is seen from both of its ends.
+    linked = np.flatnonzero((target >= 0) & (source < target))
+    by_kind = np.array([weights[name] for name in _LINKS])[kind[linked]]
+
+    subjects, objects, confidence = snap.fact_edges
+    low, high = (np.searchsorted(subjects, entities, side) for side in ("left", "right"))
+    of = np.repeat(np.arange(len(entities)), high - low)
+    fact = np.concatenate([np.empty(0, np.int64), *map(np.arange, low, high)]).astype(np.int64)
+    other = _position(objects[fact], entities)
+    both = np.flatnonzero((other >= 0) & (other != of))
+
+    n, base = len(items), len(items) + len(entities)
+    left = np.concatenate([position[here], joined, np.arange(n), source[linked], n + of[both]])
+    right = np.concatenate([n + at[here], found[joined], base + session, target[linked], n + other[both]])
+    weight = np.concatenate(
+        [
+            idf,
+            np.full(len(joined), weights["next"]),
+            np.full(n, weights["session"]),
+            by_kind,
+            weights["fact"] * confidence[fact[both]],
+        ]
+    )
     nodes = base + (int(session.max()) + 1 if len(session) else 0)
     return left.astype(np.int64), right.astype(np.int64), weight.astype(np.float32), nodes
+
+
+def _position(values: npt.NDArray[Any], among: npt.NDArray[Any]) -> I64:
+    """int64[m]: where each value stands among sorted ones, −1 where it does not."""
+    if not len(among):
+        return np.full(len(values), -1, np.int64)
+    at = np.minimum(np.searchsorted(among, values), len(among) - 1)
+    return np.where(among[at] == values, at, -1)
 
 
 def _extend(pool: Candidates, items: I64, mass: F32, snap: Snapshot, extra: int) -> Candidates:

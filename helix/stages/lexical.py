@@ -11,17 +11,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from helix.bm25 import gain, idf
 from helix.topk import top_k
-from helix.types import F32, U32, Bool, Leg, Plan, Query
-
-if TYPE_CHECKING:
-    from helix.snapshot.reader import Snapshot
+from helix.types import F32, U32, U64, Bool, Leg, Plan, Query
 
 Rows = npt.NDArray[np.intp]
 TFs = npt.NDArray[np.uint16]
@@ -43,6 +40,36 @@ _TINY: Final = float(np.finfo(np.float32).tiny)
 """Less than any score, more than none."""
 
 
+class Field(Protocol):
+    """What is searched: postings and the statistics BM25 needs."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of the snapshot."""
+
+    @property
+    def live(self) -> int:
+        """Rows that count."""
+
+    @property
+    def mean_length(self) -> float:
+        """Mean terms of a row that counts, at least one."""
+
+    @property
+    def length(self) -> F32:
+        """float32[rows]: terms of each row."""
+
+    @property
+    def key(self) -> U64:
+        """uint64[rows]: the tie key."""
+
+    def term(self, term: np.uint64) -> list[Part]:
+        """Postings of a term, in ascending parts."""
+
+    def df(self, term: np.uint64) -> int:
+        """Rows that count and hold the term."""
+
+
 class _Term(NamedTuple):
     weight: float  # idf
     most: float  # what a row can gain from it: tf / (tf + …) is below 1
@@ -50,18 +77,22 @@ class _Term(NamedTuple):
     parts: list[Part]
 
 
-def search_lexical(query: Query, snap: Snapshot, plan: Plan, k: int, k1: float, b: float) -> Leg:
-    """The k best allowed rows by BM25, best first, ties to the smaller id. Statistics are of the whole snapshot,
+def search_lexical(query: Query, snap: Field, plan: Plan, k: int, k1: float, b: float, name: str = "bm25") -> Leg:
+    """The k best allowed rows by BM25, best first, ties to the smaller id. Statistics are of the whole field,
     whatever the filter; rows that hold none of the terms are never in it.
+
+    Args:
+        snap: the field that is searched; a snapshot is that of the items' own text.
+        name: of the leg.
     """
     terms = _terms(query, snap, k1)
     if k <= 0 or not terms:
-        return Leg("bm25", np.empty(0, np.uint32), np.empty(0, np.float32))
+        return Leg(name, np.empty(0, np.uint32), np.empty(0, np.float32))
     rest = np.cumsum([0.0, *(term.most for term in reversed(terms))])[::-1].tolist()  # rest[i]: terms i and on, at most
     slack = 1 - (len(terms) + 8) * 2.0**-23  # scores and bounds are rounded apart; this is more than that can make
 
     def add(term: _Term, rows: Rows, tf: TFs) -> F32:
-        return gain(tf, snap.columns.length.take(rows), term.weight, snap.mean_length, k1, b)
+        return gain(tf, snap.length.take(rows), term.weight, snap.mean_length, k1, b)
 
     allowed = plan.allowed
     few = np.flatnonzero(allowed) if allowed is not None and 2 * plan.allowed_rows < snap.rows else None
@@ -92,11 +123,11 @@ def search_lexical(query: Query, snap: Snapshot, plan: Plan, k: int, k1: float, 
     final = scores.take(rows)
     _give_back(scores, touched)
     rows, final = _pick(final >= _kth(final, k), rows, final)
-    best = top_k(final, snap.columns.key.take(rows), k)
-    return Leg("bm25", rows[best].astype(np.uint32), final[best])
+    best = top_k(final, snap.key.take(rows), k)
+    return Leg(name, rows[best].astype(np.uint32), final[best])
 
 
-def _terms(query: Query, snap: Snapshot, k1: float) -> list[_Term]:
+def _terms(query: Query, snap: Field, k1: float) -> list[_Term]:
     """The terms that some segment holds, rarest first, among equals the smaller hash."""
     found = []
     for hashed in query.terms:

@@ -19,6 +19,7 @@ from helix.types import F32, I64, ROLES, TYPES, Candidates, Plan, Query
 
 if TYPE_CHECKING:
     from helix.profiles import Profile, Sim
+    from helix.snapshot.queries import Expansion
     from helix.snapshot.reader import Snapshot
 
 SIGNALS = ("sim", "recency", "salience", "confidence", "graph")
@@ -129,7 +130,11 @@ def hints(rows: I64, query: Query, snap: Snapshot, plan: Plan, sim: Sim) -> F32:
 
 
 def lexical(rows: I64, query: Query, snap: Snapshot, profile: Profile) -> F32:
-    """L = own + window·w + session·s, then L + smooth·(L of the turn before + L of the turn after): float32[n]."""
+    """L = own + window·w + session·s + doc2query·q, then L + smooth·(L of the turn before + L of the one after).
+
+    Returns:
+        float32[n].
+    """
     columns, sim = snap.columns, profile.sim
     before, after = _step(rows, columns.previous), _step(rows, columns.next)
     # Five rows around each candidate, −1 where there is none: enough for the windows of both neighbours.
@@ -137,6 +142,7 @@ def lexical(rows: I64, query: Query, snap: Snapshot, profile: Profile) -> F32:
     length = np.where(ring >= 0, columns.length[ring], 0)
     window_length = length[:-2] + length[1:-1] + length[2:]
     own = np.zeros(ring[1:-1].shape, np.float32)
+    asked = expansion(rows, query, snap.expansion, profile) if sim.doc2query and snap.expansion else np.float32(0)
     window, session = np.zeros_like(own), np.zeros(len(rows), np.float32)
     sessions = len(snap.session_length)
     mean_session = max(1.0, float(snap.session_length.mean())) if sessions else 1.0
@@ -156,11 +162,23 @@ def lexical(rows: I64, query: Query, snap: Snapshot, profile: Profile) -> F32:
             session_weight = idf(int(np.count_nonzero(whole)), sessions)
             session += session_weight * saturate(whole[code], snap.session_length[code], mean_session, *_FIELDS)
     score = own + np.float32(sim.window) * window
-    score[1] += np.float32(sim.session) * session
+    score[1] += np.float32(sim.session) * session + np.float32(sim.doc2query) * asked
     score[0] += np.float32(sim.session) * session * (ring[1] >= 0)
     score[2] += np.float32(sim.session) * session * (ring[3] >= 0)
     score *= ring[1:-1] >= 0
     return np.asarray(score[1] + np.float32(sim.smooth) * (score[0] + score[2]), np.float32)
+
+
+def expansion(rows: I64, query: Query, field: Expansion, profile: Profile) -> F32:
+    """BM25 of the questions a model wrote for each row: float32[n]; 0 for those it was not asked about yet."""
+    score = np.zeros(len(rows), np.float32)
+    length, how = field.length[rows], profile.retrieve
+    for term in query.terms:
+        for _, hits, tfs in field.term(term):
+            at = np.minimum(np.searchsorted(hits, rows), len(hits) - 1)
+            tf = np.where(hits[at] == rows, tfs[at], 0)
+            score += idf(len(hits), field.live) * saturate(tf, length, field.mean_length, how.k1, how.b)
+    return score
 
 
 def _step(rows: I64, link: npt.NDArray[Any]) -> I64:

@@ -51,7 +51,51 @@ def _store(argv: Sequence[str]) -> int:
     return 0
 
 
-KINDS: dict[str, Callable[[Sequence[str]], int]] = {"store": _store}
+def _graph(argv: Sequence[str]) -> int:
+    """What share of the graph's edges joins two items that answer the same question, on a benchmark set."""
+    from pipelines.sets import SETS
+
+    new = parser("bench graph", _graph.__doc__ or "", "  helix bench graph locomo locomo10.json")
+    new.add_argument("set", choices=SETS, metavar="SET", help=", ".join(SETS))
+    new.add_argument("path", metavar="PATH", help="the set's file or folder")
+    options = new.parse_args(argv)
+    import tempfile
+
+    from pipelines.bench import graph
+
+    with tempfile.TemporaryDirectory() as work:
+        report = graph.diagnose(options.set, Path(options.path), Path(work), load())
+    if options.json:
+        print_json(report)
+    else:
+        print(graph.table(report))
+    return 0
+
+
+def _ingest(argv: Sequence[str]) -> int:
+    """Items/s of the whole fast path, beside the encoder and the raw ONNX session on the same texts; and memory."""
+    new = parser(
+        "bench ingest", _ingest.__doc__ or "", "  helix bench ingest\n  helix bench ingest --logs ~/.claude/projects"
+    )
+    new.add_argument("--items", type=int, default=10_000, metavar="N", help="synthetic items to take in (10000)")
+    new.add_argument("--logs", nargs="+", default=[], metavar="PATH", help="logs to take in instead")
+    options = new.parse_args(argv)
+    if options.items < 1:
+        raise UsageError(f"--items is {options.items}", "give a positive number")
+    from pipelines.bench import ingest
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr)
+
+    report = ingest.measure(options.items, [Path(path).expanduser() for path in options.logs], load(), say)
+    if options.json:
+        print_json(report)
+    else:
+        print(ingest.table(report))
+    return 0
+
+
+KINDS: dict[str, Callable[[Sequence[str]], int]] = {"store": _store, "graph": _graph, "ingest": _ingest}
 
 
 def table(report: dict[str, Any]) -> str:

@@ -192,7 +192,13 @@ def write_parts(root: Path, rows: Rows, fingerprint: str) -> int:
     for document, part in found:
         noted = _write_envelope(root, document, _slice(rows, part))
         described = {name: noted[name] for name in ("path", "format", "turns", "items", "sessions")}
-        described |= {"accepted": noted["accepted"].isoformat(), "redacted": {}, "problems": [], "unknown": {}}
+        described |= {
+            "accepted": noted["accepted"].isoformat(),
+            "redacted": {},
+            "problems": [],
+            "unknown": {},
+            "types": "",
+        }
         with paths.new_folder(part_folder(root, document, fingerprint)) as folder:
             save(rows.take(np.arange(part.start, part.stop)), folder)
             (folder / "part.json").write_bytes(orjson.dumps(described))

@@ -23,12 +23,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from helix.enrich.neardup import signatures
-from helix.snapshot.arrays import flat_index, owners, quantise
-from helix.snapshot.rows import ENTITIES, ITEMS, Rows, digest
+from helix.snapshot.arrays import flat_index, hexes, owners, quantise, unhexes
+from helix.snapshot.rows import ENTITIES, FACTS, ITEMS, Rows, digest
 from helix.text import hash_terms, tokenise
-from helix.types import F32, I64, TYPES, U32
+from helix.types import F32, I64, TYPES, U32, U64
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of what a seed gives: another number means other items."""
 
 BATCH: Final = 20_000
@@ -51,6 +51,8 @@ _EXACT, _NEAR = 0.01, 0.02  # share of items that repeat an earlier one of their
 _CHANGED = 0.05  # share of the words of a near repeat that are other ones
 _HASHES = 0.04  # share of items that hold a word nobody else has: commit, request id
 _ACL = 0.03  # share of sessions that only some may see
+_LINKED = 0.15  # share of items that answer the one before them
+_STATING = 0.1  # share of items with two entities at least that state a fact
 
 # Kinds of session, and who speaks in them.
 _CODING, _CHAT, _NOTES = 0, 1, 2
@@ -121,7 +123,8 @@ def lexicon() -> Lexicon:
         for name in pools[kind]:
             entity.append(-1 if kind == "number" else len(records))
             if kind != "number":
-                records.append((kind, name.lower(), name))
+                key = name.lower().removeprefix("v") if kind == "version" else name.lower()
+                records.append((kind, key, name))
         surface += pools[kind]
         starts.append(len(surface))
     records += [("person", name.lower(), name) for name in first]
@@ -263,18 +266,71 @@ def batch(seed: int, index: int, size: int = BATCH) -> Rows:
     counts = [Counter(tokenise(head + text)) for head, text in zip(heads, texts, strict=True)]
     mention_indptr, mentioned = _mentions(language, words, indptr, speaker)
     codes, scale = quantise(_vectors(rng, topic, copied))
+    items = _items(rng, language, sessions, texts, names, titles, role, kind)
+    link_indptr, link_key = _links(rng, sessions.ord, unhexes(items["id"]))
+    fact_indptr, facts = _facts(rng, language, items, mention_indptr, mentioned)
     return Rows(
-        items=_items(rng, language, sessions, texts, names, titles, role, kind),
+        items=items,
         codes=codes,
         scale=scale,
+        exact=np.empty((len(texts), 0), np.float16),
         minhash=signatures(texts),
         term_indptr=_offsets([len(count) for count in counts]),
         term_key=hash_terms([term for count in counts for term in count]),
         term_tf=np.array([min(n, 65_535) for count in counts for n in count.values()], np.uint16),
         mention_indptr=mention_indptr,
         mention_entity=language.entities["hash"].to_numpy()[mentioned],
+        link_indptr=link_indptr,
+        link_key=link_key,
+        link_kind=np.zeros(len(link_key), np.uint8),
+        fact_indptr=fact_indptr,
         entities=language.entities.take(pa.array(np.unique(mentioned))),
+        facts=facts,
     )
+
+
+def _links(rng: np.random.Generator, order: U32, key: U64) -> tuple[I64, U64]:
+    """CSR: some items answer the one before them in their session."""
+    answers = (order > 0) & (rng.random(len(order)) < _LINKED)
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(answers)]), key[np.flatnonzero(answers) - 1]
+
+
+def _facts(
+    rng: np.random.Generator, language: Lexicon, items: pa.Table, indptr: I64, mentioned: I64
+) -> tuple[I64, pa.Table]:
+    """CSR: some items state one thing of the first entity they name; a tenth of those is later said anew."""
+    named = np.flatnonzero(np.diff(indptr) > 1)
+    at = named[rng.random(len(named)) < _STATING]
+    subject, object_ = mentioned[indptr[at]], mentioned[indptr[at] + 1]
+    key, hashes = language.entities["key"], language.entities["hash"].to_numpy()
+    words = {name: key.take(pa.array(which)) for name, which in (("subject", subject), ("object", object_))}
+    chosen = items.take(pa.array(at))
+    group = hashes[subject] ^ rng.integers(0, 10, len(at)).astype(np.uint64)
+    columns: dict[str, Any] = {
+        "id": hexes(unhexes(chosen["id"]) ^ np.uint64(1)),
+        "item": chosen["id"],
+        "project": chosen["project"],
+        "subject": words["subject"],
+        "subject_key": words["subject"],
+        "relation": pa.array(["uses"] * len(at), pa.string()),
+        "object": words["object"],
+        "object_key": words["object"],
+        "qualifier": pa.array([""] * len(at), pa.string()),
+        "said": chosen["title"],
+        "t_valid": chosen["t_valid"],
+        "until": pa.nulls(len(at), FACTS.field("until").type),
+        "t_ingested": chosen["t_ingested"],
+        "confidence": chosen["confidence"],
+        "functional": pa.array(np.ones(len(at), bool)),
+        "closes": pa.array(np.zeros(len(at), bool)),
+        "group": pa.array(group),
+        "family": pa.array(group),
+        "subject_entity": pa.array(hashes[subject]),
+        "object_entity": pa.array(hashes[object_]),
+    }
+    counts = np.zeros(items.num_rows, np.int64)
+    counts[at] = 1
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]), pa.table(columns).cast(FACTS)
 
 
 def _sessions(rng: np.random.Generator, n: int, name: str) -> _Sessions:

@@ -54,6 +54,7 @@ class Store:
         self.live = int(self.alive.sum())
         self.mean_length = max(1.0, float(length[self.alive].mean())) if self.live else 1.0
         self.columns = SimpleNamespace(length=length, key=key)
+        self.length, self.key = length, key
 
     def term(self, term: np.uint64) -> list[tuple[int, Any, Any]]:
         found = []

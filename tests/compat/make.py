@@ -2,9 +2,9 @@
 
 `whole` is a small store as ingesting would leave it, but for an encoder, which would be too large: accepted documents,
 a turn that changed, a session over two segments, an item with an ACL, near-duplicates, an item that was forgotten,
-folded accesses. Beside it lie broken ones, each as what it changes of `whole`: files to write over it and, in
-`overlay.json`, files to remove and what opening it must say. The newest generation of each is broken, the one before
-it is good.
+folded accesses, a fact that another ended, questions a model wrote. Beside it lie broken ones, each as what it changes
+of `whole`: files to write over it and, in `overlay.json`, files to remove and what opening it must say. The newest
+generation of each is broken, the one before it is good.
 
 The same versions of NumPy and pyarrow make the same bytes again. The stores of a released format are never made anew:
 what was written then has to be read.
@@ -35,6 +35,8 @@ from helix.settings import Settings
 from helix.snapshot import ledger, paths, writer
 from helix.snapshot import manifest as manifests
 from helix.snapshot.gc import collect
+from helix.snapshot.manifest import Index
+from helix.snapshot.queries import KIND, write_queries
 from helix.snapshot.reader import Snapshot
 from pipelines.commit import commit
 from pipelines.enrich import enrich
@@ -53,6 +55,7 @@ FIRST: Sequence[Turn] = (
     ("kitchen", "k2", "I wrote that into notes/walnut-loaf.md and told the Lisbon bakery.", {"speaker": "Priya"}),
     ("kitchen", "k3", "Shall we fetch the flour on Thursday?", {"speaker": "Ana"}),
     ("kitchen", "k4", "My oven key lies under the blue pot.", {"speaker": "Ana", "acl": ["ana"]}),
+    ("kitchen", "k0", "The ceiling fan is set to low.", {"speaker": "Ana"}),
     ("garden", "g1", "The tomatoes are watered at seven in the morning.", {"speaker": "Priya", "project": "garden"}),
     ("garden", "g2", "Nobody needs to know about the gnome.", {"speaker": "Priya", "project": "garden"}),
 )
@@ -61,11 +64,14 @@ SECOND: Sequence[Turn] = (
     *FIRST[1:3],
     ("kitchen", "k5", "Friday is fine, I decided to take the train to Lisbon.", {"speaker": "Priya"}),
     ("garden", "g3", "The tomatoes are watered at seven in the morning, yes.", {"project": "garden"}),
+    ("kitchen", "k6", "The ceiling fan is set to high.", {"speaker": "Ana"}),
 )
 
 
 def make(root: Path) -> None:
-    """Four generations: a commit, what forgetting leaves of one item, a fold of accesses, a second commit; then gc."""
+    """Five generations: a commit, what forgetting leaves of one item, a fold of accesses, questions for one item, a
+    second commit; then gc.
+    """
     settings, encoder = Settings(), stub_encoder()
     paths.create(root)
     with frozen():
@@ -75,6 +81,7 @@ def make(root: Path) -> None:
         event = {"item": id_of(root, "tomatoes"), "kind": "fetched", "at": (START + timedelta(hours=8)).timestamp()}
         paths.write_file(root / "events" / "2026-03-02-1-00000001.jsonl", orjson.dumps(event) + b"\n")
         touch(root, settings)
+        expand_row(root, id_of(root, "flour"), ["when do we get the flour", "who buys flour"])
         take_in(root, encoder, SECOND, 1)
         commit(root, encoder, settings)
         collect(root, keep=3, grace=0.0, wait=1.0)
@@ -107,6 +114,7 @@ def frozen() -> Iterator[None]:
             (sys.modules["pipelines.commit"], "datetime", clock),
             (writer, "adopt_encoder", lambda *_: ()),
             (sys.modules["pipelines.commit"], "train_router", lambda _: "there is no encoder"),
+            (sys.modules["pipelines.enrich"], "type_model", lambda *_: "there is no encoder"),
         ):
             stack.enter_context(patch.object(target, name, value))
         yield
@@ -158,6 +166,20 @@ def forget_row(root: Path, identity: str) -> None:
             counts={**manifest.counts, "items": manifest.counts["items"] - 1},
         )
         writer.publish(held, new)
+
+
+def expand_row(root: Path, identity: str, asked: Sequence[str]) -> None:
+    """Publish the generation in which a model wrote questions for one item of the only segment."""
+    with writer.lock(root, 1.0) as held:
+        snapshot = Snapshot(root)
+        manifest, row = snapshot.manifest, snapshot.find(identity)
+        if manifest is None or row is None:
+            raise StoreError(f"{root} holds no {identity}")
+        target = root / "indexes" / manifests.new_id()
+        write_queries(target / KIND, np.array([row], np.uint32), [identity], [asked])
+        files = manifests.describe_tree(root, target)
+        index = Index(target.name, KIND, (manifest.segments[0].id,), files, {"model": "none", "fingerprint": "0"})
+        writer.publish(held, writer.following(held, snapshot.name, manifest, indexes=(*manifest.indexes, index)))
 
 
 # ---------------------------------------------------------------- broken ones

@@ -39,7 +39,10 @@ STATEMENTS = (
     # Not `next`: those are of one segment, and the neighbours of an item are given above.
     "SELECT kind, count(*) AS edges FROM edges WHERE kind <> 'next' GROUP BY kind ORDER BY kind",
     "SELECT session, projects, items, turns, speakers, first_time, last_time FROM sessions ORDER BY session",
+    "SELECT subject, relation, object, t_valid, t_invalid, item FROM facts ORDER BY t_valid, subject",
+    "SELECT id, vouched, queries FROM items WHERE vouched IS NOT NULL OR len(queries) > 0 ORDER BY id",
 )
+SINCE_3 = ("vouched", "salience_parts")  # of an item; null in a store of format 2, and asked in SQL above
 
 
 def copy(source: Path, target: Path) -> Path:
@@ -117,7 +120,7 @@ def described(root: Path) -> dict[str, Any]:
         before, after = int(snapshot.columns.previous[row]), int(snapshot.columns.next[row])
         items.append(
             {
-                **entry,
+                **{name: value for name, value in entry.items() if name not in SINCE_3},
                 "time": entry["time"].isoformat(),
                 "previous": key[before] if before >= 0 else None,
                 "next": key[after] if after >= 0 else None,

@@ -12,7 +12,8 @@ QUESTION = "What did I tell Priya about vacation?"
 MARCH = "I told Priya we can do March for vacation"
 FLIGHTS = "Looking at flights to Goa for next month"
 ITEM = {"id", "score", "type", "text", "session", "turns", "speaker", "time", "project", "source", "why"}
-WHY = {"dense", "bm25", "rrf", "sim", "recency", "salience", "confidence", "graph"}
+WHY = {"dense", "bm25", "doc2query", "rrf", "sim", "recency", "salience", "confidence", "graph"}
+WHY |= {"salience_parts", "vouched"}
 
 
 def one_line(text: str) -> str:

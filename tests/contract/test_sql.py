@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import os
@@ -11,24 +10,22 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from helix.errors import StoreError, UsageError
-from helix.snapshot import ledger, paths, pins, writer
+from helix.snapshot import ledger, paths, pins
 from helix.snapshot import sql as snapshot_sql
 from helix.snapshot.rows import digest
 from helix.snapshot.sql import ask
 from helix.status import breakdown
 from tests.tiny import BASE, make_store
 
-VIEWS = ("items", "facts", "entities", "edges", "sessions")
+VIEWS = ("items", "facts", "entities", "edges", "sessions", "clusters")
 ANA, FILE, BOB = ("person", "ana", "Ana"), ("file", "db.py", "db.py"), ("person", "bob", "Bob")
 
 # Three segments of rows 0-3, 4-6 and 7. Turn b1 comes again in the second segment and replaces row 1; rows 3 and 5 are
@@ -125,6 +122,8 @@ def test_an_item_has_every_column(store: Path) -> None:
         "tokens": 1,
         "content": digest("two"),
         "near": None,
+        "vouched": None,
+        "salience_parts": None,
         "queries": [],
     }
 
@@ -230,37 +229,45 @@ def test_a_session_of_the_sample(sample_store: Path) -> None:
 
 
 def test_facts_follow_their_items(tmp_path: Path) -> None:
+    """Those of row 3 are gone; B1 lives, but not as its first row knew it. What only ends others is no fact."""
+    said = {"subject": "ana", "relation": "likes", "functional": False}
+    facts = [
+        [{**said, "object_": "figs"}],
+        [{**said, "object_": "oats"}],
+        [],
+        [{**said, "object_": "rye"}],
+        [{**said, "object_": "spelt"}],
+        [],
+        [{**said, "object_": "spelt", "closes": True}],
+        [],
+    ]
     root = tmp_path / "s"
-    make_store(root, TEXTS, given=GIVEN, mentions=MENTIONS, cuts=[4, 7], deleted=DELETED)
-    name, manifest = ledger.current(root)
-    assert manifest is not None
-    segment, times = manifest.segments[0], pa.array([BASE] * 3, pa.timestamp("s", tz="UTC"))
-    path = root / "segments" / segment.id / "facts.parquet"
-    table: Mapping[str, Any] = {
-        "subject": ["ana", "bob", "ana"],
-        "relation": ["likes"] * 3,
-        "object": ["figs", "rye", "oats"],
-        "t_valid": times,
-        "t_invalid": pa.array([None] * 3, times.type),
-        "t_ingested": times.cast(pa.timestamp("us", tz="UTC")),
-        "item": [A0, A3, B1],  # A3 is gone; B1 lives, but not as this segment knows it
-    }
-    pq.write_table(pa.table(table), path)
-    wider = dataclasses.replace(segment, files=(*segment.files, writer.describe(root, path)))
-    with writer.lock(root, 1.0) as held:
-        segments = (wider, *manifest.segments[1:])
-        new = dataclasses.replace(manifest, generation=2, parent=name, segments=segments, token=held.token)
-        writer.publish(held, new)
-    assert rows(root, "FROM facts") == [
+    make_store(root, TEXTS, given=GIVEN, mentions=MENTIONS, cuts=[4, 7], deleted=DELETED, facts=facts)
+    shared = {"subject": "ana", "relation": "likes", "qualifier": "", "project": "p", "confidence": 0.5}
+    person = {"subject_entity": int(digest("person", "ana"), 16), "t_ingested": utc(0)}
+    found = rows(root, "FROM facts ORDER BY t_valid")
+    assert [row.pop("id") for row in found] == [digest(A0, "ana", "likes", "figs"), digest(B1, "ana", "likes", "spelt")]
+    assert [row.pop("object_entity") for row in found] == [int(digest("person", key), 16) for key in ("figs", "spelt")]
+    assert found == [
+        {**shared, **person, "object": "figs", "t_valid": utc(0), "t_invalid": None, "item": A0, "said": "zero"},
         {
-            "subject": "ana",
-            "relation": "likes",
-            "object": "figs",
-            "t_valid": utc(0),
-            "t_invalid": None,
-            "t_ingested": utc(0),
-            "item": A0,
-        }
+            **shared,
+            **person,
+            "object": "spelt",
+            "t_valid": utc(240),
+            "t_invalid": utc(360),
+            "item": B1,
+            "said": "one, new",
+        },
+    ]
+
+
+def test_what_repeats_an_item_is_in_a_cluster_with_it(tmp_path: Path) -> None:
+    """b nearly repeats a, c repeats b and d repeats c: the first stands for all."""
+    names = [digest("tiny", "s", f"t{i}", "0") for i in range(5)]
+    make_store(tmp_path / "s", list("abcde"), near=[None, names[0], names[1], names[2], None])
+    assert rows(tmp_path / "s", "FROM clusters") == [
+        {"representative": names[0], "items": 4, "repeated": sorted(names[1:4])}
     ]
 
 

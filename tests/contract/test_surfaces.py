@@ -21,8 +21,8 @@ from query.wire import response
 
 NOW = "2026-06-01T00:00:00Z"
 QUESTIONS = (
-    {"query": "What did I tell Priya about vacation?"},
-    {"query": "sqlite3.OperationalError: database is locked", "k": 3, "budget": 120},
+    {"query": "What did I tell Priya about vacation?", "now": NOW},
+    {"query": "sqlite3.OperationalError: database is locked", "k": 3, "budget": 120, "now": NOW},
     {"query": "timeout", "project": "ledgerline", "type": "decision", "now": NOW},
     {"query": "Priya", "since": "2026-02-01", "until": "2026-02-28", "profile": "helix-paper", "now": NOW},
     {"query": "what is 17*23"},

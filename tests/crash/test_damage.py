@@ -15,6 +15,7 @@ from helix.errors import StoreError
 from helix.memory import Memory
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths, writer
+from helix.snapshot.manifest import FORMAT
 from helix.snapshot.verify import verify
 
 
@@ -88,7 +89,11 @@ def newer(root: Path, **changes: object) -> None:
 
 @pytest.mark.parametrize(
     ("changes", "said"),
-    [({"format": 3}, "store format 3"), ({"format": 1}, "store format 1"), ({"reader_flags": ["sparse"]}, "sparse")],
+    [
+        ({"format": FORMAT + 1}, f"store format {FORMAT + 1}"),
+        ({"format": 1}, "store format 1"),
+        ({"reader_flags": ["sparse"]}, "sparse"),
+    ],
 )
 def test_a_newer_store_is_refused_and_left_alone(own_store: Path, run_helix, changes, said) -> None:
     newer(own_store, **changes)
@@ -111,8 +116,8 @@ def test_an_unknown_writer_flag_stops_writing_but_not_reading(own_store: Path, r
 
 def test_a_newer_generation_that_cannot_be_opened_leaves_the_old_one_serving(own_store: Path) -> None:
     memory = Memory(own_store)
-    newer(own_store, format=3)
-    with pytest.raises(StoreError, match="store format 3"):
+    newer(own_store, format=FORMAT + 1)
+    with pytest.raises(StoreError, match=f"store format {FORMAT + 1}"):
         memory.refresh()
     assert memory.recall("Priya vacation").items
 

@@ -235,9 +235,9 @@ def test_a_dense_index_that_does_not_fit(
     before = contents(root)
     build = compact_jobs.build_dense
 
-    def full(segment: Path, folder: Path) -> dict[str, object]:
+    def full(segment: Path, folder: Path, tier: str) -> dict[str, object]:
         small.fill(0)
-        return build(segment, folder)
+        return build(segment, folder, tier)
 
     monkeypatch.setattr(dense, "INDEXED_ROWS", 8)
     monkeypatch.setattr(compact_jobs, "build_dense", full)

@@ -184,7 +184,7 @@ def test_a_failed_search_leaves_nothing_behind() -> None:
     store, keys = skewed(2, rows=2_000)
     query: Any = SimpleNamespace(terms=keys)
     broken: Any = Store(store.segments, store.columns.length, store.columns.key)
-    broken.columns = SimpleNamespace(length=store.columns.length[:50], key=store.columns.key)
+    broken.length = store.length[:50]
     with pytest.raises(IndexError):
         search_lexical(query, broken, Plan(None, store.rows), 10, 1.2, 0.75)
     assert same(query, store, Plan(None, store.rows), 10)

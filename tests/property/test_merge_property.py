@@ -20,12 +20,12 @@ from helix.enrich.neardup import signatures
 from helix.snapshot import build, paths
 from helix.snapshot import merge as merging
 from helix.snapshot.build import write_segment
-from helix.snapshot.manifest import Segment
+from helix.snapshot.manifest import Segment, describe_tree
 from helix.snapshot.merge import merge
 from helix.snapshot.rows import Rows, concat
 from helix.snapshot.segment import ARRAYS, map_ipc, map_npy, open_segment
 from pipelines.enrich import build_rows
-from tests.tiny import BASE, record
+from tests.tiny import BASE, fact, record
 
 WORDS = ("walnut", "parsley", "saffron", "redis", "queue", "TimeoutError", "src/app.py", "Priya", "in the", "東京")
 NAMES = (("name", "priya", "Priya"), ("path", "src/app.py", "src/app.py"), ("error", "timeouterror", "TimeoutError"))
@@ -41,6 +41,8 @@ ITEM = st.fixed_dictionaries(
         "acl": st.lists(st.sampled_from(["team", "boss"]), max_size=2, unique=True),
         "time": st.sampled_from([BASE, None]),
         "mentions": st.lists(st.sampled_from(NAMES), max_size=3, unique=True),
+        "links": st.lists(st.tuples(st.integers(0, 5), st.integers(0, 1)), max_size=3),
+        "facts": st.lists(st.sampled_from([("ana", "lives_in", "rome"), ("bo", "likes", "figs")]), max_size=2),
         "kept": st.booleans(),
     }
 )
@@ -51,12 +53,15 @@ def make_rows(items: Sequence[dict[str, Any]], first: int, rng: np.random.Genera
     texts = [" ".join(item["words"]) for item in items]
     vectors = rng.normal(size=(len(items), 8)).astype(np.float32)
     vectors[rng.random(len(items)) < 0.1] = 0
+    records = [record(first + i, texts[i], {**item, "turn": f"t{first + i}"}) for i, item in enumerate(items)]
     return build_rows(
-        [record(first + i, texts[i], {**item, "turn": f"t{first + i}"}) for i, item in enumerate(items)],
+        records,
         texts,
         [item["mentions"] for item in items],
         vectors,
         signatures(texts),
+        links=[item["links"] for item in items],
+        facts=[[fact(one, *said) for said in item["facts"]] for one, item in zip(records, items, strict=True)],
     )
 
 
@@ -76,18 +81,20 @@ def check(batches: list[list[dict[str, Any]]], seed: int = 0) -> None:
     with tempfile.TemporaryDirectory() as work:
         root = Path(work)
         paths.create(root)
-        sources = [(open_segment(root, write_segment(root, part)), kept) for part, kept in zip(rows, keep, strict=True)]
+        segments = [write_segment(root, part, exact=True) for part in rows]
+        sources = [(open_segment(root, segment), kept) for segment, kept in zip(segments, keep, strict=True)]
         merged = root / "merged"
         merged.mkdir()
         n = merge(root, sources, merged)
         assert n == sum(map(np.count_nonzero, keep))
         if not n:
             return  # nothing is written of no rows; that nothing fails is enough
-        whole = write_segment(root, concat(rows).take(np.flatnonzero(np.concatenate(keep))))
+        whole = write_segment(root, concat(rows).take(np.flatnonzero(np.concatenate(keep))), exact=True)
         same(root, merged, root / "segments" / whole.id)
         # What was merged opens as a segment, too.
         merged.rename(root / "segments" / "merged")
-        again = open_segment(root, Segment("merged", n, ()))
+        again = open_segment(root, Segment("merged", n, describe_tree(root, root / "segments" / "merged")))
+        assert again.facts.num_rows == sum(len(one["facts"]) for items in batches for one in items if one["kept"])
         assert again.texts(np.arange(n)) == open_segment(root, whole).texts(np.arange(n))
 
 
@@ -100,11 +107,12 @@ def same(root: Path, merged: Path, whole: Path) -> None:
             np.testing.assert_allclose(a, b, atol=1e-9)
         else:
             np.testing.assert_array_equal(a, b, err_msg=name)
-    for name in ("columns.arrow", "text.arrow"):
+    for name in ("columns.arrow", "text.arrow", "facts.arrow"):
         a, b = (pa.Table.from_batches(map_ipc(folder / name)) for folder in (merged, whole))
         assert a.schema == b.schema, name
         assert a.to_pylist() == b.to_pylist(), name
     assert len(map_ipc(merged / "columns.arrow")) == 1
+    assert pq.read_table(merged / "facts.parquet").to_pylist() == pq.read_table(whole / "facts.parquet").to_pylist()
     for name in ("project", "speaker"):  # a dictionary knows the words of its rows and no other
         (batch,) = map_ipc(merged / "columns.arrow")
         assert sorted(batch[name].dictionary.to_pylist()) == sorted(set(batch[name].to_pylist()) - {None})

@@ -12,11 +12,13 @@ import pytest
 from helix.encoders.onnx import Encoder, TokenCounter
 from helix.memory import open as open_store
 from helix.settings import load
+from helix.snapshot import ledger
+from helix.snapshot.sql import ask
 from helix.snapshot.verify import verify
 from pipelines.accept import accept, check
 from pipelines.commit import commit
 from pipelines.enrich import enrich
-from pipelines.ingest import ingest, open_encoder
+from pipelines.ingest import Report, ingest, open_encoder
 
 
 @pytest.fixture
@@ -140,3 +142,39 @@ def test_an_adapters_mistake_costs_its_document_and_no_other(tmp_path: Path, cac
     assert [Path(entry["path"]).name for entry in report.refused] == ["a.md"]
     assert "KeyError" in report.refused[0]["reason"]
     assert texts(tmp_path / "store") == ["walnut bread"]
+
+
+def test_what_is_referred_to_later_matters_more(tmp_path: Path, cache: Path) -> None:
+    """A growing log: an earlier turn is published again with its new salience, and known since it was first said."""
+    log, root = tmp_path / "log.jsonl", tmp_path / "store"
+    turns = [
+        ("t0", "user", "The deploy of zephyrline goes through the blue pipeline."),
+        ("t1", "assistant", "Noted."),
+        ("t2", "user", "As I said, zephyrline needs the blue pipeline; what was wrong with zephyrline?"),
+    ]
+
+    def grown(upto: int) -> Report:
+        lines = [{"session": "s", "id": turn, "role": role, "text": text} for turn, role, text in turns[:upto]]
+        log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return ingest(root, [log], load())
+
+    def first() -> dict[str, object]:
+        with ask(root, "SELECT salience, salience_parts, t_ingested, ord FROM items WHERE turns = ['t0']") as found:
+            (row,) = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+            return row
+
+    assert grown(2).items == 2
+    before = first()
+    assert grown(3).items == 1  # what is said again, and no more than valued anew, is no new item
+    after = first()
+    assert after["salience"] > before["salience"]
+    assert "referred to" in after["salience_parts"]
+    assert "referred to" not in before["salience_parts"]
+    assert (after["t_ingested"], after["ord"]) == (before["t_ingested"], before["ord"])
+    manifest = ledger.current(root)[1]
+    assert manifest is not None
+    assert manifest.counts["items"] == 3
+    generation = manifest.generation
+    log.touch()
+    assert ingest(root, [log], load()).duplicates == 1
+    assert ledger.current(root)[1].generation == generation  # type: ignore[union-attr]

@@ -104,7 +104,7 @@ def simulate(sizes: Sequence[int]) -> tuple[int, int, int]:
             total = sum(segment.rows for segment in manifest.segments if segment.id in chosen)
             merges, written = merges + 1, written + total
             merged = Segment(f"m{merges}", total, ())
-            manifest = replaced(manifest, "", NOBODY, set(chosen), merged, None, None)
+            manifest = replaced(manifest, "", NOBODY, set(chosen), merged, None, [])
         assert sum(segment.rows for segment in manifest.segments) == items
         assert len(manifest.segments) <= 7 * (2 + math.log(max(items, 1_024) / 1_024, 8))
     return items, merges, written

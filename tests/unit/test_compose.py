@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-HELIX = ("enrich", "commit", "maintain", "query")
+HELIX = ("enrich", "commit", "maintain", "expand", "query")
 
 
 @pytest.fixture(scope="module")
@@ -46,13 +46,13 @@ def test_redis_neither_forgets_nor_is_open(services: dict[str, Any]) -> None:
     assert value(command, "--appendonly") == "yes"
     assert value(command, "--requirepass").startswith("${HELIX_REDIS_PASSWORD:?")
     assert "ports" not in services["redis"]
-    for name in ("enrich", "commit", "maintain"):
+    for name in ("enrich", "commit", "maintain", "expand"):
         url = services[name]["environment"]["HELIX_REDIS_URL"]
         assert url == "redis://:${HELIX_REDIS_PASSWORD}@redis:6379/0"
 
 
 def test_workers_share_the_store_and_one_commits(services: dict[str, Any]) -> None:
-    for name in ("enrich", "commit", "maintain"):
+    for name in ("enrich", "commit", "maintain", "expand"):
         assert "store:/store" in services[name]["volumes"]
         assert services[name]["environment"]["HELIX_STORE"] == "/store"
         assert value(words(services[name]), "--queues") == name

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import faiss
 import numpy as np
 import pytest
 
 import helix.stages.dense as stage
-from helix.errors import StoreError
+from helix.errors import StoreError, UsageError
 from helix.question import make_query
 from helix.snapshot import dense
 from helix.snapshot.arrays import quantise
@@ -156,6 +158,130 @@ def test_a_damaged_index_is_named(tmp_path: Path) -> None:
     (tmp_path / "ivf.faiss").write_bytes(b"this is no index")
     with pytest.raises(StoreError, match=r"ivf\.faiss is damaged"):
         open_dense(tmp_path / "ivf.faiss", {"probes": 1})
+
+
+# ---------------------------------------------------------------- storage tiers
+
+
+@pytest.fixture(scope="module", params=["binary", "prefix:32"])
+def tiered(request, world, tmp_path_factory: pytest.TempPathFactory) -> tuple[Block, dict[str, Any]]:
+    """The same vectors in another tier."""
+    block, _, _, _ = world
+    path = tmp_path_factory.mktemp("tier") / "ivf.faiss"
+    params = build(block.codes, block.scale, path, tier=request.param)
+    return Block(0, block.codes, block.scale, open_dense(path, params)), params
+
+
+def answered(block: Block, question: np.ndarray, k: int, allowed: np.ndarray | None = None) -> np.ndarray:
+    """The k best of the index's candidates, as the stage scores them."""
+    rows = np.sort(index_of(block).search(question, k, allowed))
+    assert len(rows) == len(np.unique(rows))
+    return rows[np.argsort(-score(question, block, rows), kind="stable")[:k]]
+
+
+def test_a_tier_misses_hardly_anything_once_it_is_rescored(world, tiered) -> None:
+    _, questions, exact, _ = world
+    block, params = tiered
+    for k in (10, 100):
+        shares, coarse = [], []
+        for q, row in zip(questions, exact, strict=True):
+            shares.append(len(np.intersect1d(answered(block, q, k), best(row, k))) / k)
+            first = index_of(block).search(q, k, None)[:k]
+            coarse.append(len(np.intersect1d(first, best(row, k))) / k)
+        assert np.mean(shares) >= 0.96
+        assert np.mean(coarse) < 0.8  # its own order would not do
+    assert params["recall"] >= 0.95
+    assert params["over"] > 1
+
+
+@pytest.mark.parametrize("share", [0.5, 0.02, 0.0005])
+def test_a_tier_answers_with_allowed_rows_only(world, tiered, share: float) -> None:
+    _, questions, exact, _ = world
+    block, _ = tiered
+    allowed = np.random.default_rng(1).random(N) < share
+    wanted = min(100, int(allowed.sum()))
+    shares = []
+    for q, row in zip(questions, exact, strict=True):
+        found = answered(block, q, 100, allowed)
+        assert allowed[found].all()
+        shares.append(len(np.intersect1d(found, best(np.where(allowed, row, -9), wanted))) / wanted)
+    assert np.mean(shares) >= 0.96
+    assert index_of(block).search(questions[0], 100, np.zeros(N, bool)).tolist() == []
+
+
+def test_a_tier_is_smaller_and_says_what_it_is(world, tiered, tmp_path: Path) -> None:
+    block, params = tiered
+    whole, small = tmp_path / "int8", tmp_path / "tier"
+    build(block.codes, block.scale, whole)
+    assert build(block.codes, block.scale, small, tier=params["tier"]) == params  # the same again
+    assert small.stat().st_size < 0.7 * whole.stat().st_size
+    assert index_of(block).tier == params["tier"]
+    small.write_bytes(small.read_bytes()[:-1_000])
+    with pytest.raises(StoreError, match="tier is damaged"):
+        open_dense(small, params)
+
+
+@pytest.mark.parametrize("tier", ["binary", "prefix:4"])
+@pytest.mark.parametrize("n", [1, 2, 39, 500])
+def test_small_segments_in_a_tier(n: int, tier: str, tmp_path: Path) -> None:
+    points, questions = clustered(n, 8, 3)
+    codes, scale = quantise(points)
+    found = open_dense(tmp_path / "i", build(codes, scale, tmp_path / "i", tier=tier))
+    assert sorted(found.search(questions[0], n, np.ones(n, bool)).tolist()) == list(range(n))
+
+
+def test_a_prefix_is_of_the_first_dimensions(tmp_path: Path) -> None:
+    points, questions = clustered(3_000, 8, 30)
+    points[:, 4:] = 0  # nothing to go by there
+    codes, scale = quantise(unit(points))
+    params = build(codes, scale, tmp_path / "i", tier="prefix:4")
+    block = Block(0, codes, scale, open_dense(tmp_path / "i", params))
+    assert params["over"] == 2
+    exact = (questions @ codes.T.astype(np.float32)) * scale
+    shares = [
+        len(np.intersect1d(answered(block, q, 20), best(row, 20))) / 20 for q, row in zip(questions, exact, strict=True)
+    ]
+    assert np.mean(shares) >= 0.95
+
+
+def test_an_index_of_before_is_of_int8(world, tmp_path: Path) -> None:
+    block, _, _, params = world
+    build(block.codes, block.scale, tmp_path / "i")
+    found = open_dense(tmp_path / "i", {"lists": params["lists"], "probes": params["probes"], "recall": 1.0})
+    assert (found.tier, found.over) == ("int8", 1)
+
+
+@pytest.mark.parametrize(
+    "tier", ["", "int4", "prefix", "prefix:", "prefix:0", "prefix:-3", "prefix:64", "prefix:999999"]
+)
+def test_no_such_tier(tier: str, tmp_path: Path) -> None:
+    codes, scale = quantise(clustered(100, 64, 3)[0])
+    with pytest.raises(UsageError, match="tier"):
+        build(codes, scale, tmp_path / "i", tier=tier)
+    with pytest.raises(UsageError, match="does not fit vectors of 12 dimensions"):
+        build(codes[:, :12], scale, tmp_path / "i", tier="binary")
+
+
+def test_float16_vectors_settle_what_int8_cannot_tell() -> None:
+    """A tie by int8 codes, and not by the vectors: the exact array decides, and only among the best."""
+    rng = np.random.default_rng(0)
+    points = unit(rng.normal(size=(400, 8)))
+    question = points[0]
+    points[1:60] = unit(question + 0.004 * rng.normal(size=(59, 8)))
+    codes, scale = quantise(points)
+    wanted = best(points @ question, 10)
+    snap = SimpleNamespace(
+        blocks=[SimpleNamespace(start=0, codes=codes, scale=scale, dense=None, exact=None)],
+        columns=SimpleNamespace(key=np.arange(400)),
+    )
+    assert search_dense(question, snap, Plan(None, 400), 10).rows.tolist() != wanted.tolist()
+    snap.blocks[0].exact = points.astype(np.float16)
+    leg = search_dense(question, snap, Plan(None, 400), 10)
+    exact = points.astype(np.float16).astype(np.float32) @ question
+    assert set(leg.rows.tolist()) <= set(best((codes.astype(np.float32) @ question) * scale, 40).tolist())
+    np.testing.assert_allclose(leg.scores, exact[leg.rows], atol=1e-6)
+    assert (np.diff(leg.scores) <= 0).all()
+    assert leg.scores[0] == pytest.approx(exact.max(), abs=1e-6)
 
 
 # ---------------------------------------------------------------- a store

@@ -29,7 +29,7 @@ def prose(seed: int, words: int = 40) -> str:
 
 
 def changed(text: str, *places: int) -> str:
-    """The same text with another word at each of these places: three shingles fewer in common."""
+    """The same text with another word at each of these places: two shingles fewer in common."""
     words = text.split()
     for place in places:
         words[place] = "another"

@@ -3,8 +3,11 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import pytest
 
 from helix.enrich.neardup import PERMUTATIONS, jaccard, signatures
+from pipelines.near import NEAR
+from tests.labelled import labelled, report
 
 
 def test_shape_and_determinism() -> None:
@@ -49,9 +52,23 @@ def test_the_estimate_is_near_the_truth() -> None:
     for _ in range(60):
         left = [f"w{chance.randrange(5_000)}" for _ in range(120)]
         right = [f"z{i}" if chance.random() < 0.05 else word for i, word in enumerate(left)]
-        shingles = [{tuple(words[i : i + 3]) for i in range(118)} for words in (left, right)]
+        shingles = [{tuple(words[i : i + 2]) for i in range(119)} for words in (left, right)]
         true = len(shingles[0] & shingles[1]) / len(shingles[0] | shingles[1])
         marks = signatures([" ".join(left), " ".join(right)])
         errors.append(float(jaccard(marks[:1], marks[1:])[0, 0]) - true)
     assert abs(sum(errors) / len(errors)) < 0.03
     assert max(map(abs, errors)) < 0.25
+
+
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_pairs_a_person_calls_near(split: str) -> None:
+    """The same text but for trivial edits, against texts on the same topic: marks by the rule a commit goes by."""
+    pairs = labelled("neardup", split)
+    assert len(pairs) >= 100
+    left, right = (signatures([pair[side] for pair in pairs]) for side in "ab")
+    found = np.mean(left == right, axis=1) >= NEAR
+    near = np.array([pair["near"] for pair in pairs])
+    precision, recall = float(near[found].mean()), float(found[near].mean())
+    report(f"near-duplicates, {split}", {"near": (precision, recall, int(near.sum()))})
+    assert precision >= 0.97
+    assert recall >= 0.62

@@ -358,7 +358,7 @@ def test_diversify_returns_k_best_first(tmp_path: Path) -> None:
     snap = make_store(tmp_path, ["a one", "b two", "c three"], np.eye(3))
     final = np.array([0.9, 0.8, 0.7], np.float32)
     nothing = np.full(3, np.nan, np.float32)
-    pool = Candidates(np.arange(3, dtype=np.uint32), *([nothing] * 9), final)
+    pool = Candidates(np.arange(3, dtype=np.uint32), *([nothing] * 10), final)
     chosen, near, far = diversify(pool, snap, 2, PAPER.diversify)
     assert chosen.row.tolist() == [0, 1]
     assert near.tolist() == []

@@ -11,6 +11,7 @@ import pytest
 import helix
 from helix.enrich.entities import entities
 from helix.enrich.neardup import signatures
+from helix.enrich.people import NAME_KINDS
 from helix.errors import UsageError
 from helix.settings import load
 from helix.snapshot import ledger
@@ -117,7 +118,10 @@ def test_mentions_are_what_the_text_names(rows: Rows) -> None:
         mine = [known[number] for number in rows.mention_entity[part].tolist()]
         assert len(mine) == len(set(mine))
         found = entities(rows.items["text"][i].as_py(), rows.items["speaker"][i].as_py())
-        claimed, agreed = claimed + len(mine), agreed + len(set(mine) & {(e.kind, e.key) for e in found})
+        # An invented name may look like a person's or a place's: it is the same name.
+        seen = {("name" if e.kind in NAME_KINDS else e.kind, e.key) for e in found}
+        same = {("name" if kind in NAME_KINDS else kind, key) for kind, key in mine}
+        claimed, agreed = claimed + len(same), agreed + len(same & seen)
     assert claimed > 500
     assert agreed > 0.95 * claimed
     for number, (kind, key) in known.items():

@@ -1,0 +1,115 @@
+"""Whether what was cut out can be what the relation needs: "we switched to tea" uses no tool."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from helix.enrich.facts.rules import Rule
+from helix.enrich.facts.slots import NAMED, number
+from helix.enrich.facts.words import AMBIGUOUS_JOBS, SETTING_NOUN
+from helix.enrich.gazetteer import GIVEN, ORGANISATIONS, PLACES, PLACES_CAPITAL, PLACES_LONG, PROJECTS, PROJECTS_CAPITAL
+
+
+class Voice(NamedTuple):
+    """Who speaks, and when."""
+
+    first: str  # who "I" is; "" where nobody can say
+    at: datetime | None
+    role: str
+
+
+Groups = Mapping[str, str | None]
+"""What the groups of a pattern matched."""
+
+_UPGRADES: Final = re.compile(r"\b(?:upgraded|bumped|updated|downgraded|pinned)\b", re.IGNORECASE)
+_SETTINGS: Final = re.compile(rf"(?:\b(?:{SETTING_NOUN})|_\w+)\Z")
+_DOTTED: Final = re.compile(r"v?\d+(?:\.\d+)+")
+_OF_THINGS: Final = frozenset(("set_to", "version_is", "runs_on", "located_at"))
+_GENERIC: Final = re.compile(
+    r"\b(?:usually|commonly|normally|often|typically|generally|sometimes|always|by default|your?)\b"
+)
+# An assistant's "we use" explains; its "we now use" reports.
+_NOW: Final = re.compile(r"\b(?:now|already|currently|instead|no longer|switched|in this (?:repo|project|codebase))\b")
+_SOFTWARE: Final = re.compile(
+    r"(?i)\b(?:code|tests?|bundle|library|package|build|repo|lint\w*|dependenc\w+|scripts?|service|backend|frontend|ci|"
+    r"api|database|app|pipeline|helpers?|module|deploy\w*|logging|server)\b"
+)
+# Said of places and habits too.
+_LOOSE: Final = re.compile(r"\b(?:moved|went|changed)\b")
+_RID: Final = re.compile(r"rid of|phased out|off|away")
+
+
+def plausible(rule: Rule, groups: Groups, objects: list[str], former: list[str], clause: str, voice: Voice) -> bool:
+    """Whether `objects`, and what ended with them (`former`), can be what the relation of `rule` needs."""
+    if not objects and not former:
+        return False
+    relation = rule.relation
+    if relation in _OF_THINGS and _GENERIC.search(clause):
+        return False
+    if relation == "works_as" and groups.get("n") and "working" not in rule.needs:
+        return not {object.lower().split()[-1] for object in objects} & AMBIGUOUS_JOBS
+    if relation == "works_at" and "joined" in rule.needs and "joined" in clause:
+        return " as " in clause or any(name.lower() in ORGANISATIONS for name in objects)
+    if relation == "lives_in" and "moved" in rule.needs:
+        homes = [*objects, *former]
+        own = (groups.get("s") or "").lower() != "we"  # a team moves to tools and offices
+        return not any(map(_is_tool, homes)) and (own or any(map(_is_place, homes)))
+    if relation == "uses":
+        return _usable(rule, groups, objects, former, clause, voice)
+    if relation in ("set_to", "version_is"):
+        return _settable(rule, groups, objects, former, clause, voice)
+    return True
+
+
+def _usable(rule: Rule, groups: Groups, objects: list[str], former: list[str], clause: str, voice: Voice) -> bool:
+    """Whether it is tools that are used, and not habits, places or examples."""
+    tools = [*objects, *former]
+    old = groups.get("old")
+    if "ditched" in rule.needs and old:
+        return bool(former and objects) and all(_is_tool(tool) or NAMED.search(tool) for tool in former)
+    if old or "switched" in rule.needs:
+        if not objects or (old and not former) or any(map(_is_place, tools)):
+            return False
+        if _LOOSE.search(clause):
+            return any(map(_is_tool, tools))
+        return voice.role != "user" or _SOFTWARE.search(clause) is not None or any(map(_looks_named, tools))
+    if voice.role == "assistant" and not (former or _NOW.search(clause)):
+        return False
+    if "ditched" in rule.needs and rule.closes and not _RID.search(clause):
+        return all(_is_tool(tool) or NAMED.search(tool[1:]) for tool in objects)
+    if (groups.get("s") or "").lower() == "i":
+        return all(_looks_named(tool) or "." in tool or "_" in tool for tool in objects)
+    if groups.get("n"):
+        return (groups["n"] or "").lower().split()[0] in GIVEN and all(map(_is_tool, objects))
+    return True
+
+
+def _settable(rule: Rule, groups: Groups, objects: list[str], former: list[str], clause: str, voice: Voice) -> bool:
+    """Whether a setting is set and a package upgraded, and not the other way round."""
+    if _UPGRADES.search(clause):
+        setting = _SETTINGS.search((groups.get("t") or "").lower()) is not None
+        dotted = any(_DOTTED.fullmatch(value) for value in objects)
+        if setting == (rule.relation == "version_is") and (setting or dotted):
+            return False
+    if rule.relation == "set_to" and rule.slot is number and voice.role == "assistant" and not groups.get("agent"):
+        return False
+    return not groups.get("old") or bool(objects and former)
+
+
+def _looks_named(tool: str) -> bool:
+    """Whether it is written like a name, or is a known tool."""
+    return any(c.isupper() or c.isdigit() for c in tool) or _is_tool(tool)
+
+
+def _is_place(name: str) -> bool:
+    low = name.lower()
+    return low in PLACES or low in PLACES_LONG or low in PLACES_CAPITAL
+
+
+def _is_tool(name: str) -> bool:
+    low = name.lower()
+    known = {low, low.partition(" ")[0]}
+    return not known.isdisjoint(PROJECTS) or (name[:1].isupper() and not known.isdisjoint(PROJECTS_CAPITAL))

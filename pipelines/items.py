@@ -1,0 +1,262 @@
+"""Turns become items: a record each, with what its session tells of it; what only a vector tells is filled in later."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from helix.enrich.chunk import chunk
+from helix.enrich.classify import TypeModel, classify_all
+from helix.enrich.entities import entities
+from helix.enrich.facts import Fact, facts, functional
+from helix.enrich.people import join
+from helix.enrich.redact import redact
+from helix.enrich.salience import Piece, confidences, given, saliences
+from helix.settings import Settings
+from helix.snapshot.ledger import Envelope
+from helix.snapshot.rows import LINKS, digest
+from helix.types import F32, Entity, Parsed, Session, Turn
+
+Record = dict[str, Any]
+
+NO_PROJECT = "default"  # the project of what names none
+_BRANCH = 0.5  # confidence kept by a turn that was rewound
+_SHARED = ("path", "error")  # kinds of entities that join the items which name them
+_HUB = 50  # pieces of a session: what more of them name joins nothing
+_MOST_LINKS = 4  # of one kind, of one item
+
+
+@dataclass(slots=True)
+class Found:
+    """What is known of n items before they are embedded."""
+
+    records: list[Record]  # of ITEMS
+    texts: list[str]  # what each is indexed by
+    mentions: list[list[Entity]]
+    facts: list[list[Record]]  # of FACTS
+    links: list[list[tuple[int, int]]]  # (key of an earlier item, position in LINKS)
+
+
+def of_document(parsed: Parsed, envelope: Envelope, settings: Settings, redacted: Counter[str]) -> Found:
+    """The items of a parsed document. What a secret was replaced in is added to `redacted`."""
+    records: list[Record] = []
+    parents: dict[str, str | None] = {}
+    for session in parsed.sessions:
+        place = 0
+        for turn in session.turns:
+            # Escapes in a log may have hidden a secret from the pass over the raw text.
+            text, found = redact(turn.text)
+            redacted.update(found)
+            for piece, part in enumerate(chunk(text, settings.item_words)):
+                records.append(_record(session, turn, part, piece, place, envelope))
+                if not piece:
+                    parents[records[-1]["id"]] = turn.parent
+                place += 1
+    return of_records(records, parents)
+
+
+def of_records(records: list[Record], parents: Mapping[str, str | None] = {}) -> Found:  # never written to
+    """The same from records, which lie session by session in reading order.
+
+    Args:
+        parents: id of the first piece of a turn → id of the turn it answers, where the source says so.
+    """
+    out = Found(records, [], [], [], [])
+    for _, group in groupby(records, key=lambda record: (record["source"], record["session"])):
+        session = list(group)
+        named = [entities(record["text"], record["speaker"], _at(record["time"])) for record in session]
+        mentions = join(named, [record["speaker"] for record in session])
+        out.texts += [
+            index_text(*(record[name] for name in ("origin", "speaker", "title", "text"))) for record in session
+        ]
+        out.mentions += mentions
+        out.facts += [_facts(record, found) for record, found in zip(session, mentions, strict=True)]
+        out.links += _links(session, mentions, parents)
+    return out
+
+
+def index_text(origin: str, speaker: str | None, heading: str | None, text: str) -> str:
+    """What both legs index: the text behind its header, `speaker: ` for turns and `title. ` for documents."""
+    if origin == "document":
+        return f"{heading}. {text}" if heading else text
+    return f"{speaker}: {text}" if speaker else text
+
+
+def judge(found: Found, vectors: F32 | None, model: TypeModel | None) -> None:
+    """Fill in type, salience and confidence of every record that does not say them.
+
+    Args:
+        vectors: float32[n, d], or None: then the cues alone decide about the type.
+    """
+    records = found.records
+    texts, roles, origins = ([record[name] for record in records] for name in ("text", "role", "origin"))
+    judged = classify_all(texts, roles, origins, vectors, model)
+    for record, (kind, certainty) in zip(records, judged, strict=True):
+        if record["type"] is None:
+            record["type"], record["type_confidence"] = kind, certainty
+    start = 0
+    for _, group in groupby(records, key=lambda record: (record["source"], record["session"])):
+        session = list(group)
+        turns = {turn: i for i, turn in enumerate(dict.fromkeys(record["turns"][0] for record in session))}
+        pieces = [
+            Piece(
+                text=record["text"],
+                role=record["role"],
+                origin=record["origin"],
+                type=record["type"],
+                turn=turns[record["turns"][0]],
+                names=_named(record, mentions),
+            )
+            for record, mentions in zip(session, found.mentions[start : start + len(session)], strict=True)
+        ]
+        start += len(session)
+        for record, worth, trust in zip(session, saliences(pieces), confidences(pieces), strict=True):
+            if record["salience"] is None:
+                worth = given(worth, record["pinned"], record["priority"])
+                record["salience"], record["salience_parts"] = worth.value, list(worth.parts)
+            if record["confidence"] is None:
+                branch = _BRANCH if record["branch_of"] else 1.0
+                record["confidence"], record["vouched"] = round(trust.value * branch, 4), trust.source
+
+
+def _named(record: Record, mentions: Sequence[Entity]) -> tuple[str, ...]:
+    """The keys of what an item names, but for its speaker, whom every turn of hers names."""
+    speaker = " ".join((record["speaker"] or "").split()).lower()
+    return tuple(entity.key for entity in mentions if (entity.kind, entity.key) != ("person", speaker))
+
+
+# ---------------------------------------------------------------- records
+
+
+def _record(session: Session, turn: Turn, text: str, piece: int, place: int, envelope: Envelope) -> Record:
+    project = envelope.project or turn.project or session.project or NO_PROJECT
+    acl = sorted({*envelope.acl, *turn.acl})
+    priority = turn.priority if turn.priority is not None else 1.0
+    identity = (session.source, *(() if turn.unique else (session.id,)), turn.id, str(piece))
+    when = turn.time.isoformat() if turn.time else ""
+    said = (str(turn.pinned), str(priority), str(turn.confidence), turn.type or "", ",".join(acl))
+    return {
+        "id": digest(*identity),
+        "source": session.source,
+        "path": envelope.path,
+        "document": envelope.document,
+        "session": session.id,
+        "branch_of": session.branch_of,
+        "turns": [turn.id],
+        "piece": piece,
+        "ord": place,
+        "speaker": turn.speaker,
+        "role": turn.role,
+        "origin": turn.origin,
+        "title": turn.title or session.title,
+        "text": text,
+        "type": turn.type,
+        "type_confidence": 1.0 if turn.type else None,
+        "project": project,
+        "time": _seconds(turn.time),
+        "time_quality": turn.time_quality,
+        "t_valid": _seconds(turn.time or envelope.accepted),
+        "t_invalid": None,
+        "t_ingested": envelope.accepted,
+        "salience": None,
+        "salience_parts": None,
+        "confidence": turn.confidence,
+        "vouched": "given" if turn.confidence is not None else None,
+        "priority": priority,
+        "pinned": turn.pinned,
+        "acl": acl,
+        # Not the session: a resumed log repeats a turn under a new one, and that is no change.
+        "content": digest(text, turn.role, turn.origin, turn.speaker or "", when, project, turn.title or "", *said),
+    }
+
+
+def _seconds(time: datetime | None) -> int | None:
+    return int(time.timestamp()) if time else None
+
+
+def _at(seconds: int | datetime | None) -> datetime | None:
+    return datetime.fromtimestamp(seconds, UTC) if isinstance(seconds, int) else seconds
+
+
+# ---------------------------------------------------------------- facts
+
+
+def _facts(record: Record, mentions: Sequence[Entity]) -> list[Record]:
+    """What an item states, as records of FACTS."""
+    found = facts(record["text"], record["speaker"], record["role"], record["origin"], _at(record["time"]))
+    hashes = {entity.key: int(digest(entity.kind, entity.key), 16) for entity in reversed(mentions)}
+    # One fact ends another of its group: never one that other readers see, or one of another project.
+    scope = (record["project"], ",".join(record["acl"] or ()))
+    return [_fact(record, fact, hashes, scope) for fact in found]
+
+
+def _fact(record: Record, fact: Fact, hashes: Mapping[str, int], scope: tuple[str, ...]) -> Record:
+    def entity(key: str, kind: str) -> int:
+        return hashes.get(key) or (int(digest(kind, key), 16) if key else 0)
+
+    closes = "closes" if fact.closes else ""
+    return {
+        "id": digest(record["id"], fact.subject_key, fact.relation, fact.qualifier, fact.object_key, closes),
+        "item": record["id"],
+        "project": record["project"],
+        **{
+            name: getattr(fact, name) for name in ("subject", "subject_key", "relation", "object", "object_key", "said")
+        },
+        "qualifier": fact.qualifier,
+        "t_valid": _seconds(fact.valid) if fact.valid else record["t_valid"],
+        "until": _seconds(fact.until),
+        "t_ingested": record["t_ingested"],
+        "confidence": fact.confidence,
+        "functional": functional(fact),
+        "closes": fact.closes,
+        "group": int(digest("fact", *scope, fact.subject_key, fact.relation, fact.qualifier), 16),
+        "family": int(digest("fact", *scope, fact.subject_key, fact.relation, ""), 16),
+        "subject_entity": entity(fact.subject_key, "person"),
+        "object_entity": entity(fact.object_key, "name"),
+    }
+
+
+# ---------------------------------------------------------------- links
+
+
+def _links(
+    session: Sequence[Record], mentions: Sequence[Sequence[Entity]], parents: Mapping[str, str | None]
+) -> list[list[tuple[int, int]]]:
+    """To earlier items of the session: what a turn answers, and who last named the same file or error."""
+    often = Counter(entity[:2] for found in mentions for entity in found if entity.kind in _SHARED)
+    last_piece: dict[str, str] = {}  # of a turn
+    last_named: dict[tuple[str, str], str] = {}
+    reply, same = (LINKS.index(kind) for kind in LINKS)
+    out: list[list[tuple[int, int]]] = []
+    before: Record | None = None
+    for record, found in zip(session, mentions, strict=True):
+        answered = None
+        if not record["piece"] and before is not None:
+            asked = before["speaker"] != record["speaker"] or before["role"] != record["role"]
+            parent = parents.get(record["id"])
+            if parent and parent in last_piece and parent != before["turns"][0]:
+                answered = last_piece[parent]
+            elif asked and before["text"].rstrip().endswith("?"):
+                answered = before["id"]
+        shared = [entity[:2] for entity in found if entity.kind in _SHARED and often[entity[:2]] <= _HUB]
+        others = dict.fromkeys(last_named[key] for key in shared if key in last_named)
+        others.pop(record["id"], None)
+        found_here = [(answered, reply)] if answered else []
+        found_here += [(identity, same) for identity in [*others][:_MOST_LINKS]]
+        out.append([(int(identity, 16), kind) for identity, kind in found_here])
+        for key in shared:
+            last_named[key] = record["id"]
+        last_piece[record["turns"][0]] = record["id"]
+        before = record
+    return out
+
+
+def offsets(lists: Sequence[Sequence[Any]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Where each list begins and the last one ends: int64[n + 1]."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum([len(row) for row in lists], dtype=np.int64)])

@@ -1,0 +1,99 @@
+"""`helix.facts.resolve` against a loop that reads the rules one by one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helix.facts import HOLDS, resolve
+from helix.types import I64
+
+
+class Row(NamedTuple):
+    family: int
+    qualifier: int  # 0 is none
+    object: int
+    valid: int
+    ingested: int
+    until: int
+    closes: bool
+
+    @property
+    def group(self) -> int:
+        return 10 * self.family + self.qualifier
+
+    @property
+    def functional(self) -> bool:
+        return self.group % 2 == 0
+
+
+ROW = st.builds(
+    Row,
+    family=st.integers(1, 3),
+    qualifier=st.integers(0, 2),
+    object=st.integers(0, 3),
+    valid=st.integers(-3, 6),
+    ingested=st.integers(0, 3),
+    until=st.one_of(st.just(HOLDS), st.integers(-3, 8)),
+    closes=st.booleans(),
+)
+
+
+def naive(rows: list[Row]) -> list[int]:
+    """The rules as they are said, row by row."""
+    order = sorted(range(len(rows)), key=lambda i: (rows[i].valid, rows[i].ingested, i))
+    ends = [HOLDS] * len(rows)
+    for place, i in enumerate(order):
+        row = rows[i]
+        if row.closes:
+            ends[i] = row.valid
+            continue
+        bounds = [] if row.until == HOLDS else [row.until]
+        for j in order[place + 1 :]:
+            later = rows[j]
+            wide = later.closes and not later.qualifier and later.family == row.family
+            if later.group != row.group and not (wide and later.object == row.object != 0):
+                continue
+            if later.closes:
+                ended = later.object in (0, row.object)
+            else:
+                over = later.until != HOLDS and later.until <= later.valid
+                ended = row.functional and later.object != row.object and not over
+            if ended:
+                bounds.append(later.valid)
+                break
+        if bounds:
+            ends[i] = min(bounds)
+    return ends
+
+
+def columns(rows: list[Row]) -> I64:
+    return resolve(
+        np.array([row.group for row in rows], np.uint64),
+        np.array([10 * row.family for row in rows], np.uint64),
+        np.array([row.object for row in rows], np.uint64),
+        np.array([row.valid for row in rows], np.int64),
+        np.array([row.ingested for row in rows], np.int64),
+        np.array([row.until for row in rows], np.int64),
+        np.array([row.functional for row in rows], bool),
+        np.array([row.closes for row in rows], bool),
+    )
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(ROW, max_size=24))
+def test_the_vectorised_rules_are_the_loop(rows: list[Row]) -> None:
+    assert columns(rows).tolist() == naive(rows)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(ROW, max_size=16, unique_by=lambda row: (row.family, row.valid, row.ingested)), st.randoms())
+def test_the_order_of_arrival_does_not_matter(rows: list[Row], random: object) -> None:
+    shuffled = list(rows)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert dict(zip(shuffled, columns(shuffled).tolist(), strict=True)) == dict(
+        zip(rows, columns(rows).tolist(), strict=True)
+    )

@@ -1,0 +1,92 @@
+"""Links and facts in a store: seen from both ends, over segments, without what is deleted, ended by what came later."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from helix.settings import Settings
+from helix.snapshot.facts import invalid_since
+from helix.snapshot.reader import Snapshot
+from helix.snapshot.rows import NO_TIME, digest
+from helix.snapshot.sql import ask
+from pipelines.compact import compact
+from tests.tiny import BASE, make_store
+
+TEXTS = ["a", "b", "c", "d", "e"]
+KEYS = [int(digest("tiny", "s", f"t{i}", "0"), 16) for i in range(5)]
+
+
+def linked(root: Path) -> Snapshot:
+    # b answers a; d is about the same file as b and as an item nobody has; e answers d, and is deleted.
+    links = [[], [(KEYS[0], 0)], [], [(KEYS[1], 1), (12345, 1)], [(KEYS[3], 0)]]
+    return make_store(root, TEXTS, links=links, cuts=(2,), deleted={1: [2]})
+
+
+def seen(snapshot: Snapshot) -> list[list[tuple[int, int]]]:
+    rows = np.flatnonzero(snapshot.alive)
+    at, to, kind = snapshot.links_of(rows)
+    return [sorted(zip(to[at == i].tolist(), kind[at == i].tolist(), strict=True)) for i in range(len(rows))]
+
+
+def test_links_from_either_end_over_segments(tmp_path: Path) -> None:
+    snapshot = linked(tmp_path / "s")
+    assert seen(snapshot) == [[(1, 0)], [(0, 0), (3, 1)], [], [(1, 1)]]
+    compact(tmp_path / "s", Settings(), full=True)
+    assert seen(Snapshot(tmp_path / "s")) == seen(snapshot)
+    with ask(tmp_path / "s", "SELECT src, kind, dst FROM edges WHERE kind IN ('reply', 'same') ORDER BY kind") as found:
+        names = [f"{key:016x}" for key in KEYS]
+        # An edge to what nobody has is kept as it was written: the item may come yet.
+        assert sorted(found.rows) == sorted(
+            [(names[1], "reply", names[0]), (names[3], "same", names[1]), (names[3], "same", f"{12345:016x}")]
+        )
+
+
+FACTS = [
+    [("ana", "lives_in", "berlin")],
+    [("ana", "spouse", "ben")],
+    [("ana", "lives_in", "paris")],
+    [("ana", "lives_in", "rome")],
+    [],
+]
+
+
+def stated(root: Path, **more: object) -> Snapshot:
+    facts = [[dict(zip(("subject", "relation", "object_"), one, strict=True)) for one in each] for each in FACTS]
+    return make_store(root, TEXTS, facts=facts, cuts=(2,), **more)
+
+
+def ends(snapshot: Snapshot) -> list[int | None]:
+    return [None if at == NO_TIME else at - BASE for at in invalid_since(snapshot.facts).tolist()]
+
+
+def test_a_fact_ends_where_the_next_one_begins(tmp_path: Path) -> None:
+    snapshot = stated(tmp_path / "s")
+    assert snapshot.facts.row.tolist() == [0, 1, 2, 3]
+    assert ends(snapshot) == [120, None, 180, None]
+    people = {int(digest("person", name), 16): name for name in ("ana", "ben", "rome")}
+    subjects, objects, confidence = snapshot.fact_edges
+    named = sorted((people[a], people[b]) for a, b in zip(subjects.tolist(), objects.tolist(), strict=True))
+    assert named == [("ana", "ben"), ("ana", "rome")]
+    assert confidence.tolist() == [0.5, 0.5]
+
+
+def test_without_the_newer_one_the_older_one_holds_again(tmp_path: Path) -> None:
+    root = tmp_path / "s"
+    snapshot = stated(root, deleted={1: [0, 1]})
+    assert ends(snapshot) == [None, None]
+    compact(root, Settings(), full=True)
+    assert ends(Snapshot(root)) == [None, None]
+    with ask(root, "SELECT subject, relation, object, t_invalid FROM facts ORDER BY relation") as found:
+        assert list(found.rows) == [("ana", "lives_in", "berlin", None), ("ana", "spouse", "ben", None)]
+
+
+def test_sql_says_since_when_a_fact_no_longer_holds(tmp_path: Path) -> None:
+    stated(tmp_path / "s")
+    with ask(
+        tmp_path / "s", "SELECT object, epoch(t_invalid) - epoch(t_valid) AS held FROM facts ORDER BY t_valid"
+    ) as found:
+        assert list(found.rows) == [("berlin", 120.0), ("ben", None), ("paris", 60.0), ("rome", None)]
+    with ask(tmp_path / "s", "SELECT kind, count(*) FROM edges WHERE kind = 'fact' GROUP BY kind") as found:
+        assert list(found.rows) == [("fact", 2)]
