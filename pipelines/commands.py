@@ -68,6 +68,7 @@ def ingest(argv: Sequence[str]) -> int:
     input_options(new)
     new.add_argument("--follow", action="store_true", help="stay, and take in what grows or appears; Ctrl-C ends")
     options = new.parse_args(argv)
+    from helix.status import status
     from pipelines.ingest import Report, as_json
     from pipelines.ingest import ingest as run
 
@@ -97,6 +98,8 @@ def ingest(argv: Sequence[str]) -> int:
             f"{report.accepted} documents accepted, {report.duplicates} duplicates, {len(report.refused)} refused; "
             f"{report.turns} turns, {report.items} new items; generation {report.snapshot} in {seconds:.1f} s"
         )
+        if waiting := status(root)["backlog"].get("doc2query"):
+            print(f"{waiting:,} items wait for their questions: 'helix expand'", file=sys.stderr)
         if report.redacted:
             print("redacted: " + ", ".join(f"{kind} {n}" for kind, n in report.redacted.most_common()))
     if options.follow:

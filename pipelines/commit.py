@@ -23,7 +23,7 @@ from helix.snapshot import ledger, paths, writer
 from helix.snapshot import manifest as manifests
 from helix.snapshot.arrays import flat_index, hexes, lookup, owners, unhexes
 from helix.snapshot.build import session_keys, write_segment
-from helix.snapshot.dense import FLOAT, prefix_of
+from helix.snapshot.dense import FLOAT, fitting
 from helix.snapshot.manifest import Deletes, Index, Lineage, Manifest, Segment
 from helix.snapshot.paths import is_held
 from helix.snapshot.queries import KIND, open_queries
@@ -120,8 +120,9 @@ def bulk(root: Path, batches: Iterable[Rows], encoder: Encoder, settings: Settin
     paths.create(root)
     with writer.lock(root, settings.lock_wait) as held:
         base = open_base(root, "CURRENT")
-        segments = [write_segment(root, rows) for rows in batches]
-        new = _generation(held, base, encoder, lineage_of(encoder, base.manifest, settings))
+        lineage = lineage_of(encoder, base.manifest, settings)
+        segments = [write_segment(root, rows, exact=lineage.vectors.endswith(FLOAT)) for rows in batches]
+        new = _generation(held, base, encoder, lineage)
         opened = [open_segment(root, segment, ["sessions.key"]) for segment in segments]
         sessions = np.unique(np.concatenate([segment["sessions.key"] for segment in opened]))
         items = new.counts["items"] + sum(segment.rows for segment in segments)
@@ -233,7 +234,7 @@ def lineage_of(encoder: Encoder, manifest: Manifest | None, settings: Settings) 
         )
     if manifest:
         return manifest.lineage  # as it was begun: settings that differ by now are what a reindex is for
-    prefix_of(settings.vectors.removesuffix(FLOAT))  # refuses what is no tier
+    fitting(settings.vectors.removesuffix(FLOAT), spec.dim)  # now, not when the first index is built
     pipeline = pipeline_fingerprint(spec.fingerprint, settings)
     return Lineage(spec.fingerprint, spec.name, spec.dim, pipeline, settings.vectors)
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from helix.errors import UsageError
 from helix.memory import Memory
 from helix.metrics import all_at, any_at, recall_at, reciprocal_rank
 from helix.question import make_query
@@ -51,7 +52,7 @@ def evaluate(
         expansions: of EXPANSIONS: the default profile once more, with what a model wrote for the items in that state.
 
     Raises:
-        UsageError: no such set.
+        UsageError: no such set, or no model wrote anything for the items of the store.
         InputRefused: what lies at `path` is not that set.
     """
     with tempfile.TemporaryDirectory() as work:
@@ -60,8 +61,10 @@ def evaluate(
         report = ingest(root, list(found.documents), settings)
         say(f"{report.turns} turns, {report.items} new items, {len(found.questions)} questions")
         memory = Memory(root)
+        if expansions and memory.snapshot.expansion is None:
+            raise UsageError("no model wrote anything for these items", "keep them with --store and run 'helix expand'")
         rows = {way: measure(found, ask) for way, ask in ways(memory, settings).items()}
-        for state in expansions:
+        for state in dict.fromkeys(expansions):
             with expansion(memory.snapshot, state, Path(work)):
                 rows[f"helix, expansion {state}"] = measure(found, partial(_recalled, memory, "helix"))
         return {"set": name, "questions": len(found.questions), "items": memory.snapshot.live, "rows": rows}
@@ -129,7 +132,7 @@ def bootstrap(values: npt.NDArray[np.float64], seed: int = 0) -> tuple[float, fl
 
 @contextmanager
 def expansion(snap: Snapshot, state: str, work: Path) -> Iterator[None]:
-    """The snapshot with its expansions as they are, left out, or handed to other items.
+    """The snapshot with its expansions as they are, left out, or each handed to another item.
 
     Shuffled ones show what the mere presence of more words does.
     """
@@ -149,9 +152,11 @@ def _shuffled(snap: Snapshot, folder: Path, seed: int = 0) -> Expansion:
     rows = np.flatnonzero(field.looked) if field else np.empty(0, np.int64)
     asked = field.of(rows) if field else []
     order = np.random.default_rng(seed).permutation(len(rows))
+    source = np.empty_like(order)
+    source[order] = np.roll(order, 1)  # one cycle: no item keeps its own
     folder.mkdir(parents=True)
     write_queries(
-        folder / "indexes" / "x" / KIND, rows.astype(np.uint32), ["" for _ in rows], [asked[i] for i in order]
+        folder / "indexes" / "x" / KIND, rows.astype(np.uint32), ["" for _ in rows], [asked[i] for i in source]
     )
     opened = open_queries(folder, Index("x", KIND, (), ()))
     return Expansion([Part(0, opened)], snap.rows, snap.alive, snap.key)

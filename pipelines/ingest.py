@@ -15,6 +15,7 @@ from helix.encoders.registry import PREFERRED, choose
 from helix.errors import EncoderError, HelixError, InputRefused
 from helix.settings import Settings
 from helix.snapshot import ledger
+from helix.snapshot.dense import FLOAT, prefix_of
 from helix.snapshot.gc import collect
 from pipelines.accept import accept, check, expand
 from pipelines.commit import commit
@@ -87,7 +88,13 @@ def accept_all(
     acl: Sequence[str],
     progress: Progress | None = None,
 ) -> list[str]:
-    """Accept every file behind the given paths; a refused one is noted, the rest goes in. The new documents."""
+    """Accept every file behind the given paths; a refused one is noted, the rest goes in. The new documents.
+
+    Raises:
+        UsageError: no such format, or no such storage tier.
+        StoreError: the store cannot be written.
+    """
+    prefix_of(settings.vectors.removesuffix(FLOAT))
     check(root, format)
     files = list(expand(inputs))
     new: list[str] = []
@@ -128,7 +135,7 @@ def ingest(
     Documents that were accepted earlier and never finished (a kill, a broker out of reach) are finished too.
 
     Raises:
-        UsageError: no such format.
+        UsageError: no such format, or no such storage tier.
         StoreError: the store cannot be written or read.
         EncoderError: no encoder is in reach.
     """

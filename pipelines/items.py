@@ -17,7 +17,7 @@ from helix.enrich.entities import entities
 from helix.enrich.facts import Fact, facts, functional
 from helix.enrich.people import join
 from helix.enrich.redact import redact
-from helix.enrich.salience import Piece, confidences, given, saliences
+from helix.enrich.salience import Piece, given, judged
 from helix.settings import Settings
 from helix.snapshot.ledger import Envelope
 from helix.snapshot.rows import LINKS, digest
@@ -30,6 +30,7 @@ _BRANCH = 0.5  # confidence kept by a turn that was rewound
 _SHARED = ("path", "error")  # kinds of entities that join the items which name them
 _HUB = 50  # pieces of a session: what more of them name joins nothing
 _MOST_LINKS = 4  # of one kind, of one item
+_LABEL = 200  # characters of a title, and of what names a turn, its speaker, session or project
 
 
 @dataclass(slots=True)
@@ -56,7 +57,7 @@ def of_document(parsed: Parsed, envelope: Envelope, settings: Settings, redacted
             for piece, part in enumerate(chunk(text, settings.item_words)):
                 records.append(_record(session, turn, part, piece, place, envelope))
                 if not piece:
-                    parents[records[-1]["id"]] = turn.parent
+                    parents[records[-1]["id"]] = _label(turn.parent)
                 place += 1
     return of_records(records, parents)
 
@@ -96,8 +97,8 @@ def judge(found: Found, vectors: F32 | None, model: TypeModel | None) -> None:
     """
     records = found.records
     texts, roles, origins = ([record[name] for record in records] for name in ("text", "role", "origin"))
-    judged = classify_all(texts, roles, origins, vectors, model)
-    for record, (kind, certainty) in zip(records, judged, strict=True):
+    kinds = classify_all(texts, roles, origins, vectors, model)
+    for record, (kind, certainty) in zip(records, kinds, strict=True):
         if record["type"] is None:
             record["type"], record["type_confidence"] = kind, certainty
     start = 0
@@ -116,7 +117,7 @@ def judge(found: Found, vectors: F32 | None, model: TypeModel | None) -> None:
             for record, mentions in zip(session, found.mentions[start : start + len(session)], strict=True)
         ]
         start += len(session)
-        for record, worth, trust in zip(session, saliences(pieces), confidences(pieces), strict=True):
+        for record, worth, trust in zip(session, *judged(pieces), strict=True):
             if record["salience"] is None:
                 worth = given(worth, record["pinned"], record["priority"])
                 record["salience"], record["salience_parts"] = worth.value, list(worth.parts)
@@ -135,7 +136,8 @@ def _named(record: Record, mentions: Sequence[Entity]) -> tuple[str, ...]:
 
 
 def _record(session: Session, turn: Turn, text: str, piece: int, place: int, envelope: Envelope) -> Record:
-    project = envelope.project or turn.project or session.project or NO_PROJECT
+    project = str(_label(envelope.project or turn.project or session.project or NO_PROJECT))
+    speaker, title = _label(turn.speaker), _label(turn.title or session.title)
     acl = sorted({*envelope.acl, *turn.acl})
     priority = turn.priority if turn.priority is not None else 1.0
     identity = (session.source, *(() if turn.unique else (session.id,)), turn.id, str(piece))
@@ -146,15 +148,15 @@ def _record(session: Session, turn: Turn, text: str, piece: int, place: int, env
         "source": session.source,
         "path": envelope.path,
         "document": envelope.document,
-        "session": session.id,
-        "branch_of": session.branch_of,
-        "turns": [turn.id],
+        "session": _label(session.id),
+        "branch_of": _label(session.branch_of),
+        "turns": [_label(turn.id)],
         "piece": piece,
         "ord": place,
-        "speaker": turn.speaker,
+        "speaker": speaker,
         "role": turn.role,
         "origin": turn.origin,
-        "title": turn.title or session.title,
+        "title": title,
         "text": text,
         "type": turn.type,
         "type_confidence": 1.0 if turn.type else None,
@@ -174,6 +176,11 @@ def _record(session: Session, turn: Turn, text: str, piece: int, place: int, env
         # Not the session: a resumed log repeats a turn under a new one, and that is no change.
         "content": digest(text, turn.role, turn.origin, turn.speaker or "", when, project, turn.title or "", *said),
     }
+
+
+def _label(name: str | None) -> str | None:
+    """A name as it is kept: every piece of a turn repeats it. Of a long one the digest tells it from its like."""
+    return name if name is None or len(name) <= _LABEL else f"{name[: _LABEL - 17]}…{digest(name)}"
 
 
 def _seconds(time: datetime | None) -> int | None:

@@ -29,6 +29,7 @@ from helix.failpoints import failpoint
 from helix.settings import Settings
 from helix.snapshot import ledger, paths, writer
 from helix.snapshot import manifest as manifests
+from helix.snapshot.dense import FLOAT, fitting
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.segment import map_npy
 from pipelines.commit import commit
@@ -65,6 +66,7 @@ def reindex(
         work: who makes the parts; processes of this machine where not given.
 
     Raises:
+        UsageError: no such storage tier, or none for the encoder's vectors.
         StoreError: a document's envelope is missing, or the store cannot be written.
         EncoderError: the encoder is not in reach.
     """
@@ -72,6 +74,7 @@ def reindex(
     if manifest is None or name is None:
         raise StoreError(f"nothing was published to {root} yet", "ingest something first")
     model = _encoder(root, manifest, encoder, settings)
+    fitting(settings.vectors.removesuffix(FLOAT), model.spec.dim)
     target = pipeline_fingerprint(model.spec.fingerprint, settings)
     started = _next(root)
     if started is not None and (started.lineage.pipeline != target or _shared(started, manifest)):

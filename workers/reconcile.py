@@ -7,9 +7,11 @@ from pathlib import Path
 from celery import Celery
 from kombu import Connection
 
+from helix.encoders import seq2seq
 from helix.settings import Settings
 from helix.snapshot import ledger
 from pipelines.enrich import part_folder, pipeline_fingerprint
+from pipelines.expand import waiting_in
 from pipelines.ingest import lineage_of
 
 
@@ -35,6 +37,10 @@ def reconcile(app: Celery, root: Path, settings: Settings, queues: set[str]) -> 
         # Before the first commit nobody can tell an enriched document by its name: ask once, it is cheap.
         if "commit" in queues and (enriched or (pending and not encoder)) and _length(connection, "commit") == 0:
             app.send_task("helix.commit", queue="commit", connection=connection)
+            sent += 1
+        expands = "expand" in queues and not isinstance(seq2seq.find(settings.doc2query, settings), str)
+        if expands and waiting_in(root) and _length(connection, "expand") == 0:
+            app.send_task("helix.expand", queue="expand", connection=connection)
             sent += 1
     return sent
 

@@ -20,6 +20,9 @@ LONGEST_WORD: Final = 2_000
 CHARS_PER_WORD: Final = 24
 """A word counts once for every 24 characters it spans, so that base64 or minified code does not pass as few words."""
 
+SPREAD: Final = 2
+"""Times the characters of a full piece: white space between words is free up to it, and parts them beyond."""
+
 
 class _Span(NamedTuple):
     start: int
@@ -47,18 +50,24 @@ def chunk(text: str, max_words: int = 150) -> list[str]:
     pieces: list[_Span] = []
     for unit in _blocks(text, max_words):
         last = pieces[-1] if pieces else None
-        if last is not None and last.size + unit.size <= max_words:
+        if last is not None and _joins(last, unit, max_words, max_words):
             pieces[-1] = _Span(last.start, unit.end, last.size + unit.size)
         else:
             pieces.append(unit)
     return [text[piece.start : piece.end].strip() for piece in _join_tails(pieces, max_words)]
 
 
+def _joins(last: _Span, unit: _Span, max_words: int, room: float) -> bool:
+    """Whether two neighbours fit into one piece of `room` words."""
+    near = unit.end - last.start <= SPREAD * CHARS_PER_WORD * max_words
+    return near and last.size + unit.size <= room
+
+
 def _join_tails(pieces: list[_Span], max_words: int) -> list[_Span]:
     joined: list[_Span] = []
     for piece in pieces:
         last = joined[-1] if joined else None
-        if last is not None and piece.size < TAIL_WORDS and last.size + piece.size <= TAIL_ROOM * max_words:
+        if last is not None and piece.size < TAIL_WORDS and _joins(last, piece, max_words, TAIL_ROOM * max_words):
             joined[-1] = _Span(last.start, piece.end, last.size + piece.size)
         else:
             joined.append(piece)

@@ -100,9 +100,24 @@ _SHAPES: Final = {
         rf"(?: (?:(?:of|of the|de|van|von|da|del|la|der|&) )?{_CAPITAL}){{0,5}}(?!\w)",
     ),
 }
-# Most of prose is plain lower-case words: passed over at once.
-_PLAIN: Final = r"(?:(?<!\S)(?!status|http)[a-z]{1,40}+[,;!?.]?\s{1,8}+){1,200}+"
-_MENTION = re.compile("|".join((_PLAIN, *(f"(?P<{kind}>{'|'.join(shapes)})" for kind, shapes in _SHAPES.items()))))
+# Where no shape begins is passed over at once: signs, the rest of a word, lower-case words and numbers that nothing
+# joins to more. Only a URL may begin within a word.
+_ENDS: Final = r"(?![\w/\\@`\[+~-]|\.\S|\(\)|==|::|:[/\\]|[<>]=)"
+_PASSED: Final = (
+    r"(?:[^\w.@+~/#\\-]++|(?<=\w)(?:\w++(?!:)|[.@+~/#\\-])|(?:(?<!\S)(?!status|http)[a-z]{1,40}+[,;!?.]?\s{1,8}+){1,200}+"
+    rf"|(?<!ommit )(?!status|http)(?:[a-z]{{1,40}}+(?:-[a-z]{{1,40}}+){{0,4}}+|\d{{1,6}}+){_ENDS})++"
+)
+# A capitalised word that nothing joins to more is a name, or nothing.
+_CAPITALISED: Final = rf"(?=[A-Z][a-z]{{0,40}}+{_ENDS})(?!Makefile|Dockerfile|Justfile|Jenkinsfile|H[Tt]|[Ss]tatus)"
+_MENTION = re.compile(
+    "|".join(
+        (
+            _PASSED,
+            rf"{_CAPITALISED}(?:(?P<plain>{_SHAPES['name'][0]})|[A-Z][a-z]{{0,40}}+)",
+            *(f"(?P<{kind}>{'|'.join(shapes)})" for kind, shapes in _SHAPES.items()),
+        )
+    )
+)
 
 _KEYWORDS: Final = frozenset(
     ("func", "function", "class", "const", "struct", "string", "bool", "boolean", "none", "null", "undefined", "self",
@@ -159,10 +174,12 @@ _SUB: Final = "|".join(sorted(known.SUBCOMMANDS, key=len, reverse=True))
 _BARE: Final = "|".join(sorted(_PLAIN_PROGRAMS - {"go", "make"}, key=len, reverse=True))
 # In backticks, behind a prompt or in a chain; or in prose with a subcommand, a flag, a URL or a path behind it.
 _COMMAND = re.compile(
-    r"(?:(?:(?<!`)`|(?m:^)[ \t]{0,8}[$❯%>] |&& )(?:(?:sudo|time|[A-Z_]{2,30}=[^\s`]{1,40}) ){0,2}"
+    r"(?:(?:(?<!`)`|(?:\A|\n)[ \t]{0,8}[$❯%>] |&& )(?:(?:sudo|time|[A-Z_]{2,30}=[^\s`]{1,40}) ){0,2}"
     r"(?P<program>[a-z][\w.+-]{0,30})(?:(?P<module> -m [\w.]{1,40})| (?P<sub>[a-z][\w:.-]{0,40}))?(?=[\s`;|&]|\Z))"
     rf"|(?<![\w./@`$-])(?:(?P<bare>{_BARE}) (?:(?P<bare_sub>{_SUB})(?![\w/.-])|(?=-{{1,2}}[a-zA-Z]"
     rf"|https?:|[\w.]{{1,40}}/\w)))"
+    # else what can begin none is passed over
+    rf"|(?:(?<=\w)\w++|[^\w`&\n]++|(?!(?:{_BARE}) )\w++)++"
 )
 
 _NAME: Final = r"@?[A-Za-z][\w.-]{0,60}(?:/[\w.-]{1,60})?"
@@ -172,19 +189,32 @@ _INSTALLED = re.compile(
     r"(?P<names>(?: ['\"]?@?[A-Za-z][\w./@-]{0,60}(?:\[[\w,]{1,40}\])?(?:(?:[=<>~!^]="
     r"|@)[\w.^]{1,20})?['\"]?(?=[\s`,.;:)]|\Z)){1,12})"
 )
+# A text without any of the words before a pattern is not searched.
 _IMPORTED = (
-    re.compile(r"(?m:^|[`;])\s{0,8}from (?P<name>[A-Za-z_][\w.]{0,60}) import "),
-    re.compile(
-        r"(?m:^|[`;])(?:>>> )?[ \t]{0,8}import (?P<name>[A-Za-z_][\w.]{0,60})(?= as \w|[ \t]{0,4}(?:$|[\n`;#,]))"
+    ((" import ",), re.compile(r"(?m:^|[`;])\s{0,8}from (?P<name>[A-Za-z_][\w.]{0,60}) import ")),
+    (
+        ("import ",),
+        re.compile(
+            r"(?m:^|[`;])(?:>>> )?[ \t]{0,8}import (?P<name>[A-Za-z_][\w.]{0,60})(?= as \w|[ \t]{0,4}(?:$|[\n`;#,]))"
+        ),
     ),
-    re.compile(r"(?:No module named|Cannot find module) ['\"](?P<name>@?[A-Za-z_][\w./-]{0,60})['\"]"),
-    re.compile(r"(?<!@)(?:from|import|require\() ?['\"](?P<name>@?[a-z][\w.-]{0,60}(?:/[\w.-]{1,60})?)['\"]"),
+    (
+        ("No module named", "Cannot find module"),
+        re.compile(r"(?:No module named|Cannot find module) ['\"](?P<name>@?[A-Za-z_][\w./-]{0,60})['\"]"),
+    ),
+    (
+        tuple(f"{word}{quote}" for word in ("from", "import", "require(") for quote in ("'", '"', " '", ' "')),
+        re.compile(r"(?<!@)(?:from|import|require\() ?['\"](?P<name>@?[a-z][\w.-]{0,60}(?:/[\w.-]{1,60})?)['\"]"),
+    ),
 )
 _CHANGED = re.compile(
     r"(?:[Bb]ump|[Uu]pgrad|[Uu]pdat|[Dd]owngrad|[Pp]in)(?:e|ed|es|ing|ned|ning|s)? (?:to )?"
     r"(?P<name>[a-z][a-z0-9_-]{1,40})"
     r"(?: from v?(?P<former>\d[\w.]{0,20}))? (?:to )?(?=v?\d{1,4}\.\d)"
 )
+_CHANGES: Final = ("ump", "pgrad", "pdat", "owngrad", "Pin", "pin")
+_INSTALLS: Final = (" install ", " add ", " get ", " remove ", " uninstall ")
+_DEPENDENCIES: Final = ("ependenc", "requirements", "package.json")
 _DEPENDENCY = re.compile(
     rf"\b(?:[Aa]dd|[Rr]emove|[Dd]rop|[Ii]nstall|[Uu]ninstall)(?:ed|d|ing)? (?P<names>{_NAME}(?:"
     rf"(?:, and |, | and ){_NAME}){{0,6}}) "
@@ -214,6 +244,8 @@ _LOCAL: Final = _words("""
 api app auth child_process client common components config constants core crypto db events forms fs helpers http https
 lib main models os path routes schema server settings shared src stream test tests types url util utils views
 """)
+_LISTED: Final = known.PROJECTS | known.ORGANISATIONS
+_RECEIVERS: Final = _OBJECTS | _INSTANCES
 _HEADINGS = re.compile(r"(?m:^)[ \t>+\d→-]{0,12}#{1,6} [^\n]{1,200}|\*\*[^*\n]{1,100}\*\*")
 
 _Mention = tuple[int, int, tuple[Entity, ...]]
@@ -257,7 +289,7 @@ def _mentions(text: str, own: str, at: datetime | None) -> Iterator[list[_Mentio
     names: list[re.Match[str]] = []
     technical = False
     for match in _MENTION.finditer(text):
-        if match.lastgroup == "name":
+        if match.lastgroup in ("name", "plain"):
             names.append(match)
         elif match.lastgroup and (read := _read(match)):
             technical = technical or match.lastgroup in _TECHNICAL
@@ -323,7 +355,7 @@ def _commands(text: str) -> Iterator[_Mention]:
     """Program and subcommand of shell commands; `python -m X` is X."""
     for match in _COMMAND.finditer(text):
         program, sub = match["program"] or match["bare"], match["sub"] or match["bare_sub"]
-        if program not in _PROGRAMS:
+        if program not in _PROGRAMS:  # nor what was passed over
             continue
         bare = match["program"] in _ENGLISH and not match["sub"] and not match["module"]
         if bare and text[match.end() : match.end() + 1] != " ":
@@ -338,7 +370,7 @@ def _commands(text: str) -> Iterator[_Mention]:
         else:
             key, end = program, start + len(program)
         yield start, end, (Entity("command", key.lower(), text[start:end]),)
-    for match in _RUN_WORD.finditer(text):
+    for match in _RUN_WORD.finditer(text) if "un " in text or "an " in text or "unning " in text else ():
         yield match.start("program"), match.end("program"), (Entity("command", match["program"], match["program"]),)
 
 
@@ -355,22 +387,22 @@ removed require uninstall update updated updating upgrade upgraded upgrading
 
 def _packages(text: str) -> Iterator[_Mention]:
     """Installed, imported, pinned and listed libraries, with the version where it stands beside."""
-    for pattern in _IMPORTED:
-        for match in pattern.finditer(text):
+    for needs, pattern in _IMPORTED:
+        for match in pattern.finditer(text) if any(word in text for word in needs) else ():
             name = match["name"].lower()
             if name.startswith(".") or name in _LOCAL or name.partition(".")[0] in sys.stdlib_module_names:
                 continue
             kind = "module" if "." in name and not name.startswith("@") else "package"
             yield match.start("name"), match.end("name"), (Entity(kind, name, match["name"]),)
-    for match in _CHANGED.finditer(text):
+    for match in _CHANGED.finditer(text) if any(stem in text for stem in _CHANGES) else ():
         name = match["name"]
         version = _VERSION_AFTER.match(" " + text[match.end() : match.end() + 30])
         if version and name not in known.COMMON and name not in known.HEADINGS and name not in _NOT_PACKAGES:
             versions = [Entity("version", v, v) for v in (match["former"], version[1]) if v]
             yield match.start("name"), match.end() + version.end() - 1, (Entity("package", name, name), *versions)
-    for match in _INSTALLED.finditer(text):
+    for match in _INSTALLED.finditer(text) if any(word in text for word in _INSTALLS) else ():
         yield from _listed(match)
-    for match in _DEPENDENCY.finditer(text):
+    for match in _DEPENDENCY.finditer(text) if any(word in text for word in _DEPENDENCIES) else ():
         yield from _listed(match)
 
 
@@ -419,7 +451,7 @@ def _shaped(kind: str, name: str) -> Entity | None:
         return _path(name)
     if kind == "ticket":
         return None if name.rpartition("-")[0] in _NOT_TICKETS else Entity(kind, name.lower(), name)
-    if kind == "brand" and name.lower() not in known.PROJECTS | known.ORGANISATIONS:
+    if kind == "brand" and name.lower() not in _LISTED:
         return None
     if kind in ("identifier", "module", "brand"):
         return _identifier(kind, name)
@@ -485,7 +517,7 @@ def _identifier(kind: str, name: str) -> Entity | None:
         return Entity("organisation", key, name)
     if key in _BRANDS or _SURNAME.fullmatch(name):
         return Entity("name", key, name)
-    if kind == "module" and key.partition(".")[0] in _OBJECTS | _INSTANCES:
+    if kind == "module" and key.partition(".")[0] in _RECEIVERS:
         kind = "identifier"
     if key in known.COMMON or key in _KEYWORDS or len(key) < 4 or not _LETTER.search(key):
         return None

@@ -122,25 +122,62 @@ _FORMS: Final = {
     "the_day": rf"(?<!\w)(?:on|by|until|before|since|till) the {_NUMBER}(?:st|nd|rd|th)(?=\s{{0,2}}(?:[.,;!?)]|\Z))",
 }
 _NAMED_GROUP = re.compile(r"\(\?P<\w+>")
+# Every form begins with one of these, or with the blank before a season. The rest is passed over at once.
+_ANY_MONTH: Final = _MONTH.replace("?P<month>", "?:")
+_FIRST_WORDS: Final = (
+    "the|early|mid|late|end|beginning|start|middle|last|this|next|coming|upcoming|in|since|until|till|by|during|before|"
+    "after|from|through|around|spring|summer|autumn|fall|winter|between|and|to|class|circa|day|yesterday|tonight|today|"
+    "tomorrow|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|couple|at|over|on|"
+    "for|every|each|most|xmas|christmas|boxing|new|hall?oween|valentine'?s?|thanksgiving|easter"
+)
+_FIRST: Final = (
+    rf"(?:19|20)\d\d[-/W]|\d{{1,2}}[/.]\d|\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_ANY_MONTH}|"
+    r"\d{1,3} (?:day|week|fortnight|month|year)|"
+    rf"(?:{_ANY_MONTH}|{_WEEKDAY.replace('?P<weekday>', '?:')}|{_SHORT_DAY}|{_FIRST_WORDS})(?!\w)"
+)
+_PASSED: Final = rf"(?:(?<=\w)(?:\w++ ?| )|[^\w ]++|(?!{_FIRST})\w++ ?)++"
 _ANY = re.compile(
     "|".join(
-        f"(?P<{form}>{_NAMED_GROUP.sub('(?:', pattern).replace('(?P=sep)', '[-/.]')})"
-        for form, pattern in _FORMS.items()
+        [
+            _PASSED,
+            *(
+                f"(?P<{form}>{_NAMED_GROUP.sub('(?:', pattern).replace('(?P=sep)', '[-/.]')})"
+                for form, pattern in _FORMS.items()
+            ),
+        ]
     ),
     re.IGNORECASE,
 )
 _EACH: Final = {form: re.compile(pattern, re.IGNORECASE) for form, pattern in _FORMS.items()}
-# A line without any of these holds no date; most lines do not.
-_TRIGGER = re.compile(
-    r"(?:19|20)\d\d|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|spring|summer|autumn|fall"
-    r"|winter|yesterday|to(?:day|night|morrow)|"
-    r"(?:last|this|next|coming|upcoming|past|the) (?:week|month|year|morning|after|evening|night)"
-    r"|ago\b|back\b|from (?:now|today)|"
-    r"days?\b|weeks?\b|months?\b|years?\b|weekend|christmas|xmas|boxing|hall?oween|valentine"
-    r"|thanksgiving|easter|the \d)|"
-    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|\b(?:on|by|until|till|next|last) (?:mon|tue|wed|thu|fri|sat|sun)\b",
-    re.IGNORECASE,
-)
+# A line without any of these, in lower case, holds no date; most lines do not. Each begins with a letter of its own, so
+# that most of a text is passed over without a try.
+_SPAN: Final = "(?:week|month|year|morning|after|evening|night)"
+_DAY_SOON: Final = "(?:mon|tue|wed|thu|fri|sat|sun)"
+_TRIGGERS: Final = {
+    "1": r"9\d\d",
+    "2": r"0\d\d",
+    "j": r"an(?:uary)?\b|u[nl]y?\b|une\b",
+    "f": r"eb(?:ruary)?\b|all|riday|rom (?:now|today)",
+    "m": r"ar(?:ch)?\b|ay\b|onday|onths?\b",
+    "a": r"pr(?:il)?\b|ug(?:ust)?\b|utumn|go\b",
+    "s": r"ept?\b|eptember\b|pring|ummer|aturday|unday",
+    "o": rf"ct(?:ober)?\b|n {_DAY_SOON}\b",
+    "n": rf"ov(?:ember)?\b|ext (?:{_SPAN}|{_DAY_SOON}\b)",
+    "d": r"ec(?:ember)?\b|ays?\b",
+    "w": r"inter|ednesday|eekend|eeks?\b",
+    "y": r"esterday|ears?\b",
+    "t": rf"o(?:day|night|morrow)|his {_SPAN}|he (?:{_SPAN}|\d)|uesday|hursday|hanksgiving|ill {_DAY_SOON}\b",
+    "l": rf"ast (?:{_SPAN}|{_DAY_SOON}\b)",
+    "c": rf"oming {_SPAN}|hristmas",
+    "u": rf"pcoming {_SPAN}|ntil {_DAY_SOON}\b",
+    "p": rf"ast {_SPAN}",
+    "b": rf"ack\b|oxing|y {_DAY_SOON}\b",
+    "x": "mas",
+    "h": "all?oween",
+    "v": "alentine",
+    "e": "aster",
+}
+_TRIGGER = re.compile("|".join(rf"{first}(?<!\w{first})(?:{rest})" for first, rest in _TRIGGERS.items()))
 
 _SENTENCE_END = re.compile(r"[.!?;\n](?=\s|\Z)")
 _AROUND: Final = 160
@@ -184,17 +221,21 @@ def moments(text: str, at: datetime | None = None) -> list[Moment]:
     """
     found: list[Moment] = []
     text = text[:SCANNED]
-    done, trigger = 0, _TRIGGER.search(text)
+    lower = text.lower()
+    if len(lower) != len(text):  # İ becomes two characters: places must stay
+        lower = "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
+    done, trigger = 0, _TRIGGER.search(lower)
     while trigger is not None and len(found) < MAX_MOMENTS:
         start = max(done, text.rfind("\n", 0, trigger.start()) + 1)
         newline = text.find("\n", trigger.end())
         done = newline if newline >= 0 else len(text)
         for match in _ANY.finditer(text, start, done):
-            form = str(match.lastgroup)
-            span = _read(form, text, match.start(), at)
+            if match.lastgroup is None:
+                continue
+            span = _read(match.lastgroup, text, match.start(), at)
             if span is not None:
                 found.append(Moment(*span, match.group().strip(), (match.start(), match.end())))
-        trigger = _TRIGGER.search(text, done)
+        trigger = _TRIGGER.search(lower, done)
     return found[:MAX_MOMENTS]
 
 

@@ -88,6 +88,10 @@ studio
 _SURNAMES_TOO: Final = _words("""
 banks castle church forest hall hill lake lane law park peak press rivers woods
 """)
+_GIVEN: Final = known.GIVEN | known.GIVEN_CAPITAL
+_CAPITAL: Final = known.GIVEN_CAPITAL | known.PLACES_CAPITAL
+_ENDS: Final = _ORGANISATION_ENDS | _PLACE_ENDS
+_PLACES_START: Final = _PLACE_STARTS - _DIRECTIONS
 _NOT_NAMES_AFTER: Final = re.compile(
     r" (?:section|chapter|tab|button|page|column|field|menu|dialog|screen|heading|step|option|setting"
     r"|phase|mode|key|header|"
@@ -131,6 +135,7 @@ working works
 _DEALING: Final = _words("""
 acquired bought contract deal funded invoice joined offer partnered partnering partnership recruiter signed sponsored
 """)
+_BUSINESS: Final = _WORKING | _DEALING
 _USING: Final = _words("""
 adopt adopted app called clone cloned configure configured database debug deploy deployed deploys downgrade drop
 dropped editor fork framework install installed installing installs language library package plain project replace
@@ -236,7 +241,7 @@ def named(text: str, start: int, said: str, *, talk: bool = False, heading: bool
         titled = dropped in known.TITLES and dropped not in known.HEADINGS
         del words[0]
         opens = False
-    if len(words) > 1 and opens and words[1].lower() in known.GIVEN | known.GIVEN_CAPITAL and not _is_listed(words[0]):
+    if len(words) > 1 and opens and words[1].lower() in _GIVEN and not _is_listed(words[0]):
         dropped = words.pop(0).lower()  # "Met Beatrix", "Ring Harish"
         opens = False
     while (
@@ -244,7 +249,7 @@ def named(text: str, start: int, said: str, *, talk: bool = False, heading: bool
         and (_common(words[-1]) or words[-1].islower() or words[-1] == "&")
         and not _cued_word(text, start, end, words[-1])
     ):
-        if len(words) > 1 and words[-1].lower().rstrip(".") in _ORGANISATION_ENDS | _PLACE_ENDS:
+        if len(words) > 1 and words[-1].lower().rstrip(".") in _ENDS:
             break
         del words[-1]
     if not words:
@@ -313,10 +318,10 @@ def _weights(
 def _parts(lower: Sequence[str]) -> dict[str, int]:
     """What the words of a longer name say: "… University", "… Street", "Lake …", a given name and a surname."""
     first, last = lower[0], lower[-1]
-    given = first in known.GIVEN or (first in known.GIVEN_CAPITAL | known.PLACES_CAPITAL and last not in known.PLACES)
+    given = first in known.GIVEN or (first in _CAPITAL and last not in known.PLACES)
     if first in _ORGANISATION_STARTS and len(lower) > 2:
         return {"organisation": _SURE}
-    if first in _PLACE_STARTS - _DIRECTIONS and last not in known.HEADINGS:
+    if first in _PLACES_START and last not in known.HEADINGS:
         return {"place": _SURE}
     if first in known.HEADINGS or _common(first):
         return {}
@@ -386,7 +391,7 @@ def _cues(text: str, start: int, end: int, dropped: str, *, opens: bool) -> dict
         "outside",
     ):
         found["place"] += _SURE
-    if one in ("at", "for", "with", "from", "by") and {two, three, four} & (_WORKING | _DEALING):
+    if one in ("at", "for", "with", "from", "by") and {two, three, four} & _BUSINESS:
         found["organisation"] += (
             _SURE if (one in ("at", "for") and {two, three} & _WORKING) or {two, three} & _DEALING else 1
         )
@@ -460,6 +465,8 @@ def _common(word: str) -> bool:
 
 
 def _starts_sentence(text: str, start: int) -> bool:
+    if start > 1 and text[start - 1] == " " and (text[start - 2].isalpha() or text[start - 2] == ","):
+        return False  # as most names stand
     return start == 0 or _SENTENCE_START.search(text[max(0, start - _START_WIDTH) : start]) is not None
 
 

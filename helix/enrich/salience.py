@@ -520,11 +520,18 @@ def confidences(pieces: Sequence[Piece]) -> list[Trust]:
     document; what an assistant says; its subagent; a tool's output; the runtime; a summary; a hedged text by anyone
     but a tool.
     """
+    return judged(pieces)[1]
+
+
+def judged(pieces: Sequence[Piece]) -> tuple[list[Worth], list[Trust]]:
+    """`saliences` and `confidences` of the pieces of a session, from one reading."""
     readings = [_read(piece) for piece in pieces]
+    agreed = _confirmed(pieces, readings)
     sources = [_speaker(reading) for reading in readings]
-    for index in {*_decided(readings), *_confirmed(pieces, readings)}:
+    for index in {*_decided(readings), *agreed}:
         sources[index] = "confirmed"
-    return [Trust(TRUST[source], source) for source in sources]
+    worths = [_sum(strengths) for strengths in _strengths(pieces, readings, agreed)]
+    return worths, [Trust(TRUST[source], source) for source in sources]
 
 
 def _speaker(reading: Reading) -> str:
@@ -641,12 +648,10 @@ def saliences(pieces: Sequence[Piece]) -> list[Worth]:
 
     Chatter ("ok, thanks!") is `CHATTER`, a text without a word 0. Linear in the pieces: a term has at most 3 places.
     """
-    return [_sum(strengths) for strengths in _strengths(pieces)]
+    return judged(pieces)[0]
 
 
-def _strengths(pieces: Sequence[Piece]) -> list[dict[str, float]]:
-    readings = [_read(piece) for piece in pieces]
-    agreed = _confirmed(pieces, readings)
+def _strengths(pieces: Sequence[Piece], readings: Sequence[Reading], agreed: set[int]) -> list[dict[str, float]]:
     naming = sum(1 for piece in pieces if piece.names)
     named = Counter(name for piece in pieces for name in set(piece.names))
     references = _references(pieces, readings)

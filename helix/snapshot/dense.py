@@ -54,6 +54,18 @@ def prefix_of(tier: str) -> int:
     return int(dims)
 
 
+def fitting(tier: str, d: int) -> int:
+    """What `prefix_of` gives, for vectors of d dimensions.
+
+    Raises:
+        UsageError: no such tier, or it does not fit such vectors.
+    """
+    dims = prefix_of(tier)
+    if dims >= d or (tier == "binary" and d % 8):
+        raise UsageError(f"the tier {tier} does not fit vectors of {d} dimensions", "take int8, or a shorter prefix")
+    return dims
+
+
 def build(codes: npt.NDArray[np.int8], scale: F32, path: Path, seed: int = 0, tier: str = "int8") -> dict[str, Any]:
     """Train, fill and write an index; ids are row numbers.
 
@@ -72,10 +84,7 @@ def build(codes: npt.NDArray[np.int8], scale: F32, path: Path, seed: int = 0, ti
     import faiss
 
     n, d = codes.shape
-    dims = prefix_of(tier)
-    if dims >= d or (tier == "binary" and d % 8):
-        raise UsageError(f"the tier {tier} does not fit vectors of {d} dimensions", "take int8, or a shorter prefix")
-    dims = dims or d
+    dims = fitting(tier, d) or d
     rng = np.random.default_rng(seed)
     if tier == "binary":
         return _build_binary(codes, scale, path, rng)

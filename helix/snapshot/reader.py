@@ -245,7 +245,7 @@ class Snapshot:
                 getattr(self, name)
             for name in ("key", "time", "t_invalid", "length", "type", "role", "salience", "confidence"):
                 getattr(self.columns, name)
-            _ = self.speaker_words, self.router, self.counter, self._whole
+            _ = self.speaker_words, self.router, self.counter, self._whole, self.fact_edges, self.expansion
         return self
 
     @cached_property

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 import pyarrow.fs as pafs
 
+from helix.enrich.entities import EVERGREEN
 from helix.errors import StoreError, UsageError
 from helix.snapshot import manifest as manifests
 from helix.snapshot.facts import Facts, invalid_since, join
@@ -335,6 +336,7 @@ def _views(stored: str, dirty: Sequence[int], expanded: bool) -> list[str]:
     """
     columns = {name: ", ".join(schema.names) for name, schema in _SCHEMAS.items()}
     listed = ", ".join(map(str, dirty))
+    evergreen = ", ".join(f"'{kind}'" for kind in sorted(EVERGREEN))
 
     counted = f"SELECT {columns['entities']} FROM {stored}.entities"
     if dirty:
@@ -364,7 +366,7 @@ def _views(stored: str, dirty: Sequence[int], expanded: bool) -> list[str]:
         f"""
         CREATE VIEW entities AS
         SELECT kind, key, arg_max(name, (named.items, name)) AS name, printf('%016x', named.hash) AS hash,
-               sum(named.items)::BIGINT AS items
+               sum(named.items)::BIGINT AS items, kind IN ({evergreen}) AS evergreen
         FROM ({counted}) named GROUP BY kind, key, named.hash
         """,
         # Each points at the earliest it nearly repeats; the first of a chain stands for all.

@@ -63,7 +63,7 @@ def pagerank(left: I64, right: I64, weight: F32, restart: F64, alpha: float, ste
     source, target = np.concatenate([left, right]), np.concatenate([right, left])
     both = np.concatenate([weight, weight]).astype(np.float64)
     out = np.bincount(source, both, minlength=len(restart))
-    share = both / out[source]
+    share = both / np.maximum(out[source], 1e-12)  # an edge may weigh nothing
     p = restart.copy()
     for _ in range(steps):
         moved = np.bincount(target, p[source] * share, minlength=len(restart))

@@ -15,7 +15,10 @@ _SESSION = "corpus"
 def convert(path: Path, folder: Path) -> Benchmark:
     """Every passage is a document of its own, with its title; `path` is the file of questions, or its folder."""
     if path.is_dir():
-        path = next(file for file in sorted(path.glob("*.json")) if file.with_stem(f"{file.stem}_corpus").is_file())
+        found = [file for file in sorted(path.glob("*.json")) if file.with_stem(f"{file.stem}_corpus").is_file()]
+        if not found:
+            raise FileNotFoundError("no X.json beside its X_corpus.json")
+        path = found[0]
     corpus = orjson.loads(path.with_stem(f"{path.stem}_corpus").read_bytes())
     place: dict[tuple[str, str], int] = {}
     target = folder / "passages.jsonl"

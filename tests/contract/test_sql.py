@@ -177,8 +177,15 @@ def test_a_next_edge_to_an_item_that_was_replaced_stays(tmp_path: Path) -> None:
 def test_entities_count_live_items_and_leave_out_who_nobody_names(store: Path) -> None:
     found = rows(store, "FROM entities ORDER BY kind, key")
     assert found == [
-        {"kind": "file", "key": "db.py", "name": "db.py", "hash": digest("file", "db.py"), "items": 2},
-        {"kind": "person", "key": "ana", "name": "ana", "hash": digest("person", "ana"), "items": 3},
+        {
+            "kind": "file",
+            "key": "db.py",
+            "name": "db.py",
+            "hash": digest("file", "db.py"),
+            "items": 2,
+            "evergreen": False,
+        },
+        {"kind": "person", "key": "ana", "name": "ana", "hash": digest("person", "ana"), "items": 3, "evergreen": True},
     ]
     joined = "SELECT name, count(*) AS n FROM entities JOIN edges ON dst = hash GROUP BY ALL ORDER BY name"
     assert rows(store, joined) == [{"name": "ana", "n": 3}, {"name": "db.py", "n": 2}]

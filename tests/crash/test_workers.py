@@ -11,12 +11,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from helix.settings import load
 from helix.snapshot import ledger
+from helix.snapshot.reader import Snapshot
 from helix.snapshot.verify import verify
+from helix.status import status
 from tests.crash.test_kill import items, write_log
 
 HELIX = str(Path(sys.executable).with_name("helix"))
@@ -132,6 +137,34 @@ def test_a_reindex_is_handed_to_the_workers(tmp_path: Path, redis_url: str, run_
     assert verify(root).problems == ()
 
 
+@pytest.mark.soak
+def test_items_are_recallable_first_and_expanded_afterwards(
+    tmp_path: Path, redis_url: str, copying_t5: Path, run_helix
+) -> None:
+    root, log = tmp_path / "store", tmp_path / "workers.log"
+    texts = [
+        "Priya booked the flight to the city in March for vacation.",
+        "The worker lost the queue because the timeout was short.",
+        "We keep the store in one folder and write a manifest.",
+    ]
+    write_log(tmp_path / "one.jsonl", "w0", texts)
+    shared = {"HELIX_REDIS_URL": redis_url, "HELIX_DOC2QUERY": str(copying_t5)}
+    assert run_helix("enqueue", tmp_path / "one.jsonl", "--store", root, **shared).returncode == 0
+    # One process, one task at a time: what came first is in the generations, whatever the machine is busy with.
+    with worker(root, redis_url, "enrich,commit,maintain,expand", log, HELIX_DOC2QUERY=str(copying_t5)):
+        until(lambda: done(root) == 1 and not status(root)["backlog"], 90, log)
+        state = json.loads(run_helix("status", "--store", root, "--json").stdout)
+    assert state["backlog"] == {}
+    assert state["coverage"]["doc2query"]["items"] == 3
+    first, last = (Snapshot(root, path.name) for path in sorted((root / "manifests").glob("[0-9]*.json")))
+    assert [entry["text"] for entry in first.text(np.arange(3))] == texts  # recallable, with nothing asked yet
+    assert first.manifest.coverage["doc2query"]["items"] == 0
+    assert first.expansion is None
+    assert last.expansion.looked.all()
+    assert any(last.expansion.of(np.arange(3)))
+    assert verify(root).problems == ()
+
+
 def test_redis_out_of_reach(tmp_path: Path, redis_url: str, run_helix) -> None:
     """Enqueue still accepts and says so; a later worker picks the documents up without any message."""
     root, log = tmp_path / "store", tmp_path / "workers.log"
@@ -226,6 +259,29 @@ def test_a_document_that_cannot_be_enriched_goes_to_the_dead_and_the_rest_goes_o
     state = json.loads(run_helix("status", "--store", root, "--json").stdout)
     assert (state["done"], state["dead"], state["pending"]) == (1, 1, 0)
     assert "damaged" in state["errors"][first]
+
+
+def test_items_that_wait_for_questions_are_asked_for_again(
+    tmp_path: Path, redis_url: str, copying_t5: Path, run_helix
+) -> None:
+    """Whatever became of the message after their commit."""
+    import redis
+
+    from workers.app import create
+    from workers.reconcile import reconcile
+
+    root = tmp_path / "store"
+    write_log(tmp_path / "one.jsonl", "w0", says(0, 3))
+    said = run_helix("ingest", tmp_path / "one.jsonl", "--store", root, HELIX_DOC2QUERY=str(copying_t5))
+    assert "3 items wait for their questions: 'helix expand'" in said.stderr
+    settings = replace(load(), redis_url=redis_url, doc2query=str(copying_t5))
+    client = redis.Redis.from_url(redis_url)
+    client.delete("expand")
+    assert reconcile(create(settings), root, settings, {"expand"}) == 1
+    assert client.llen("expand") == 1
+    assert reconcile(create(settings), root, settings, {"expand"}) == 0  # it is on its way
+    client.delete("expand")
+    assert reconcile(create(settings), root, replace(settings, doc2query="off"), {"expand"}) == 0
 
 
 def test_the_visibility_timeout_is_checked_at_start(tmp_path: Path, run_helix) -> None:
