@@ -97,6 +97,7 @@ def test_a_kill_in_the_very_first_ingest_leaves_a_store_that_goes_on(tmp_path: P
     assert items(tmp_path / "s") == {"k1#k1:0": "the walnut loaf is in the oven"}
 
 
+@pytest.mark.soak
 def test_ten_kills_at_random_moments(own_store: Path, tmp_path: Path, run_helix) -> None:
     seed = 20_261_120
     rng = random.Random(seed)

@@ -100,6 +100,7 @@ def test_twenty_documents_become_one_store_though_the_enrich_worker_is_killed(
     assert ledger.pending(root) == []
 
 
+@pytest.mark.soak
 def test_what_is_committed_is_merged_in_the_background(tmp_path: Path, redis_url: str, run_helix) -> None:
     root, log = tmp_path / "store", tmp_path / "workers.log"
     documents = write_documents(tmp_path / "in", 10)

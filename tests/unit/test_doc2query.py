@@ -128,6 +128,7 @@ def test_other_weights_are_exported_beside(found: Seq2Seq, kept: Path, tmp_path:
     assert not is_cached(Seq2Seq(found.name, other, "path", ""), kept.parent.parent)
 
 
+@pytest.mark.soak
 def test_two_may_export_at_once(found: Seq2Seq, tmp_path: Path) -> None:
     folders: list[Path] = []
     workers = [threading.Thread(target=lambda: folders.append(cached(found, tmp_path))) for _ in range(2)]
