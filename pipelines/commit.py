@@ -155,7 +155,8 @@ def _types(parts: Sequence[tuple[Part, Rows]], items: int) -> dict[str, Any]:
 def expanded(root: Path, manifest: Manifest, settings: Settings) -> dict[str, Any]:
     """How many live items the expansion model was asked about, or why it is not at work."""
     mine = [index for index in manifest.indexes if index.kind == KIND]
-    alive = {segment.id: alive_of(root, manifest, segment) for segment in manifest.segments}
+    covered_by_mine = {segment for index in mine for segment in index.covers}
+    alive = {s.id: alive_of(root, manifest, s) for s in manifest.segments if s.id in covered_by_mine}
     looked = sum(int(alive[index.covers[0]][open_queries(root, index).rows].sum()) for index in mine)
     found = seq2seq.find(settings.doc2query, settings)
     if isinstance(found, str):

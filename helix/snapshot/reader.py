@@ -497,12 +497,15 @@ class Snapshot:
         return facts.join(self._opened, self._starts, self.alive)
 
     @cached_property
-    def fact_edges(self) -> tuple[U64, U64, F32]:
-        """Facts that hold, as edges between entities: (subjects uint64[e] sorted, objects uint64[e], confidence)."""
+    def fact_edges(self) -> tuple[U64, U64, F32, I64]:
+        """Facts that hold, as edges between entities: (subjects uint64[e] sorted, objects uint64[e], confidence
+        float32[e], the row that says it int64[e]).
+        """
         holds = facts.invalid_since(self.facts) == NO_TIME
         chosen = np.flatnonzero(holds & (self.facts.object_entity != 0))
         chosen = chosen[np.argsort(self.facts.subject_entity[chosen], kind="stable")]
-        return self.facts.subject_entity[chosen], self.facts.object_entity[chosen], self.facts.confidence[chosen]
+        found = self.facts.take(chosen)
+        return found.subject_entity, found.object_entity, found.confidence, found.row
 
     # ------------------------------------------------------------ what is shown
 

@@ -34,7 +34,7 @@ def spread(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: 
         return pool
     seeds = pool.row[: profile.seeds].astype(np.int64)
     items, entities = _reach(pool, seeds, query, snap, plan, profile)
-    left, right, weight, nodes = _edges(items, entities, snap, profile.edges)
+    left, right, weight, nodes = _edges(items, entities, snap, plan, profile.edges)
     restart = np.zeros(nodes)
     restart[np.searchsorted(items, seeds)] = pool.rrf[: len(seeds)] / pool.rrf[: len(seeds)].sum()
     named = np.searchsorted(entities, query.mentions[np.isin(query.mentions, entities)])
@@ -77,7 +77,7 @@ def _reach(
 ) -> tuple[I64, npt.NDArray[np.uint64]]:
     """The items and entities that take part: the pool, the seeds' neighbours, and what shares an entity with a seed."""
     _, keys = snap.entities_of(seeds)
-    entities = np.unique(np.concatenate([keys, query.mentions, _known_of(query.mentions, snap)]))
+    entities = np.unique(np.concatenate([keys, query.mentions, _known_of(query.mentions, snap, plan)]))
     at, rows = snap.rows_of(entities)
     df = np.bincount(at, minlength=len(entities))
     carries = (df >= 2) & (df <= profile.entity_df)
@@ -92,16 +92,25 @@ def _reach(
     return items, entities[carries | asked]
 
 
-def _known_of(entities: npt.NDArray[np.uint64], snap: Snapshot) -> npt.NDArray[np.uint64]:
-    """What the surest facts say of some entities: other entities."""
-    subjects, objects, confidence = snap.fact_edges
+def _facts_about(entities: npt.NDArray[np.uint64], snap: Snapshot, plan: Plan) -> tuple[I64, I64]:
+    """(position in `entities` int64[m], position in the fact edges int64[m]); said by items that may be searched."""
+    subjects, _, _, row = snap.fact_edges
     low, high = (np.searchsorted(subjects, entities, side) for side in ("left", "right"))
+    of = np.repeat(np.arange(len(entities)), high - low)
     found = np.concatenate([np.empty(0, np.int64), *map(np.arange, low, high)]).astype(np.int64)
+    seen = np.ones(len(found), bool) if plan.allowed is None else plan.allowed[row[found]]
+    return of[seen], found[seen]
+
+
+def _known_of(entities: npt.NDArray[np.uint64], snap: Snapshot, plan: Plan) -> npt.NDArray[np.uint64]:
+    """What the surest facts say of some entities: other entities."""
+    _, objects, confidence, _ = snap.fact_edges
+    _, found = _facts_about(entities, snap, plan)
     return objects[found[np.argsort(-confidence[found], kind="stable")[:_FACTS]]]
 
 
 def _edges(
-    items: I64, entities: npt.NDArray[np.uint64], snap: Snapshot, weights: Mapping[str, float]
+    items: I64, entities: npt.NDArray[np.uint64], snap: Snapshot, plan: Plan, weights: Mapping[str, float]
 ) -> tuple[I64, I64, F32, int]:
     """Edges among the given nodes: items first, then entities, then sessions. (left, right, weight, nodes)."""
     at, rows = snap.rows_of(entities)
@@ -121,10 +130,8 @@ def _edges(
     linked = np.flatnonzero((target >= 0) & (source < target))
     by_kind = np.array([weights[name] for name in _LINKS])[kind[linked]]
 
-    subjects, objects, confidence = snap.fact_edges
-    low, high = (np.searchsorted(subjects, entities, side) for side in ("left", "right"))
-    of = np.repeat(np.arange(len(entities)), high - low)
-    fact = np.concatenate([np.empty(0, np.int64), *map(np.arange, low, high)]).astype(np.int64)
+    _, objects, confidence, _ = snap.fact_edges
+    of, fact = _facts_about(entities, snap, plan)
     other = _position(objects[fact], entities)
     both = np.flatnonzero((other >= 0) & (other != of))
 

@@ -80,7 +80,7 @@ def edges(snap: Snapshot) -> dict[str, I64]:
     at, keys = snap.entities_of(rows)
     entities, entity = np.unique(keys, return_inverse=True)
     out["entity"] = _within(entity, rows[at])
-    subjects, objects, _ = snap.fact_edges
+    subjects, objects, *_ = snap.fact_edges
     named = {int(key): rows[at[entity == i]] for i, key in enumerate(entities.tolist())}
     out["fact"] = _pairs(_across(subjects, objects, named))
     return out

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
+from helix.question import make_query
 from helix.settings import Settings
 from helix.snapshot.facts import invalid_since
 from helix.snapshot.reader import Snapshot
 from helix.snapshot.rows import NO_TIME, digest
 from helix.snapshot.sql import ask
+from helix.stages.graph import _known_of
+from helix.stages.route import route
 from pipelines.compact import compact
 from tests.tiny import BASE, make_store
 
@@ -66,7 +69,7 @@ def test_a_fact_ends_where_the_next_one_begins(tmp_path: Path) -> None:
     assert snapshot.facts.row.tolist() == [0, 1, 2, 3]
     assert ends(snapshot) == [120, None, 180, None]
     people = {int(digest("person", name), 16): name for name in ("ana", "ben", "rome")}
-    subjects, objects, confidence = snapshot.fact_edges
+    subjects, objects, confidence, _ = snapshot.fact_edges
     named = sorted((people[a], people[b]) for a, b in zip(subjects.tolist(), objects.tolist(), strict=True))
     assert named == [("ana", "ben"), ("ana", "rome")]
     assert confidence.tolist() == [0.5, 0.5]
@@ -90,3 +93,20 @@ def test_sql_says_since_when_a_fact_no_longer_holds(tmp_path: Path) -> None:
         assert list(found.rows) == [("berlin", 120.0), ("ben", None), ("paris", 60.0), ("rome", None)]
     with ask(tmp_path / "s", "SELECT kind, count(*) FROM edges WHERE kind = 'fact' GROUP BY kind") as found:
         assert list(found.rows) == [("fact", 2)]
+
+
+def test_a_fact_leads_only_those_who_may_see_who_said_it(tmp_path: Path) -> None:
+    """The question names Ana; that she is married to Ben, whom another item names, is said where few may look."""
+    people = {name: ("person", name, name) for name in ("ana", "ben")}
+    for acl, led in (([], True), (["boss"], False)):
+        snapshot = make_store(
+            tmp_path / f"s{len(acl)}",
+            ["hello there", "wedding", "train", "ticket"],
+            given=[{}, {"acl": acl}, {}, {}],
+            mentions=[[], [people["ana"]], [people["ben"]], [people["ben"]]],
+            facts=[[], [{"subject": "ana", "relation": "spouse", "object_": "ben"}], [], []],
+        )
+        query = make_query("ana hello", snapshot, Settings())
+        ben = np.uint64(int(digest(*people["ben"][:2]), 16))
+        known = _known_of(query.mentions, snapshot, route(query, None, snapshot))
+        assert (ben in known) is led
