@@ -36,8 +36,9 @@ lint: venv
 types: venv
 	@$(BIN)/mypy --strict
 
+# One process a core; a file's tests stay together, for what they share.
 unit: venv redis
-	@$(BIN)/pytest
+	@$(BIN)/pytest -n logical --dist loadfile
 
 test: lint types unit
 

@@ -30,9 +30,10 @@ from helix.snapshot.queries import KIND, open_queries
 from helix.snapshot.rows import ITEMS, Rows, concat
 from helix.snapshot.segment import Opened, alive_of, map_npy, open_segment, read_table
 from helix.snapshot.sql import connect
+from helix.types import I64
+from pipelines.classifier import router
 from pipelines.enrich import Part, part_folder, pipeline_fingerprint, read_part
 from pipelines.near import mark
-from pipelines.train import train_router
 
 _OTHER_SALIENCE = 0.04  # what its session made more or less of is published again; one reference is 0.05
 
@@ -83,7 +84,7 @@ def commit(root: Path, encoder: Encoder, settings: Settings, pointer: str = "CUR
         failpoint("commit.deletes")
         file = writer.write_documents(root, _documents(documents, parts, rows, chosen.add))
         failpoint("commit.documents")
-        new = _generation(held, base, encoder, lineage)
+        new = _generation(held, base, encoder, lineage, settings)
         counts = {
             "items": new.counts["items"] + len(chosen.add) - sum(map(len, chosen.replaced.values())),
             "sessions": new.counts["sessions"] + _more_sessions(base, rows, chosen),
@@ -122,7 +123,7 @@ def bulk(root: Path, batches: Iterable[Rows], encoder: Encoder, settings: Settin
         base = open_base(root, "CURRENT")
         lineage = lineage_of(encoder, base.manifest, settings)
         segments = [write_segment(root, rows, exact=lineage.vectors.endswith(FLOAT)) for rows in batches]
-        new = _generation(held, base, encoder, lineage)
+        new = _generation(held, base, encoder, lineage, settings)
         opened = [open_segment(root, segment, ["sessions.key"]) for segment in segments]
         sessions = np.unique(np.concatenate([segment["sessions.key"] for segment in opened]))
         items = new.counts["items"] + sum(segment.rows for segment in segments)
@@ -164,12 +165,12 @@ def expanded(root: Path, manifest: Manifest, settings: Settings) -> dict[str, An
     return {"items": looked, "model": found.name}
 
 
-def _generation(held: writer.Lock, base: Base, encoder: Encoder, lineage: Lineage) -> Manifest:
+def _generation(held: writer.Lock, base: Base, encoder: Encoder, lineage: Lineage, settings: Settings) -> Manifest:
     """The next generation, before anything is added to it."""
     root, manifest = held.root, base.manifest
     encoder_files = manifest.encoder if manifest else writer.adopt_encoder(root, encoder.folder, lineage.encoder)
     failpoint("commit.encoder")
-    indexes, router = _router(root, manifest, encoder)
+    indexes, trained = _router(root, manifest, encoder, settings)
     failpoint("commit.router")
     if manifest:
         return writer.following(held, base.name, manifest)
@@ -183,7 +184,7 @@ def _generation(held: writer.Lock, base: Base, encoder: Encoder, lineage: Lineag
         indexes=indexes,
         documents=(),
         encoder=encoder_files,
-        coverage={"router": router},
+        coverage={"router": trained},
         counts={"items": 0, "sessions": 0, "documents": 0},
         token=held.token,
     )
@@ -289,11 +290,9 @@ def forgotten_by(root: Path, manifest: Manifest) -> np.ndarray[Any, np.dtype[np.
 class Choice:
     """Which incoming rows go in, and which published rows they replace."""
 
-    add: np.ndarray[Any, np.dtype[np.int64]]
+    add: I64
     replaced: dict[str, list[int]]  # segment id → rows
-    since: np.ndarray[
-        Any, np.dtype[np.int64]
-    ]  # of each added: microseconds, where it says what was known before; else 0
+    since: I64  # of each added: microseconds, where it says what was known before; else 0
 
 
 _CHOOSE = """
@@ -526,11 +525,13 @@ def _documents(
     return pa.Table.from_pylist(records, schema=DOCUMENTS)
 
 
-def _router(root: Path, manifest: Manifest | None, encoder: Encoder) -> tuple[tuple[Index, ...], dict[str, Any]]:
-    """The router depends on the encoder alone: trained once a lineage, then handed on."""
+def _router(
+    root: Path, manifest: Manifest | None, encoder: Encoder, settings: Settings
+) -> tuple[tuple[Index, ...], dict[str, Any]]:
+    """The router depends on the encoder alone: taken in once a lineage, then handed on."""
     if manifest:
         return manifest.indexes, dict(manifest.coverage["router"])
-    trained = train_router(encoder)
+    trained = router(encoder, settings)
     if isinstance(trained, str):
         return (), {"off": trained}
     index = writer.write_index(root, "router", {"router.npz": trained}, {"model": "logistic regression"})

@@ -17,6 +17,9 @@ from helix.types import F32, TYPES
 
 THRESHOLD = 0.97  # skipping a question that needed memory costs an answer; answering one that did not costs a few ms
 
+ROUTER_STRENGTH = 30.0  # inverse regularisation
+_PROMPTS = ("memory.txt", "no_memory.txt")
+
 STRENGTHS = (1.0, 3.0, 10.0, 30.0)  # inverse regularisation, chosen by cross-validated log loss
 FOLDS = 5
 TEMPERATURES = tuple(round(0.5 + 0.05 * i, 2) for i in range(31))  # 0.5 … 2
@@ -28,10 +31,10 @@ def train_router(encoder: Encoder) -> bytes | str:
         from sklearn.linear_model import LogisticRegression
     except ImportError:
         return "scikit-learn is not installed (helix-recall[workers])"
-    prompts = [(line, kind) for kind in (0, 1) for line in _lines("no_memory.txt" if kind else "memory.txt")]
+    prompts = [(line, kind) for kind, name in enumerate(_PROMPTS) for line in _lines(name)]
     x = encoder.queries([text for text, _ in prompts])
     y = np.array([kind for _, kind in prompts])
-    model = LogisticRegression(C=30.0, max_iter=2000, class_weight="balanced").fit(x, y)
+    model = LogisticRegression(C=ROUTER_STRENGTH, max_iter=2000, class_weight="balanced").fit(x, y)
     buffer = io.BytesIO()
     np.savez(
         buffer,
@@ -40,6 +43,11 @@ def train_router(encoder: Encoder) -> bytes | str:
         threshold=np.float32(THRESHOLD),
     )
     return buffer.getvalue()
+
+
+def router_fingerprint() -> str:
+    """Sixteen hex digits over what decides the router, its encoder apart: prompts and constants."""
+    return digest(*(repr(_lines(name)) for name in _PROMPTS), repr((THRESHOLD, ROUTER_STRENGTH)))
 
 
 def _lines(name: str) -> list[str]:

@@ -11,8 +11,11 @@ import time
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.labelled import REPORT
 
 # Nothing may reach for a model hub, and no setting of the developer's may leak in.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -108,10 +111,19 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         server.wait(10)
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Of several processes, each hands what it measured to the one that reports."""
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["labelled"] = list(REPORT)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    REPORT.extend(getattr(node, "workeroutput", {}).get("labelled", []))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Precision and recall of what is enriched, on the labelled sets of tests/data."""
-    from tests.labelled import REPORT
-
     if REPORT:
         terminalreporter.section("labelled sets")
         for line in REPORT:

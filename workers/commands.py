@@ -96,8 +96,9 @@ def worker(argv: Sequence[str]) -> int:
             "no broker", "set HELIX_REDIS_URL, e.g. redis://localhost:6379/0, or use 'helix ingest' without one"
         )
     root = store_of(options, settings).absolute()
-    from helix.snapshot import paths
+    from helix.snapshot import dense, paths
 
+    dense.prefix_of(settings.vectors.removesuffix(dense.FLOAT))  # now, not when something is committed
     paths.create(root)
     # Children of the pool are fresh interpreters: they read the store from the environment.
     os.environ["HELIX_STORE"] = str(root)

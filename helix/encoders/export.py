@@ -5,12 +5,9 @@ Runs as its own process (`python -m helix.encoders.export`), so that several hun
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -18,6 +15,7 @@ from typing import Any
 
 import orjson
 
+from helix.encoders.kept import export_apart, made_once
 from helix.encoders.onnx import FILES, Spec, fingerprint, load_spec, recipe
 from helix.encoders.registry import WEIGHTS, Model, Weights, read_json, sha256
 from helix.errors import EncoderError
@@ -59,35 +57,16 @@ def cached(weights: Weights, cache: Path, precision: str = "int8") -> Path:
         EncoderError: the export failed; the last line of its output is in the message.
     """
     target = _target(weights, cache, precision)
-    if (target / "encoder.json").is_file():
+    if is_cached(weights, cache, precision):
         load_spec(target)  # checks every file
         return target
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    folder = Path(tempfile.mkdtemp(dir=target.parent, prefix=".export-"))
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "helix.encoders.export", str(weights.folder), str(folder), precision],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
-        )
-        if done.returncode:
-            lines = done.stderr.strip().splitlines() or ["no output"]
-            raise EncoderError(
-                f"exporting {weights.model.name} from {weights.folder} failed: {lines[-1]}",
-                "install helix-recall[workers], or take an encoder folder that is already exported",
-            )
+
+    def make(folder: Path) -> None:
+        remedy = "install helix-recall[workers], or take an encoder folder that is already exported"
+        export_apart("helix.encoders.export", weights.folder, folder, precision, name=weights.model.name, remedy=remedy)
         describe(folder, weights, precision)
-        # Two processes may export at once: the first one to finish wins.
-        with contextlib.suppress(FileExistsError):
-            folder.rename(target)
-    except OSError as error:
-        if not (target / "encoder.json").is_file():  # ENOTEMPTY: the other process won
-            raise EncoderError(f"cannot keep the exported encoder in {target}: {error}", "set HELIX_CACHE") from None
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    return target
+
+    return made_once(target, "encoder.json", make)
 
 
 @functools.cache  # ninety megabytes, asked for by every step of an export

@@ -6,11 +6,9 @@ Running needs onnxruntime and tokenizers only. Exporting needs torch and optimum
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,6 +22,7 @@ import numpy.typing as npt
 import orjson
 
 from helix.encoders.export import has_vnni
+from helix.encoders.kept import export_apart, made_once
 from helix.encoders.registry import hub_cache, is_model, sha256
 from helix.errors import EncoderError
 from helix.settings import Settings
@@ -156,36 +155,16 @@ def cached(found: Seq2Seq, cache: Path) -> Path:
         EncoderError: the export failed (the last line of its output is in the message), or what was kept is damaged.
     """
     target = _target(found, cache)
-    if (target / "model.json").is_file():
+    if is_cached(found, cache):
         load_spec(target)  # checks every file
         return target
-    folder: Path | None = None
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        folder = Path(tempfile.mkdtemp(dir=target.parent, prefix=".export-"))
-        done = subprocess.run(
-            [sys.executable, "-m", "helix.encoders.seq2seq", str(found.folder), str(folder), found.name, found.licence],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
-        )
-        if done.returncode:
-            lines = done.stderr.strip().splitlines() or ["no output"]
-            raise EncoderError(
-                f"exporting {found.name} from {found.folder} failed: {lines[-1]}",
-                "install helix-recall[workers], name another model, or set HELIX_DOC2QUERY=off",
-            )
-        # Two processes may export at once: the first one to finish wins.
-        with contextlib.suppress(FileExistsError):
-            folder.rename(target)
-    except OSError as error:
-        if not (target / "model.json").is_file():  # ENOTEMPTY: the other process won
-            raise EncoderError(f"cannot keep the exported model in {target}: {error}", "set HELIX_CACHE") from None
-    finally:
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-    return target
+
+    def make(folder: Path) -> None:
+        remedy = "install helix-recall[workers], name another model, or set HELIX_DOC2QUERY=off"
+        options = (found.name, found.licence)
+        export_apart("helix.encoders.seq2seq", found.folder, folder, *options, name=found.name, remedy=remedy)
+
+    return made_once(target, "model.json", make)
 
 
 def _target(found: Seq2Seq, cache: Path) -> Path:

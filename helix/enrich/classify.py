@@ -537,7 +537,7 @@ class TypeModel(NamedTuple):
     temperature: F32  # float32[], divides the logits (Guo et al. 2017, On Calibration of Modern Neural Networks)
 
 
-_DAMAGE: Final = (
+DAMAGE: Final = (
     OSError,
     ValueError,
     KeyError,
@@ -560,7 +560,7 @@ def load_types(data: bytes) -> TypeModel:
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
             model = TypeModel(*(np.asarray(arrays[name], np.float32) for name in TypeModel._fields))
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise StoreError(f"the type classifier cannot be read: {error}", remedy) from None
     k = len(TYPES)
     if model.weights.shape[1:] != (k,) or model.bias.shape != (k,) or model.temperature.shape or model.temperature <= 0:

@@ -113,7 +113,7 @@ def frozen() -> Iterator[None]:
             (writer, "datetime", clock),
             (sys.modules["pipelines.commit"], "datetime", clock),
             (writer, "adopt_encoder", lambda *_: ()),
-            (sys.modules["pipelines.commit"], "train_router", lambda _: "there is no encoder"),
+            (sys.modules["pipelines.commit"], "router", lambda *_: "there is no encoder"),
             (sys.modules["pipelines.enrich"], "type_model", lambda *_: "there is no encoder"),
         ):
             stack.enter_context(patch.object(target, name, value))

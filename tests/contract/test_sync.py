@@ -258,7 +258,8 @@ def test_what_a_real_ingest_made_answers_the_same_elsewhere(sample_store: Path, 
     assert verify(tmp_path / "theirs").problems == ()
 
     def answer(root: Path) -> object:
-        done = run_helix("recall", "What did I tell Priya about vacation?", "--store", root, "--json")
+        asked = ("recall", "What did I tell Priya about vacation?", "--now", "2026-06-01")  # recency is of the moment
+        done = run_helix(*asked, "--store", root, "--json")
         found = json.loads(done.stdout)
         return found["items"], found["context"], found["degraded"]
 

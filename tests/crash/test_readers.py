@@ -29,6 +29,7 @@ from tests.compat.history import DIM, current, delete, grow, publish
 from tests.tiny import SETTINGS, make_store
 
 Start = Callable[..., subprocess.Popen[str]]
+NOW = "2026-06-01"
 TEXTS = [f"remark {i} about walnut bread and the oven of number {i % 7}" for i in range(400)]
 
 
@@ -182,14 +183,14 @@ def test_what_a_reader_has_open_stays_until_it_takes_the_next(root: Path) -> Non
     delete(root, 0, [3])
     memory = Memory(root)
     name, before = str(memory.snapshot.name), found(memory.snapshot)
-    answer = memory.recall("walnut jar").items
+    answer = memory.recall("walnut jar", now=NOW).items
     held = files_of(root, name)
     move_on(root)
     collect_all(root)
     assert {path.name for path in (root / "manifests").iterdir()} == {name, manifests.current_name(root)}
     assert all(path.exists() for path in held)
     assert found(Snapshot(root, name)) == before  # a second reader of it, opened now
-    assert memory.recall("walnut jar").items == answer
+    assert memory.recall("walnut jar", now=NOW).items == answer
     assert verify.verify(root).problems == ()
     assert memory.refresh()
     collect_all(root)

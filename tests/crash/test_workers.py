@@ -224,6 +224,12 @@ def test_a_silent_broker_does_not_hang_enqueue(tmp_path: Path, run_helix) -> Non
     assert time.monotonic() - began < 25
 
 
+def test_a_worker_of_no_known_tier_does_not_start(tmp_path: Path, run_helix) -> None:
+    told = run_helix("worker", "--store", tmp_path / "s", HELIX_REDIS_URL="redis://127.0.0.1:1/0", HELIX_VECTORS="int4")
+    assert (told.returncode, "no storage tier 'int4'" in told.stderr) == (2, True)
+    assert not (tmp_path / "s").exists()
+
+
 def test_messages_carry_names_and_nothing_else(tmp_path: Path, redis_url: str, run_helix) -> None:
     import redis
 

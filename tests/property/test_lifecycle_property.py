@@ -416,7 +416,7 @@ def life(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[L
     (tmp_path / "inbox").mkdir()
     encoder = open_encoder(tmp_path, load())
     monkeypatch.setattr(os, "fsync", lambda handle: None)
-    monkeypatch.setattr(pipelines.commit, "train_router", lambda encoder: "not in this test")
+    monkeypatch.setattr(pipelines.commit, "router", lambda *_: "not in this test")
     monkeypatch.setattr(pipelines.reindex, "_encoder", lambda *given: encoder)
     given = {"encoder": encoder, "counter": TokenCounter(encoder.folder), "base": load()}
     return type("Life", (Life,), given)

@@ -29,7 +29,7 @@ METRICS = ["any@10", "rec@10", "all@10", "mrr", "pack@1000", "low", "high"]
 def no_router(cache: Path) -> Iterator[None]:
     """Trained with every new store, in seconds, and no matter here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipelines.commit.train_router", lambda encoder: "not here")
+        patch.setattr("pipelines.commit.router", lambda *_: "not here")
         yield
 
 

@@ -120,7 +120,7 @@ TEXTS: Final[Mapping[str, Callable[[], str]]] = {
     "fences": lambda: "```\n" * (MANY // 4),
     "dotted": lambda: "a." * (MANY // 2),
     "hyphenated": lambda: "a-" * (MANY // 2),
-    "I-live-in": lambda: "I live in " * MANY,
+    "I-live-in": lambda: "I live in " * (MANY // 5),
     "yes": lambda: "yes " * MANY,
     "in-weeks": lambda: "and in 9 weeks " * 3_000,
     "ifs": lambda: "if " * MANY,
@@ -172,12 +172,12 @@ def _labels() -> list[dict[str, Any]]:
 
 LOGS: Final[Mapping[str, Callable[[], list[dict[str, Any]]]]] = {
     **{name: (lambda make=make: _cases(make())) for name, make in TEXTS.items()},  # type: ignore[misc]
-    "short-turns": lambda: [*_short(20_000), *_talk()],
+    "short-turns": lambda: [*_short(5_000), *_talk()],
     "speakers": lambda: [
         *_talk(),
         *(
             {"session": "talk", "id": f"s{n}", "speaker": f"{_name(n % 100)} {_name(n)}", "text": "noted"}
-            for n in range(MANY // 10)
+            for n in range(3_000)
         ),
     ],
     "labels": _labels,

@@ -51,7 +51,7 @@ def world() -> tuple[list[Rows], np.ndarray, np.ndarray]:
 @pytest.fixture(autouse=True)
 def no_router(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trained with every lineage, in seconds, and no matter of tiers."""
-    monkeypatch.setattr("pipelines.commit.train_router", lambda encoder: "not here")
+    monkeypatch.setattr("pipelines.commit.router", lambda *_: "not here")
 
 
 def current(root: Path) -> Manifest:
