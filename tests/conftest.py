@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import socket
@@ -27,9 +28,18 @@ SAMPLE = Path(str(files("helix") / "sample"))
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where exported encoders are kept during the session; the first test to need one exports it for real."""
-    folder = tmp_path_factory.mktemp("cache")
+    """Where exported encoders are kept during the session; the default one is exported here, for real."""
+    from helix.encoders import registry
+    from helix.encoders.export import cached
+    from helix.settings import Settings
+
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
+    folder.mkdir(exist_ok=True)
     os.environ["HELIX_CACHE"] = str(folder)
+    with (folder / ".lock").open("w") as lock:  # of several processes one exports, the others wait
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        cached(registry.choose(Settings()), folder)
     return folder
 
 
