@@ -159,10 +159,10 @@ def expanded(root: Path, manifest: Manifest, settings: Settings) -> dict[str, An
     covered_by_mine = {segment for index in mine for segment in index.covers}
     alive = {s.id: alive_of(root, manifest, s) for s in manifest.segments if s.id in covered_by_mine}
     looked = sum(int(alive[index.covers[0]][open_queries(root, index).rows].sum()) for index in mine)
+    if mine:
+        return {"items": looked, "model": mine[-1].params["model"]}
     found = seq2seq.find(settings.doc2query, settings)
-    if isinstance(found, str):
-        return {"items": looked, "model": mine[-1].params["model"]} if mine else {"off": found}
-    return {"items": looked, "model": found.name}
+    return {"off": found} if isinstance(found, str) else {"items": 0, "model": found.name}
 
 
 def _generation(held: writer.Lock, base: Base, encoder: Encoder, lineage: Lineage, settings: Settings) -> Manifest:
