@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
+from functools import cache
 from typing import Final, Literal, NamedTuple
 
 SCANNED: Final = 16_000
@@ -136,19 +137,23 @@ _FIRST: Final = (
     rf"(?:{_ANY_MONTH}|{_WEEKDAY.replace('?P<weekday>', '?:')}|{_SHORT_DAY}|{_FIRST_WORDS})(?!\w)"
 )
 _PASSED: Final = rf"(?:(?<=\w)(?:\w++ ?| )|[^\w ]++|(?!{_FIRST})\w++ ?)++"
-_ANY = re.compile(
-    "|".join(
-        [
-            _PASSED,
-            *(
-                f"(?P<{form}>{_NAMED_GROUP.sub('(?:', pattern).replace('(?P=sep)', '[-/.]')})"
-                for form, pattern in _FORMS.items()
-            ),
-        ]
-    ),
-    re.IGNORECASE,
-)
-_EACH: Final = {form: re.compile(pattern, re.IGNORECASE) for form, pattern in _FORMS.items()}
+
+
+# Compiled when a text first has a trigger: together they take as long as some questions.
+@cache
+def _any() -> re.Pattern[str]:
+    forms = [
+        f"(?P<{form}>{_NAMED_GROUP.sub('(?:', pattern).replace('(?P=sep)', '[-/.]')})"
+        for form, pattern in _FORMS.items()
+    ]
+    return re.compile("|".join([_PASSED, *forms]), re.IGNORECASE)
+
+
+@cache
+def _each(form: str) -> re.Pattern[str]:
+    return re.compile(_FORMS[form], re.IGNORECASE)
+
+
 # A line without any of these, in lower case, holds no date; most lines do not. Each begins with a letter of its own, so
 # that most of a text is passed over without a try.
 _SPAN: Final = "(?:week|month|year|morning|after|evening|night)"
@@ -229,7 +234,7 @@ def moments(text: str, at: datetime | None = None) -> list[Moment]:
         start = max(done, text.rfind("\n", 0, trigger.start()) + 1)
         newline = text.find("\n", trigger.end())
         done = newline if newline >= 0 else len(text)
-        for match in _ANY.finditer(text, start, done):
+        for match in _any().finditer(text, start, done):
             if match.lastgroup is None:
                 continue
             span = _read(match.lastgroup, text, match.start(), at)
@@ -240,7 +245,7 @@ def moments(text: str, at: datetime | None = None) -> list[Moment]:
 
 
 def _read(form: str, text: str, start: int, at: datetime | None) -> Span | None:
-    match = _EACH[form].match(text, start)
+    match = _each(form).match(text, start)
     if match is None:
         return None
     try:

@@ -362,6 +362,14 @@ def test_a_text_s_questions_are_its_own(generator: Generator) -> None:
     assert generator.queries([TEXTS[1], TEXTS[0], TEXTS[1]]) == [together[1], together[0], together[1]]
 
 
+def test_batches_at_once_are_those_one_after_the_other(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("helix.enrich.doc2query._BATCH", 2)
+    texts = [f"{text} {place}" for place in ("", "server", "driver and reader", "march index") for text in TEXTS]
+    alone = [Generator(plain, 1).queries([text])[0] for text in texts]
+    assert len({tuple(queries) for queries in alone}) > len(TEXTS)
+    assert Generator(plain, 1).queries(texts) == Generator(plain, 4).queries(texts) == alone
+
+
 def test_another_seed_asks_something_else(plain: Path) -> None:
     first, again, other = (Generator(plain, 1, seed=seed).queries(TEXTS) for seed in (1, 1, 2))
     assert first == again
@@ -425,7 +433,7 @@ def test_batches_are_of_like_length_and_bounded(plain: Path, monkeypatch: pytest
     counts = [3, 200, 3, 90, 1, 90, 200, *[4] * 70, 90, 200, 200, 200, 200]
     texts = [" ".join(["redis"] * count) + f" w{i}" for i, count in enumerate(counts)]
     assert Generator(plain, 1).queries(texts) == [[] for _ in texts]
-    lengths = [length for call in calls for length in call]
+    lengths = [length for call in reversed(calls) for length in call]  # the batch of the longest goes first
     assert len(lengths) == len(texts)
     assert lengths == sorted(lengths)
     assert all(max(call) * len(call) <= 1024 and len(call) <= 32 for call in calls)
