@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -33,14 +34,25 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from helix.encoders.export import cached
     from helix.settings import Settings
 
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
-    folder.mkdir(exist_ok=True)
+    folder = _shared(tmp_path_factory) / "cache"
     os.environ["HELIX_CACHE"] = str(folder)
-    with (folder / ".lock").open("w") as lock:  # of several processes one exports, the others wait
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _one_at_a_time(folder):
         cached(registry.choose(Settings()), folder)
     return folder
+
+
+def _shared(factory: pytest.TempPathFactory) -> Path:
+    """The folder of the session, over all of its processes."""
+    base = factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    """Of several processes one makes the folder, the others wait and find it made."""
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +60,9 @@ def copying_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small T5 that writes down words of its input, trained here in seconds."""
     from tests import tiny_t5
 
-    return tiny_t5.copying(tmp_path_factory.mktemp("t5") / "copying")
+    folder = _shared(tmp_path_factory) / "copying-t5"
+    with _one_at_a_time(folder):
+        return folder if folder.is_dir() else tiny_t5.copying(folder)
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,10 @@ from pathlib import Path
 import pytest
 
 from helix.memory import open as open_store
+from helix.settings import load
 from helix.snapshot.verify import verify
+from helix.status import status
+from pipelines.ingest import ingest
 
 POINTS = (
     "accept.envelope",
@@ -52,10 +56,20 @@ def items(root: Path) -> dict[str, str]:
     return found
 
 
+@pytest.fixture(scope="module")
+def with_first(sample_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample and a log of two turns; to be copied."""
+    folder = tmp_path_factory.mktemp("first")
+    shutil.copytree(sample_store, folder / "store", ignore=shutil.ignore_patterns("pins"))
+    log = write_log(folder / "first.jsonl", "k1", ["the walnut loaf is in the oven", "take it out at noon"])
+    assert not ingest(folder / "store", [log], load()).refused
+    return folder / "store"
+
+
 @pytest.mark.parametrize("point", POINTS)
-def test_a_kill_at_any_step_loses_and_doubles_nothing(point: str, own_store: Path, tmp_path: Path, run_helix) -> None:
-    first = write_log(tmp_path / "first.jsonl", "k1", ["the walnut loaf is in the oven", "take it out at noon"])
-    assert run_helix("ingest", first, "--store", own_store).returncode == 0
+def test_a_kill_at_any_step_loses_and_doubles_nothing(point: str, with_first: Path, tmp_path: Path, run_helix) -> None:
+    own_store = tmp_path / "store"
+    shutil.copytree(with_first, own_store)
     before = items(own_store)
     # The second log grows the first: two turns as they were, one changed, two new; so rows are deleted as well.
     second = write_log(
@@ -82,7 +96,7 @@ def test_a_kill_at_any_step_loses_and_doubles_nothing(point: str, own_store: Pat
     assert items(own_store) == {**after, "k2#k2:0": "an unrelated note about parsley"}
     assert verify(own_store).problems == ()
     assert not list((own_store / "parts").iterdir())
-    state = json.loads(run_helix("status", "--store", own_store, "--json").stdout)
+    state = status(own_store)
     assert (state["pending"], state["dead"]) == (0, 0)
 
 
