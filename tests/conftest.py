@@ -24,6 +24,9 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 for name in [name for name in os.environ if name.startswith("HELIX_")]:
     del os.environ[name]
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # a process a core already: threads would only wait for each other
+    os.environ |= {"HELIX_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
 SAMPLE = Path(str(files("helix") / "sample"))
 
 
