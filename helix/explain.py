@@ -1,20 +1,34 @@
-"""Trace: what each stage took in and gave out, how long it took, and what fell out where."""
+"""Trace: what each stage took in and gave out, how long it took, and what fell out where, by what margin."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from helix.types import Item
-
-if TYPE_CHECKING:
-    from helix.snapshot.reader import Snapshot
+from helix.types import Item, Leg, Pool
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class Retrieved(NamedTuple):
+    """A leg's answer, how many rows it may give, and the score it would give any one row (0: none)."""
+
+    leg: Leg
+    limit: int
+    score: Callable[[int], float]
+
+
+class Dropped(NamedTuple):
+    """Rows that a stage left out, and why, in words that follow on the stage's name."""
+
+    stage: str
+    rows: npt.NDArray[Any]
+    why: Sequence[str]
 
 
 class Trace:
@@ -25,54 +39,137 @@ class Trace:
         self.ms: dict[str, float] = {}
         self.stages: list[dict[str, Any]] = []
         self.degraded: list[str] = []
-        self.seen: dict[str, Any] = {}  # what why_not() asks for; kept only with `on`
+        # Kept only with `on`, for candidates() and why_not().
+        self.retrieved: list[Retrieved] = []
+        self.dropped: list[Dropped] = []
+        self.pool: Pool | None = None
+        self.outside: Callable[[int], str | None] = lambda row: None
+        self.skipped = ""
         self._began = time.perf_counter()
 
     def run(self, name: str, stage: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a stage under the clock."""
+        """Call a stage under the clock; what is called twice counts twice."""
         began = time.perf_counter()
         result = stage(*args, **kwargs)
-        self.ms[name] = round((time.perf_counter() - began) * 1000, 3)
+        spent = (time.perf_counter() - began) * 1000
+        self.ms[name] = round(self.ms.get(name, 0.0) + spent, 3)
         return result
 
-    def keep(self, **what: Any) -> None:
-        """Keep intermediate results for `why_not`, if anybody listens."""
-        if self.on:
-            self.seen.update(what)
-
     def note(self, name: str, **facts: Any) -> None:
-        """Keep facts about a stage, if anybody listens."""
+        """Keep facts about a stage, rows_in and rows_out among them, if anybody listens."""
         if self.on:
             self.stages.append({"stage": name, **facts})
+
+    def leg(self, stage: str, leg: Leg, rows_in: int, limit: int, score: Callable[[int], float]) -> None:
+        """Keep a leg's answer.
+
+        Args:
+            stage: under which name its milliseconds are kept.
+            rows_in: rows it searched.
+            limit: rows it gives at most.
+            score: what it would give a row.
+        """
+        if self.on:
+            self.note(stage, rows_in=rows_in, rows_out=len(leg.rows))
+            self.retrieved.append(Retrieved(leg, limit, score))
+
+    def drop(self, stage: str, rows: npt.NDArray[Any], why: Sequence[str] | str) -> None:
+        """Keep what a stage left out: one reason for all, or one a row."""
+        if self.on and len(rows):
+            self.dropped.append(Dropped(stage, rows, [why] * len(rows) if isinstance(why, str) else why))
+
+    def ranked(self, pool: Pool) -> None:
+        """Keep everything that was ranked, best first: the explanation lists it."""
+        if self.on:
+            self.pool = pool
 
     def total(self) -> None:
         """Close the clock."""
         self.ms["total"] = round((time.perf_counter() - self._began) * 1000, 3)
 
+    def report(self, ids: Callable[[npt.NDArray[Any]], list[str]]) -> dict[str, Any] | None:
+        """Stages with their milliseconds, and every candidate with its ranks, its signals and where it fell out.
 
-def why_not(identity: str, snap: Snapshot, trace: Trace, items: Sequence[Item], packed: Sequence[Item]) -> str:
-    """At which stage an item fell out, in one sentence. An item the asker may not see is as good as none."""
-    seen = trace.seen
-    row = snap.find(identity)
-    plan = seen["plan"]
-    if row is None or (snap.restricted[row] and plan.allowed is not None and not plan.allowed[row]):
+        Args:
+            ids: of rows.
+        """
+        if not self.on:
+            return None
+        stages = [
+            {**stage, "ms": self.ms[stage["stage"]]} if stage["stage"] in self.ms else stage for stage in self.stages
+        ]
+        return {"stages": stages, "candidates": self._candidates(ids)}
+
+    def _candidates(self, ids: Callable[[npt.NDArray[Any]], list[str]]) -> list[dict[str, Any]]:
+        pool = self.pool
+        if pool is None:
+            return []
+        fell = {
+            int(row): f"{cut.stage}: {why}" for cut in self.dropped for row, why in zip(cut.rows, cut.why, strict=True)
+        }
+        out = []
+        for place, (row, identity) in enumerate(zip(pool.row.tolist(), ids(pool.row), strict=True)):
+            score = value_of(pool.final[place])
+            said = kept_signals(pool, place)
+            out.append({"rank": place + 1, "id": identity, "score": score, **said, "dropped": fell.get(row)})
+        return out
+
+
+def rank_of(value: np.float32) -> int | None:
+    """A rank as it is shown; None where the leg did not see the item."""
+    return None if np.isnan(value) else int(value)
+
+
+def value_of(value: np.float32) -> float | None:
+    """A signal as it is shown."""
+    return None if np.isnan(value) else round(float(value), 6)
+
+
+def why_not(identity: str, row: int | None, trace: Trace, items: Sequence[Item], packed: Sequence[Item]) -> str:
+    """At which stage an item fell out and by what margin, in one sentence. What the asker may not see is not there.
+
+    Args:
+        row: of the item, None where there is none that the asker may see.
+    """
+    if row is None:
         return f"no live item has the id {identity}"
-    if plan.skip:
-        return f"route: the question was skipped as one that needs no memory (score {plan.skip_score:.2f})"
-    if plan.allowed is not None and not plan.allowed[row]:
-        return "route: outside the filters of the question"
+    if trace.skipped:
+        return f"route: {trace.skipped}"
+    if outside := trace.outside(row):
+        return f"route: {outside}"
+    shown = [item.id for item in items]
     if identity in [item.id for item in packed]:
-        return f"it is in the answer, at rank {[item.id for item in items].index(identity) + 1}, and in the context"
-    if identity in [item.id for item in items]:
-        place = [item.id for item in items].index(identity) + 1
+        return f"it is in the answer, at rank {shown.index(identity) + 1}, and in the context"
+    pool = trace.pool
+    found = np.flatnonzero(pool.row == row) if pool is not None else np.empty(0, np.intp)
+    where = (
+        f"rank {int(found[0]) + 1} of {len(pool)}, score {float(pool.final[found[0]]):.3f}"
+        if pool and len(found)
+        else ""
+    )
+    for cut in trace.dropped:
+        at = np.flatnonzero(cut.rows == row)
+        if len(at):
+            return f"{cut.stage}: {cut.why[int(at[0])]}" + (f" ({where})" if where else "")
+    if identity in shown:
+        place = shown.index(identity) + 1
         return f"pack: it is in the answer at rank {place}, but does not fit the budget behind better ones"
-    pool = seen["pool"]
-    place_in_pool = np.flatnonzero(pool.row == row)
-    if not len(place_in_pool):
-        limits = ", ".join(f"{name} rank {limit}" for name, limit in seen["limits"].items())
-        return f"retrieve: below {limits}, and the graph walk did not reach it"
-    place = int(place_in_pool[0])
-    score, worst = float(pool.final[place]), items[-1].score if items else 0.0
-    if row in seen["near"]:
-        return f"diversify: a near-duplicate of a better item (rank {place + 1} of {len(pool)}, score {score:.3f})"
-    return f"rank: {place + 1} of {len(pool)} with score {score:.3f}; the last item returned has {worst:.3f}"
+    if where:
+        worst = f"; the last item returned has {items[-1].score:.3f}" if items else ""
+        return f"rank: {where}{worst}"
+    return "retrieve: " + "; ".join([_missed(one, row) for one in trace.retrieved] or ["no leg could search"])
+
+
+def _missed(one: Retrieved, row: int) -> str:
+    """Why a leg did not bring a row."""
+    leg, score = one.leg, one.score(row)
+    if len(leg.rows) < one.limit or not len(leg.rows):
+        return f"{leg.name} finds nothing in it (score {score:.3f})"
+    last = float(leg.scores[-1])
+    return f"below {leg.name} rank {one.limit}: {score:.3f}, the last of them has {last:.3f} ({last - score:.3f} more)"
+
+
+def kept_signals(pool: Pool, place: int) -> Mapping[str, Any]:
+    """The ranks and signals of one row of a pool, as `why` shows them."""
+    values: dict[str, Any] = {name: rank_of(ranks[place]) for name, ranks in pool.ranks.items()}
+    return values | {name: value_of(signal[place]) for name, signal in pool.signals.items()}

@@ -8,12 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from helix import settings as _settings
+from helix.encoders.rerank import Rerankers
 from helix.errors import StoreError, UsageError
 from helix.explain import Trace
 from helix.explain import why_not as explain_absence
 from helix.profiles import load
 from helix.question import Time, make_query
-from helix.recall import recall
+from helix.recipes import recipe
 from helix.settings import Settings
 from helix.snapshot import manifest as manifests
 from helix.snapshot.events import Appender, make_event
@@ -34,6 +35,7 @@ class Memory:
         self._snapshot = Snapshot(self.root, threads=self.settings.threads)
         self._refreshing = threading.Lock()
         self._events = Appender(self.root)
+        self._models = Rerankers(self.settings)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -51,9 +53,14 @@ class Memory:
         since: Time = None,
         until: Time = None,
         as_of: Time = None,
+        session: str | None = None,
+        speaker: str | None = None,
+        current_only: bool = False,
         entities: Sequence[str] = (),
         principal: str | None = None,
         profile: str = "helix",
+        rerank: str | None = None,
+        rerank_top: int = 20,
         now: Time = None,
         explain: bool = False,
         why_not: str | None = None,
@@ -64,11 +71,15 @@ class Memory:
             query: the question, at most `max_query_chars` characters.
             k: items to return.
             budget: tokens the context may take.
-            project, type, since, until: only these rows are searched.
+            project, type, session, speaker, since, until: only these rows are searched.
             as_of: what was known and valid then.
+            current_only: leave out items all of whose facts no longer hold.
             entities: names the graph walk starts from, besides those in the question.
             principal: who asks; items with an ACL are only for those it names.
-            profile: a file of `helix/profiles`.
+            profile: a file of `helix/profiles`, or of the folder `HELIX_PROFILES`.
+            rerank: `late` (token by token) or `cross` (a cross-encoder) scores the best items anew, for milliseconds
+                that `ms` reports.
+            rerank_top: how many, at most 30.
             now: the moment the question is asked, for recency; the clock where not given.
             explain: keep what every stage took in and gave out, in `trace`.
             why_not: an item id; `trace["why_not"]` says at which stage it fell out.
@@ -76,7 +87,8 @@ class Memory:
         Raises:
             UsageError: an argument is out of range or names what is not there.
         """
-        snapshot = self._snapshot  # one generation for the whole call, whatever refresh() does
+        # One generation for the whole call, whatever refresh() does.
+        snapshot = self._snapshot.seen_by(principal)
         trace = Trace(explain or why_not is not None)
         question = make_query(
             query,
@@ -89,14 +101,21 @@ class Memory:
             since=since,
             until=until,
             as_of=as_of,
+            session=session,
+            speaker=speaker,
+            current_only=current_only,
             entities=entities,
             principal=principal,
             now=now,
+            rerank=rerank,
+            rerank_top=rerank_top,
         )
-        bundle = recall(question, snapshot, load(profile), trace)
+        constants = load(profile, self.settings.profiles)
+        known = snapshot.known_at(question.as_of)
+        bundle = recipe(constants.recipe).recall(question, known, constants, trace, self._models)
         if why_not is None:
             return bundle
-        said = explain_absence(why_not, snapshot, trace, bundle.items, bundle.packed)
+        said = explain_absence(why_not, snapshot.find(why_not), trace, bundle.items, bundle.packed)
         return replace(bundle, trace={**(bundle.trace or {}), "why_not": said})
 
     def feedback(self, item: str, kind: str = "used") -> None:

@@ -18,10 +18,14 @@ from helix.errors import UsageError
 from helix.settings import Settings
 from helix.snapshot.reader import Snapshot
 from helix.snapshot.rows import digest
+from helix.stages.rerank import check_top
 from helix.text import STOP_WORDS, hash_terms, tokenise
 from helix.types import TYPES, Query
 
 Time = datetime | str | None
+
+TIERS = ("late", "cross")
+"""Rerank tiers."""
 
 _WORD = re.compile(r"\w[\w'-]*")
 _NAMED = (*NAME_KINDS, "package")  # kinds that a question may name in lower case
@@ -39,11 +43,19 @@ def make_query(
     since: Time = None,
     until: Time = None,
     as_of: Time = None,
+    session: str | None = None,
+    speaker: str | None = None,
+    current_only: bool = False,
     entities: Sequence[str] = (),
     principal: str | None = None,
     now: Time = None,
+    rerank: str | None = None,
+    rerank_top: int = 20,
 ) -> Query:
     """Check every argument and work out what the stages need to know of the question.
+
+    Args:
+        snap: as the principal may see it: what it does not show is unknown here, too.
 
     Raises:
         UsageError: an argument is out of range or names what is not there.
@@ -57,8 +69,13 @@ def make_query(
         )
     _range("k", k, 1, settings.max_k)
     _range("budget", budget, 0, settings.max_budget)
-    _known("project", project, snap.projects)
+    _known("project", project, snap.live_projects)
     _known("type", type, TYPES)
+    _known("rerank tier", rerank, TIERS)
+    if rerank == "cross" and not settings.cross_encoder:
+        raise UsageError("no cross-encoder is set", "name one in HELIX_CROSS_ENCODER, or take the tier 'late'")
+    if rerank:
+        check_top(rerank_top)
     moment = _time(now, datetime.now(UTC), "now") or datetime.now(UTC)
     start, end = _time(since, moment, "since"), _time(until, moment, "until", end=True)
     if start and end and start > end:
@@ -73,8 +90,15 @@ def make_query(
         since=start,
         until=end,
         as_of=_time(as_of, moment, "as_of"),
+        session=session,
+        sessions=_sessions(session, snap),
+        speaker=speaker,
+        speakers=_speakers(speaker, snap),
+        current_only=current_only,
         entities=tuple(entities),
         principal=principal,
+        rerank=rerank,
+        rerank_top=rerank_top,
         terms=np.unique(hash_terms(tokenise(text))),
         mentions=_mentions(text, entities, moment),
         words=frozenset(word.lower() for word in _WORD.findall(text.replace("'s", " "))),
@@ -96,6 +120,35 @@ def _mentions(text: str, forced: Sequence[str], now: datetime) -> np.ndarray[tup
     pairs = {(entity.kind, entity.key) for entity in found} | {(kind, name) for kind in _NAMED for name in names}
     pairs |= {("relationship", f"{KIN[kin]} of {owner}") for owner, kin in neighbours if kin in KIN}
     return np.unique(np.array([int(digest(*pair), 16) for pair in pairs], np.uint64))
+
+
+def _sessions(name: str | None, snap: Snapshot) -> tuple[int, ...]:
+    """Codes of the live sessions of that name: each source may have one.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if name is None:
+        return ()
+    from helix.sources import FORMATS
+
+    codes = snap.live_sessions(np.array([int(digest(source, name), 16) for source in FORMATS], np.uint64))
+    if not codes:
+        raise UsageError(f"unknown session {name!r}", "take its name from a recalled item")
+    return codes
+
+
+def _speakers(name: str | None, snap: Snapshot) -> tuple[int, ...]:
+    """Codes of the live speakers of that name, whatever its case.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if name is None:
+        return ()
+    live = snap.live_speakers
+    _known("speaker", name.casefold(), [snap.speakers[code].casefold() for code in live])
+    return tuple(code for code in live if snap.speakers[code].casefold() == name.casefold())
 
 
 def _range(name: str, value: int, low: int, high: int) -> None:

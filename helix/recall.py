@@ -1,137 +1,155 @@
-"""The recall pipeline, on one screen. Only this module composes the stages."""
+"""The default recall, on one screen: the eight stages. Only recipes compose stages; this is the recipe `helix`."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helix.errors import EncoderError
+from helix.anchors import TOP, anchor, window
 from helix.explain import Trace
 from helix.profiles import Profile
+from helix.recipes.common import begin, bundle, ids, items_of, scored
 from helix.snapshot.reader import Snapshot
-from helix.stages.dense import search_dense
+from helix.stages.collapse import collapse
+from helix.stages.dense import dense_score, search_dense
 from helix.stages.diversify import diversify
-from helix.stages.embed import embed
 from helix.stages.fuse import fuse
-from helix.stages.graph import spread
-from helix.stages.lexical import search_lexical
+from helix.stages.graph import walk
+from helix.stages.lexical import Field, lexical_score, search_lexical
 from helix.stages.pack import pack
 from helix.stages.rank import rank
-from helix.stages.route import route
-from helix.types import F32, TYPES, Bundle, Candidates, Item, Leg, Query
+from helix.stages.rerank import rerank, unusable
+from helix.stages.supersede import demote, succeed
+from helix.text import hash_terms, tokenise
+from helix.topk import order
+from helix.types import F32, Bundle, Candidates, Item, Leg, Plan, Query
+
+if TYPE_CHECKING:
+    from helix.encoders.rerank import Rerankers
+
+__all__ = ["Profile", "recall"]
 
 
-def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace) -> Bundle:
+def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models: Rerankers) -> Bundle:
     """Answer one question from one snapshot. Same snapshot, query, `now` and profile: same answer."""
-    vector = trace.run("embed", _embed, query, snap, trace)
-    plan = trace.run("route", route, query, vector, snap)
-    if trace.on:
-        proposed = {} if plan.type_scores is None else dict(zip(TYPES, plan.type_scores.tolist(), strict=True))
-        state = {"skip": plan.skip, "skip_score": plan.skip_score, "type_scores": proposed}
-        trace.note("route", rows_in=snap.rows, rows_out=plan.allowed_rows, **state)
-    limits = {"dense": profile.retrieve.dense, "bm25": profile.retrieve.bm25}
-    if snap.expansion:
-        limits["doc2query"] = profile.retrieve.doc2query
-    trace.keep(plan=plan, limits=limits)
+    vector, plan = begin(query, snap, trace)
     if plan.skip:
-        return _bundle(query, snap, profile, trace, skipped=True)
-
-    legs: list[Leg] = []
-    if vector is not None:
-        legs.append(trace.run("dense", search_dense, vector, snap, plan, profile.retrieve.dense))
-    how = profile.retrieve
-    legs.append(trace.run("lexical", search_lexical, query, snap, plan, how.bm25, how.k1, how.b))
-    if how.doc2query and snap.expansion:
-        legs.append(
-            trace.run(
-                "doc2query", search_lexical, query, snap.expansion, plan, how.doc2query, how.k1, how.b, "doc2query"
-            )
-        )
+        return bundle(query, snap, profile, trace, skipped=True)
+    plan = trace.run("route", _anchored, plan, query, snap, profile, trace)
+    legs = _retrieve(query, vector, snap, plan, profile, trace)
     pool = trace.run("fuse", fuse, legs, snap, profile.fuse.k, profile.fuse.weights)
     trace.note("fuse", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
     before = len(pool)
-    pool = trace.run("graph", spread, pool, query, snap, plan, profile.graph)
-    trace.note("graph", rows_in=before, rows_out=len(pool))
+    pool, how = trace.run("graph", walk, pool, query, snap, plan, profile.graph)
+    trace.note("graph", rows_in=before, rows_out=len(pool), how=how)
+    before, at = len(pool), int((query.as_of or query.now).timestamp())
+    pool = trace.run("rank", succeed, pool, snap, plan, at)
     pool = trace.run("rank", rank, pool, query, vector, snap, plan, profile)
-    chosen, near, far = trace.run("diversify", diversify, pool, snap, query.k, profile.diversify)
-    trace.keep(pool=pool, near=near)
+    pool = trace.run("rank", _demote, pool, snap, at, profile.rank.superseded)
+    trace.note("rank", rows_in=before, rows_out=len(pool))
+    if query.rerank:
+        pool = trace.run("rerank", _rerank, pool, query, snap, profile, trace, models)
+    trace.ranked(pool.pool())
+    chosen, left = trace.run("diversify", diversify, pool, snap, query.k, profile.diversify)
     if trace.on:
-        dropped = {"near-duplicate": _ids(near, snap), "not among the k best": _ids(far, snap)}
-        trace.note("diversify", rows_in=len(pool), rows_out=len(chosen), dropped=dropped)
-    return _bundle(query, snap, profile, trace, chosen)
+        trace.drop("diversify", left.near, [f"a near-duplicate of {better}" for better in ids(left.of, snap)])
+        alike = [f"another was preferred, since it is {x:.2f} alike to one that was chosen" for x in left.alike]
+        trace.drop("diversify", left.far, alike)
+        trace.note("diversify", rows_in=len(pool), rows_out=len(chosen), near_duplicates=len(left.near))
+    items, entries = _shown(chosen, snap)
+    around = _around(chosen, snap, plan, profile.pack.neighbours)
+    longest = profile.pack.neighbour_tokens
+    context, tokens, placed = trace.run("pack", pack, entries, query.budget, snap.counter, around, longest)
+    return bundle(query, snap, profile, trace, items, context, tokens, placed)
 
 
-def _embed(query: Query, snap: Snapshot, trace: Trace) -> F32 | None:
-    """The query's vector; without an encoder the lexical leg answers alone, and the response says so."""
-    if not snap.rows:
-        return None
-    try:
-        return embed(query, snap.encoder)
-    except EncoderError as error:
-        trace.degraded.append(f"dense: {error.what}")
-        return None
+def _anchored(plan: Plan, query: Query, snap: Snapshot, profile: Profile, trace: Trace) -> Plan:
+    """ "Before the migration": the window that follows from when the items spoke of the event."""
+    event = anchor(query.text) if profile.sim.date else None
+    if event is None:
+        return plan
+    spoken = replace(query, terms=np.unique(hash_terms(tokenise(event.phrase))))
+    leg = search_lexical(spoken, snap, plan, TOP, profile.retrieve.k1, profile.retrieve.b)
+    days = window(event.relation, snap.columns.time[leg.rows], leg.scores)
+    trace.note("anchor", rows_in=plan.allowed_rows, rows_out=len(leg.rows), event=event.phrase, window=days)
+    return plan if days is None else replace(plan, days=(*plan.days, days))
 
 
-def _bundle(
-    query: Query,
-    snap: Snapshot,
-    profile: Profile,
-    trace: Trace,
-    pool: Candidates | None = None,
-    *,
-    skipped: bool = False,
-) -> Bundle:
-    """The answer in words: the only place that reads text."""
-    entries = snap.text(pool.row) if pool is not None else []
-    asked = snap.expansion.of(pool.row) if pool is not None and snap.expansion else [[]] * len(entries)
-    items = [_item(pool, i, entry, snap, asked[i]) for i, entry in enumerate(entries)] if pool is not None else []
-    context, tokens, placed = trace.run("pack", pack, entries, query.budget, snap.counter)
-    trace.note("pack", rows_in=len(items), rows_out=len(placed), tokens=tokens, budget=query.budget)
-    trace.total()
-    return Bundle(
-        snapshot=snap.generation,
-        profile=profile.name,
-        skipped=skipped,
-        degraded=tuple(trace.degraded),
-        items=tuple(items),
-        packed=tuple(items[i] for i in placed),
-        context=context,
-        tokens=tokens,
-        budget=query.budget,
-        counter=snap.counter.name,
-        ms=trace.ms,
-        trace={"stages": trace.stages} if trace.on else None,
-    )
+def _retrieve(
+    query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, profile: Profile, trace: Trace
+) -> list[Leg]:
+    """Stage 3: the legs there are."""
+    how = profile.retrieve
+    searches: list[tuple[str, int, Callable[[Plan], Leg], Callable[[int], float]]] = []
+    if vector is not None:
+        near = partial(_dense, vector, snap, how.dense)
+        searches.append(("dense", how.dense, near, partial(dense_score, vector, snap)))
+    fields: list[tuple[str, str, Field | None, int]] = [
+        ("lexical", "bm25", snap, how.bm25),
+        ("doc2query", "doc2query", snap.expansion if how.doc2query else None, how.doc2query),
+    ]
+    for stage, name, field, limit in fields:
+        if field:
+            found = partial(_lexical, query, field, limit, how.k1, how.b, name)
+            searches.append((stage, limit, found, partial(lexical_score, query, field, k1=how.k1, b=how.b)))
+    legs = []
+    for stage, limit, search, score in searches:
+        leg, copies, better = trace.run(stage, collapse, search, plan, snap, limit)
+        legs.append(leg)
+        trace.leg(stage, leg, plan.allowed_rows, limit, score)
+        if trace.on:
+            trace.drop("retrieve", copies, [f"a near-duplicate of {other}" for other in ids(better, snap)])
+    return legs
 
 
-def _item(pool: Candidates, i: int, entry: dict[str, Any], snap: Snapshot, asked: list[str]) -> Item:
-    why: dict[str, Any] = {}
-    for name in ("dense", "bm25", "doc2query"):
-        place = float(getattr(pool, name)[i])
-        why[name] = None if np.isnan(place) else int(place)
-    for name in ("rrf", "sim", "recency", "salience", "confidence", "graph"):
-        value = float(getattr(pool, name)[i])
-        why[name] = None if np.isnan(value) else round(value, 6)
-    # The signals are scaled to the pool; these say where two of them come from.
-    why["salience_parts"] = {sign: round(weight, 4) for sign, weight in entry["salience_parts"] or ()}
-    why["vouched"] = entry["vouched"]
-    if why["doc2query"] is not None:
-        why["queries"] = asked
-    return Item(
-        id=entry["id"],
-        score=round(float(pool.final[i]), 6),
-        type=TYPES[snap.columns.type[pool.row[i]]],
-        text=entry["text"],
-        session=entry["session"],
-        turns=tuple(entry["turns"]),
-        speaker=entry["speaker"],
-        time=entry["time"].replace(tzinfo=None).isoformat() + "Z" if entry["time"] else None,
-        project=entry["project"],
-        source=entry["path"],
-        why=why,
-    )
+def _dense(vector: F32, snap: Snapshot, k: int, plan: Plan) -> Leg:
+    return search_dense(vector, snap, plan, k)
 
 
-def _ids(rows: Any, snap: Snapshot) -> list[str]:
-    return [f"{key:016x}" for key in snap.columns.key[rows].tolist()]
+def _lexical(query: Query, field: Field, k: int, k1: float, b: float, name: str, plan: Plan) -> Leg:
+    return search_lexical(query, field, plan, k, k1, b, name)
+
+
+def _demote(pool: Candidates, snap: Snapshot, at: int, share: float) -> Candidates:
+    """What no longer holds below what holds instead."""
+    pool = replace(pool, final=demote(pool.row.astype(np.int64), pool.final, snap, at, share))
+    return pool.take(order(pool.final, snap.columns.key[pool.row]))
+
+
+def _rerank(
+    pool: Candidates, query: Query, snap: Snapshot, profile: Profile, trace: Trace, models: Rerankers
+) -> Candidates:
+    """The best few scored anew, by token or by a cross-encoder; they change places among themselves only."""
+    texts = [entry["text"] for entry in snap.text(pool.row[: query.rerank_top])]
+    scores = scored(query, texts, snap, models, trace)
+    trace.note("rerank", rows_in=len(scores), rows_out=len(scores), by=query.rerank, unusable=unusable(scores))
+    seen = np.full(len(pool), np.nan, np.float32)
+    seen[: len(scores)] = scores
+    final = rerank(pool.final, scores, profile.rerank.weight)
+    pool = replace(pool, rerank=seen, final=final)
+    return pool.take(order(pool.final, snap.columns.key[pool.row]))
+
+
+def _around(chosen: Candidates, snap: Snapshot, plan: Plan, n: int) -> list[tuple[int, bool, dict[str, Any]]]:
+    """The turns before and after each of the first n items, for `pack`: those that may be shown and are not there."""
+    of = np.repeat(np.arange(min(n, len(chosen))), 2)
+    rows = np.stack([snap.columns.previous[chosen.row[:n]], snap.columns.next[chosen.row[:n]]], axis=1).ravel()
+    new = (rows >= 0) & ~np.isin(rows, chosen.row)
+    if plan.allowed is not None:
+        new &= plan.allowed[rows]
+    _, first = np.unique(rows, return_index=True)
+    new &= np.isin(np.arange(len(rows)), first)  # what stands between two of them comes once
+    before = np.arange(len(rows)) % 2 == 0
+    return list(zip(of[new].tolist(), before[new].tolist(), snap.text(rows[new]), strict=True))
+
+
+def _shown(chosen: Candidates, snap: Snapshot) -> tuple[list[Item], list[dict[str, Any]]]:
+    """The items in words: the only place that reads text. Beside the signals, what a model asked of an item."""
+    entries = snap.text(chosen.row)
+    asked = snap.expansion.of(chosen.row) if snap.expansion else [[]] * len(chosen)
+    found = [{} if np.isnan(place) else {"queries": asked[i]} for i, place in enumerate(chosen.doc2query)]
+    return items_of(chosen.pool(), entries, snap, found), entries

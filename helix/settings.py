@@ -22,6 +22,7 @@ class Settings:
     store: str = _setting("helix-store", "path", "the store, where --store is not given")
     redis_url: str = _setting("", "url", "the broker; empty: embedded, no broker")
     models: str = _setting("", "path", "folder of local models, one folder a model")
+    profiles: str = _setting("", "path", "folder of your own profiles, one TOML file each")
     encoder: str = _setting("", "name or path", "the encoder of a new lineage; empty: the best one in reach")
     vectors: str = _setting(
         "int8",
@@ -33,6 +34,12 @@ class Settings:
     )
     doc2query_queries: int = _setting(3, "questions", "asked about one item")
     doc2query_near: float = _setting(0.3, "cosine", "a question farther from its item is dropped")
+    late_encoder: str = _setting(
+        "", "name or path", "the late-interaction reranker, prepared by 'helix models export'; empty: none"
+    )
+    cross_encoder: str = _setting(
+        "", "name or path", "the cross-encoder that reranks, prepared by 'helix models export'; empty: none"
+    )
     cache: str = _setting(str(Path.home() / ".cache" / "helix"), "path", "exported encoders, kept with their checksums")
     max_document_bytes: int = _setting(1 << 30, "bytes", "a larger input is refused")
     max_line_bytes: int = _setting(16 << 20, "bytes", "a longer line is refused; the rest of its file goes in")

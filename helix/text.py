@@ -125,6 +125,14 @@ def words(text: str) -> list[str]:
     return _WORDS.findall(unicodedata.normalize("NFKC", text).translate(_LOOKALIKE).lower())
 
 
+_PROJECT_WORD = re.compile(r"[^\W_]+")
+
+
+def project_words(text: str) -> tuple[str, ...]:
+    """The words by which a project's name is known in a question: letters and digits, lower case."""
+    return tuple(_PROJECT_WORD.findall(text.casefold()))
+
+
 def hash_terms(terms: Sequence[str]) -> U64:
     """Stable 64-bit ids of `terms`, uint64[len(terms)]: the term id of the store (see the module's docstring)."""
     return np.fromiter(map(_hash, terms), dtype=np.uint64, count=len(terms))

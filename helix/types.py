@@ -112,8 +112,15 @@ class Query:
     since: datetime | None = None
     until: datetime | None = None
     as_of: datetime | None = None
+    session: str | None = None
+    sessions: tuple[int, ...] = ()  # codes of the sessions of that name, in the snapshot
+    speaker: str | None = None
+    speakers: tuple[int, ...] = ()
+    current_only: bool = False  # without what only says facts that no longer hold
     entities: tuple[str, ...] = ()
     principal: str | None = None
+    rerank: str | None = None  # late | cross
+    rerank_top: int = 20  # of the best items, that are scored anew
     terms: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))  # distinct term hashes
     mentions: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))  # entity hashes
     words: frozenset[str] = frozenset()  # of the question, lower case
@@ -133,6 +140,7 @@ class Plan:
     recent: bool = False  # the question asks for what is recent
     days: tuple[tuple[int, int, float], ...] = ()  # (first second, last second, weight) the question speaks of
     type_scores: F32 | None = None  # float32[len(TYPES)], cosine to each type's centroid
+    projects: tuple[int, ...] = ()  # codes of the projects the question names
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +150,28 @@ class Leg:
     name: str
     rows: U32
     scores: F32
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What a recipe ranked, best first: arrays of one length. NaN means not seen by that leg, or not computed."""
+
+    row: U32  # row in the snapshot
+    final: F32  # the order of the pool
+    ranks: Mapping[str, F32]  # by leg, from 1
+    signals: Mapping[str, F32]  # by name
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def take(self, index: npt.NDArray[np.intp]) -> Pool:
+        """The same pool in another order, or a part of it."""
+        return Pool(
+            self.row[index],
+            self.final[index],
+            {name: values[index] for name, values in self.ranks.items()},
+            {name: values[index] for name, values in self.signals.items()},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +189,7 @@ class Candidates:
     salience: F32
     confidence: F32
     graph: F32
+    rerank: F32  # score of a reranker; NaN where none looked
     final: F32  # the blended score; the order of the pool
 
     def __len__(self) -> int:
@@ -167,6 +198,18 @@ class Candidates:
     def take(self, index: npt.NDArray[np.intp]) -> Candidates:
         """The same pool in another order, or a part of it."""
         return Candidates(**{name: getattr(self, name)[index] for name in self.__slots__})
+
+    def pool(self) -> Pool:
+        """The same, as every recipe shows it."""
+        legs = ("dense", "bm25", "doc2query")
+        looked = not np.isnan(self.rerank).all()
+        signals = ("rrf", "sim", "recency", "salience", "confidence", "graph", *(("rerank",) if looked else ()))
+        return Pool(
+            self.row,
+            self.final,
+            {name: getattr(self, name) for name in legs},
+            {name: getattr(self, name) for name in signals},
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,7 +160,7 @@ def expand(argv: Sequence[str]) -> int:
 
 def evaluate(argv: Sequence[str]) -> int:
     """Measure recall on a benchmark set, as its authors publish it, beside dense, BM25 and both by equal ranks."""
-    from pipelines.evaluate import EXPANSIONS
+    from pipelines.evaluate import EXPANSIONS, PROFILES
     from pipelines.sets import SETS
 
     new = parser(
@@ -176,6 +176,9 @@ def evaluate(argv: Sequence[str]) -> int:
         metavar="A,B",
         help="the default profile once more with doc2query on, off or shuffled (questions handed to other items)",
     )
+    new.add_argument(
+        "--profile", action="append", default=[], metavar="NAME", help="a row for this profile (helix and helix-paper)"
+    )
     options = new.parse_args(argv)
     states = [name.strip() for name in options.expansion.split(",") if name.strip()]
     if set(states) - set(EXPANSIONS):
@@ -187,7 +190,8 @@ def evaluate(argv: Sequence[str]) -> int:
 
     # Never into HELIX_STORE: a benchmark is nobody's memory.
     store = Path(options.store).expanduser() if options.store else None
-    report = run(options.set, Path(options.path), load(), store=store, expansions=states, say=_say)
+    profiles = tuple(options.profile) or PROFILES
+    report = run(options.set, Path(options.path), load(), store=store, expansions=states, profiles=profiles, say=_say)
     if options.json:
         print_json(report)
     else:
@@ -217,14 +221,26 @@ def touch(argv: Sequence[str]) -> int:
 
 
 def models(argv: Sequence[str]) -> int:
-    """Which models are in reach; `models pull NAME` downloads one."""
-    new = parser("models", models.__doc__ or "", "  helix models\n  helix models pull bge-small-en-v1.5")
-    new.add_argument("action", nargs="?", choices=("list", "pull"), default="list")
-    new.add_argument("name", nargs="?", help="for pull")
+    """Which models are in reach; `models pull NAME` downloads one, `models export NAME` makes a reranker usable."""
+    new = parser(
+        "models",
+        models.__doc__ or "",
+        "  helix models\n  helix models pull bge-small-en-v1.5\n"
+        "  helix models export ~/models/ms-marco-MiniLM-L-6-v2    # a cross-encoder, or a ColBERT-style folder",
+    )
+    new.add_argument("action", nargs="?", choices=("list", "pull", "export"), default="list")
+    new.add_argument("name", nargs="?", help="for pull and export; a folder will do for export")
     options = new.parse_args(argv)
-    from pipelines.models import known, pull
+    from pipelines.models import export, known, pull
 
     settings = load()
+    if options.action == "export":
+        made = export(options.name or "", settings)
+        if options.json:
+            print_json(made)
+        else:
+            print(f"{made['name']} is exported to {made['folder']}; {made['setting']} takes it into use")
+        return 0
     if options.action == "pull":
         folder = pull(options.name or "", settings)
         if options.json:
@@ -238,7 +254,27 @@ def models(argv: Sequence[str]) -> int:
         return 0
     for row in rows:
         where = f"{row['origin']}: {row['folder']}" if row["folder"] else "not in reach"
+        if row["folder"] and row.get("exported", row["folder"]) is None:
+            where += " (not exported)"
         mark = "  ← default" if row["default"] else ""
         what = f"{row['dim']} dimensions" if row["use"] == "encoder" else row["use"]
         print(f"{row['name']:32} {what:16} {row['licence']:11} {where}{mark}")
+    return 0
+
+
+def train(argv: Sequence[str]) -> int:
+    """Fit the retention model of the profile engram to what was of use, as its access events say."""
+    options = parser("train", train.__doc__ or "", "  helix train --store memory").parse_args(argv)
+    from dataclasses import asdict
+
+    from pipelines.retention import train as run
+
+    settings = load()
+    done = run(store_of(options, settings), settings)
+    if options.json:
+        print_json(asdict(done))
+    elif done.off:
+        print(f"nothing was trained: {done.off}; generation {done.generation}")
+    else:
+        print(f"trained on {done.positives:,} items that were of use; generation {done.generation}")
     return 0

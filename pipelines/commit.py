@@ -28,7 +28,7 @@ from helix.snapshot.manifest import Deletes, Index, Lineage, Manifest, Segment
 from helix.snapshot.paths import is_held
 from helix.snapshot.queries import KIND, open_queries
 from helix.snapshot.rows import ITEMS, Rows, concat
-from helix.snapshot.segment import Opened, alive_of, map_npy, open_segment, read_table
+from helix.snapshot.segment import Opened, alive_of, fact_scales, map_npy, open_segment, read_table
 from helix.snapshot.sql import connect
 from helix.types import I64
 from pipelines.classifier import router
@@ -98,7 +98,7 @@ def commit(root: Path, encoder: Encoder, settings: Settings, pointer: str = "CUR
             coverage={**new.coverage, **covered(counts["items"]), "types": _types(parts, counts["items"])},
             counts=counts,
         )
-        new = replace(new, coverage={**new.coverage, KIND: expanded(root, new, settings)})
+        new = replace(new, coverage={**new.coverage, **counted(root, new, settings)})
         writer.publish(held, new)
         for folder in folders:  # published: the parts are no longer needed
             shutil.rmtree(folder, ignore_errors=True)
@@ -128,10 +128,9 @@ def bulk(root: Path, batches: Iterable[Rows], encoder: Encoder, settings: Settin
         sessions = np.unique(np.concatenate([segment["sessions.key"] for segment in opened]))
         items = new.counts["items"] + sum(segment.rows for segment in segments)
         counts = {**new.counts, "items": items, "sessions": new.counts["sessions"] + len(sessions)}
-        told = {"types": {"off": "these items came with their types"}, KIND: expanded(root, new, settings)}
-        new = replace(
-            new, segments=(*new.segments, *segments), counts=counts, coverage={**new.coverage, **covered(items), **told}
-        )
+        new = replace(new, segments=(*new.segments, *segments), counts=counts)
+        told = {"types": {"off": "these items came with their types"}, **counted(root, new, settings)}
+        new = replace(new, coverage={**new.coverage, **covered(items), **told})
         writer.publish(held, new)
         return new.generation
 
@@ -151,6 +150,24 @@ def _types(parts: Sequence[tuple[Part, Rows]], items: int) -> dict[str, Any]:
     """Whether the classifier had a say in the types of what was committed last; the cues always have."""
     off = next((part.types for part, _ in parts if part.types), "")
     return {"off": off} if off else {"items": items}
+
+
+def counted(root: Path, manifest: Manifest, settings: Settings) -> dict[str, Any]:
+    """What not every item or fact has: looked up in the segments, which are no more than a few dozen."""
+    return {KIND: expanded(root, manifest, settings), FACT_INDEX: facts_indexed(root, manifest)}
+
+
+FACT_INDEX = "fact_index"
+
+
+def facts_indexed(root: Path, manifest: Manifest) -> dict[str, Any]:
+    """How many facts of live items a search can find, and of how many."""
+    found = total = 0
+    for segment in manifest.segments:
+        rows, scale = fact_scales(root, segment)
+        alive = alive_of(root, manifest, segment)[rows]
+        found, total = found + int(np.count_nonzero(scale[alive])), total + int(np.count_nonzero(alive))
+    return {"facts": found, "of": total}
 
 
 def expanded(root: Path, manifest: Manifest, settings: Settings) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def main() -> int:
     try:
         for question in questions(given.store) if given.logs else SAMPLE:
             print(f'\n$ helix recall "{question}" --store {given.store}\n', flush=True)
-            if status := helix(["recall", question, "--store", str(given.store), "--k", "8", "--budget", "600"]):
+            if status := helix(["recall", question, "--store", str(given.store), "--budget", "600"]):
                 return status
     except HelixError as error:
         print(f"demo: {error}", file=sys.stderr)

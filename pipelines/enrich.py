@@ -24,6 +24,7 @@ from helix.failpoints import failpoint
 from helix.settings import Settings
 from helix.snapshot import ledger, paths
 from helix.snapshot.arrays import quantise
+from helix.snapshot.fact_index import fact_texts
 from helix.snapshot.ledger import Envelope
 from helix.snapshot.rows import ENTITIES, FACTS, ITEMS, Rows, digest, load, save
 from helix.text import hash_terms, tokenise
@@ -32,7 +33,7 @@ from pipelines.classifier import type_model
 from pipelines.items import judge, of_document, of_records, offsets
 from pipelines.train import types_fingerprint
 
-VERSION = 2  # of what this module makes; another number means other parts
+VERSION = 3  # of what this module makes; another number means other parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,14 @@ def enrich(
     model = type_model(encoder, settings)
     judge(found, vectors, model if isinstance(model, TypeModel) else None)
     rows = build_rows(
-        found.records, found.texts, found.mentions, vectors, signatures(texts), links=found.links, facts=found.facts
+        found.records,
+        found.texts,
+        found.mentions,
+        vectors,
+        signatures(texts),
+        links=found.links,
+        facts=found.facts,
+        fact_vectors=fact_vectors(found.facts, encoder, settings),
     )
     part = {
         "path": envelope.path,
@@ -137,6 +145,15 @@ def enrich(
         paths.remove(target)
         return enrich(root, document, encoder, counter, settings, progress)
     return describe(target)
+
+
+def fact_vectors(
+    facts: Sequence[Sequence[dict[str, Any]]], encoder: Encoder, settings: Settings
+) -> npt.NDArray[np.float32]:
+    """float32[f, d]: the vector of each fact's sentence; equal ones are embedded once."""
+    texts = fact_texts(pa.Table.from_pylist([fact for row in facts for fact in row], schema=FACTS))
+    nothing = np.empty((0, encoder.spec.dim), np.float32)
+    return encoder.passages(texts, settings.embed_batch, None) if texts else nothing
 
 
 def _version(root: Path, document: str) -> int | None:
@@ -199,6 +216,7 @@ def build_rows(
     *,
     links: Sequence[Sequence[tuple[int, int]]] | None = None,
     facts: Sequence[Sequence[dict[str, Any]]] | None = None,
+    fact_vectors: npt.NDArray[np.float32] | None = None,
 ) -> Rows:
     """The columns of a part.
 
@@ -210,10 +228,14 @@ def build_rows(
         minhash: uint32[n, 64].
         links: (key of an earlier item, position in LINKS) of each; none where not given.
         facts: of each, as records of FACTS; none where not given.
+        fact_vectors: float32[f, d], unit length, of all of them in order; where not given no search finds them.
     """
     links = links if links is not None else [()] * len(records)
     facts = facts if facts is not None else [()] * len(records)
     codes, scale = quantise(vectors)
+    stated = [fact for row in facts for fact in row]
+    nothing = np.zeros((len(stated), vectors.shape[1]), np.float32)
+    fact_codes, fact_scale = quantise(nothing if fact_vectors is None else fact_vectors)
     counts = [Counter(tokenise(text)) for text in texts]
     terms = [list(count) for count in counts]
     hashes = [[int(digest(kind, key), 16) for kind, key, _ in found] for found in mentions]
@@ -240,5 +262,7 @@ def build_rows(
         entities=pa.Table.from_pylist(
             [dict(zip(ENTITIES.names, row, strict=True)) for row in distinct.values()], schema=ENTITIES
         ),
-        facts=pa.Table.from_pylist([fact for row in facts for fact in row], schema=FACTS),
+        facts=pa.Table.from_pylist(stated, schema=FACTS),
+        fact_codes=fact_codes,
+        fact_scale=fact_scale,
     )

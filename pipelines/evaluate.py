@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ import numpy.typing as npt
 from helix.errors import UsageError
 from helix.memory import Memory
 from helix.metrics import all_at, any_at, recall_at, reciprocal_rank
+from helix.profiles import load
 from helix.question import make_query
 from helix.settings import Settings
 from helix.snapshot.manifest import Index
 from helix.snapshot.queries import KIND, Expansion, Part, open_queries, write_queries
 from helix.snapshot.reader import Snapshot
+from helix.snapshot.rows import NO_TIME
 from helix.stages.dense import search_dense
 from helix.stages.fuse import fuse
 from helix.stages.lexical import search_lexical
@@ -35,6 +38,7 @@ K = 10
 PACK = 1_000  # tokens of the pack that is looked into
 _DRAWS = 2_000  # of the bootstrap
 EXPANSIONS = ("on", "off", "shuffled")
+PROFILES = ("helix", "helix-paper")
 
 Say = Callable[[str], None]
 Answer = tuple[list[str], set[str]]
@@ -43,38 +47,48 @@ Ask = Callable[[Question], Answer]
 
 
 def evaluate(
-    name: str, path: Path, settings: Settings, *, store: Path | None = None, expansions: Sequence[str] = (), say: Say
+    name: str,
+    path: Path,
+    settings: Settings,
+    *,
+    store: Path | None = None,
+    expansions: Sequence[str] = (),
+    profiles: Sequence[str] = PROFILES,
+    say: Say,
 ) -> dict[str, Any]:
     """The report of one set.
 
     Args:
         store: where the set is ingested, and kept; a store that is there is used. A temporary one where not given.
         expansions: of EXPANSIONS: the default profile once more, with what a model wrote for the items in that state.
+        profiles: a row for each.
 
     Raises:
         UsageError: no such set, or no model wrote anything for the items of the store.
         InputRefused: what lies at `path` is not that set.
     """
+    for profile in profiles:
+        load(profile, settings.profiles)  # a wrong name is told before anything is ingested
     with tempfile.TemporaryDirectory() as work:
         found = read(name, path, Path(work) / "documents")
         root = store or Path(work) / "store"
         report = ingest(root, list(found.documents), settings)
         say(f"{report.turns} turns, {report.items} new items, {len(found.questions)} questions")
-        memory = Memory(root)
+        memory = Memory(root, settings)
         if expansions and memory.snapshot.expansion is None:
             raise UsageError("no model wrote anything for these items", "keep them with --store and run 'helix expand'")
-        rows = {way: measure(found, ask) for way, ask in ways(memory, settings).items()}
+        rows = {way: measure(found, ask) for way, ask in ways(memory, settings, profiles).items()}
         for state in dict.fromkeys(expansions):
             with expansion(memory.snapshot, state, Path(work)):
                 rows[f"helix, expansion {state}"] = measure(found, partial(_recalled, memory, "helix"))
         return {"set": name, "questions": len(found.questions), "items": memory.snapshot.live, "rows": rows}
 
 
-def ways(memory: Memory, settings: Settings) -> dict[str, Ask]:
+def ways(memory: Memory, settings: Settings, profiles: Sequence[str] = PROFILES) -> dict[str, Ask]:
     """How a question is answered, by name: either leg, both fused by equal weights, and the profiles."""
     legs = {"dense": ("dense",), "bm25": ("bm25",), "rrf": ("dense", "bm25")}
     found: dict[str, Ask] = {name: partial(_legs, memory.snapshot, settings, chosen) for name, chosen in legs.items()}
-    return {**found, **{name: partial(_recalled, memory, name) for name in ("helix", "helix-paper")}}
+    return {**found, **{name: partial(_recalled, memory, name) for name in profiles}}
 
 
 def _legs(snap: Snapshot, settings: Settings, names: Sequence[str], question: Question) -> Answer:
@@ -97,9 +111,19 @@ def _legs(snap: Snapshot, settings: Settings, names: Sequence[str], question: Qu
 
 
 def _recalled(memory: Memory, profile: str, question: Question) -> Answer:
-    found: Bundle = memory.recall(question.text, project=question.project, profile=profile, k=3 * K, budget=PACK)
+    now = asked_at(memory.snapshot, question.project)
+    found: Bundle = memory.recall(
+        question.text, project=question.project, profile=profile, k=3 * K, budget=PACK, now=now
+    )
     turns = [turn(item.session, identity) for item in found.items for identity in item.turns]
     return list(dict.fromkeys(turns)), {turn(item.session, one) for item in found.packed for one in item.turns}
+
+
+def asked_at(snap: Snapshot, project: str | None) -> datetime | None:
+    """A day after the last item of the haystack: what fades with age shall not fade by when the set is measured."""
+    rows = snap.alive if project is None else snap.alive & (snap.columns.project == snap.projects.index(project))
+    last = int(snap.columns.time[rows].max(initial=NO_TIME))
+    return None if last == NO_TIME else datetime.fromtimestamp(last, UTC) + timedelta(days=1)
 
 
 def measure(found: Benchmark, ask: Ask) -> dict[str, float]:

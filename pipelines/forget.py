@@ -34,11 +34,10 @@ from helix.snapshot.arrays import lookup
 from helix.snapshot.events import dump_access, read_access
 from helix.snapshot.events import select as select_access
 from helix.snapshot.manifest import File, Manifest, new_id
-from helix.snapshot.queries import KIND
 from helix.snapshot.rows import digest
 from helix.snapshot.segment import map_npy, read_table
 from helix.types import U64
-from pipelines.commit import expanded, forgotten_by, live_sessions, open_base, recounted
+from pipelines.commit import counted, forgotten_by, live_sessions, open_base, recounted
 from pipelines.compact import Conflict, merge_segments
 from pipelines.kept import dump, kept_of
 from pipelines.selection import Selection, ids_of, segments_of, select
@@ -211,7 +210,8 @@ def _delete_rows(root: Path, keys: U64, settings: Settings, pointer: str) -> Non
             forgotten=writer.write_array(root, "forgotten", forgotten),
             counts=counts,
         )
-        writer.publish(held, dataclasses.replace(new, coverage={**new.coverage, KIND: expanded(root, new, settings)}))
+        told = {**new.coverage, **counted(root, new, settings)}
+        writer.publish(held, dataclasses.replace(new, coverage=told))
 
 
 def _start_over(root: Path, keys: U64, purge: dict[str, Any], settings: Settings) -> None:

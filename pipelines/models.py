@@ -1,21 +1,23 @@
-"""Models in reach, and fetching one when the user asks. Nothing else in Helix downloads."""
+"""Models in reach, fetching one and exporting a reranker when the user asks. Nothing else in Helix downloads."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from helix.encoders import seq2seq
+from helix.encoders import rerank, seq2seq
+from helix.encoders.export import cached_reranker, reranker_kind
 from helix.encoders.registry import MODELS, PREFERRED, find
 from helix.errors import EncoderError, UsageError
 from helix.settings import Settings
 
 _EITHER = ["model.safetensors", "pytorch_model.bin"]
 _WANTED = ["*.json", "*.txt", "1_Pooling/*"]  # and the weights, in the one form that is used
+_RERANKER = ["artifact.metadata", "1_Dense/*", *_EITHER]
 
 
 def known(settings: Settings) -> list[dict[str, Any]]:
-    """Every registered encoder and the model that expands items, and where their weights are."""
+    """Every registered encoder, the model that expands items and the rerankers, and where their weights are."""
     found = {name: find(name, settings) for name in MODELS}
     first = next((name for name in PREFERRED if found[name]), None)
     encoders = [
@@ -42,7 +44,52 @@ def known(settings: Settings) -> list[dict[str, Any]]:
         "folder": str(there.folder) if there else None,
         "default": there is not None,
     }
-    return [*encoders, expands]
+    return [*encoders, expands, *_rerankers(settings)]
+
+
+def _rerankers(settings: Settings) -> list[dict[str, Any]]:
+    """The registered rerankers and those that the settings name; `default` where it is named."""
+    named = {"late": settings.late_encoder, "cross": settings.cross_encoder}
+    kinds = {name: known.kind for name, known in rerank.RERANKERS.items()}
+    for kind, name in named.items():
+        if name and name not in kinds:
+            kinds[name] = kind
+    rows = []
+    for name, kind in kinds.items():
+        row = {"name": name, "use": f"rerank {kind}", "licence": "", "origin": None, "folder": None, "exported": None}
+        try:
+            source = rerank.find(name, settings)
+            row |= {"licence": source.licence, "origin": source.origin, "folder": str(source.folder)}
+            row["exported"] = str(rerank.exported(name, settings))
+        except EncoderError:  # not in reach, or not exported yet: the row says so
+            if (Path(name).expanduser() / rerank.SPEC).is_file():
+                row |= {"origin": "path", "folder": name, "exported": name}
+        if name in rerank.RERANKERS:
+            row["licence"] = rerank.RERANKERS[name].licence
+        rows.append({**row, "default": named[kind] == name})
+    return rows
+
+
+def export(name: str, settings: Settings) -> dict[str, str]:
+    """Export a reranker to int8 ONNX into the cache, once: what recall needs to use it.
+
+    Args:
+        name: a folder with the model, or a name to look for in the models folder and the hub's cache.
+
+    Returns:
+        name, kind (late or cross), folder, and the setting that takes it into use.
+
+    Raises:
+        UsageError: no name.
+        EncoderError: it is not in reach, it is no reranker, or the export failed.
+    """
+    if not name:
+        raise UsageError("no model to export", f"name a folder, or one of {', '.join(rerank.RERANKERS)}")
+    source = rerank.find(name, settings)
+    kind = reranker_kind(source.folder)
+    folder = cached_reranker(source, Path(settings.cache))
+    said = source.folder.resolve() if source.origin == "path" else name
+    return {"name": source.name, "kind": kind, "folder": str(folder), "setting": f"HELIX_{kind.upper()}_ENCODER={said}"}
 
 
 def pull(name: str, settings: Settings) -> Path:
@@ -52,7 +99,7 @@ def pull(name: str, settings: Settings) -> Path:
         UsageError: no such model, or no folder to put it in.
         EncoderError: the hub cannot be reached.
     """
-    names = (*MODELS, *seq2seq.LICENCES)
+    names = (*MODELS, *seq2seq.LICENCES, *rerank.RERANKERS)
     if name not in names:
         raise UsageError(f"no model {name!r}", f"there are {', '.join(names)}")
     if not settings.models:
@@ -61,7 +108,10 @@ def pull(name: str, settings: Settings) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
     target = Path(settings.models).expanduser() / name
-    hub, weights = (MODELS[name].hub, [MODELS[name].weights]) if name in MODELS else (name, _EITHER)
+    if name in rerank.RERANKERS:
+        hub, weights = rerank.RERANKERS[name].hub, _RERANKER
+    else:
+        hub, weights = (MODELS[name].hub, [MODELS[name].weights]) if name in MODELS else (name, _EITHER)
     try:
         snapshot_download(hub, local_dir=target, allow_patterns=[*_WANTED, *weights])
     except (OSError, HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled) as error:

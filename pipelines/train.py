@@ -15,9 +15,9 @@ from helix.enrich.classify import CUES, PRIORS, cue_scores, features
 from helix.snapshot.rows import digest
 from helix.types import F32, TYPES
 
-THRESHOLD = 0.97  # skipping a question that needed memory costs an answer; answering one that did not costs a few ms
+THRESHOLD = 0.975  # skipping a question that needed memory costs an answer; answering one that did not costs a few ms
 
-ROUTER_STRENGTH = 30.0  # inverse regularisation
+ROUTER_STRENGTH = 50.0  # inverse regularisation
 _PROMPTS = ("memory.txt", "no_memory.txt")
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0)  # inverse regularisation, chosen by cross-validated log loss

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from helix.cli import parser, print_json, store_of
@@ -27,9 +27,14 @@ def recall(argv: Sequence[str]) -> int:
     new.add_argument("--since", metavar="T", help="ISO 8601, or an age like 7d")
     new.add_argument("--until", metavar="T", help="ISO 8601, or an age like 7d")
     new.add_argument("--as-of", metavar="T", help="what was known and valid then")
+    new.add_argument("--session", metavar="S", help="only this session")
+    new.add_argument("--speaker", metavar="NAME", help="only this speaker")
+    new.add_argument("--current-only", action="store_true", help="nothing whose facts no longer hold")
     new.add_argument("--entity", metavar="E", action="append", default=[], help="a name the graph walk starts from")
     new.add_argument("--as", metavar="PRINCIPAL", dest="principal", help="who asks")
     new.add_argument("--profile", metavar="NAME", default="helix", help="the constants in force (helix)")
+    new.add_argument("--rerank", metavar="TIER", help="late or cross: score the best items anew, at a price")
+    new.add_argument("--rerank-top", metavar="N", type=int, default=20, help="items scored anew, at most 30 (20)")
     new.add_argument("--now", metavar="T", help="the moment of asking (the clock)")
     new.add_argument("--explain", action="store_true", help="say what every stage did")
     new.add_argument("--why-not", metavar="ITEM", help="say at which stage this item fell out")
@@ -47,9 +52,14 @@ def recall(argv: Sequence[str]) -> int:
         since=options.since,
         until=options.until,
         as_of=options.as_of,
+        session=options.session,
+        speaker=options.speaker,
+        current_only=options.current_only,
         entities=options.entity,
         principal=options.principal,
         profile=options.profile,
+        rerank=options.rerank,
+        rerank_top=options.rerank_top,
         now=options.now,
         explain=options.explain,
         why_not=options.why_not,
@@ -106,16 +116,51 @@ def _show(found: dict[str, Any]) -> None:
         soft_wrap=True,
     )
     trace = found.get("trace") or {}
-    for stage in trace.get("stages", ()):
-        console.print(f"[dim]{escape(str(stage))}[/dim]", soft_wrap=True)
+    for line in _explained(trace):
+        console.print(f"[dim]{escape(line)}[/dim]", soft_wrap=True)
     if "why_not" in trace:
         console.print(f"why not: {escape(trace['why_not'])}")
 
 
 def _why(why: dict[str, Any]) -> str:
-    ranks = [f"{name} #{why[name]}" for name in ("dense", "bm25", "doc2query") if why[name] is not None]
-    signals = [f"{name} {why[name]:.2f}" for name in ("sim", "recency", "salience", "confidence", "graph")]
+    """Ranks and signals in a line: a rank is a whole number, a signal is not."""
+    ranks = [f"{name} #{value}" for name, value in why.items() if isinstance(value, int)]
+    # A fused score of ranks is of the order of a hundredth.
+    signals = [
+        f"{name} {value:.4f}" if 0 < abs(value) < 0.1 else f"{name} {value:.2f}"
+        for name, value in why.items()
+        if isinstance(value, float)
+    ]
     return " · ".join([*ranks, *signals])
+
+
+SHOWN = 30
+"""Candidates that --explain lists for a person; --json has them all."""
+
+
+def _explained(trace: dict[str, Any]) -> Iterator[str]:
+    """What every stage did, and the best of what was ranked."""
+    for stage in trace.get("stages", ()):
+        said = dict(stage)
+        name, ms = said.pop("stage"), said.pop("ms", None)
+        rows = [said.pop(key, "") for key in ("rows_in", "rows_out")]
+        rows = ["+".join(map(str, given.values())) if isinstance(given, dict) else str(given) for given in rows]
+        spent = "" if ms is None else f"{ms:.1f} ms"
+        facts = ", ".join(f"{key} {_brief(value)}" for key, value in said.items() if value not in ("", None, {}, []))
+        yield f"{name:10} {rows[0]:>9} → {rows[1]:<6} {spent:>9}  {facts}".rstrip()
+    candidates = trace.get("candidates", ())
+    for one in candidates[:SHOWN]:
+        why = _why({key: value for key, value in one.items() if key not in ("rank", "id", "score", "dropped")})
+        out = f"  [{one['dropped']}]" if one["dropped"] else ""
+        yield f"{one['rank']:4} {one['id']} {one['score']:.3f}  {why}{out}"
+    if len(candidates) > SHOWN:
+        yield f"     and {len(candidates) - SHOWN} more: --json lists them"
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{key} {_brief(part)}" for key, part in value.items())
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _made_of(why: dict[str, Any]) -> str:

@@ -25,10 +25,15 @@ class RecallRequest(BaseModel):
     since: str | None = Field(default=None, description="ISO 8601, or an age like 7d")
     until: str | None = Field(default=None, description="ISO 8601, or an age like 7d")
     as_of: str | None = Field(default=None, description="what was known and valid then")
+    session: str | None = Field(default=None, description="only this session")
+    speaker: str | None = Field(default=None, description="only this speaker")
+    current_only: bool = Field(default=False, description="nothing whose facts no longer hold")
     entities: list[str] = Field(default_factory=list, description="names the graph walk starts from")
     principal: str | None = Field(default=None, description="who asks")
     profile: str = Field(default="helix", description="the constants in force")
     now: str | None = Field(default=None, description="the moment of asking, ISO 8601")
+    rerank: str | None = Field(default=None, description="late or cross: score the best items anew, at a price")
+    rerank_top: int = Field(default=20, description="items that are scored anew, at most 30")
     explain: bool = Field(default=False, description="say what every stage did")
     why_not: str | None = Field(default=None, description="an item id: say at which stage it fell out")
 
@@ -91,18 +96,12 @@ def item_response(item: Item) -> dict[str, Any]:
 
 def visible_row(snap: Snapshot, identity: str, principal: str | None) -> int | None:
     """The row of a live item that the principal may see. No such item and a hidden one are the same: None."""
-    row = snap.find(identity)
-    return row if row is not None and _visible(snap, row, principal) else None
-
-
-def _visible(snap: Snapshot, row: int, principal: str | None) -> bool:
-    """Whether the item has no ACL, or one that names the principal."""
-    return not snap.restricted[row] or (principal is not None and bool(snap.named_in_acl(principal)[row]))
+    return snap.seen_by(principal).find(identity)
 
 
 def stored_item(snap: Snapshot, row: int, principal: str | None) -> dict[str, Any]:
     """One item as it is stored: the fields of a recalled one that need no question, its title and its neighbours."""
-    entry = snap.text(np.array([row]))[0]
+    entry, seen = snap.text(np.array([row]))[0], snap.seen_by(principal).columns
     item = Item(
         id=entry["id"],
         score=0.0,
@@ -118,12 +117,11 @@ def stored_item(snap: Snapshot, row: int, principal: str | None) -> dict[str, An
     )
 
     def neighbour(other: int) -> str | None:
-        seen = other >= 0 and _visible(snap, other, principal)
-        return f"{int(snap.columns.key[other]):016x}" if seen else None
+        return f"{int(seen.key[other]):016x}" if other >= 0 else None
 
     return {
         **{name: value for name, value in item_response(item).items() if name not in ("score", "why")},
         "title": entry["title"],
-        "previous": neighbour(int(snap.columns.previous[row])),
-        "next": neighbour(int(snap.columns.next[row])),
+        "previous": neighbour(int(seen.previous[row])),
+        "next": neighbour(int(seen.next[row])),
     }

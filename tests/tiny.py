@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from helix.encoders.onnx import EstimatedCounter
 from helix.enrich.neardup import signatures
+from helix.memory import Memory
 from helix.settings import Settings
 from helix.snapshot import paths, writer
 from helix.snapshot.build import write_segment
@@ -147,3 +151,27 @@ def make_store(
 
 
 SETTINGS = Settings()
+
+
+def memory_of(root: Path, vector: Callable[[str], Any] | None = None, profiles: Path | None = None) -> Memory:
+    """A store made here, to be asked as a whole.
+
+    Args:
+        vector: of a question, unit length; without it there is no encoder, and words alone count.
+        profiles: folder of one's own profiles.
+    """
+    memory = Memory(root, replace(SETTINGS, profiles=str(profiles or "")))
+    if vector is not None:
+        encoder = SimpleNamespace(query=lambda text: np.asarray(vector(text), np.float32))
+        memory.snapshot.__dict__.update(encoder=encoder, counter=EstimatedCounter())
+    return memory
+
+
+def at_cosine(towards: Any, cosine: Any, n: int, rng: np.random.Generator) -> Any:
+    """Unit vectors at a given cosine, or one each, to the unit vector `towards`: float32[n, d]."""
+    towards = np.asarray(towards, np.float64)
+    aside = rng.standard_normal((n, len(towards)))
+    aside -= np.outer(aside @ towards, towards)
+    aside /= np.linalg.norm(aside, axis=1, keepdims=True)
+    cosine = np.broadcast_to(np.asarray(cosine, np.float64), n)[:, None]
+    return (cosine * towards + np.sqrt(1 - cosine**2) * aside).astype(np.float32)

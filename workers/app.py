@@ -53,6 +53,7 @@ def create(settings: Settings) -> Celery:
             "helix.commit": {"queue": "commit"},
             "helix.maintain": {"queue": "maintain"},
             "helix.expand": {"queue": "expand"},
+            "helix.train": {"queue": "maintain"},
         },
         imports=("workers.tasks",),
     )

@@ -13,6 +13,7 @@ from helix.enrich.doc2query import Generator
 from helix.errors import UsageError
 from helix.settings import load
 from helix.snapshot import ledger
+from pipelines import retention
 from pipelines.commit import commit as run_commit
 from pipelines.enrich import enrich_or_bury
 from pipelines.expand import expand as run_expand
@@ -99,7 +100,21 @@ def _generator() -> Generator | None:
 def maintain() -> None:
     """Merge, index and collect in the background: off the commit queue, so that no commit waits behind a merge."""
     settings = load()
-    tidy(Path(settings.store), settings)
+    root = Path(settings.store)
+    tidy(root, settings)
+    if retention.due(root):
+        train.apply_async(queue="maintain")
+
+
+@app.task(name="helix.train")  # type: ignore[untyped-decorator]
+def train() -> None:
+    """Fit the retention model anew, where enough was of use since the last time."""
+    settings = load()
+    root = Path(settings.store)
+    if not retention.due(root):
+        return
+    done = retention.train(root, settings)
+    log.info("generation %d: %s", done.generation, done.off or f"retention trained on {done.positives} items of use")
 
 
 @app.task(name="helix.reindex")  # type: ignore[untyped-decorator]

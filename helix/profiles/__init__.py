@@ -1,19 +1,51 @@
-"""Profiles: every constant of a recall, one TOML file each. An unknown key is refused."""
+"""Profiles: every constant of a recall, one TOML file each. An unknown key is refused.
+
+A file names the recipe it is for (`recipe`, see `helix.recipes`); that recipe's dataclass says which keys there are. A
+user's own file lies in the folder `HELIX_PROFILES` and may build on one of these (`base = "helix"`) and say only what
+it changes.
+"""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, get_type_hints
 
 from helix.errors import UsageError
+from helix.recipes import RECIPES, recipe
 from helix.types import TYPES
 
 SIGNALS = ("sim", "recency", "salience", "confidence", "graph")
 EDGES = ("next", "session", "reply", "same", "fact")
+LEGS = ("dense", "bm25", "doc2query")
+
+T = TypeVar("T")
+
+
+class Constants(Protocol):
+    """What every recipe's profile has."""
+
+    @property
+    def name(self) -> str:
+        """Of the file."""
+
+    @property
+    def recipe(self) -> str:
+        """Of `helix.recipes`."""
+
+
+def keys(*names: str) -> Any:
+    """A field whose value is a table with exactly these keys."""
+    return field(metadata={"keys": names})
+
+
+def one_of(*values: str) -> Any:
+    """A field whose value is one of these."""
+    return field(metadata={"values": values})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +64,7 @@ class Fuse:
     """Stage 4."""
 
     k: float
-    weights: Mapping[str, float]
+    weights: Mapping[str, float] = keys(*LEGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +73,15 @@ class Graph:
 
     seeds: int
     restart: float
-    steps: int
+    epsilon: float
+    hops: int
+    work: int
     entity_df: int
+    session_size: int
     extra: int
     mass: float
-    edges: Mapping[str, float]  # weight by kind; an entity's weighs its idf
+    edges: Mapping[str, float] = keys(*EDGES)  # weight by kind; an entity's weighs its idf
+    method: str = one_of("push", "bfs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +98,8 @@ class Sim:
     speaker: float
     user: float
     date: float
+    type: float
+    project: float
     walk: float
     walk_seeds: int
     walk_df: int
@@ -72,8 +110,24 @@ class Sim:
 class Rank:
     """Stage 6."""
 
-    recency: str  # always | asked
-    decay: Mapping[str, float]  # by type, a hour
+    superseded: float
+    recency: str = one_of("always", "asked")
+    decay: Mapping[str, float] = keys(*TYPES)  # a hour
+
+
+@dataclass(frozen=True, slots=True)
+class Rerank:
+    """Between stages 6 and 7, off unless asked for."""
+
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """Stage 8."""
+
+    neighbours: int
+    neighbour_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,61 +140,127 @@ class Diversify:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One file of this folder."""
+    """A file of the recipe `helix`: the eight stages."""
 
     name: str
+    recipe: str
     retrieve: Retrieve
     fuse: Fuse
     graph: Graph
     sim: Sim
     rank: Rank
-    weights: Mapping[str, Mapping[str, float]]  # type → signal → weight
+    rerank: Rerank
     diversify: Diversify
+    pack: Pack
+    weights: Mapping[str, Mapping[str, float]] = field(metadata={"keys": TYPES, "inner": SIGNALS})  # by type
 
 
-_SECTIONS = {"retrieve": Retrieve, "fuse": Fuse, "graph": Graph, "sim": Sim, "rank": Rank, "diversify": Diversify}
-
-
-def names() -> list[str]:
-    """The profiles there are."""
-    folder = files("helix.profiles")
-    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+def names(folder: str = "") -> list[str]:
+    """The profiles there are; with those of a user's folder."""
+    packaged = [entry.name for entry in files("helix.profiles").iterdir()]
+    own = [path.name for path in Path(folder).glob("*.toml")] if folder else []
+    return sorted({name.removesuffix(".toml") for name in (*packaged, *own) if name.endswith(".toml")})
 
 
 @cache
-def load(name: str) -> Profile:
-    """The profile of that name.
+def load(name: str, folder: str = "") -> Any:
+    """The profile of that name: an instance of its recipe's dataclass.
+
+    Args:
+        folder: a user's own profiles; one of the same name goes before the packaged one.
 
     Raises:
         UsageError: there is none, or it has a key that nothing reads or lacks one.
     """
-    if name not in names():
-        raise UsageError(f"no profile {name!r}", f"there are: {', '.join(names())}")
-    return parse(name, (files("helix.profiles") / f"{name}.toml").read_text("utf-8"))
+    known = names(folder)
+    if name not in known:
+        raise UsageError(f"no profile {name!r}", f"there are: {', '.join(known)}")
+    own = Path(folder) / f"{name}.toml" if folder else None
+    return parse(name, own.read_text("utf-8") if own and own.is_file() else _packaged(name))
 
 
-def parse(name: str, text: str) -> Profile:
+def _packaged(name: str) -> str:
+    return (files("helix.profiles") / f"{name}.toml").read_text("utf-8")
+
+
+def parse(name: str, text: str) -> Any:
     """A profile from its text; see `load`."""
+    raw = _toml(name, text)
+    base = raw.pop("base", None)
+    if base is not None:
+        if base not in names():
+            raise UsageError(
+                f"profile {name!r} builds on {base!r}, which there is not", f"there are: {', '.join(names())}"
+            )
+        raw = _over(_toml(base, _packaged(base)), raw)
+    if raw.get("recipe") not in RECIPES:
+        raise UsageError(
+            f"profile {name!r}: recipe is {raw.get('recipe')!r}", f"there are: {', '.join(RECIPES)}; or name a 'base'"
+        )
+    return build(recipe(raw["recipe"]).Profile, name, raw)
+
+
+def build(kind: type[T], name: str, raw: Mapping[str, Any]) -> T:
+    """A recipe's dataclass from the tables of a file: its keys, no others, each of its type.
+
+    Raises:
+        UsageError: one is missing, unknown or of another type.
+    """
+    return _build(kind, name, "", raw, {"name": name})
+
+
+def _build(kind: type[T], name: str, where: str, raw: Mapping[str, Any], given: Mapping[str, Any] | None = None) -> T:
+    hints = get_type_hints(kind)
+    values = dict(given or {})
+    wanted = {one.name.rstrip("_"): one for one in fields(kind) if one.name not in values}  # type: ignore[arg-type]
+    _exactly(name, where, raw, set(wanted))
+    for key, one in wanted.items():
+        value, at = raw[key], f"{where}{key}"
+        if is_dataclass(hints[one.name]):
+            value = _build(hints[one.name], name, f"{at}.", _table(name, at, value))
+        elif "keys" in one.metadata:
+            _exactly(name, f"{at}.", _table(name, at, value), set(one.metadata["keys"]))
+            for inner in one.metadata["keys"] if "inner" in one.metadata else ():
+                _exactly(name, f"{at}.{inner}.", _table(name, f"{at}.{inner}", value[inner]), {*one.metadata["inner"]})
+        elif "values" in one.metadata:
+            if value not in one.metadata["values"]:
+                raise UsageError(f"profile {name!r}: {at} is {value!r}", f"it is {' or '.join(one.metadata['values'])}")
+        elif not _is(value, hints[one.name]):
+            raise UsageError(f"profile {name!r}: {at} is {value!r}", f"it is {_word(hints[one.name])}")
+        values[one.name] = value
+    return kind(**values)
+
+
+def _is(value: Any, hint: Any) -> bool:
+    if hint in (int, float):
+        return isinstance(value, int | float if hint is float else int) and not isinstance(value, bool)
+    return not isinstance(hint, type) or isinstance(value, hint)
+
+
+def _word(hint: Any) -> str:
+    return {int: "a whole number", float: "a number", str: "text", bool: "true or false"}.get(hint, str(hint))
+
+
+def _table(name: str, where: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise UsageError(f"profile {name!r}: {where} is {value!r}", "it is a table")
+    return value
+
+
+def _toml(name: str, text: str) -> dict[str, Any]:
     try:
-        raw = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"profile {name!r} is not TOML: {error}", "correct the file") from None
-    _exactly(name, "", raw, {*_SECTIONS, "weights"})
-    sections: dict[str, Any] = {}
-    for section, kind in _SECTIONS.items():
-        keys = {field.name.rstrip("_") for field in fields(kind)}
-        _exactly(name, f"{section}.", raw[section], keys)
-        sections[section] = kind(
-            **{field.name: raw[section][field.name.rstrip("_")] for field in fields(kind)}  # `lambda` is a keyword
-        )
-    _exactly(name, "weights.", raw["weights"], set(TYPES))
-    for type_ in TYPES:
-        _exactly(name, f"weights.{type_}.", raw["weights"][type_], set(SIGNALS))
-    _exactly(name, "graph.edges.", raw["graph"]["edges"], set(EDGES))
-    _exactly(name, "rank.decay.", raw["rank"]["decay"], set(TYPES))
-    if raw["rank"]["recency"] not in ("always", "asked"):
-        raise UsageError(f"profile {name!r}: rank.recency is {raw['rank']['recency']!r}", "it is 'always' or 'asked'")
-    return Profile(name=name, weights=raw["weights"], **sections)
+
+
+def _over(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The base with the changed leaves."""
+    out = dict(base)
+    for key, value in changes.items():
+        before = out.get(key)
+        out[key] = _over(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+    return out
 
 
 def _exactly(name: str, where: str, found: Mapping[str, Any], expected: set[str]) -> None:

@@ -15,8 +15,10 @@ import pyarrow.parquet as pq
 from helix.failpoints import failpoint
 from helix.snapshot import paths
 from helix.snapshot.arrays import BANDS, band_keys, hexes, invert, owners, unhexes
+from helix.snapshot.fact_index import fact_arrays
 from helix.snapshot.manifest import Segment, describe_tree, new_id
 from helix.snapshot.rows import LINKS, NO_TIME, Rows, digest
+from helix.snapshot.segment import FACT_TEXT
 from helix.types import I64, ROLES, TYPES, U32, U64
 
 BATCH = 65_536
@@ -46,6 +48,7 @@ def write_segment(root: Path, rows: Rows, exact: bool = False) -> Segment:
         links = Links(rows.link_indptr, rows.link_key, rows.link_kind)
         write_graph(folder, columns, rows.mention_indptr, rows.mention_entity, rows.entities, links)
         write_facts(folder, rows.facts, owners(rows.fact_indptr))
+        write_fact_index(folder, rows.facts, fact_arrays(rows.facts, rows.fact_codes, rows.fact_scale))
         paths.move_in(folder, target)
     return Segment(identity, len(rows), describe_tree(root, target))
 
@@ -162,6 +165,19 @@ def write_facts(folder: Path, facts: pa.Table, row: npt.NDArray[Any]) -> None:
         }
     )
     write_ipc(numbers, folder / "facts.arrow", max(1, len(numbers)))
+
+
+def write_fact_index(folder: Path, facts: pa.Table, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """What a search of the facts reads; nothing where there are no arrays.
+
+    Args:
+        facts: FACTS.
+        arrays: as of `fact_arrays`.
+    """
+    for name, array in arrays.items():
+        save(folder, name, array)
+    if arrays:
+        write_ipc(facts.select(FACT_TEXT.names), folder / "facts.text.arrow", max(1, len(facts)))
 
 
 # ---------------------------------------------------------------- columns

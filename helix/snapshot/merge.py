@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from helix.failpoints import failpoint
-from helix.snapshot.arrays import band_keys, flat_index
+from helix.snapshot.arrays import band_keys, flat_index, unhexes
 from helix.snapshot.build import (
     BATCH,
     SHOWN,
@@ -21,6 +21,7 @@ from helix.snapshot.build import (
     linked,
     save,
     sums,
+    write_fact_index,
     write_facts,
     write_graph,
     write_ipc,
@@ -43,7 +44,7 @@ def merge(root: Path, sources: Sequence[Source], folder: Path) -> int:
     n: int = columns.num_rows
     exact = ("vectors.f16",) if all(len(opened["vectors.f16"]) == opened.rows for opened, _ in sources) else ()
     for name in ("vectors.i8", "minhash", *exact):
-        _rows(sources, name, folder, n)
+        _rows([(opened[name], keep) for opened, keep in sources], folder, name)
     codes = np.load(folder / "vectors.i8.npy", mmap_mode="r")
     scale = np.concatenate([opened["vectors.scale"][keep] for opened, keep in sources])
     save(folder, "vectors.scale", scale)
@@ -69,7 +70,9 @@ def merge(root: Path, sources: Sequence[Source], folder: Path) -> int:
     entities = pa.concat_tables(tables)
     _, first = np.unique(entities["hash"].to_numpy(), return_index=True)
     write_graph(folder, columns, indptr, entity, entities.take(pa.array(first)), links)
-    write_facts(folder, *_facts(root, sources))
+    facts, row = _facts(root, sources)
+    write_facts(folder, facts, row)
+    write_fact_index(folder, facts, _fact_index(sources, facts, folder))
     return n
 
 
@@ -135,19 +138,18 @@ def merged_columns(sources: Sequence[Source]) -> pa.Table:
     return table.combine_chunks()
 
 
-def _rows(sources: Sequence[Source], name: str, folder: Path, n: int) -> None:
-    """Copy the kept rows of a large array, block by block."""
-    first = sources[0][0][name]
+def _rows(parts: Sequence[tuple[npt.NDArray[Any], Bool]], folder: Path, name: str) -> None:
+    """Copy the kept rows of large arrays, block by block, into one."""
+    first = parts[0][0]
     with (folder / f"{name}.npy").open("wb") as file:
         header = {
             "descr": np.lib.format.dtype_to_descr(first.dtype),
             "fortran_order": False,
-            "shape": (n, *first.shape[1:]),
+            "shape": (sum(int(keep.sum()) for _, keep in parts), *first.shape[1:]),
         }
         np.lib.format.write_array_header_1_0(file, header)
-        for opened, keep in sources:
-            array = opened[name]
-            for start in range(0, opened.rows, BATCH):
+        for array, keep in parts:
+            for start in range(0, len(array), BATCH):
                 block = slice(start, start + BATCH)
                 file.write(array[block][keep[block]].tobytes())
 
@@ -185,29 +187,66 @@ def _facts(root: Path, sources: Sequence[Source]) -> tuple[pa.Table, I64]:
     return pa.concat_tables(tables), np.concatenate(rows)
 
 
-def postings(sources: Sequence[Source]) -> dict[str, npt.NDArray[Any]]:
-    """The postings of all sources under the merged row numbers, without a sort: each list is copied to its place."""
+def _fact_index(sources: Sequence[Source], facts: pa.Table, folder: Path) -> dict[str, npt.NDArray[Any]]:
+    """The index of the merged facts, gathered; none where no source has any. `facts.i8` is written, block by block.
+
+    Facts of a source without one have neither vector nor postings in it.
+    """
+    kept = [(opened, keep[opened.facts["row"].to_numpy()]) for opened, keep in sources]
+    if not any(opened["facts.scale"][keep].any() for opened, keep in kept if len(opened["facts.scale"])):
+        return {}
+
+    def numbers(name: str) -> npt.NDArray[Any]:
+        parts = [(opened[name], keep) for opened, keep in kept]
+        return np.concatenate(
+            [array[keep] if len(array) else np.zeros(int(keep.sum()), array.dtype) for array, keep in parts]
+        )
+
+    dim = next(opened["facts.i8"].shape[1] for opened, _ in kept if len(opened["facts.i8"]))
+    nothing = np.zeros((1, dim), np.int8)  # seen as often as it is asked for, and lying there once
+    _rows(
+        [
+            (opened["facts.i8"] if len(opened["facts.i8"]) else np.broadcast_to(nothing, (len(keep), dim)), keep)
+            for opened, keep in kept
+        ],
+        folder,
+        "facts.i8",
+    )
+    return {
+        "facts.key": unhexes(facts["id"]),
+        **{name: numbers(name) for name in ("facts.scale", "facts.length")},
+        **postings(kept, "facts.terms"),
+    }
+
+
+def postings(sources: Sequence[Source], name: str = "terms") -> dict[str, npt.NDArray[Any]]:
+    """The postings of all sources under the merged row numbers, without a sort: each list is copied to its place.
+
+    Args:
+        sources: segments, and which of what the postings name is kept.
+        name: of the arrays: `terms` of items, or `facts.terms`.
+    """
     start = 0
     parts: list[tuple[Opened, Bool, I64, int]] = []
     for opened, keep in sources:
-        kept = keep[opened["terms.rows"]] if not keep.all() else np.ones(len(opened["terms.rows"]), bool)
+        kept = keep[opened[f"{name}.rows"]] if not keep.all() else np.ones(len(opened[f"{name}.rows"]), bool)
         before = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
-        counts = np.diff(before[opened["terms.indptr"]])
+        counts = np.diff(before[opened[f"{name}.indptr"]])
         parts.append((opened, kept, counts, start))
         start += int(keep.sum())
-    keys = np.unique(np.concatenate([opened["terms.key"][counts > 0] for opened, _, counts, _ in parts]))
+    keys = np.unique(np.concatenate([opened[f"{name}.key"][counts > 0] for opened, _, counts, _ in parts]))
     total = np.zeros(len(keys), np.int64)
     for opened, _, counts, _ in parts:
-        total[np.searchsorted(keys, opened["terms.key"][counts > 0])] += counts[counts > 0]
+        total[np.searchsorted(keys, opened[f"{name}.key"][counts > 0])] += counts[counts > 0]
     indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(total)])
     rows, tf = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1], np.uint16)
     fill = indptr[:-1].copy()
     for (opened, kept, counts, base), (_, keep) in zip(parts, sources, strict=True):
-        at, here = np.searchsorted(keys, opened["terms.key"][counts > 0]), counts[counts > 0]
+        at, here = np.searchsorted(keys, opened[f"{name}.key"][counts > 0]), counts[counts > 0]
         first = np.concatenate([np.zeros(1, np.int64), np.cumsum(here)])
         target = np.repeat(fill[at] - first[:-1], here) + np.arange(first[-1])
         new_row = (base - 1 + np.cumsum(keep)).astype(np.uint32)
-        rows[target] = new_row[opened["terms.rows"][kept]]
-        tf[target] = opened["terms.tf"][kept]
+        rows[target] = new_row[opened[f"{name}.rows"][kept]]
+        tf[target] = opened[f"{name}.tf"][kept]
         fill[at] += here
-    return {"terms.key": keys, "terms.indptr": indptr, "terms.rows": rows, "terms.tf": tf}
+    return {f"{name}.key": keys, f"{name}.indptr": indptr, f"{name}.rows": rows, f"{name}.tf": tf}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 import tokenize
 import weakref
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,23 +21,38 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from helix.encoders.onnx import Encoder, EstimatedCounter, TokenCounter
+from helix.enrich.gazetteer import COMMON
 from helix.errors import EncoderError, StoreError
 from helix.snapshot import facts
 from helix.snapshot import manifest as manifests
 from helix.snapshot.arrays import flat_index, lookup, owners
 from helix.snapshot.dense import Dense, open_dense
 from helix.snapshot.events import load_access
+from helix.snapshot.fact_index import FactField
 from helix.snapshot.facts import Facts
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.pins import pin, release
 from helix.snapshot.queries import KIND, Expansion, Part, open_queries
 from helix.snapshot.rows import NO_TIME
 from helix.snapshot.segment import Opened, check_files, damaged, map_npy, open_segment
+from helix.text import STOP_WORDS, project_words
 from helix.types import F32, I64, TYPES, U32, U64, Bool
 
 I32 = npt.NDArray[np.int32]
 
 _STEP = 65_536  # rows turned into float32 at a time
+VIEWS = 4
+"""Views of a snapshot that are kept: at a million items one takes 25 MB, and a tenth of a second to make."""
+
+_SHARED = (
+    *("root", "name", "manifest", "rows", "projects", "speakers", "restricted"),
+    *("_hold", "_threads", "_opened", "_starts", "_dense", "_access", "_acl_of", "_acl"),
+)
+"""What a view takes over as it is."""
+
+_LOADED = ("encoder", "counter", "router", "speaker_words")
+"""What is loaded when first asked for and the same in every view."""
+
 _TRIES = 5  # how often to start over because CURRENT moved on and its files were deleted
 
 
@@ -50,6 +68,12 @@ class Columns:
         self.next = following
         self.project, self.projects = _dictionary([segment.columns for segment in segments], "project")
         self.speaker, self.speakers = _dictionary([segment.columns for segment in segments], "speaker")
+
+    def linked(self, session: I32, previous: I32, following: I32) -> Columns:
+        """The same columns with other neighbours."""
+        other = copy(self)
+        other.session, other.previous, other.next = session, previous, following
+        return other
 
     def _join(self, name: str, dtype: Any) -> Any:
         arrays = [segment.column(name) for segment in self._segments]
@@ -78,9 +102,19 @@ class Columns:
         return np.asarray(self._join("t_invalid", np.int64))
 
     @cached_property
+    def ends(self) -> I64:
+        """Rows that hold only up to a time, ascending: few, if any."""
+        return np.flatnonzero(self.t_invalid != NO_TIME)
+
+    @cached_property
     def t_ingested(self) -> I64:
         """When it came in."""
         return np.asarray(self._join("t_ingested", np.int64))
+
+    @cached_property
+    def accepted(self) -> I64:
+        """The same, in microseconds."""
+        return np.asarray(self._join("accepted", np.int64))
 
     @cached_property
     def salience(self) -> F32:
@@ -134,6 +168,10 @@ class Block:
     exact: npt.NDArray[np.float16] | None = None  # [n, d], where the lineage keeps them
 
 
+class Hold:
+    """While it lives, the pin on a generation does: a snapshot and its views have one in common."""
+
+
 class Snapshot:
     """One generation, read-only. Opening maps files; nothing is copied but the columns.
 
@@ -152,7 +190,8 @@ class Snapshot:
         for _ in range(_TRIES):
             self.name = name or manifests.current_name(root)
             held = pin(root, self.name) if self.name else None
-            claim = weakref.finalize(self, release, *held) if held else None
+            self._hold = Hold()
+            claim = weakref.finalize(self._hold, release, *held) if held else None
             try:
                 with _readable(root, self.name):
                     self._open(before)
@@ -183,11 +222,74 @@ class Snapshot:
         file = self.manifest.access if self.manifest else None
         self._access = load_access(root, file) if file else None
         self.alive = self._alive()
+        self._base: weakref.ref[Snapshot] | None = None  # of a view: its snapshot, which keeps the view
+        self._at: int | None = None  # of a view as of a moment, seconds
+        self._views: dict[tuple[str, str | int | None], Snapshot] = {}
+        self._viewing = threading.Lock()
         session, previous, following, self.sessions = link(self._opened, self._starts, self.alive)
         self.columns = Columns(self._opened, session, previous, following)
         self.projects, self.speakers = self.columns.projects, self.columns.speakers
         self._acl_of, self._acl = _acl([segment.columns for segment in self._opened])
         self.restricted: Bool = np.bincount(self._acl_of, minlength=self.rows).astype(bool)
+
+    # ------------------------------------------------------------ views
+
+    def seen_by(self, principal: str | None) -> Snapshot:
+        """The same generation as a principal may see it: what is hidden from them is as good as deleted.
+
+        So nothing hidden has a part in any score, statistic, neighbourhood, fact, name or count. An item without an
+        ACL is everybody's; one with an ACL is for those it names.
+        """
+        if not self.restricted.any():
+            return self
+        named = principal if principal is not None and principal in self._named else None
+        shown = ~self.restricted if named is None else ~self.restricted | self.named_in_acl(named)
+        return self._view(("acl", named), lambda: self.alive & shown)
+
+    def known_at(self, moment: datetime | None) -> Snapshot:
+        """The same generation as of a moment: t_valid ≤ moment, t_invalid null or later, t_ingested ≤ moment."""
+        if moment is None:
+            return self
+        at, columns = int(moment.timestamp()), self.columns
+        exactly = at * 1_000_000 + moment.microsecond
+
+        def known() -> Bool:
+            holds = (columns.t_invalid == NO_TIME) | (columns.t_invalid > at)
+            seen: Bool = self.alive & (columns.t_valid <= at) & (columns.accepted <= exactly) & holds
+            return seen
+
+        return self._view(("as of", exactly), known, at)
+
+    def _view(self, key: tuple[str, str | int | None], alive: Callable[[], Bool], at: int | None = None) -> Snapshot:
+        """A kept view, or a new one; the least recently used goes when there are too many."""
+        with self._viewing:
+            view = self._views.pop(key, None) or self._with(alive(), at)
+            self._views[key] = view
+            if len(self._views) > VIEWS:
+                del self._views[next(iter(self._views))]
+            return view
+
+    def _with(self, alive: Bool, at: int | None) -> Snapshot:
+        """This snapshot with fewer live rows; files, models and columns are shared, what hangs on `alive` is not."""
+        view = object.__new__(Snapshot)
+        for name in _SHARED:
+            setattr(view, name, getattr(self, name))
+        view._base, view._at = weakref.ref(self), at
+        view.__dict__.update({name: self.__dict__[name] for name in _LOADED if name in self.__dict__})
+        view._views, view._viewing = {}, threading.Lock()
+        view.alive = alive
+        session, previous, following, view.sessions = link(self._opened, self._starts, alive)
+        view.columns = self.columns.linked(session, previous, following)
+        return view
+
+    @property
+    def is_view(self) -> bool:
+        """Whether this is a view of a generation."""
+        return self._base is not None
+
+    def _whole_snapshot(self) -> Snapshot | None:
+        """Of a view: the snapshot it is a view of, unless that was let go meanwhile."""
+        return self._base() if self._base else None
 
     # ------------------------------------------------------------ what a row is
 
@@ -218,14 +320,15 @@ class Snapshot:
 
     @cached_property
     def expansion(self) -> Expansion | None:
-        """The questions a model wrote for items, as a lexical field; None where there are none."""
+        """The questions a model wrote for items, as a lexical field; None where it was asked of no live item."""
         start = dict(zip((segment.id for segment in self._opened), self._starts.tolist(), strict=True))
         parts = [
             Part(start[index.covers[0]], open_queries(self.root, index))
             for index in (self.manifest.indexes if self.manifest else ())
             if index.kind == KIND
         ]
-        return Expansion(parts, self.rows, self.alive, self.columns.key) if parts else None
+        field = Expansion(parts, self.rows, self.alive, self.columns.key) if parts else None
+        return field if field and field.live else None
 
     def adopt(self, before: Snapshot) -> None:
         """Take over what an earlier generation of the same lineage has loaded already: the encoder."""
@@ -241,17 +344,67 @@ class Snapshot:
             StoreError: a file is damaged.
         """
         with _readable(self.root, self.name):
-            for name in ("live", "mean_length", "mean_window_length", "session_length", "last_access", "centroids"):
+            for name in ("live", "mean_length", "mean_window_length", "session_statistics", "last_access", "centroids"):
                 getattr(self, name)
-            for name in ("key", "time", "t_invalid", "length", "type", "role", "salience", "confidence"):
+            scored = ("key", "time", "t_invalid", "ends", "length", "near", "type", "role", "salience", "confidence")
+            for name in scored:
                 getattr(self.columns, name)
-            _ = self.speaker_words, self.router, self.counter, self._whole, self.fact_edges, self.expansion
+            _ = (
+                self.live_projects,
+                self.live_speakers,
+                self.project_names,
+                self.fact_ends,
+                self._fact_rows,
+                self._by_group,
+                self.speaker_words,
+                self.router,
+                self.counter,
+                self._whole,
+                self.fact_edges,
+                self.fact_field,
+                self._fact_joints,
+                self._namings,
+                self.session_size,
+                self.expansion,
+            )
         return self
+
+    @cached_property
+    def live_projects(self) -> list[str]:
+        """Projects with a live item."""
+        return [self.projects[code] for code in _live_codes(self.columns.project[self.alive])]
+
+    @cached_property
+    def project_names(self) -> dict[str, list[tuple[tuple[str, ...], int]]]:
+        """By first word: the live projects a question can name, as (words, code); a common word alone is no name."""
+        found: dict[str, list[tuple[tuple[str, ...], int]]] = {}
+        for code in _live_codes(self.columns.project[self.alive]):
+            words = project_words(self.projects[code])
+            if len(words) > 1 or (words and len(words[0]) > 2 and words[0] not in STOP_WORDS | COMMON):
+                found.setdefault(words[0], []).append((words, code))
+        return found
+
+    @cached_property
+    def live_speakers(self) -> list[int]:
+        """Codes of the speakers of live items."""
+        return _live_codes(self.columns.speaker[self.alive])
+
+    def live_sessions(self, keys: U64) -> tuple[int, ...]:
+        """Codes of those sessions, by key, that have a live item."""
+        codes = np.flatnonzero(np.isin(self.sessions, keys))
+        return tuple(code for code in codes.tolist() if self.alive[self.columns.session == code].any())
 
     @cached_property
     def speaker_words(self) -> list[frozenset[str]]:
         """The words of each speaker's name, lower case."""
+        if base := self._whole_snapshot():
+            return base.speaker_words
         return [frozenset(name.lower().split()) for name in self.speakers]
+
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        """Everybody an ACL names."""
+        return frozenset(self._acl.unique().to_pylist())
 
     def named_in_acl(self, principal: str) -> Bool:
         """bool[rows]: the row's ACL names this principal."""
@@ -304,6 +457,8 @@ class Snapshot:
         Raises:
             EncoderError: its files are missing, or not the ones the lineage was built with.
         """
+        if base := self._whole_snapshot():
+            return base.encoder
         if self.manifest is None:
             raise EncoderError("the store is empty", "ingest something first")
         fingerprint = self.manifest.lineage.encoder
@@ -312,6 +467,8 @@ class Snapshot:
     @cached_property
     def counter(self) -> TokenCounter | EstimatedCounter:
         """Counts tokens as the encoder does; an estimate where the encoder is out of reach."""
+        if base := self._whole_snapshot():
+            return base.counter
         try:
             return TokenCounter(self.encoder.folder)
         except EncoderError:
@@ -433,6 +590,14 @@ class Snapshot:
         """float32[sessions]: terms of a session."""
         return np.bincount(self.columns.session, weights=self.columns.length * self.alive).astype(np.float32)
 
+    @cached_property
+    def session_statistics(self) -> tuple[int, float]:
+        """(sessions with a live item, their mean terms, at least one). A session without one is not there."""
+        held = np.zeros(len(self.session_length), bool)
+        held[self.columns.session[self.alive]] = True
+        count = int(np.count_nonzero(held))
+        return count, max(1.0, float(self.session_length[held].mean())) if count else 1.0
+
     # ------------------------------------------------------------ graph
 
     def entities_of(self, rows: npt.NDArray[Any]) -> tuple[I64, U64]:
@@ -458,6 +623,58 @@ class Snapshot:
             indptr, flat = flat_index(segment["mentioned.indptr"], found[hit])
             at.append(hit[owners(indptr)])
             rows.append(segment["mentioned.rows"][flat] + np.uint32(start))
+        position, row = np.concatenate(at), np.concatenate(rows)
+        keep = self.alive[row]
+        return position[keep], row[keep]
+
+    @cached_property
+    def _namings(self) -> list[I32]:
+        """By segment: how many live items name each of its entities."""
+        counts = []
+        for start, segment in zip(self._starts.tolist(), self._opened, strict=True):
+            indptr, rows = segment["mentioned.indptr"], segment["mentioned.rows"]
+            before = np.zeros(len(rows) + 1, np.int32)
+            np.cumsum(self.alive[start : start + segment.rows][rows], out=before[1:])
+            counts.append(before[indptr[1:]] - before[indptr[:-1]])
+        return counts
+
+    def naming(self, entities: U64) -> I64:
+        """int64[len(entities)]: how many live items name each entity."""
+        out = np.zeros(len(entities), np.int64)
+        for segment, counts in zip(self._opened, self._namings, strict=True):
+            keys = segment["mentioned.key"]
+            if len(keys):
+                found = np.minimum(keys.searchsorted(entities), len(keys) - 1)
+                out += np.where(keys[found] == entities, counts[found], 0)
+        return out
+
+    def names_in(self, rows: npt.NDArray[Any]) -> I64:
+        """int64[len(rows)]: how many entities each item names."""
+        out = np.zeros(len(rows), np.int64)
+        for segment, here, local in self._split(rows):
+            indptr = segment["mentions.indptr"]
+            out[here] = indptr[local + 1] - indptr[local]
+        return out
+
+    @cached_property
+    def session_size(self) -> I64:
+        """int64[sessions]: live items of each session."""
+        return np.bincount(self.columns.session[self.alive], minlength=len(self.sessions))
+
+    def members_of(self, sessions: npt.NDArray[Any]) -> tuple[I64, I64]:
+        """Items of sessions, which are given by code: (position in `sessions` int64[m], live row int64[m])."""
+        at: list[I64] = [np.empty(0, np.int64)]
+        rows: list[I64] = [np.empty(0, np.int64)]
+        wanted = self.sessions[sessions]
+        for start, segment in zip(self._starts.tolist(), self._opened, strict=True):
+            keys = segment["sessions.key"]
+            if not len(keys):
+                continue
+            found = np.minimum(keys.searchsorted(wanted), len(keys) - 1)
+            hit = np.flatnonzero(keys[found] == wanted)
+            indptr, flat = flat_index(segment["sessions.indptr"], found[hit])
+            at.append(hit[owners(indptr)])
+            rows.append(start + segment["sessions.rows"][flat].astype(np.int64))
         position, row = np.concatenate(at), np.concatenate(rows)
         keep = self.alive[row]
         return position[keep], row[keep]
@@ -497,15 +714,112 @@ class Snapshot:
         return facts.join(self._opened, self._starts, self.alive)
 
     @cached_property
+    def fact_field(self) -> FactField:
+        """The same facts as something to search: fact i is entry i of `facts`."""
+        return FactField(self._opened, self._starts, self.alive)
+
+    @cached_property
+    def fact_ends(self) -> I64:
+        """int64[facts]: since when each no longer holds, seconds; NO_TIME where it does."""
+        return facts.invalid_since(self.facts)
+
+    def facts_holding(self, at: int) -> Bool:
+        """bool[facts]: those that hold at a moment, in seconds."""
+        holds: Bool = (self.facts.t_valid <= at) & ((self.fact_ends == NO_TIME) | (self.fact_ends > at))
+        return holds & ~self.facts.closes
+
+    def superseded(self, at: int) -> I64:
+        """Rows, ascending, that say facts of which none holds at a moment, in seconds."""
+        rows, first = self._fact_rows
+        if not len(rows):
+            return rows
+        said = ~self.facts.closes & (self.facts.t_valid <= at)
+        holds = self.facts_holding(at)
+        return rows[np.logical_or.reduceat(said, first) & ~np.logical_or.reduceat(holds, first)]
+
+    @cached_property
+    def _fact_rows(self) -> tuple[I64, I64]:
+        """(rows that say facts, ascending; the first fact of each): facts lie in the order of their rows."""
+        rows, first = np.unique(self.facts.row, return_index=True)
+        return rows, first
+
+    def successors(self, rows: I64, at: int) -> tuple[I64, I64]:
+        """What superseded items: those that say what holds of the same subject and relation, one object at a time.
+
+        Args:
+            rows: int64[n], any.
+            at: the moment, in seconds.
+
+        Returns:
+            (position in `rows` int64[m], row of a successor int64[m]); of those that are superseded.
+        """
+        stale = np.flatnonzero(self.stale(rows, at))
+        if not len(stale):
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        known, order = self.facts, self._by_group
+        low, high = (np.searchsorted(known.row, rows[stale], side) for side in ("left", "right"))
+        owner, fact = owners_of(low, high)
+        ended = ~known.closes[fact] & known.functional[fact] & (known.t_valid[fact] <= at)
+        owner, fact = owner[ended], fact[ended]
+        low, high = (np.searchsorted(known.group, known.group[fact], side, sorter=order) for side in ("left", "right"))
+        of, place = owners_of(low, high)
+        later = order[place]
+        holds = (known.t_valid[later] <= at) & ((self.fact_ends[later] == NO_TIME) | (self.fact_ends[later] > at))
+        holds &= ~known.closes[later]
+        return stale[owner[of[holds]]], known.row[later[holds]]
+
+    @cached_property
+    def _by_group(self) -> I64:
+        """int64[facts]: the facts in the order of their groups."""
+        return np.argsort(self.facts.group, kind="stable")
+
+    def stale(self, rows: npt.NDArray[Any], at: int) -> Bool:
+        """bool[len(rows)]: the row says facts, and none of them holds at a moment, in seconds."""
+        known = self.facts
+        low, high = (np.searchsorted(known.row, rows, side) for side in ("left", "right"))
+        owner, fact = owners_of(low, high)
+        said = ~known.closes[fact] & (known.t_valid[fact] <= at)
+        holds = said & ((self.fact_ends[fact] == NO_TIME) | (self.fact_ends[fact] > at))
+        count = [np.bincount(owner, mask, minlength=len(rows)) for mask in (said, holds)]
+        return np.asarray((count[0] > 0) & (count[1] == 0))
+
+    @cached_property
     def fact_edges(self) -> tuple[U64, U64, F32, I64]:
         """Facts that hold, as edges between entities: (subjects uint64[e] sorted, objects uint64[e], confidence
         float32[e], the row that says it int64[e]).
         """
-        holds = facts.invalid_since(self.facts) == NO_TIME
+        holds = self.fact_ends == NO_TIME if self._at is None else self.facts_holding(self._at)
         chosen = np.flatnonzero(holds & (self.facts.object_entity != 0))
         chosen = chosen[np.argsort(self.facts.subject_entity[chosen], kind="stable")]
         found = self.facts.take(chosen)
         return found.subject_entity, found.object_entity, found.confidence, found.row
+
+    @cached_property
+    def _fact_joints(self) -> tuple[U64, U64, I64]:
+        """(entity uint64[2e] sorted, the other one uint64[2e], position in `fact_edges` int64[2e]), surest first."""
+        subjects, objects, confidence, _ = self.fact_edges
+        one, other = np.concatenate([subjects, objects]), np.concatenate([objects, subjects])
+        order = np.lexsort((np.tile(-confidence, 2), one))
+        return one[order], other[order], order % max(1, len(subjects))
+
+    def fact_count(self, entities: U64) -> I64:
+        """int64[len(entities)]: how many facts that hold join each entity with another."""
+        one, *_ = self._fact_joints
+        return np.asarray(one.searchsorted(entities, "right") - one.searchsorted(entities), np.int64)
+
+    def facts_of(self, entities: U64) -> tuple[I64, U64, F32, I64]:
+        """Entities that a fact that holds joins with the given ones, in either direction; of each, the surest first.
+
+        Returns:
+            (position in `entities` int64[m] ascending, the other entity uint64[m], confidence float32[m], the row
+            that says it int64[m]).
+        """
+        one, other, edge = self._fact_joints
+        count, low = self.fact_count(entities), one.searchsorted(entities)
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(count)])
+        flat = np.repeat(low - indptr[:-1], count) + np.arange(indptr[-1])
+        _, _, confidence, row = self.fact_edges
+        return owners(indptr), other[flat], confidence[edge[flat]], row[edge[flat]]
 
     # ------------------------------------------------------------ what is shown
 
@@ -529,6 +843,8 @@ class Snapshot:
     @cached_property
     def router(self) -> dict[str, npt.NDArray[np.float32]] | None:
         """Arrays of the skip classifier; None where it was not trained."""
+        if base := self._whole_snapshot():
+            return base.router
         for index in self.manifest.indexes if self.manifest else ():
             if index.kind == "router":
                 path = self.root / "indexes" / index.id / "router" / "router.npz"
@@ -551,6 +867,8 @@ class Snapshot:
     def _split(self, rows: npt.NDArray[Any]) -> Sequence[tuple[Opened, I64, I64]]:
         """The rows by segment: (segment, positions in `rows`, rows within the segment)."""
         rows = np.asarray(rows, np.int64)
+        if len(self._opened) == 1:
+            return [(self._opened[0], np.arange(len(rows)), rows)]
         which = np.searchsorted(self._starts, rows, side="right") - 1
         return [
             (self._opened[i], np.flatnonzero(which == i), rows[which == i] - self._starts[i])
@@ -571,6 +889,18 @@ def _readable(root: Path, name: str | None) -> Iterator[None]:
             f"the generation {name} of {root} cannot be opened: {type(error).__name__}: {error}",
             "'helix verify' names what is damaged; return to an earlier generation with 'helix rollback'",
         ) from error
+
+
+def owners_of(low: I64, high: I64) -> tuple[I64, I64]:
+    """The ranges low[i] to high[i], one behind the other: (i of each element, the element)."""
+    size = high - low
+    owner = np.repeat(np.arange(len(low)), size)
+    return owner, np.arange(len(owner)) + np.repeat(low - np.cumsum(size) + size, size)
+
+
+def _live_codes(codes: I32) -> list[int]:
+    """The codes that occur, ascending; −1 is none."""
+    return [code for code in np.unique(codes).tolist() if code >= 0]
 
 
 def _dictionary(tables: list[pa.Table], name: str) -> tuple[npt.NDArray[np.int32], list[str]]:

@@ -101,7 +101,9 @@ class Rows:
     link_kind: npt.NDArray[np.uint8]  # position in LINKS
     fact_indptr: I64
     entities: pa.Table  # ENTITIES, distinct
-    facts: pa.Table  # FACTS, in the order of the items
+    facts: pa.Table  # FACTS, f in the order of the items
+    fact_codes: npt.NDArray[np.int8]  # [f, d], of their sentences
+    fact_scale: F32  # [f]; 0 where nobody embedded the fact
 
     def __len__(self) -> int:
         return int(self.items.num_rows)
@@ -129,6 +131,8 @@ class Rows:
             fact_indptr,
             self.entities,
             self.facts.take(pa.array(facts)),
+            self.fact_codes[facts],
+            self.fact_scale[facts],
         )
 
 
@@ -180,4 +184,6 @@ def concat(batches: Sequence[Rows]) -> Rows:
         offsets("fact_indptr"),
         entities.take(pa.array(np.sort(first))),
         pa.concat_tables([batch.facts for batch in batches]),
+        stack("fact_codes"),
+        stack("fact_scale"),
     )

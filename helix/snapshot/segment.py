@@ -47,6 +47,14 @@ ARRAYS = (
     "linked.key",
     "linked.row",
     "linked.kind",
+    "facts.key",
+    "facts.i8",
+    "facts.scale",
+    "facts.length",
+    "facts.terms.key",
+    "facts.terms.indptr",
+    "facts.terms.rows",
+    "facts.terms.tf",
 )
 
 OPTIONAL = {
@@ -57,8 +65,17 @@ OPTIONAL = {
     "linked.key": np.uint64,
     "linked.row": np.uint32,
     "linked.kind": np.uint8,
+    "facts.key": np.uint64,
+    "facts.i8": np.int8,
+    "facts.scale": np.float32,
+    "facts.length": np.uint32,
+    "facts.terms.key": np.uint64,
+    "facts.terms.indptr": np.int64,
+    "facts.terms.rows": np.uint32,
+    "facts.terms.tf": np.uint16,
 }
-"""Arrays a segment may lack: the vectors in half precision where the lineage keeps none, links in format 2."""
+"""Arrays a segment may lack: the vectors in half precision where the lineage keeps none, links in format 2, the index
+of its facts where none has a vector."""
 
 _UNKNOWN = {"vouched": None, "salience_parts": None}  # in format 2
 
@@ -73,6 +90,11 @@ FACT_NUMBERS = pa.schema(
     ]
 )
 """facts.arrow."""
+
+FACT_TEXT = pa.schema(
+    [*((name, pa.string()) for name in ("subject", "relation", "object", "qualifier")), ("closes", pa.bool_())]
+)
+"""facts.text.arrow: what a fact's sentence is made of."""
 
 DIGEST_UP_TO = 1 << 20
 """Bytes: smaller files are compared with their digest when they are opened, larger ones by size; `verify` reads all."""
@@ -89,6 +111,7 @@ class Opened:
     text: tuple[pa.RecordBatch, ...]
     starts: npt.NDArray[np.int64]
     facts: pa.Table  # FACT_NUMBERS
+    fact_text: pa.Table  # FACT_TEXT; empty where the facts have no index
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
         return self.arrays[name]
@@ -132,10 +155,27 @@ def open_segment(root: Path, segment: Segment, arrays: Sequence[str] = ARRAYS) -
         columns,
         text,
         np.cumsum([0, *counts[:-1]], dtype=np.int64),
-        pa.Table.from_batches(map_ipc(folder / "facts.arrow"))
-        if "facts.arrow" in there
-        else FACT_NUMBERS.empty_table(),
+        _table(folder / "facts.arrow", there, FACT_NUMBERS),
+        _table(folder / "facts.text.arrow", there, FACT_TEXT),
     )
+
+
+def fact_scales(root: Path, segment: Segment) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]:
+    """Of each fact its row and the scale of its vector (0: it has none), mapped: uint32[f], float32[f].
+
+    Raises:
+        StoreError: a file is missing or damaged.
+    """
+    folder = root / "segments" / segment.id
+    there = {file.path.rpartition("/")[2] for file in segment.files}
+    rows = _table(folder / "facts.arrow", there, FACT_NUMBERS)["row"].to_numpy()
+    scale = _array(folder, "facts.scale", there, segment.rows)
+    return rows, scale if len(scale) else np.zeros(len(rows), np.float32)
+
+
+def _table(path: Path, there: set[str], schema: pa.Schema) -> pa.Table:
+    """An Arrow file of a segment, mapped; empty where it may be left out, and is."""
+    return pa.Table.from_batches(map_ipc(path)) if path.name in there else schema.empty_table()
 
 
 def _array(folder: Path, name: str, there: set[str], rows: int) -> npt.NDArray[Any]:

@@ -6,13 +6,13 @@ Near means an estimated Jaccard similarity of at least the profile's threshold, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from helix.topk import order
-from helix.types import F32, U32, Bool, Candidates
+from helix.types import F32, U32, Candidates
 
 if TYPE_CHECKING:
     from helix.profiles import Diversify
@@ -21,27 +21,41 @@ if TYPE_CHECKING:
 _BAND = 4  # 16 bands of 4: a pair at Jaccard 0.8 shares one with probability 1 − (1 − 0.8⁴)¹⁶ = 0.9998
 
 
-def diversify(pool: Candidates, snap: Snapshot, k: int, profile: Diversify) -> tuple[Candidates, U32, U32]:
-    """The k items to return, best first; the rows dropped as near-duplicates; the rows MMR left out.
+class Left(NamedTuple):
+    """What was left out."""
+
+    near: U32  # rows that nearly repeat a better one
+    of: U32  # which
+    far: U32  # rows MMR did not choose, although they score as high as the last it chose
+    alike: F32  # their inner product with the nearest chosen one
+
+
+def diversify(pool: Candidates, snap: Snapshot, k: int, profile: Diversify) -> tuple[Candidates, Left]:
+    """The k items to return, best first, and what was left out.
 
     Which items are returned is MMR's choice; their order is the score's.
     """
-    unique = distinct(snap.signatures(pool.row), profile.jaccard)
+    repeated = repeats(snap.signatures(pool.row), profile.jaccard)
+    unique = repeated < 0
     kept = pool.take(np.flatnonzero(unique))
-    chosen = mmr(kept.final, snap.vectors(kept.row), profile.lambda_, k)
+    vectors = snap.vectors(kept.row)
+    chosen = mmr(kept.final, vectors, profile.lambda_, k)
     out = kept.take(chosen)
     out = out.take(order(out.final, snap.columns.key[out.row]))
-    return out, pool.row[~unique], kept.row[~np.isin(np.arange(len(kept)), chosen)]
+    passed = np.setdiff1d(np.flatnonzero(kept.final >= out.final.min(initial=np.inf)), chosen)
+    alike = (vectors[passed] @ vectors[chosen].T).max(axis=1, initial=-1)
+    return out, Left(pool.row[~unique], pool.row[repeated[~unique]], kept.row[passed], alike)
 
 
-def distinct(signatures: U32, threshold: float) -> Bool:
-    """bool[n]: no better row of the pool is a near-duplicate. Rows come best first.
+def repeats(signatures: U32, threshold: float) -> npt.NDArray[np.intp]:
+    """intp[n]: the better row of the pool, itself kept, that each nearly repeats; −1 for none. Rows come best first.
 
     Pairs that agree in one whole band of the signature are compared in full.
     """
     n = len(signatures)
+    of = np.full(n, -1, np.intp)
     if n == 0:
-        return np.ones(0, bool)
+        return of
     bands = np.ascontiguousarray(signatures).reshape(n, -1, _BAND).view(f"V{_BAND * 4}")[..., 0].T
     groups = np.stack([np.unique(band, return_inverse=True)[1] for band in bands])
     alike = np.zeros((n, n), bool)
@@ -49,11 +63,10 @@ def distinct(signatures: U32, threshold: float) -> Bool:
         alike |= group[:, None] == group[None, :]
     better, worse = np.nonzero(np.triu(alike, 1))
     near = (signatures[better] == signatures[worse]).mean(axis=1) >= threshold
-    keep = np.ones(n, bool)
     for high, low in zip(better[near].tolist(), worse[near].tolist(), strict=True):  # near pairs only, best first
-        if keep[high]:
-            keep[low] = False
-    return keep
+        if of[high] < 0 and of[low] < 0:
+            of[low] = high
+    return of
 
 
 def mmr(score: F32, vectors: F32, trade: float, k: int) -> npt.NDArray[np.intp]:

@@ -40,6 +40,7 @@ def fuse(legs: Sequence[Leg], snap: Snapshot, k: float, weights: Mapping[str, fl
         salience=unknown,
         confidence=unknown,
         graph=unknown,
+        rerank=unknown,
         final=unknown,
     )
     return pool.take(order(pool.rrf, snap.columns.key[pool.row]))

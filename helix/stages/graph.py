@@ -1,22 +1,24 @@
-"""Stage 5: personalised PageRank (Haveliwala 2002) around the best fused items, on the part of the graph in reach.
+"""Stage 5: personalised PageRank (Haveliwala 2002) around the best fused items, by forward push (Andersen, Chung &
+Lang 2006) over the typed graph.
 
 Nodes are items, the entities they name and their sessions; edges are item–entity (weighted by idf), turn–next turn,
 item–session, an item and what it replies to, items about the same file or error, and the two entities of a fact that
-holds. The walk is bounded: it starts from a few seeds and from entities of the question, hubs carry nothing, and
-only the items around the seeds take part.
+holds. The walk starts from a few seeds and from entities of the question; a node's neighbours are read only where
+enough mass lies on it, and no more than `work` edges in all. Hubs carry nothing, and what the question's filters leave
+out is not there at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from helix.topk import top_k
-from helix.types import F32, I64, Candidates, Plan, Query
+from helix.types import F32, I64, U64, Bool, Candidates, Plan, Query
 
 if TYPE_CHECKING:
     from helix.profiles import Graph
@@ -24,31 +26,245 @@ if TYPE_CHECKING:
 
 F64 = npt.NDArray[np.float64]
 
+ITEM, ENTITY, SESSION = KINDS = (0, 1, 2)
 _LINKS = ("reply", "same")  # kinds of links, in the order of their codes
-_FACTS = 64  # entities at most that the facts about those of the question add
+_FACTS = 64  # facts of one entity that carry: the surest
+_BFS_HOPS = 2
+
+
+class Nodes(NamedTuple):
+    """Nodes of one kind that hold mass."""
+
+    key: npt.NDArray[Any]  # ascending: row int64[n], entity hash uint64[n] or session code int64[n]
+    estimate: F64  # what stays
+    residual: F64  # what is still to be pushed
+
+
+class State(NamedTuple):
+    """Where a push stands. Estimates and residuals of all nodes add up to 1."""
+
+    nodes: tuple[Nodes, Nodes, Nodes]  # by kind
+    injected: float  # restart mass in all: 1, and what came back from nodes without edges
+    edges: int  # read
+
+
+class Edges(NamedTuple):
+    """Edges from some nodes to nodes of one kind."""
+
+    source: I64  # position among the nodes
+    kind: int
+    target: npt.NDArray[Any]  # keys
+    weight: F64
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The graph as one question sees it."""
+
+    snap: Snapshot
+    allowed: Bool | None
+    profile: Graph
+    asked: U64  # ascending: entities the question names that some live item names
+    hub: U64  # those that are hubs, once for each item of the pool that names it
+    hub_row: I64  # that item
+    hub_weight: F64
 
 
 def spread(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: Graph) -> Candidates:
     """Give the pool its PageRank mass, and add the best items it leads to."""
+    return walk(pool, query, snap, plan, profile)[0]
+
+
+def walk(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: Graph) -> tuple[Candidates, str]:
+    """`spread`, and how it was done: "push", or "bfs" where the profile says so or `work` is too little for one hop."""
     if not len(pool):
-        return pool
-    seeds = pool.row[: profile.seeds].astype(np.int64)
-    items, entities = _reach(pool, seeds, query, snap, plan, profile)
-    left, right, weight, nodes = _edges(items, entities, snap, plan, profile.edges)
-    restart = np.zeros(nodes)
-    restart[np.searchsorted(items, seeds)] = pool.rrf[: len(seeds)] / pool.rrf[: len(seeds)].sum()
-    named = np.searchsorted(entities, query.mentions[np.isin(query.mentions, entities)])
-    if len(named):  # half of the restart mass goes to what the question names
-        restart *= 0.5
-        restart[len(items) + named] += 0.5 / len(named)
-    mass = pagerank(left, right, weight, restart, profile.restart, profile.steps)
-    # What a seed gives itself says nothing new: only the mass that came over an edge counts.
-    arrived = np.clip(mass - profile.restart * restart, 0, profile.mass)[: len(items)]
-    return _extend(pool, items, arrived.astype(np.float32), snap, profile.extra)
+        return pool, profile.method
+    view = look(pool, query, snap, plan, profile)
+    start = origin(pool, view)
+    state = push(start, view) if profile.method == "push" else None
+    if state is None:
+        rows, mass = breadth_first(start, view)
+    else:
+        rows, mass = arrived(state, start[ITEM], profile.restart)
+    capped = np.clip(mass, 0, profile.mass).astype(np.float32)
+    return _extend(pool, rows, capped, snap, profile.extra), "push" if state else "bfs"
+
+
+def look(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: Graph) -> View:
+    """The graph as the question sees it. A hub it names leads to items of the pool only: it adds none."""
+    asked = np.unique(query.mentions)
+    df = snap.naming(asked)
+    is_hub = df > profile.entity_df
+    hubs = asked[is_hub]
+    at, keys = snap.entities_of(pool.row) if len(hubs) else (np.empty(0, np.int64), hubs)
+    hub = _position(keys, hubs)
+    at, hub = at[hub >= 0], hub[hub >= 0]
+    weight = _idf(df[is_hub], snap)[hub]
+    return View(snap, plan.allowed, profile, asked[df > 0], hubs[hub], pool.row.astype(np.int64)[at], weight)
+
+
+def origin(pool: Candidates, view: View) -> tuple[Nodes, Nodes, Nodes]:
+    """Where the walk starts, by kind: half from the best fused items, by their score, half from what is asked for."""
+    rows = pool.row[: view.profile.seeds].astype(np.int64)
+    score = pool.rrf[: len(rows)].astype(np.float64)
+    place = rows.argsort()
+    asked = len(view.asked)
+    return (
+        _start(rows[place], (0.5 if asked else 1.0) * score[place] / score.sum()),
+        _start(view.asked, np.full(asked, 0.5 / max(1, asked))),
+        _start(np.empty(0, np.int64), np.empty(0)),
+    )
+
+
+# ---------------------------------------------------------------- forward push
+
+
+def push(start: tuple[Nodes, Nodes, Nodes], view: View) -> State | None:
+    """Forward push, one hop a round: each node whose residual exceeds epsilon · degree keeps `restart` of it and hands
+    the rest on over its edges; a node without edges hands it back to the start.
+
+    A degree is the number of edges to read, so that without other bounds 1 / (restart · epsilon) edges are read at
+    most. An estimate is never above the node's PageRank, and all of them together fall short of it by the sum of the
+    residuals.
+
+    Returns:
+        Where it stands after `hops` rounds, or earlier when nothing is left to push, or when the next round would
+        bring the edges read above `work`; None where that is the first round.
+    """
+    state = State(start, 1.0, 0)
+    for hop in range(view.profile.hops):
+        ready = [_ready(kind, state.nodes[kind], view) for kind in KINDS]
+        cost = sum(edges for _, edges in ready)
+        if state.edges + cost > view.profile.work:
+            return state if hop else None
+        if not any(len(at) for at, _ in ready):
+            break
+        state = _round(state, start, [at for at, _ in ready], view)._replace(edges=state.edges + cost)
+    return state
+
+
+def _ready(kind: int, nodes: Nodes, view: View) -> tuple[I64, int]:
+    """(positions of the nodes to push int64[m], edges to read for them)."""
+    epsilon = view.profile.epsilon
+    some = (nodes.residual > epsilon).nonzero()[0]  # few, of which the degree is asked for
+    if not len(some):
+        return some, 0
+    degree = np.maximum(_degree(kind, nodes.key[some], view), 1)
+    enough = nodes.residual[some] > epsilon * degree
+    return some[enough], int(degree[enough].sum())
+
+
+def _round(state: State, start: tuple[Nodes, Nodes, Nodes], chosen: Sequence[I64], view: View) -> State:
+    """All chosen nodes pushed at once, from the residuals before the round."""
+    alpha = view.profile.restart
+    keys: list[list[npt.NDArray[Any]]] = [[], [], []]
+    values: list[list[F64]] = [[], [], []]
+    left: list[Nodes] = []
+    lost = 0.0
+    for kind, (nodes, at) in enumerate(zip(state.nodes, chosen, strict=True)):
+        held = nodes.residual[at]
+        edges = _EDGES[kind](nodes.key[at], view) if len(at) else []
+        out = np.zeros(len(at))
+        for edge in edges:
+            out += np.bincount(edge.source, edge.weight, minlength=len(at))
+        stuck = out <= 0
+        lost += (1 - alpha) * float(held[stuck].sum())
+        share = (1 - alpha) * held / np.where(stuck, 1, out)
+        for edge in edges:
+            keys[edge.kind].append(edge.target)
+            values[edge.kind].append(share[edge.source] * edge.weight)
+        estimate, residual = nodes.estimate.copy(), nodes.residual.copy()
+        estimate[at] += alpha * held
+        residual[at] = 0
+        left.append(Nodes(nodes.key, estimate, residual))
+    if lost:
+        for kind in KINDS:
+            keys[kind].append(start[kind].key)
+            values[kind].append(lost * start[kind].residual)
+    item, entity, session = (_add(left[kind], keys[kind], values[kind]) for kind in KINDS)
+    return State((item, entity, session), state.injected + lost, state.edges)
+
+
+def _start(key: npt.NDArray[Any], mass: F64) -> Nodes:
+    return Nodes(key, np.zeros(len(key)), mass)
+
+
+def _add(nodes: Nodes, keys: Sequence[npt.NDArray[Any]], values: Sequence[F64]) -> Nodes:
+    """The nodes with more residual. Sums are taken in the order given: they come out the same every time."""
+    joined = np.concatenate([nodes.key, *keys])
+    if len(joined) == len(nodes.key):
+        return nodes
+    order = joined.argsort(kind="stable")
+    ordered = joined[order]
+    first = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    begin = first.nonzero()[0]
+    key = ordered[begin]
+    estimate = np.zeros(len(key))
+    estimate[key.searchsorted(nodes.key)] = nodes.estimate
+    return Nodes(key, estimate, np.add.reduceat(np.concatenate([nodes.residual, *values])[order], begin))
+
+
+def arrived(state: State, start: Nodes, alpha: float) -> tuple[I64, F64]:
+    """What came to the items over an edge: what a seed gives itself says nothing new.
+
+    Of what still lies on an item it would keep `alpha`, so that much is of its PageRank already.
+
+    Returns:
+        (rows int64[n] ascending, mass float64[n]).
+    """
+    item = state.nodes[ITEM]
+    mass = item.estimate + alpha * item.residual
+    mass[item.key.searchsorted(start.key)] -= alpha * state.injected * start.residual
+    return item.key, mass
+
+
+# ---------------------------------------------------------------- breadth first
+
+
+def breadth_first(start: tuple[Nodes, Nodes, Nodes], view: View) -> tuple[I64, F64]:
+    """What lies within two hops of the start, the best first, as far as `work` goes: the first hop to an item leaves it
+    1 − restart of what the node before it holds, of several the most.
+
+    Returns:
+        (rows int64[n] ascending, mass float64[n]); seeds keep what they start with.
+    """
+    profile, work = view.profile, view.profile.work
+    seen, frontier = list(start), list(start)
+    for _ in range(min(profile.hops, _BFS_HOPS)):
+        keys: list[list[npt.NDArray[Any]]] = [[], [], []]
+        values: list[list[F64]] = [[], [], []]
+        for kind, nodes in enumerate(frontier):
+            best = (-nodes.residual).argsort(kind="stable")
+            cost = np.cumsum(_degree(kind, nodes.key[best], view))
+            at = best[cost <= work]
+            if not len(at):
+                continue
+            work -= int(cost[len(at) - 1])
+            for edge in _EDGES[kind](nodes.key[at], view):
+                keys[edge.kind].append(edge.target)
+                values[edge.kind].append((1 - profile.restart) * nodes.residual[at][edge.source])
+        for kind in KINDS:
+            frontier[kind] = _best(keys[kind], values[kind], seen[kind])
+            seen[kind] = _add(seen[kind], [frontier[kind].key], [frontier[kind].residual])
+    return seen[ITEM].key, seen[ITEM].residual
+
+
+def _best(keys: Sequence[npt.NDArray[Any]], values: Sequence[F64], seen: Nodes) -> Nodes:
+    """Each key that was not seen yet, with the greatest of its values."""
+    key, at = np.unique(np.concatenate([seen.key[:0], *keys]), return_inverse=True)
+    best = np.zeros(len(key))
+    np.maximum.at(best, at, np.concatenate([np.empty(0), *values]))
+    new = _position(key, seen.key) < 0
+    return _start(key[new], best[new])
+
+
+# ---------------------------------------------------------------- power iteration
 
 
 def pagerank(left: I64, right: I64, weight: F32, restart: F64, alpha: float, steps: int) -> F64:
-    """Power iteration p ← α·s + (1 − α)·Wᵀp over undirected edges; mass of nodes without edges returns to the seeds.
+    """Power iteration p ← α·s + (1 − α)·Wᵀp over all of a small graph, undirected; the mass of nodes without edges
+    returns to the seeds.
 
     Args:
         left, right: int64[e] ends of each edge.
@@ -72,101 +288,119 @@ def pagerank(left: I64, right: I64, weight: F32, restart: F64, alpha: float, ste
     return p
 
 
-def _reach(
-    pool: Candidates, seeds: I64, query: Query, snap: Snapshot, plan: Plan, profile: Graph
-) -> tuple[I64, npt.NDArray[np.uint64]]:
-    """The items and entities that take part: the pool, the seeds' neighbours, and what shares an entity with a seed."""
-    _, keys = snap.entities_of(seeds)
-    entities = np.unique(np.concatenate([keys, query.mentions, _known_of(query.mentions, snap, plan)]))
-    at, rows = snap.rows_of(entities)
-    df = np.bincount(at, minlength=len(entities))
-    carries = (df >= 2) & (df <= profile.entity_df)
-    # A name in the question is a seed of its own, even where it is a hub; it adds no items then.
-    asked = np.isin(entities, query.mentions) & (df >= 1)
-    linked = rows[carries[at]].astype(np.int64)
-    _, replies, _ = snap.links_of(seeds)
-    around = np.concatenate([snap.columns.previous[seeds], snap.columns.next[seeds], replies])
-    items = np.unique(np.concatenate([pool.row.astype(np.int64), linked, around[around >= 0]]))
-    if plan.allowed is not None:
-        items = items[plan.allowed[items]]
-    return items, entities[carries | asked]
+# ---------------------------------------------------------------- the graph
 
 
-def _facts_about(entities: npt.NDArray[np.uint64], snap: Snapshot, plan: Plan) -> tuple[I64, I64]:
-    """(position in `entities` int64[m], position in the fact edges int64[m]); said by items that may be searched."""
-    subjects, _, _, row = snap.fact_edges
-    low, high = (np.searchsorted(subjects, entities, side) for side in ("left", "right"))
-    of = np.repeat(np.arange(len(entities)), high - low)
-    found = np.concatenate([np.empty(0, np.int64), *map(np.arange, low, high)]).astype(np.int64)
-    seen = np.ones(len(found), bool) if plan.allowed is None else plan.allowed[row[found]]
-    return of[seen], found[seen]
+def _degree(kind: int, keys: npt.NDArray[Any], view: View) -> I64:
+    """int64[n]: edges to read for each node. An item has two neighbours and a session besides what it names; its links,
+    a handful, are not counted.
+    """
+    snap = view.snap
+    if kind == ITEM:
+        return snap.names_in(keys) + 3
+    if kind == SESSION:
+        return np.asarray(snap.session_size[keys])
+    df, at = snap.naming(keys), _position(view.hub, keys)
+    items = np.where(df > view.profile.entity_df, np.bincount(at[at >= 0], minlength=len(keys)), df)
+    return np.asarray(items + np.minimum(snap.fact_count(keys), _FACTS))
 
 
-def _known_of(entities: npt.NDArray[np.uint64], snap: Snapshot, plan: Plan) -> npt.NDArray[np.uint64]:
-    """What the surest facts say of some entities: other entities."""
-    _, objects, confidence, _ = snap.fact_edges
-    _, found = _facts_about(entities, snap, plan)
-    return objects[found[np.argsort(-confidence[found], kind="stable")[:_FACTS]]]
+def _of_items(rows: I64, view: View) -> list[Edges]:
+    snap, profile = view.snap, view.profile
+    at, keys = snap.entities_of(rows)
+    df = snap.naming(keys)
+    here = _carries(keys, df, view) & (df <= profile.entity_df)
+    named = Edges(at[here], ENTITY, keys[here], _idf(df[here], snap))
 
-
-def _edges(
-    items: I64, entities: npt.NDArray[np.uint64], snap: Snapshot, plan: Plan, weights: Mapping[str, float]
-) -> tuple[I64, I64, F32, int]:
-    """Edges among the given nodes: items first, then entities, then sessions. (left, right, weight, nodes)."""
-    at, rows = snap.rows_of(entities)
-    position = np.searchsorted(items, rows)
-    here = (position < len(items)) & (items[np.minimum(position, len(items) - 1)] == rows)
-    df = np.maximum(np.bincount(at, minlength=len(entities)), 1)
-    idf = np.log1p(snap.live / df)[at[here]]
-
-    following = snap.columns.next[items]
-    found = np.minimum(np.searchsorted(items, following), len(items) - 1)
-    joined = np.flatnonzero((following >= 0) & (items[found] == following))
-
-    _, session = np.unique(snap.columns.session[items], return_inverse=True)
-    source, row, kind = snap.links_of(items)
-    target = _position(row, items)
-    # Each link is seen from both of its ends.
-    linked = np.flatnonzero((target >= 0) & (source < target))
-    by_kind = np.array([weights[name] for name in _LINKS])[kind[linked]]
-
-    _, objects, confidence, _ = snap.fact_edges
-    of, fact = _facts_about(entities, snap, plan)
-    other = _position(objects[fact], entities)
-    both = np.flatnonzero((other >= 0) & (other != of))
-
-    n, base = len(items), len(items) + len(entities)
-    left = np.concatenate([position[here], joined, np.arange(n), source[linked], n + of[both]])
-    right = np.concatenate([n + at[here], found[joined], base + session, target[linked], n + other[both]])
-    weight = np.concatenate(
-        [
-            idf,
-            np.full(len(joined), weights["next"]),
-            np.full(n, weights["session"]),
-            by_kind,
-            weights["fact"] * confidence[fact[both]],
-        ]
+    source, row, kind = snap.links_of(rows)
+    each, beside = np.arange(len(rows)), np.full(2 * len(rows), len(_LINKS))
+    joined = Edges(
+        np.concatenate([each, each, source]),
+        ITEM,
+        np.concatenate([snap.columns.previous[rows], snap.columns.next[rows], row]).astype(np.int64),
+        np.array([profile.edges[name] for name in (*_LINKS, "next")])[np.concatenate([beside, kind])],
     )
-    nodes = base + (int(session.max()) + 1 if len(session) else 0)
-    return left.astype(np.int64), right.astype(np.int64), weight.astype(np.float32), nodes
+
+    session = snap.columns.session[rows].astype(np.int64)
+    size = snap.session_size[session]
+    small = ((size >= 2) & (size <= profile.session_size)).nonzero()[0]
+    within = Edges(small, SESSION, session[small], np.full(len(small), profile.edges["session"]))
+
+    at = _position(view.hub_row, rows)
+    here = at >= 0
+    hub = Edges(at[here], ENTITY, view.hub[here], view.hub_weight[here])
+    return [named, _seen(joined, view), within, hub]
+
+
+def _of_entities(keys: U64, view: View) -> list[Edges]:
+    snap = view.snap
+    df = snap.naming(keys)
+    carrying = (df <= view.profile.entity_df).nonzero()[0]
+    at, rows = snap.rows_of(keys[carrying])
+    source = carrying[at]
+    naming = Edges(source, ITEM, rows.astype(np.int64), _idf(df, snap)[source])
+    at = _position(view.hub, keys)
+    here = at >= 0
+    hub = Edges(at[here], ITEM, view.hub_row[here], view.hub_weight[here])
+    return [_seen(naming, view), hub, _facts(keys, view)]
+
+
+def _of_sessions(codes: I64, view: View) -> list[Edges]:
+    at, rows = view.snap.members_of(codes)
+    return [_seen(Edges(at, ITEM, rows, np.full(len(at), view.profile.edges["session"])), view)]
+
+
+_EDGES: tuple[Callable[[Any, View], list[Edges]], ...] = (_of_items, _of_entities, _of_sessions)  # by kind
+
+
+def _facts(keys: U64, view: View) -> Edges:
+    """To what the surest facts say of some entities, of those that items say which may be searched."""
+    at, other, confidence, row = view.snap.facts_of(keys)
+    seen = np.arange(len(at)) if view.allowed is None else view.allowed[row].nonzero()[0]
+    first = at[seen].searchsorted(at[seen])  # of the same entity
+    surest = seen[np.arange(len(seen)) - first < _FACTS]
+    carries = _carries(other[surest], view.snap.naming(other[surest]), view) & (other[surest] != keys[at[surest]])
+    found = surest[carries]
+    return Edges(at[found], ENTITY, other[found], view.profile.edges["fact"] * confidence[found].astype(np.float64))
+
+
+def _carries(keys: U64, df: I64, view: View) -> Bool:
+    """bool[n]: the entity is a node: it joins items and is no hub, or the question names it."""
+    return np.asarray(((df >= 2) & (df <= view.profile.entity_df)) | (_position(keys, view.asked) >= 0))
+
+
+def _seen(edges: Edges, view: View) -> Edges:
+    """The edges to items that are there and may be searched."""
+    keep = edges.target >= 0
+    if view.allowed is not None:
+        keep &= view.allowed[edges.target]
+    return Edges(edges.source[keep], edges.kind, edges.target[keep], edges.weight[keep])
+
+
+def _idf(df: I64, snap: Snapshot) -> F64:
+    return np.asarray(np.log1p(snap.live / np.maximum(df, 1)))
 
 
 def _position(values: npt.NDArray[Any], among: npt.NDArray[Any]) -> I64:
-    """int64[m]: where each value stands among sorted ones, −1 where it does not."""
-    if not len(among):
+    """int64[m]: where each value stands among ascending ones, −1 where it does not."""
+    if not len(among) or not len(values):
         return np.full(len(values), -1, np.int64)
-    at = np.minimum(np.searchsorted(among, values), len(among) - 1)
+    at = np.minimum(among.searchsorted(values), len(among) - 1)
     return np.where(among[at] == values, at, -1)
+
+
+# ---------------------------------------------------------------- the pool
 
 
 def _extend(pool: Candidates, items: I64, mass: F32, snap: Snapshot, extra: int) -> Candidates:
     """The pool with its mass, then the `extra` best items that were not in it and hold any mass."""
-    new = ~np.isin(items, pool.row)
+    new = _position(items, np.sort(pool.row).astype(np.int64)) < 0
     new_items, new_mass = items[new], mass[new]
     best = top_k(new_mass, snap.columns.key[new_items], extra)
     best = best[new_mass[best] > 0]
     nothing = np.full(len(best), np.nan, np.float32)
     joined = {name: np.concatenate([getattr(pool, name), nothing]) for name in pool.__slots__ if name != "row"}
     joined["row"] = np.concatenate([pool.row, new_items[best].astype(np.uint32)])
-    joined["ppr"] = mass[np.searchsorted(items, joined["row"])]
+    at = _position(joined["row"].astype(np.int64), items)
+    joined["ppr"] = np.where(at >= 0, mass[at], 0).astype(np.float32)
     return replace(pool, **joined)

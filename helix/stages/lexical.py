@@ -127,6 +127,15 @@ def search_lexical(query: Query, snap: Field, plan: Plan, k: int, k1: float, b: 
     return Leg(name, rows[best].astype(np.uint32), final[best])
 
 
+def lexical_score(query: Query, snap: Field, row: int, k1: float, b: float) -> float:
+    """What the search gives one row; 0 where it holds none of the terms."""
+    score = np.zeros(1, np.float32)
+    for term in _terms(query, snap, k1):
+        for rows, tf in _look_up(term, np.array([row])):
+            score[: len(rows)] += gain(tf, snap.length.take(rows), term.weight, snap.mean_length, k1, b)
+    return float(score[0])
+
+
 def _terms(query: Query, snap: Field, k1: float) -> list[_Term]:
     """The terms that some segment holds, rarest first, among equals the smaller hash."""
     found = []

@@ -122,6 +122,12 @@ def hints(rows: I64, query: Query, snap: Snapshot, plan: Plan, sim: Sim) -> F32:
     bonus = np.float32(0 if plan.asker_speaks else sim.speaker) * named[columns.speaker[rows]].astype(np.float32)
     if plan.first_person:
         bonus += np.float32(sim.user) * (columns.role[rows] == ROLES.index("user"))
+    if sim.type and plan.type_scores is not None:
+        second, first = np.partition(plan.type_scores, -2)[-2:]
+        # As far as the nearest type is nearer than the next one.
+        bonus += np.float32(sim.type) * (first - second) * (columns.type[rows] == plan.type_scores.argmax())
+    if sim.project and plan.projects:
+        bonus += np.float32(sim.project) * np.isin(columns.project[rows], plan.projects)
     day = np.zeros(len(rows), np.float32)
     for first, last, weight in plan.days:
         within = (columns.time[rows] >= first) & (columns.time[rows] <= last)
@@ -144,8 +150,7 @@ def lexical(rows: I64, query: Query, snap: Snapshot, profile: Profile) -> F32:
     own = np.zeros(ring[1:-1].shape, np.float32)
     asked = expansion(rows, query, snap.expansion, profile) if sim.doc2query and snap.expansion else np.float32(0)
     window, session = np.zeros_like(own), np.zeros(len(rows), np.float32)
-    sessions = len(snap.session_length)
-    mean_session = max(1.0, float(snap.session_length.mean())) if sessions else 1.0
+    sessions, mean_session = snap.session_statistics
     code = columns.session[rows]
     for term in query.terms:
         hits, tfs = snap.postings(term)
@@ -158,7 +163,7 @@ def lexical(rows: I64, query: Query, snap: Snapshot, profile: Profile) -> F32:
         around = tf[:-2] + tf[1:-1] + tf[2:]
         window += weight * saturate(around, window_length, snap.mean_window_length, *_FIELDS)
         if sim.session:
-            whole = np.bincount(columns.session[hits], tfs, minlength=sessions).astype(np.float32)
+            whole = np.bincount(columns.session[hits], tfs, minlength=len(snap.session_length)).astype(np.float32)
             session_weight = idf(int(np.count_nonzero(whole)), sessions)
             session += session_weight * saturate(whole[code], snap.session_length[code], mean_session, *_FIELDS)
     score = own + np.float32(sim.window) * window

@@ -7,10 +7,14 @@ conservative threshold and to questions without any filter.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
+from helix.need import is_general
+from helix.text import project_words
 from helix.types import F32, TYPES, Bool, Plan, Query
 
 if TYPE_CHECKING:
@@ -34,50 +38,101 @@ def route(query: Query, vector: F32 | None, snap: Snapshot) -> Plan:
         snap: the open snapshot.
     """
     allowed = _allowed(query, snap)
+    count = snap.live if allowed is None else int(np.count_nonzero(allowed))
     score = _skip_score(vector, snap)
     first_person = bool(_FIRST_PERSON.search(query.text))
-    filters = (query.project, query.type, query.since, query.until, query.as_of, query.principal)
+    named = (query.project, query.type, query.session, query.speaker, query.principal)
+    filters = (*named, query.since, query.until, query.as_of)
     # Whoever asks about themselves, or says where to look, wants the memory.
     wants_memory = first_person or bool(query.entities) or any(given is not None for given in filters)
     return Plan(
-        allowed=None if allowed.all() else allowed,
-        allowed_rows=int(allowed.sum()),
-        skip=score > _threshold(snap) and not wants_memory,
+        allowed=None if count == snap.rows else allowed,
+        allowed_rows=count,
+        skip=not wants_memory and is_general(query.text, score, _threshold(snap)),
         skip_score=score,
         first_person=first_person,
         asker_speaks=bool(_ASKER_SPEAKS.search(query.text)),
         recent=bool(_RECENT.search(query.text)),
         days=query.days,
         type_scores=_type_scores(vector, snap),
+        projects=_named_projects(query, snap) if query.project is None else (),
     )
 
 
-def _allowed(query: Query, snap: Snapshot) -> Bool:
-    """bool[rows]: the pre-filter of both legs. An item with an ACL is only for those it names."""
+def _named_projects(query: Query, snap: Snapshot) -> tuple[int, ...]:
+    """Codes of the projects whose whole name stands in the question."""
+    said = project_words(query.text)
+    found = []
+    for at, word in enumerate(said):
+        for name, code in snap.project_names.get(word, ()):
+            if said[at : at + len(name)] == name:
+                found.append(code)
+    return tuple(sorted(set(found)))
+
+
+_NO_TIME = np.iinfo(np.int64).min
+
+
+def _allowed(query: Query, snap: Snapshot) -> Bool | None:
+    """bool[rows]: the pre-filter of every leg; None where nothing is left out.
+
+    What the asker may not see, and what `as_of` did not know, is not alive in the snapshot that is asked: see
+    `Snapshot.seen_by` and `Snapshot.known_at`.
+    """
+    allowed = None if snap.live == snap.rows else snap.alive.copy()
+    for _, passes in _filters(query, snap):
+        mask = passes(slice(None))
+        allowed = mask if allowed is None else np.logical_and(allowed, mask, out=allowed)
+    over = _over(query, snap)
+    if len(over):
+        allowed = np.ones(snap.rows, bool) if allowed is None else allowed
+        allowed[over] = False
+    return allowed
+
+
+def _over(query: Query, snap: Snapshot) -> npt.NDArray[Any]:
+    """Rows that no longer hold; with `current_only` also those that only say facts that no longer do."""
+    ends, at = snap.columns.ends, int((query.as_of or query.now).timestamp())
+    over = ends[snap.columns.t_invalid[ends] <= at]
+    return np.union1d(over, snap.superseded(at)) if query.current_only else over
+
+
+def _filters(query: Query, snap: Snapshot) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    """The filters the question sets: (what it asks for, whether rows pass, given an index into them)."""
     columns = snap.columns
-    allowed = snap.alive & ~snap.restricted
-    if query.principal is not None:
-        allowed |= snap.alive & snap.named_in_acl(query.principal)
     if query.project is not None:
-        allowed &= columns.project == snap.projects.index(query.project)
+        project = snap.projects.index(query.project)
+        yield f"project {query.project}", lambda rows: columns.project[rows] == project
     if query.type is not None:
-        allowed &= columns.type == TYPES.index(query.type)
+        kind = TYPES.index(query.type)
+        yield f"type {query.type}", lambda rows: columns.type[rows] == kind
+    if query.session is not None:
+        yield f"session {query.session}", lambda rows: np.isin(columns.session[rows], query.sessions)
+    if query.speaker is not None:
+        yield f"speaker {query.speaker}", lambda rows: np.isin(columns.speaker[rows], query.speakers)
     # A missing time is the smallest number there is: never within a window.
     if query.since is not None:
-        allowed &= columns.time >= int(query.since.timestamp())
+        since = int(query.since.timestamp())
+        yield f"since {query.since:%Y-%m-%d %H:%M}", lambda rows: columns.time[rows] >= since
     if query.until is not None:
-        allowed &= (columns.time <= int(query.until.timestamp())) & (columns.time > np.iinfo(np.int64).min)
-    return allowed & _valid(query, snap)
+        until = int(query.until.timestamp())
+        yield (
+            f"until {query.until:%Y-%m-%d %H:%M}",
+            lambda rows: (columns.time[rows] <= until) & (columns.time[rows] > _NO_TIME),
+        )
 
 
-def _valid(query: Query, snap: Snapshot) -> Bool:
-    """t_valid ≤ asOf and (t_invalid null or > asOf) and t_ingested ≤ asOf. Without asOf: not yet invalid."""
-    columns = snap.columns
-    at = int((query.as_of or query.now).timestamp())
-    valid: Bool = (columns.t_invalid == np.iinfo(np.int64).min) | (columns.t_invalid > at)
-    if query.as_of is not None:
-        valid &= (columns.t_valid <= at) & (columns.t_ingested <= at)
-    return valid
+def outside(query: Query, snap: Snapshot, row: int) -> str | None:
+    """Which filter leaves a row out, in words; None where none does."""
+    if not snap.alive[row]:
+        return f"not known, or not valid, at {query.as_of:%Y-%m-%d %H:%M}" if query.as_of else "it is not live"
+    for said, passes in _filters(query, snap):
+        if not passes(row):
+            return f"outside the filter {said}"
+    if row in _over(query, snap):
+        over = snap.columns.t_invalid[row]
+        return "it no longer holds" if over > _NO_TIME else "what it says no longer holds (current_only)"
+    return None
 
 
 def _skip_score(vector: F32 | None, snap: Snapshot) -> float:

@@ -286,6 +286,8 @@ def batch(seed: int, index: int, size: int = BATCH) -> Rows:
         fact_indptr=fact_indptr,
         entities=language.entities.take(pa.array(np.unique(mentioned))),
         facts=facts,
+        fact_codes=np.zeros((len(facts), codes.shape[1]), np.int8),
+        fact_scale=np.zeros(len(facts), np.float32),
     )
 
 

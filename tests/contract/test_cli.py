@@ -134,9 +134,18 @@ def test_filters_on_the_command_line(sample_store: Path, run_helix) -> None:
 
 def test_explain_and_why_not(sample_store: Path, run_helix) -> None:
     found = json.loads(run_helix("recall", QUESTION, "--store", sample_store, "--json", "--explain", "--k", 3).stdout)
-    assert [stage["stage"] for stage in found["trace"]["stages"]] == ["route", "fuse", "graph", "diversify", "pack"]
-    out = found["trace"]["stages"][3]["dropped"]["not among the k best"]
-    for identity, said in ((out[0], "rank:"), (found["items"][0]["id"], "rank 1"), ("f" * 16, "no live item")):
+    stages = ["route", "dense", "lexical", "fuse", "graph", "rank", "diversify", "pack"]
+    assert [stage["stage"] for stage in found["trace"]["stages"]] == stages
+    assert all(stage["ms"] >= 0 and "rows_in" in stage and "rows_out" in stage for stage in found["trace"]["stages"])
+    candidates = found["trace"]["candidates"]
+    assert [one["rank"] for one in candidates] == list(range(1, len(candidates) + 1))
+    assert {"dense", "bm25", "rrf", "sim", "recency", "salience", "confidence", "graph"} <= candidates[0].keys()
+    last = candidates[-1]["id"]
+    for identity, said in (
+        (last, f"rank: rank {len(candidates)} of"),
+        (found["items"][0]["id"], "rank 1"),
+        ("f" * 16, "no live item"),
+    ):
         why = json.loads(
             run_helix("recall", QUESTION, "--store", sample_store, "--json", "--k", 3, "--why-not", identity).stdout
         )

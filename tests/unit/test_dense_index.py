@@ -320,6 +320,7 @@ def test_a_store_answers_the_same_with_and_without_indexes(tmp_path: Path, monke
     assert [block.dense is not None for block in snapshot.blocks] == [True, True, False]
     assert [block.dense is not None for block in without.blocks] == [False] * 3
     monkeypatch.setattr(stage, "_SCANNED", 100)
+    monkeypatch.setattr(stage, "EXACT_ROWS", 100)
     asked = []
     search = Dense.search
     monkeypatch.setattr(Dense, "search", lambda self, *given: asked.append(1) or search(self, *given))

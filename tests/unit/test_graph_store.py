@@ -12,8 +12,6 @@ from helix.snapshot.facts import invalid_since
 from helix.snapshot.reader import Snapshot
 from helix.snapshot.rows import NO_TIME, digest
 from helix.snapshot.sql import ask
-from helix.stages.graph import _known_of
-from helix.stages.route import route
 from pipelines.compact import compact
 from tests.tiny import BASE, make_store
 
@@ -108,5 +106,5 @@ def test_a_fact_leads_only_those_who_may_see_who_said_it(tmp_path: Path) -> None
         )
         query = make_query("ana hello", snapshot, Settings())
         ben = np.uint64(int(digest(*people["ben"][:2]), 16))
-        known = _known_of(query.mentions, snapshot, route(query, None, snapshot))
+        _, known, _, _ = snapshot.seen_by(None).facts_of(query.mentions)
         assert (ben in known) is led

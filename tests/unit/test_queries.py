@@ -10,6 +10,7 @@ import pytest
 
 from helix import profiles
 from helix.bm25 import idf, saturate
+from helix.encoders.rerank import Rerankers
 from helix.explain import Trace
 from helix.question import make_query
 from helix.recall import recall
@@ -106,13 +107,13 @@ def test_its_bm25_is_that_of_the_questions_alone(root: Path) -> None:
 def test_an_item_is_found_by_a_question_it_shares_no_word_with(root: Path) -> None:
     snapshot = publish(root, 0, [1], [["who repairs violins"]])
     query = make_query("violins", snapshot, Settings())
-    found = recall(query, snapshot, profiles.load("helix"), Trace())
+    found = recall(query, snapshot, profiles.load("helix"), Trace(), Rerankers(Settings()))
     assert found.items[0].text == "gamma delta"
     why = found.items[0].why
     assert (why["doc2query"], why["bm25"], why["queries"]) == (1, None, ["who repairs violins"])
     off = profiles.load("helix")
     off = replace(off, retrieve=replace(off.retrieve, doc2query=0))
-    assert not recall(query, snapshot, off, Trace()).items
+    assert not recall(query, snapshot, off, Trace(), Rerankers(Settings())).items
 
 
 def test_a_merge_carries_the_questions_of_the_living_over(root: Path) -> None:

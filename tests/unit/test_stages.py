@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from helix.bm25 import idf, saturate
-from helix.errors import UsageError
-from helix.profiles import load, names, parse
+from helix.profiles import load
 from helix.question import make_query
 from helix.stages.dense import search_dense
-from helix.stages.diversify import distinct, diversify, mmr
+from helix.stages.diversify import diversify, mmr, repeats
 from helix.stages.fuse import fuse
 from helix.stages.graph import pagerank, spread
 from helix.stages.lexical import search_lexical
@@ -145,8 +144,9 @@ def test_filters_are_pre_filters(tmp_path: Path) -> None:
 def test_an_acl_hides_an_item_from_everybody_it_does_not_name(tmp_path: Path) -> None:
     snap = make_store(tmp_path, ["red one", "red two"], given=[{"acl": ["ana", "bo"]}, {}])
     for principal, rows in ((None, [1]), ("ana", [0, 1]), ("eve", [1])):
-        query = make_query("red", snap, SETTINGS, principal=principal, now=NOW)
-        found = search_lexical(query, snap, route(query, None, snap), 100, 0.9, 0.6)
+        seen = snap.seen_by(principal)
+        query = make_query("red", seen, SETTINGS, principal=principal, now=NOW)
+        found = search_lexical(query, seen, route(query, None, seen), 100, 0.9, 0.6)
         assert sorted(found.rows.tolist()) == rows
 
 
@@ -161,7 +161,7 @@ def test_as_of_is_bitemporal(tmp_path: Path) -> None:
     def rows(at: int | None):
         moment = datetime.fromtimestamp(at, UTC) if at else None
         query = make_query("red", snap, SETTINGS, as_of=moment, now=NOW)
-        plan = route(query, None, snap)
+        plan = route(query, None, snap.known_at(moment))
         return [0, 1, 2] if plan.allowed is None else np.flatnonzero(plan.allowed).tolist()
 
     assert rows(BASE + 500) == [0]
@@ -262,7 +262,7 @@ def test_the_papers_weights_are_the_designs() -> None:
     assert PAPER.diversify.jaccard == 0.8
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", ["helix", "helix-paper"])
 def test_weights_of_a_type_sum_to_one_whether_recency_is_asked_for_or_not(name: str) -> None:
     for recent in (True, False):
         assert type_weights(load(name), recent).sum(axis=0).tolist() == pytest.approx([1.0] * len(TYPES))
@@ -338,10 +338,10 @@ def test_near_duplicates_leave_the_better_one(tmp_path: Path) -> None:
     long = "the quick brown fox jumps over the lazy dog near the old mill by the river in spring"
     texts = [long, "something else entirely about bread", long + " ok"]
     snap = make_store(tmp_path, texts)
-    unique = distinct(snap.signatures(np.arange(3)), 0.8)
+    unique = repeats(snap.signatures(np.arange(3)), 0.8) < 0
     assert unique.tolist() == [True, True, False]
-    assert distinct(snap.signatures(np.array([2, 1, 0])), 0.8).tolist() == [True, True, False]
-    assert distinct(snap.signatures(np.empty(0, int)), 0.8).tolist() == []
+    assert repeats(snap.signatures(np.array([2, 1, 0])), 0.8).tolist() == [-1, -1, 0]
+    assert repeats(snap.signatures(np.empty(0, int)), 0.8).tolist() == []
 
 
 def test_near_duplicates_of_a_dropped_row_may_stay() -> None:
@@ -351,18 +351,31 @@ def test_near_duplicates_of_a_dropped_row_may_stay() -> None:
     b[:12] += 1000
     c = b.copy()
     c[12:24] += 1000
-    assert distinct(np.stack([a, b, c]), 0.8).tolist() == [True, False, True]
+    assert repeats(np.stack([a, b, c]), 0.8).tolist() == [-1, 0, -1]
 
 
 def test_diversify_returns_k_best_first(tmp_path: Path) -> None:
     snap = make_store(tmp_path, ["a one", "b two", "c three"], np.eye(3))
     final = np.array([0.9, 0.8, 0.7], np.float32)
     nothing = np.full(3, np.nan, np.float32)
-    pool = Candidates(np.arange(3, dtype=np.uint32), *([nothing] * 10), final)
-    chosen, near, far = diversify(pool, snap, 2, PAPER.diversify)
+    pool = Candidates(np.arange(3, dtype=np.uint32), *([nothing] * 11), final)
+    chosen, left = diversify(pool, snap, 2, PAPER.diversify)
     assert chosen.row.tolist() == [0, 1]
-    assert near.tolist() == []
-    assert far.tolist() == [2]
+    assert left.near.tolist() == []
+    assert left.far.tolist() == []  # the third is out by its score alone
+
+
+def test_what_diversify_leaves_out_it_accounts_for(tmp_path: Path) -> None:
+    long = "the quick brown fox jumps over the lazy dog near the old mill by the river in spring"
+    snap = make_store(tmp_path, [long, long + " ok", "b two", "c three"], np.eye(4)[[0, 0, 0, 1]])
+    final = np.array([0.9, 0.85, 0.8, 0.7], np.float32)
+    nothing = np.full(4, np.nan, np.float32)
+    pool = Candidates(np.arange(4, dtype=np.uint32), *([nothing] * 11), final)
+    chosen, left = diversify(pool, snap, 2, PAPER.diversify)
+    assert chosen.row.tolist() == [0, 3]  # .5·.8 − .5·1 < .5·.7
+    assert (left.near.tolist(), left.of.tolist()) == ([1], [0])
+    assert left.far.tolist() == [2]
+    assert left.alike == pytest.approx([1], abs=0.01)
 
 
 # ------------------------------------------------------------ pack
@@ -434,22 +447,3 @@ def test_recalled_text_cannot_close_its_wrapper_or_hide() -> None:
     assert sanitise("if a < b: print('<div>')") == "if a < b: print('<div>')"
     context, _, _ = pack([entry(0, bad, title="</memory>", speaker="</memory>")], 500, words)
     assert context.count("</memory>") == 1
-
-
-# ------------------------------------------------------------ profiles
-
-
-def test_an_unknown_key_is_refused() -> None:
-    from importlib.resources import files
-
-    text = (files("helix.profiles") / "helix.toml").read_text()
-    with pytest.raises(UsageError, match=r"graph\.seedz"):
-        parse("x", text.replace("seeds", "seedz"))
-    with pytest.raises(UsageError, match=r"weights\.code\.simm"):
-        parse("x", text.replace("code = { sim", "code = { simm"))
-    with pytest.raises(UsageError, match="extra_section"):
-        parse("x", text + "\n[extra_section]\na = 1\n")
-    with pytest.raises(UsageError, match="lacks the key"):
-        parse("x", text.replace("smooth = 0.4", ""))
-    with pytest.raises(UsageError, match="there are: helix, helix-paper"):
-        load("nope")

@@ -1,0 +1,146 @@
+"""What the wording of a question says about its need of memory, beside what the router's classifier makes of its
+vector: a vector knows the topic and hardly who is meant, so a name, a "we" or a "did" has to be read in the words.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+LOOKED_AT: Final = 400
+"""Characters; a longer question carries particulars."""
+
+AGREED: Final = 0.5
+"""The classifier's probability that is enough where the wording says the same."""
+
+FEWEST_WORDS: Final = 4
+"""Fewer are key words, unless they are a courtesy or a sum: who types "redis timeout" searches."""
+
+MAX_WORDS: Final = 12
+"""A general question has fewer; more of them, without a number or something to work on, are particulars."""
+
+_LANGUAGES: Final = (
+    "arabic|chinese|czech|danish|dutch|english|finnish|french|german|greek|hebrew|hindi|hungarian|italian|japanese|"
+    "korean|latin|mandarin|norwegian|polish|portuguese|russian|spanish|swedish|thai|turkish|ukrainian|vietnamese|welsh"
+)
+_GENERAL: Final = (  # names that everybody knows
+    rf"{_LANGUAGES}|python|javascript|typescript|java|rust|ruby|php|haskell|kotlin|swift|perl|scala|go|golang|bash|git|"
+    "linux|unix|node|markdown|latex|excel|html|css|sql|json|xml|yaml|csv|utf|ascii|uuid|regex|rgb|https?|tcp|udp|dns|ssh|"
+    "urls?|uris?|apis?|ipv?[46]?|rest|mac|windows|celsius|fahrenheit|kelvin|roman|morse|utc|gmt|cet|pst|us|earth|mars|moon|"
+    "sun|i"
+)
+_UNIT: Final = (
+    r"(?:(?:centi|milli|kilo)?(?:met(?:re|er)s?|grams?)|kilos?|inch(?:es)?|f(?:oo|ee)t|yards?|miles?|knots|"
+    r"nautical miles|acres?|hectares?|ounces?|pounds?|stone|(?:milli)?lit(?:re|er)s?|pints?|quarts?|gallons?|cups?|"
+    r"tablespoons?|teaspoons?|fluid ounces|mph|km/h|m/s|km|kg|cm|mm|m|ml|lbs?|oz|psi|bar|(?:kilo|mega|giga)?bytes?|"
+    r"[kmgt]i?b|degrees|radians|(?:kilo)?watts?|(?:kilo)?joules?|calories|seconds|minutes|hours|days|weeks|celsius|fahrenheit|"
+    r"kelvin|[cf]\b)"
+)
+
+# What is given to be worked on says nothing of the asker: quoted, or behind a colon or bracket as far as the end.
+_GIVEN: Final = re.compile(
+    r"[\"“][^\"”]{1,400}[\"”]|(?<!\w)['‘][^'’]{1,200}['’](?!\w)|(?::\s?(?=\S)|(?=[{\[<]))[^?]{0,400}\Z"
+)
+_CAPITAL: Final = re.compile(
+    rf"(?<=[a-z,\d] )(?!(?i:{_GENERAL})\b)[A-Z][A-Za-z]"  # not the first word of a sentence
+    r"|\b(?!(?:What|Who|It|That|There|Here|How|Where|When|Let|He|She)\b)[A-Z][a-z]{1,30}['’]s\b"
+)
+_SHARED: Final = re.compile(
+    # whose doings: ours, those of somebody known
+    r"\b(?:we|us|our|ours|he|she|him|her|his|hers|they|them|their|theirs|team|user|clients?|customers?|"
+    # what was done or said
+    r"did|was|were|had|has|been|said|told|decided|agreed|went|happened|changed|wrote|mention(?:s|ed)?|suggested|discussed|"
+    r"recommended|remember|remind|according|decisions?|meetings?|notes?|conversations?|"
+    # since when, and where
+    r"again|still|yet|ago|since|yesterday|currently|last|latest|recent(?:ly)?|any ?more|so far|before|here|project|"
+    r"repo|codebase)\b",
+    re.IGNORECASE,
+)
+_KNOWN_THING: Final = re.compile(
+    r"how (?:to|do|does|can|should|would)\b.{0,80}\b(?:the|this|that|these)\b", re.IGNORECASE
+)
+"""To rotate the keys is something here; to reverse a list is something anywhere."""
+
+_NAME_IN_CODE: Final = re.compile(
+    r"\w[_\\]\w|(?!km/h|m/s)[A-Za-z]{1,2}/[A-Za-z]|[a-z][A-Z]|\w\(\)|(?<!\w)--\w|::|#\d|\w\.[a-z]{2,4}\b"
+)
+
+_SUM: Final = re.compile(
+    r"(?:(?:what(?:'s| is)|how much is|calculate|compute|work out|evaluate|solve) )?"
+    r"(?:[\d\s.,()+*/^%=×÷-]|\b[xy]\b|plus|minus|times|divided by|squared|cubed|percent of){3,200}\??",
+    re.IGNORECASE,
+)
+_CONVERSION: Final = re.compile(
+    rf"(?:.{{0,40}}\d ?)(?:{_UNIT}(?:\W.{{0,20}})?) (?:to|in|into|as) (?:a |an )?(?:square |cubic )?{_UNIT}\W{{0,3}}"
+    rf"|how many {_UNIT} (?:are |is |make |does )?(?:there )?(?:up |in )?.{{0,12}}(?:an?|one|the) "
+    rf"(?:\w{{1,10}} )?{_UNIT}\W{{0,3}}",
+    re.IGNORECASE,
+)
+_REWORK: Final = re.compile(
+    r"(?:please |can you |could you )?(?:translate|convert|rewrite|reword|rephrase|paraphrase|re?format|prettify|"
+    r"minify|pretty[- ]?print|fix|correct|proofread|turn|change|put|make|shorten|expand|simplify|summari[sz]e|sort|"
+    r"order|reverse|remove|replace|split|join|count|extract|encode|decode|escape|indent|capitali[sz]e|title-case|wrap|strip|"
+    r"spell|add|say)\b",
+    re.IGNORECASE,
+)
+_POINTED_AT: Final = re.compile(
+    r"(?:this|these|the following|the text below)\b(?: \w{1,20}){0,3}\W{0,3}", re.IGNORECASE
+)
+_INTO_LANGUAGE: Final = re.compile(rf"\b(?:to|in|into|from) (?:{_LANGUAGES})\b|\A(?:{_LANGUAGES}) for\b", re.IGNORECASE)
+_INVENTION: Final = re.compile(
+    r"(?:please |can you |could you )?(?:write|compose|draft|invent|make up|tell|come up with)(?: me)? "
+    r"(?:an?|another|some) (?:\w{1,15}[ -]){0,3}(?:poem|haiku|limerick|sonnet|rhyme|joke|riddle|pun|story|slogan|song|"
+    r"tongue twister|fun fact|lullaby|ode|couplet|dialogue|toast)s?\b",
+    re.IGNORECASE,
+)
+_COURTESY: Final = re.compile(
+    r"(?:(?:thanks?|thank you|thx|ta|ty|cheers|much appreciated|hello|hi|hiya|hey|howdy|greetings|yo|bye|goodbye|ciao|"
+    r"good (?:morning|evening|night|day|afternoon)|see you|see ya|take care|talk soon|have a (?:nice|good|great)|sorry|"
+    r"oops|haha|lol|wow|ok|okay|cool|great|nice|perfect|brilliant|awesome|lovely|excellent|hmm|no worries|no problem|"
+    r"fair enough|alright|sure|got it|you're welcome|well done|good work|great work|many|very much|so much|a lot|all|"
+    r"there|everyone|again|for now|day|week|weekend|evening|later|soon|tomorrow|then|and|that's|funny|fine|"
+    r"impressive|it|up|keep|absolutely|definitely|indeed|of course|not really|really|yes|yep|yeah|no|nope|morning|"
+    r"evening|what's up|are you there|hope you're well|you're a star|bot)(?:[\s,.!;:)]{1,5}|\Z)){1,8}",
+    re.IGNORECASE,
+)
+
+
+def speaks_of_memory(text: str) -> bool:
+    """A name, somebody's doings, the past, an identifier or many particulars: such a question is never skipped."""
+    said = text.strip()
+    if len(said) > LOOKED_AT:
+        return True
+    rest = _GIVEN.sub(" ", said)
+    if said.isupper() and len(said) > 5:
+        return True  # nothing tells a name from a word
+    if any(pattern.search(rest) for pattern in (_CAPITAL, _SHARED, _NAME_IN_CODE, _KNOWN_THING)):
+        return True
+    if len(said.split()) < FEWEST_WORDS and not is_self_contained(said):
+        return True
+    return rest == said and len(said.split()) > MAX_WORDS and not any(char.isdigit() for char in said)
+
+
+def is_self_contained(text: str) -> bool:
+    """A sum, a conversion of units, a text given to be worked on, something to be invented, or a courtesy."""
+    said = text.strip()
+    if not said or len(said) > LOOKED_AT:
+        return False
+    if any(pattern.fullmatch(said) for pattern in (_SUM, _CONVERSION, _COURTESY)) or _INVENTION.match(said):
+        return True
+    rework = _REWORK.match(said)
+    if rework and _POINTED_AT.fullmatch(said, rework.end() + 1):
+        return True  # "format this JSON": what is to be worked on comes with the message
+    return _GIVEN.search(said) is not None and bool(rework or _INTO_LANGUAGE.search(said))
+
+
+def is_general(text: str, score: float, threshold: float) -> bool:
+    """Whether a question needs no memory, by its wording and the router's classifier together.
+
+    Args:
+        text: of the question.
+        score: the classifier's probability that it needs none; 0 where there is no classifier.
+        threshold: what the score must be above; where the wording says the same, `AGREED` will do.
+    """
+    if speaks_of_memory(text):
+        return False
+    return score > (min(AGREED, threshold) if is_self_contained(text) else threshold)

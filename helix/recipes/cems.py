@@ -1,0 +1,326 @@
+"""The recipe `cems`: a question is asked in several ways, the answers are fused, and weighed by what is known of them.
+
+What the question wants decides whether vectors answer alone, or vectors, BM25, other wordings of the question and a
+sentence that might answer it. Ranks are fused with a bonus for the first places, blended half and half with the vector
+score, cut at a threshold, and multiplied by priority, age, pin and project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from helix.explain import Trace
+from helix.profiles import keys, one_of
+from helix.recipes.cems_formulas import (
+    blend,
+    first_of_each,
+    greedy,
+    minmax,
+    mmr,
+    project_factor,
+    rrf,
+    strong,
+    time_decay,
+)
+from helix.recipes.cems_intent import PROBE, Intent, choose, classify, expansions, hypothetical, own_phrases
+from helix.recipes.common import begin, bundle, items_of
+from helix.snapshot.reader import Snapshot
+from helix.snapshot.segment import damaged, read_table
+from helix.stages.dense import dense_score, search_dense
+from helix.stages.lexical import lexical_score, search_lexical
+from helix.stages.pack import CLOSE, OPEN, Count, header, sanitise
+from helix.text import hash_terms, tokenise
+from helix.topk import order
+from helix.types import F32, I64, ROLES, Bool, Bundle, Leg, Plan, Pool, Query
+
+if TYPE_CHECKING:
+    from helix.encoders.rerank import Rerankers
+
+_DAY = 86_400  # seconds
+_NO_PROJECT: Final = "default"  # of what names none
+_ORIGINAL: Final = ("dense", "bm25")
+"""Lists of the question as it was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """Rows of each list, and the constants of BM25."""
+
+    dense: int
+    bm25: int
+    expanded: int
+    k1: float
+    b: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lexical:
+    """When the best lexical score leaves no doubt."""
+
+    top: float
+    gap: float
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Distinct terms at most of a simple, of a moderate question."""
+
+    simple: int
+    moderate: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expand:
+    """Other wordings, from `least` to `most`; turns that are looked through for what users prefer."""
+
+    least: int
+    most: int
+    probe: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fuse:
+    """Reciprocal rank fusion."""
+
+    k: float
+    weights: Mapping[str, float] = keys("original", "other")
+    bonus: Mapping[str, float] = keys("first", "third")
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The blend, its threshold, and what multiplies it."""
+
+    fused: float
+    threshold: float
+    decay: float
+    pinned: float
+    project: Mapping[str, float] = keys("same", "other", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Assemble:
+    """Tokens at most, and λ of aggregations. `lambda_` is `lambda` in the file."""
+
+    tokens: int
+    lambda_: float
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A file of the recipe `cems`."""
+
+    name: str
+    recipe: str
+    limit: int
+    lists: Lists
+    strong: Lexical
+    intent: Terms
+    expand: Expand
+    fuse: Fuse
+    score: Score
+    assemble: Assemble
+    mode: str = one_of("auto", "hybrid", "vector")
+
+
+def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models: Rerankers) -> Bundle:
+    """Answer one question from one snapshot. Same snapshot, query, `now` and profile: same answer."""
+    vector, plan = begin(query, snap, trace)
+    if plan.skip:
+        return bundle(query, snap, profile, trace, skipped=True)
+    if query.rerank:
+        trace.degraded.append(f"rerank: the recipe {profile.recipe} has none")
+    how = profile.intent
+    intent = trace.run("intent", classify, query.text, query.now, query.days, how.simple, how.moderate)
+    mode = choose(profile.mode, intent) if vector is not None else "hybrid"
+    trace.note("intent", **intent._asdict(), mode=mode)
+    legs = _retrieve(query, vector, snap, plan, profile, intent, mode, trace)
+    pool = trace.run("rank", _rank, legs, query, vector, snap, plan, profile, mode)
+    trace.note("rank", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
+    trace.ranked(pool)
+    found, entries = trace.run("select", _select, pool, snap, query.k, intent, profile, trace)
+    items = items_of(found, entries, snap)
+    budget = min(query.budget, profile.assemble.tokens)
+    context, tokens, placed = trace.run("pack", assemble, entries, budget, snap.counter)
+    left = np.setdiff1d(np.arange(len(found)), placed)
+    trace.drop("pack", found.row[left], f"no room for it in {budget} tokens behind better ones")
+    return bundle(query, snap, profile, trace, items, context, tokens, placed)
+
+
+# ---------------------------------------------------------------- lists
+
+
+def _retrieve(
+    query: Query,
+    vector: F32 | None,
+    snap: Snapshot,
+    plan: Plan,
+    profile: Profile,
+    intent: Intent,
+    mode: str,
+    trace: Trace,
+) -> list[Leg]:
+    """The lists there are: that of the vector, and in the hybrid mode those of BM25 and of other wordings."""
+    how = profile.lists
+    legs: list[Leg] = []
+    if vector is not None:
+        legs.append(_dense("dense", vector, snap, plan, how.dense, trace))
+    if mode == "vector":
+        return legs
+    bm25 = trace.run("lexical", search_lexical, query, snap, plan, how.bm25, how.k1, how.b)
+    trace.leg("lexical", bm25, plan.allowed_rows, how.bm25, partial(lexical_score, query, snap, k1=how.k1, b=how.b))
+    legs.append(bm25)
+    if vector is None or strong(bm25.scores, profile.strong.top, profile.strong.gap):
+        trace.note("expand", shortcut=vector is not None)
+        return legs
+    wordings = trace.run("expand", _wordings, query, snap, plan, profile, intent)
+    trace.note("expand", shortcut=False, queries=wordings)
+    # One batch: it gives the same bytes for the same texts, whatever was embedded before.
+    vectors = trace.run("expand", snap.encoder.queries, list(wordings.values()))
+    pairs = zip(wordings, vectors, strict=True)
+    return legs + [_dense(name, one, snap, plan, how.expanded, trace) for name, one in pairs]
+
+
+def _dense(name: str, vector: F32, snap: Snapshot, plan: Plan, k: int, trace: Trace) -> Leg:
+    leg = replace(trace.run(name, search_dense, vector, snap, plan, k), name=name)
+    trace.leg(name, leg, plan.allowed_rows, k, partial(dense_score, vector, snap))
+    return leg
+
+
+def _wordings(query: Query, snap: Snapshot, plan: Plan, profile: Profile, intent: Intent) -> dict[str, str]:
+    """Other queries, by the name of their list: expansions, and a sentence that might answer the question."""
+    how = profile.expand
+    phrases = _probe(query, snap, plan, profile) if intent.primary == "preference" else []
+    others = expansions(query.text, intent, query.days, phrases, how.least, how.most)
+    return {
+        **{f"expansion {i}": text for i, text in enumerate(others, 1)},
+        "hyde": hypothetical(query.text, intent, query.days),
+    }
+
+
+def _probe(query: Query, snap: Snapshot, plan: Plan, profile: Profile) -> list[str]:
+    """What users say of their own preferences, best first: in turns that fit the question and such words."""
+    users = snap.columns.role == ROLES.index("user")
+    allowed = users & (snap.alive if plan.allowed is None else plan.allowed)
+    asked = replace(query, terms=np.union1d(query.terms, hash_terms(tokenise(PROBE))))
+    theirs = replace(plan, allowed=allowed, allowed_rows=int(np.count_nonzero(allowed)))
+    leg = search_lexical(asked, snap, theirs, profile.expand.probe, profile.lists.k1, profile.lists.b)
+    return own_phrases([str(entry["text"]) for entry in snap.text(leg.rows)], profile.expand.most)
+
+
+# ---------------------------------------------------------------- scores
+
+
+def _rank(
+    legs: Sequence[Leg], query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, profile: Profile, mode: str
+) -> Pool:
+    """The union of the lists with its signals, best first."""
+    how, columns = profile.score, snap.columns
+    rows = np.unique(np.concatenate([leg.rows for leg in legs]))
+    ranks = {leg.name: np.full(len(rows), np.nan, np.float32) for leg in legs}
+    for leg in legs:
+        ranks[leg.name][np.searchsorted(rows, leg.rows)] = np.arange(1, len(leg.rows) + 1)
+    signals: dict[str, F32] = {}
+    near = None if vector is None else np.maximum(snap.vectors(rows) @ vector, 0).astype(np.float32)
+    if mode == "hybrid":
+        weights = [profile.fuse.weights["original" if name in _ORIGINAL else "other"] for name in ranks]
+        fused = rrf(np.stack(list(ranks.values())), weights, profile.fuse.k, **profile.fuse.bonus)
+        signals |= {"rrf": fused, "fused": minmax(fused)}
+    if near is not None:
+        signals["vector"] = near
+    base = blend(signals["fused"], near, how.fused) if mode == "hybrid" else signals["vector"]
+    days = (query.now.timestamp() - snap.last_access[rows]) / _DAY
+    # Of the project that is asked for there is nothing else; one that the question only names is preferred.
+    wanted = snap.projects.index(query.project) if query.project is not None else next(iter(plan.projects), None)
+    none = snap.projects.index(_NO_PROJECT) if _NO_PROJECT in snap.projects else -1
+    factors = {
+        "priority": columns.priority[rows],
+        "decay": time_decay(days, how.decay),
+        "pinned": np.where(pinned(rows, snap), how.pinned, 1).astype(np.float32),
+        "project": project_factor(
+            columns.project[rows], wanted, none, how.project["same"], how.project["other"], how.project["none"]
+        ),
+    }
+    final = base * np.prod(list(factors.values()), axis=0)
+    pool = Pool(rows, final.astype(np.float32), ranks, {**signals, "base": base, **factors})
+    return pool.take(order(pool.final, columns.key[rows]))
+
+
+def pinned(rows: npt.NDArray[Any], snap: Snapshot) -> Bool:
+    """bool[n]: the input said to keep the item at hand."""
+    segments = snap.manifest.segments if snap.manifest else ()
+    starts = np.cumsum([0, *(segment.rows for segment in segments)]).tolist()
+    found = [start + _pinned(snap.root, segment.id) for start, segment in zip(starts, segments, strict=False)]
+    return np.isin(rows, np.concatenate([np.empty(0, np.int64), *found]))
+
+
+@lru_cache(maxsize=256)
+def _pinned(root: Path, segment: str) -> I64:
+    """int64[m]: the pinned rows of a segment. A segment never changes."""
+    path = root / "segments" / segment / "items.parquet"
+    try:
+        column = read_table(path, ["pinned"])["pinned"]
+    except FileNotFoundError:
+        raise damaged(path, "the file is missing") from None
+    return np.flatnonzero(column.to_numpy())
+
+
+# ---------------------------------------------------------------- what is shown
+
+
+def _select(
+    pool: Pool, snap: Snapshot, k: int, intent: Intent, profile: Profile, trace: Trace
+) -> tuple[Pool, list[dict[str, Any]]]:
+    """The k items and what is shown of each: above the threshold, one of each document, of an aggregation from many
+    sessions. The only place that reads text of items.
+    """
+    base, least = pool.signals["base"], profile.score.threshold
+    # Without vectors there is only the order: after min-max the last of two good answers has 0.
+    below = (base < least) & ("vector" in pool.signals)
+    low = np.flatnonzero(below)
+    trace.drop("threshold", pool.row[low], [f"{score:.3f}, and {least:g} is wanted" for score in base[low]])
+    kept = pool.take(np.flatnonzero(~below))
+    trace.drop("limit", kept.row[profile.limit :], f"behind the best {profile.limit}")
+    kept = kept.take(np.arange(min(profile.limit, len(kept))))
+    entries = snap.text(kept.row)
+    best = first_of_each([(entry["session"], *entry["turns"]) for entry in entries])
+    trace.drop("document", kept.row[~best], "a better piece of the same turn or section is kept")
+    at = np.flatnonzero(best)
+    if intent.primary == "aggregation":
+        at = at[mmr(kept.final[at], snap.columns.session[kept.row[at]], profile.assemble.lambda_, k)]
+        left = np.setdiff1d(np.flatnonzero(best), at)
+        taken = f"and {len(at)} were chosen, an item of a new session before a second one of another"
+        trace.drop("mmr", kept.row[left], [f"it has {score:.3f}, {taken}" for score in kept.final[left]])
+    at = at[:k]
+    trace.note("select", rows_in=len(pool), rows_out=len(at), below=len(low), pieces=int(np.count_nonzero(~best)))
+    return kept.take(at), [entries[i] for i in at.tolist()]
+
+
+def assemble(entries: Sequence[Mapping[str, Any]], budget: int, count: Count) -> tuple[str, int, list[int]]:
+    """Items as text, best first, as many as fit; one that does not is passed over.
+
+    Args:
+        entries: what is shown of each item, best first.
+        budget: tokens, wrapper included.
+        count: tokens of each text.
+
+    Returns:
+        (context, its tokens, positions in `entries`); empty where none fits.
+    """
+    texts = [f"{header(entry)}\n{sanitise(str(entry['text'])).strip()}" for entry in entries]
+    wrapper, *sizes = count([f"{OPEN}\n{CLOSE}", *texts])
+    placed = greedy(sizes, budget - wrapper)
+    while placed:  # the whole may count for a little more than its parts
+        context = "\n".join([OPEN, *(texts[i] for i in placed), CLOSE])
+        tokens = count([context])[0]
+        if tokens <= budget:
+            return context, tokens, placed
+        placed.pop()
+    return "", 0, []

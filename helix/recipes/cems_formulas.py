@@ -1,0 +1,118 @@
+"""What the recipe `cems` computes: fused ranks, the blend, the factors of a score, the choice of the few.
+
+Pure functions on arrays; every constant is in `cems.toml`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from helix.types import F32, Bool
+
+Places = npt.NDArray[np.intp]
+
+
+def strong(scores: F32, top: float, gap: float) -> bool:
+    """Whether the best lexical score leaves no doubt: s/(1 + s) of it ≥ top, and ≥ gap above that of the second.
+
+    Args:
+        scores: float32[n], BM25, best first; a second that is not there has 0.
+    """
+    if not len(scores):
+        return False
+    best, second = (float(one) / (1 + float(one)) for one in (scores[0], scores[1] if len(scores) > 1 else 0.0))
+    return best >= top and best - second >= gap
+
+
+def rrf(ranks: F32, weights: Sequence[float], k: float, first: float, third: float) -> F32:
+    """Σ weight / (k + rank) over the lists, plus `first` for each rank 1 and `third` for each rank 2 or 3: float32[n].
+
+    Cormack, Clarke & Büttcher 2009, ranks from 1; the bonus is not weighted.
+
+    Args:
+        ranks: float32[lists, n], NaN where a list does not have the row.
+        weights: of the lists.
+    """
+    share = np.array(weights)[:, None] / (k + ranks.astype(np.float64))
+    bonus = np.where(ranks == 1, first, np.where(ranks <= 3, third, 0.0))
+    return np.asarray(np.nansum(share + bonus, axis=0), np.float32)
+
+
+def minmax(values: F32) -> F32:
+    """(v − min) / (max − min): float32[n]; 1 where they do not differ, since all are the best there is."""
+    if not len(values):
+        return values
+    low, high = float(values.min()), float(values.max())
+    if high == low:
+        return np.ones(len(values), np.float32)
+    return np.asarray((values - low) / (high - low), np.float32)
+
+
+def blend(fused: F32, vector: F32 | None, share: float) -> F32:
+    """share · fused + (1 − share) · vector: float32[n]; fused alone where there are no vectors."""
+    return fused if vector is None else np.asarray(share * fused + (1 - share) * vector, np.float32)
+
+
+def time_decay(days: npt.NDArray[np.float64], scale: float) -> F32:
+    """1 / (1 + days / scale): float32[n]; the future counts as now."""
+    return np.asarray(1 / (1 + np.maximum(days, 0) / scale), np.float32)
+
+
+def project_factor(
+    project: npt.NDArray[np.int32], wanted: int | None, none: int, same: float, other: float, unknown: float
+) -> F32:
+    """`same` for items of the question's project, `unknown` for those of none, `other` for all others: float32[n].
+
+    Args:
+        project: int32[n], codes; −1 is none.
+        wanted: code of the question's project; None where it names none: then every item has 1.
+        none: code of the project of what names none.
+    """
+    if wanted is None:
+        return np.ones(len(project), np.float32)
+    nowhere = (project == none) | (project < 0)
+    return np.where(project == wanted, same, np.where(nowhere, unknown, other)).astype(np.float32)
+
+
+def first_of_each(keys: Sequence[Hashable]) -> Bool:
+    """bool[n]: no earlier one has the same key."""
+    seen = dict(zip(reversed(keys), range(len(keys) - 1, -1, -1), strict=True))
+    return np.array([seen[key] == i for i, key in enumerate(keys)], bool)
+
+
+def mmr(score: F32, session: npt.NDArray[np.int32], trade: float, k: int) -> Places:
+    """Greedy argmax of λ·score / best score − (1 − λ)·[its session is among the chosen]: intp[≤ k], by choice.
+
+    Maximal marginal relevance (Carbonell & Goldstein 1998), two items being alike if they are of one session: what is
+    to be counted or listed lies in many.
+
+    Args:
+        score: float32[n], best first, none negative.
+        session: int32[n], codes.
+        trade: λ; 1 is plain ranking.
+        k: how many.
+    """
+    best_score = float(score.max(initial=0))
+    relevance = score / best_score if best_score else score
+    left, known = np.ones(len(score), bool), np.zeros(len(score), bool)
+    chosen: list[int] = []
+    for _ in range(min(k, len(score))):
+        value = np.where(left, trade * relevance - (1 - trade) * known, -np.inf)
+        best = int(value.argmax())  # the first of equals: the better one
+        chosen.append(best)
+        left[best] = False
+        known |= session == session[best]
+    return np.array(chosen, np.intp)
+
+
+def greedy(sizes: Sequence[int], room: int) -> list[int]:
+    """Positions of those that fit, first come, first served; one that does not is passed over."""
+    taken: list[int] = []
+    for i, size in enumerate(sizes):
+        if size <= room:
+            taken.append(i)
+            room -= size
+    return taken

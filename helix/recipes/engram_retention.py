@@ -1,0 +1,111 @@
+"""The retention model of the recipe `engram`: a small network that says how likely an item is to be of use again.
+
+`helix train` fits it to a store's access events and publishes it as an index of its own: see `pipelines.retention`.
+Here it is only read, and its forward pass is numpy.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from helix.snapshot.manifest import Index, Manifest
+from helix.snapshot.segment import damaged
+from helix.types import F32, TYPES, U32
+
+KIND: Final = "retention"
+"""Of the index."""
+
+FILE: Final = "retention.npz"
+
+FEATURES: Final = ("cosine", "salience", "accesses", "age", *TYPES, "retention")
+"""Columns of `features`: ten."""
+
+
+class Perceptron(NamedTuple):
+    """Two layers, and what its features were made with."""
+
+    low: F32  # float32[10]: of each feature in training
+    high: F32
+    mean: F32
+    scale: F32  # standard deviation
+    hidden: F32  # float32[10, h]
+    hidden_bias: F32  # float32[h]
+    output: F32  # float32[h]
+    output_bias: F32  # float32[]
+    decay: F32  # float32[3]: rate, half-life in days, floor
+
+
+def features(cosine: F32, salience: F32, count: U32, age: F32, kinds: npt.NDArray[np.uint8], retention: F32) -> F32:
+    """float32[n, 10]: cosine, salience, ln(1 + accesses), age in days, one of the five types, retention.
+
+    Args:
+        cosine: float32[n], to the question.
+        count: uint32[n], accesses.
+        age: float32[n], days since the last access.
+        kinds: uint8[n], positions in TYPES.
+        retention: float32[n], the decay factor.
+    """
+    layer = kinds[:, None] == np.arange(len(TYPES))
+    return np.column_stack([cosine, salience, np.log1p(count), age, layer, retention]).astype(np.float32)
+
+
+def forward(model: Perceptron, x: F32) -> F32:
+    """float32[n]: the probability of use, sigmoid(w₂·relu(W₁ z + b₁) + b₂), z the features in standard deviations.
+
+    A feature is held to the range it had in training: nothing was learnt of what lies beyond, such as greater ages.
+
+    Args:
+        x: float32[n, 10] of `features`.
+    """
+    z = (np.clip(x.astype(np.float64), model.low, model.high) - model.mean) / model.scale
+    hidden = np.maximum(z @ model.hidden + model.hidden_bias, 0)
+    logit = np.clip(hidden @ model.output + model.output_bias, -60, 60)  # beyond, the exponential overflows
+    return np.asarray(1 / (1 + np.exp(-logit)), np.float32)
+
+
+def retention_boost(probability: F32, weight: float) -> F32:
+    """float32[n]: 1 + weight·(p − ½); an even chance changes nothing."""
+    return (1 + weight * (probability.astype(np.float64) - 0.5)).astype(np.float32)
+
+
+def dump(model: Perceptron) -> bytes:
+    """The bytes of retention.npz: the same for the same model."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **model._asdict())
+    return buffer.getvalue()
+
+
+def index_of(manifest: Manifest | None) -> Index | None:
+    """The index that holds the model of a generation; None where none was trained."""
+    return next((index for index in (manifest.indexes if manifest else ()) if index.kind == KIND), None)
+
+
+def open_model(root: Path, manifest: Manifest | None) -> Perceptron | None:
+    """The model of a generation; None where none was trained.
+
+    Raises:
+        StoreError: its file is missing or damaged.
+    """
+    index = index_of(manifest)
+    return _read(root / "indexes" / index.id / KIND / FILE) if index else None
+
+
+@lru_cache(maxsize=16)  # an index is never changed, and its name never used again
+def _read(path: Path) -> Perceptron:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            model = Perceptron(**{name: arrays[name] for name in Perceptron._fields})
+    except FileNotFoundError:
+        raise damaged(path, "the file is missing") from None
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise damaged(path, str(error)) from None
+    if model.hidden.shape != (len(FEATURES), len(model.output)):
+        raise damaged(path, f"its first layer is {model.hidden.shape}")
+    return model

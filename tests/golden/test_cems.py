@@ -1,0 +1,583 @@
+"""The recipe `cems`: every number by hand arithmetic, then whole recalls."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helix.encoders.onnx import EstimatedCounter
+from helix.explain import Trace, why_not
+from helix.memory import Memory
+from helix.profiles import load, parse
+from helix.question import make_query
+from helix.recipes.cems import Profile, assemble, pinned, recall
+from helix.recipes.cems_formulas import (
+    blend,
+    first_of_each,
+    greedy,
+    minmax,
+    mmr,
+    project_factor,
+    rrf,
+    strong,
+    time_decay,
+)
+from helix.recipes.cems_intent import (
+    Intent,
+    choose,
+    classify,
+    expansions,
+    hypothetical,
+    own_phrases,
+    statement,
+    topic,
+)
+from helix.settings import load as settings
+from helix.snapshot.reader import Snapshot
+from helix.stages.pack import CLOSE, OPEN
+from helix.types import Bundle
+from pipelines.ingest import ingest
+from tests.tiny import BASE, SETTINGS, make_store
+
+DAY = 86_400
+CEMS: Profile = load("cems")
+HYBRID = replace(CEMS, mode="hybrid")
+VECTOR = replace(CEMS, mode="vector")
+NAN = np.nan
+NOW = datetime(2026, 2, 13, 9, tzinfo=UTC)
+NO_MODELS: Any = SimpleNamespace()
+
+
+def f32(*values: Any) -> Any:
+    return np.array(values, np.float32)
+
+
+def seeing(snap: Snapshot, vectors: Mapping[str, Sequence[float]], other: Sequence[float]) -> Snapshot:
+    """The snapshot with an encoder that knows some texts, and has `other` for the rest."""
+
+    def vector(text: str) -> Any:
+        return f32(*vectors.get(text, other))
+
+    many = lambda texts: np.stack([vector(text) for text in texts])  # noqa: E731
+    snap.__dict__["encoder"] = SimpleNamespace(query=vector, queries=many)
+    snap.__dict__["counter"] = EstimatedCounter()
+    return snap
+
+
+def ask(snap: Snapshot, text: str, profile: Profile = CEMS, trace: Trace | None = None, **how: Any) -> Bundle:
+    query = make_query(text, snap, SETTINGS, **{"now": datetime.fromtimestamp(BASE, UTC), **how})
+    return recall(query, snap, profile, trace or Trace(True), NO_MODELS)
+
+
+def stage(found: Bundle, name: str) -> Mapping[str, Any]:
+    one: Mapping[str, Any] = next(stage for stage in (found.trace or {})["stages"] if stage["stage"] == name)
+    return one
+
+
+def whys(found: Bundle) -> dict[str, Any]:
+    return {one.text: one.why for one in found.items}
+
+
+def intent_of(text: str) -> Intent:
+    return classify(text, NOW, (), CEMS.intent.simple, CEMS.intent.moderate)
+
+
+# ------------------------------------------------------------ fused ranks
+
+
+def test_original_rank_1_expansion_rank_3_hyde_rank_2() -> None:
+    how = CEMS.fuse
+    weights = [how.weights["original"], how.weights["other"], how.weights["other"]]
+    fused = rrf(f32([1], [3], [2]), weights, how.k, **how.bonus)
+    assert fused[0] == pytest.approx(2 / 61 + 0.05 + 1 / 63 + 0.02 + 1 / 62 + 0.02, abs=1e-7)
+    assert round(float(fused[0]), 4) == 0.1548
+
+
+def test_the_bonus_is_for_the_first_three_places() -> None:
+    fused = rrf(f32([1, 2, 3, 4, NAN]), [1.0], 60, 0.05, 0.02)
+    assert fused.tolist() == pytest.approx([1 / 61 + 0.05, 1 / 62 + 0.02, 1 / 63 + 0.02, 1 / 64, 0], abs=1e-7)
+
+
+def test_fused_ranks_of_a_whole_recall(tmp_path: Path) -> None:
+    # "ferry" is first by vector and by BM25, and third for the other wording.
+    texts = ["ferry", "boat", "barge", "raft"]
+    snap = make_store(tmp_path, texts, [[1, 0, 0], [0, 1, 0], [0, 0.8, 0.6], [0, 0, 1]])
+    seeing(snap, {"ferry timetable": [1, 0, 0]}, [0.2, 0.96, 0.1])  # to boat .96, barge .83, ferry .2, raft .1
+    trace = Trace(True)
+    ask(snap, "ferry timetable", HYBRID, trace)
+    assert trace.pool is not None
+    at = trace.pool.row.tolist().index(0)
+    assert {name: values[at] for name, values in trace.pool.ranks.items()} == {"dense": 1, "bm25": 1, "hyde": 3}
+    assert trace.pool.signals["rrf"][at] == pytest.approx(2 * (2 / 61 + 0.05) + 1 / 63 + 0.02, abs=1e-6)
+    assert trace.pool.signals["fused"][at] == 1
+
+
+# ------------------------------------------------------------ the shortcut
+
+
+def test_a_strong_lexical_signal() -> None:
+    top, gap = CEMS.strong.top, CEMS.strong.gap
+    assert (top, gap) == (0.8, 0.3)
+    assert strong(f32(4.01, 1.0), top, gap)  # 4.01/5.01 = .8004, .5 behind it
+    assert not strong(f32(3.99, 0.5), top, gap)  # .7996
+    assert not strong(f32(9.0, 2.0), top, gap)  # .9 − .667 = .233
+    assert strong(f32(9.0, 1.4), top, gap)  # .9 − .583 = .317
+    assert strong(f32(5.0), top, gap)
+    assert not strong(f32(), top, gap)
+
+
+def test_no_other_wordings_where_the_words_leave_no_doubt(tmp_path: Path) -> None:
+    texts = ["zanzibar ferry timetable"] + [f"filler number {i}" for i in range(60)]
+    snap = seeing(make_store(tmp_path, texts), {}, [1] + [0] * 60)
+    sure = ask(snap, "when does the zanzibar ferry timetable start", HYBRID)
+    assert stage(sure, "expand")["shortcut"] is True
+    assert [one for one in sure.items[0].why if one.startswith(("hyde", "expansion"))] == []
+    unsure = ask(snap, "when was the filler number", HYBRID)
+    assert stage(unsure, "expand")["shortcut"] is False
+    assert "hyde" in unsure.items[0].why
+
+
+# ------------------------------------------------------------ what the question wants
+
+
+@pytest.mark.parametrize(
+    ("text", "primary"),
+    [
+        ("How many times did I go running?", "aggregation"),
+        ("list all the books I read", "aggregation"),
+        ("Which of my friends live in Oslo?", "aggregation"),
+        ("When did we move to Oslo?", "temporal"),
+        ("What did I do last week?", "temporal"),
+        ("Which editor should I use?", "preference"),
+        ("what is Priya's favourite food", "preference"),
+        ("why is the database locked", "troubleshooting"),
+        ("How do I deploy the service?", "procedural"),
+        ("Where is the blue box?", "factual"),
+        ("", "factual"),
+    ],
+)
+def test_primary_intent(text: str, primary: str) -> None:
+    assert intent_of(text).primary == primary
+
+
+def test_days_make_a_question_temporal() -> None:
+    assert classify("the dinner on 7 May 2023", NOW, ((0, 1, 1.0),), 4, 8).primary == "temporal"
+
+
+def test_complexity_counts_terms_and_conjunctions() -> None:
+    assert intent_of("blue red green box").complexity == "simple"  # 4
+    assert intent_of("blue red green wooden box").complexity == "moderate"  # 5
+    assert intent_of("blue, red, green, wooden box").complexity == "moderate"  # 5 + 3
+    assert intent_of("blue, red, green and wooden, iron box").complexity == "complex"  # 6 + 4
+
+
+def test_domains_entities_and_reasoning() -> None:
+    found = intent_of("Why does src/parse.py raise ValueError in Oslo?")
+    assert found.domains == ("code", "places")
+    assert {"src/parse.py", "ValueError", "Oslo"} <= set(found.entities)
+    assert found.requires_reasoning
+    assert not intent_of("the blue box").requires_reasoning
+    assert intent_of("how many boxes").requires_reasoning
+
+
+def test_the_mode() -> None:
+    plain = Intent("factual", "simple", (), (), False)
+    assert choose("auto", plain) == "vector"
+    for change in (
+        {"primary": "temporal"},
+        {"complexity": "moderate"},
+        {"entities": ("Oslo",)},
+        {"requires_reasoning": True},
+    ):
+        assert choose("auto", plain._replace(**change)) == "hybrid", change
+    assert choose("vector", plain._replace(complexity="complex")) == "vector"
+    assert choose("hybrid", plain) == "hybrid"
+
+
+def test_the_mode_decides_which_lists_there_are(tmp_path: Path) -> None:
+    snap = seeing(make_store(tmp_path, ["ferry", "boat"]), {}, [1, 0])
+    lists = {
+        name: set(ask(snap, text, replace(CEMS, mode=name)).items[0].why) & {"dense", "bm25", "hyde"}
+        for name, text in (("vector", "ferry"), ("hybrid", "ferry"), ("auto", "ferry"))
+    }
+    assert lists == {"vector": {"dense"}, "hybrid": {"dense", "bm25", "hyde"}, "auto": {"dense"}}
+    assert stage(ask(snap, "ferry"), "intent")["mode"] == "vector"
+    assert stage(ask(snap, "why does the ferry wait?"), "intent")["mode"] == "hybrid"
+
+
+# ------------------------------------------------------------ other wordings
+
+
+def test_topic_and_statement() -> None:
+    assert topic("What did I tell Priya about vacation?") == "Priya vacation"
+    assert topic("when?") == ""
+    assert statement("Where did we set the visibility timeout?") == "we set the visibility timeout"
+    assert statement("How many times was I late?") == "times was I late"
+    assert statement("the blue box") == "the blue box"
+
+
+def test_expansions_of_a_temporal_question() -> None:
+    may = (
+        int(datetime(2023, 5, 7, tzinfo=UTC).timestamp()),
+        int(datetime(2023, 5, 7, 23, 59, 59, tzinfo=UTC).timestamp()),
+    )
+    found = expansions("When was the dinner?", intent_of("When was the dinner?"), ((*may, 1.0),), [], 2, 5)
+    assert found == [
+        "dinner 7 May 2023",
+        "dinner yesterday",
+        "dinner last week",
+        "dinner last month",
+        "dinner a while ago",
+    ]
+    ahead = expansions("When will we go to Goa?", intent_of("When will we go to Goa?"), (), [], 2, 3)
+    assert ahead == ["go Goa tomorrow", "go Goa next week", "go Goa next month"]
+
+
+def test_expansions_of_a_preference_are_what_users_said_themselves() -> None:
+    text = "Which editor should I use?"
+    said = [f"I prefer editor {i}" for i in range(9)]
+    assert expansions(text, intent_of(text), (), said, 2, 5) == said[:5]
+    assert expansions(text, intent_of(text), (), said[:1], 2, 5) == [said[0], "I prefer editor"]
+    assert expansions(text, intent_of(text), (), [], 2, 5) == ["I prefer editor", "I like editor"]
+    assert expansions("Where is the box?", intent_of("Where is the box?"), (), said, 2, 5) == []
+
+
+def test_phrases_of_ones_own() -> None:
+    texts = [
+        "Honestly I prefer oat milk, always. I use vim",
+        "I like it",
+        "i PREFER OAT MILK",
+        "They like tea",
+        "I'd like tea",
+    ]
+    assert own_phrases(texts, 5) == ["I prefer oat milk", "I use vim"]
+    assert own_phrases(texts, 1) == ["I prefer oat milk"]
+
+
+def test_a_hypothetical_answer_by_template() -> None:
+    for text, said in (
+        ("Where did we set the timeout?", "we set the timeout."),
+        ("When did Ana move?", "Ana move last week."),
+        ("Which editor should I use?", "I like editor best."),
+        ("How many books did I read?", "There are several: books read."),
+        ("what was the crash of the parser", "The problem was crash parser, and it is fixed now."),
+        ("How do I deploy it?", "This is how I deploy it."),
+    ):
+        assert hypothetical(text, intent_of(text), ()) == said
+
+
+def test_the_probe_reads_users_only(tmp_path: Path) -> None:
+    texts = ["I prefer sourdough bread", "I prefer rye bread", "I use yeast for bread", "I like white bread"]
+    given: list[dict[str, Any]] = [{}, {"role": "assistant"}, {"project": "q"}, {}]
+    snap = seeing(make_store(tmp_path, texts, given=given, deleted={0: [3]}), {}, [1, 0, 0, 0])
+    found = ask(snap, "Which bread should I buy?", HYBRID, project="p")
+    queries = stage(found, "expand")["queries"]
+    assert list(queries.values()) == ["I prefer sourdough bread", "I prefer bread buy", "I like bread buy best."]
+    assert list(queries) == ["expansion 1", "expansion 2", "hyde"]
+
+
+def test_a_megabyte_is_read_in_no_time() -> None:
+    began = time.perf_counter()
+    for text in (
+        "a" * 1_000_000,
+        "I prefer " * 100_000,
+        "what " * 200_000,
+        "," * 1_000_000,
+        "do " * 300_000,
+        " " * 1_000_000,
+    ):
+        statement(text)
+        topic(text)
+        own_phrases([text], 5)
+        intent_of(text)
+    assert time.perf_counter() - began < 15
+
+
+# ------------------------------------------------------------ the score
+
+
+def test_minmax_by_hand() -> None:
+    assert minmax(f32(2, 4, 3)).tolist() == [0, 1, 0.5]
+    assert minmax(f32(0.2, 0.2)).tolist() == [1, 1]  # the only answer is not the worst one
+    assert minmax(f32()).tolist() == []
+
+
+def test_blend_by_hand() -> None:
+    assert CEMS.score.fused == 0.5
+    assert blend(f32(1, 0), f32(0.4, 0.6), 0.5).tolist() == pytest.approx([0.7, 0.3])
+    assert blend(f32(1, 0), None, 0.5).tolist() == [1, 0]
+
+
+def test_time_decay_by_hand() -> None:
+    assert time_decay(np.array([0, 60, 30, 180, -9.0]), CEMS.score.decay).tolist() == pytest.approx(
+        [1, 0.5, 1 / 1.5, 0.25, 1]
+    )
+
+
+def test_project_factors() -> None:
+    how = CEMS.score.project
+    project = np.array([3, 1, 0, -1], np.int32)
+    values = (how["same"], how["other"], how["none"])
+    assert project_factor(project, 3, 0, *values).tolist() == pytest.approx([1.3, 0.8, 0.9, 0.9])
+    assert project_factor(project, 0, 0, *values).tolist() == pytest.approx([0.8, 0.8, 1.3, 0.9])
+    assert project_factor(project, None, 0, *values).tolist() == [1, 1, 1, 1]
+
+
+@pytest.fixture(scope="module")
+def weighed(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
+    """Four turns of the same words, one of them pinned and one of double priority; in two segments."""
+    folder = tmp_path_factory.mktemp("weighed")
+    base = {"role": "user", "speaker": "Ana", "ts": "2026-02-13T09:00:00Z", "project": "shed"}
+    turns: list[dict[str, Any]] = [
+        {"session": "a", "id": "1", "text": "the ladder is behind the shed"},
+        {"session": "b", "id": "1", "text": "the ladder is behind the shed", "pinned": True},
+        {"session": "c", "id": "1", "text": "the ladder is behind the shed", "priority": 2.0},
+        {"session": "d", "id": "1", "text": "the ladder is behind the shed", "ts": "2025-12-15T09:00:00Z"},
+    ]
+    for name, some in (("one", turns[2:]), ("two", turns[:2])):  # the pinned one in the second
+        (folder / f"{name}.jsonl").write_text("\n".join(json.dumps({**base, **turn}) for turn in some))
+        assert not ingest(folder / "store", [folder / f"{name}.jsonl"], settings()).refused
+    return folder / "store"
+
+
+def test_priority_age_pin_and_project_multiply_the_score(weighed: Path) -> None:
+    memory = Memory(weighed)
+    found = memory.recall("where is the ladder", profile="cems", project="shed", now="2026-02-13T09:00:00Z")
+    by = {one.session: one for one in found.items}
+    assert [one.session for one in found.items] == ["c", "b", "a", "d"]
+    for session, factor in (("a", 1.0), ("b", 1.1), ("c", 2.0), ("d", 0.5)):
+        one = by[session]
+        assert one.score == pytest.approx(one.why["base"] * factor * 1.3, abs=1e-4), session
+    assert {name: by["b"].why[name] for name in ("pinned", "priority", "project")} == pytest.approx(
+        {"pinned": 1.1, "priority": 1.0, "project": 1.3}, abs=1e-6
+    )
+    assert by["d"].why["decay"] == pytest.approx(1 / (1 + 60 / 60), abs=1e-6)
+    plain = memory.recall("where is the ladder", profile="cems", now="2026-02-13T09:00:00Z")
+    assert {one.why["project"] for one in plain.items} == {1.0}
+
+
+def test_which_rows_are_pinned(weighed: Path) -> None:
+    snap = Memory(weighed).snapshot
+    assert snap.manifest is not None
+    sessions = [entry["session"] for entry in snap.text(np.arange(4))]
+    assert len(snap.manifest.segments) == 2
+    assert [name for name, held in zip(sessions, pinned(np.arange(4), snap), strict=True) if held] == ["b"]
+    assert sessions.index("b") >= snap.manifest.segments[0].rows
+    assert pinned(np.array([0, sessions.index("b")], np.uint32), snap).tolist() == [False, True]
+
+
+def test_what_was_of_use_lately_is_not_old(tmp_path: Path) -> None:
+    snap = make_store(tmp_path, ["ferry", "boat"], given=[{"time": BASE - 60 * DAY}, {"time": BASE - 60 * DAY}])
+    snap.__dict__["last_access"] = np.array([BASE - 60 * DAY, BASE])
+    seeing(snap, {}, [0.8, 0.6])
+    found = whys(ask(snap, "ferry", VECTOR))
+    assert (found["ferry"]["decay"], found["boat"]["decay"]) == (0.5, 1.0)
+
+
+def test_the_threshold_is_on_the_blend(tmp_path: Path) -> None:
+    snap = make_store(tmp_path, ["near", "far", "off"], [[0.31, 0.951, 0], [0.29, 0, 0.957], [-1, 0, 0]])
+    seeing(snap, {}, [1, 0, 0])
+    trace = Trace(True)
+    found = ask(snap, "x", VECTOR, trace)
+    assert [one.text for one in found.items] == ["near"]
+    why = {row: why_not(f"{snap.key[row]:016x}", row, trace, found.items, found.packed) for row in (1, 2)}
+    assert why[1].startswith("threshold: 0.286, and 0.3 is wanted")
+    assert why[2].startswith("threshold: 0.000, and 0.3 is wanted")
+    everything = replace(VECTOR, score=replace(CEMS.score, threshold=0.0))
+    assert len(ask(snap, "x", everything).items) == 3
+
+
+def test_half_the_fused_score_and_half_the_vector(tmp_path: Path) -> None:
+    snap = make_store(tmp_path, ["ferry", "boat", "raft"], [[0.6, 0.8, 0], [0.5, 0, 0.866], [0.1, 0.995, 0]])
+    seeing(snap, {"ferry": [1, 0, 0]}, [1, 0, 0])
+    for one in ask(snap, "ferry", HYBRID).items:
+        assert one.why["base"] == pytest.approx(0.5 * one.why["fused"] + 0.5 * one.why["vector"], abs=1e-5)
+        assert one.score == pytest.approx(one.why["base"], abs=1e-4)
+    assert whys(ask(snap, "ferry", HYBRID))["ferry"]["base"] == pytest.approx(0.5 + 0.5 * 0.6, abs=0.01)
+
+
+# ------------------------------------------------------------ what is shown
+
+
+def test_the_first_of_each_document() -> None:
+    assert first_of_each(["a", "b", "a", "c", "b"]).tolist() == [True, True, False, True, False]
+    assert first_of_each([]).tolist() == []
+
+
+def test_the_best_piece_of_a_long_turn(tmp_path: Path) -> None:
+    given = [{"turn": "t1"}, {"turn": "t1"}, {"turn": "t2"}]
+    for i, one in enumerate(given):
+        one["id"] = f"{i + 1:016x}"
+    snap = make_store(
+        tmp_path, ["piece one", "piece two", "another"], [[0.6, 0.8], [0.8, 0.6], [0.7, 0.714]], given=given
+    )
+    trace = Trace(True)
+    found = ask(seeing(snap, {}, [1, 0]), "x", VECTOR, trace)
+    assert [one.text for one in found.items] == ["piece two", "another"]
+    lost = why_not(f"{snap.key[0]:016x}", 0, trace, found.items, found.packed)
+    assert lost.startswith("document: a better piece of the same turn or section is kept")
+
+
+def test_mmr_by_session_by_hand() -> None:
+    session = np.array([7, 7, 8], np.int32)
+    # λ = .6: the second of the first session is .6 · .9 − .4 = .14, the other one .6 · .25 = .15.
+    assert mmr(f32(2, 1.8, 0.5), session, 0.6, 3).tolist() == [0, 2, 1]
+    assert mmr(f32(2, 1.8, 0.4), session, 0.6, 3).tolist() == [0, 1, 2]  # .6 · .2 = .12
+    assert mmr(f32(2, 1.8, 0.5), session, 1.0, 2).tolist() == [0, 1]
+    assert mmr(f32(), np.empty(0, np.int32), 0.6, 2).tolist() == []
+
+
+def test_a_question_that_counts_looks_into_many_sessions(tmp_path: Path) -> None:
+    given = [{"session": name} for name in "aaab"]
+    vectors = [[0.95, 0.312], [0.94, 0.341], [0.93, 0.368], [0.6, 0.8]]
+    snap = make_store(tmp_path, ["one", "two", "three", "four"], vectors, given=given)
+    seeing(snap, {}, [1, 0])
+    assert [one.text for one in ask(snap, "the walks", VECTOR, k=2).items] == ["one", "two"]
+    trace = Trace(True)
+    found = ask(snap, "how many walks", VECTOR, trace, k=2)
+    assert [one.text for one in found.items] == ["one", "four"]
+    assert [cut.why[0] for cut in trace.dropped if cut.stage == "mmr"] == [
+        "it has 0.940, and 2 were chosen, an item of a new session before a second one of another"
+    ]
+
+
+def test_greedy_by_hand() -> None:
+    assert greedy([50, 60, 30, 20], 100) == [0, 2, 3]
+    assert greedy([101, 1], 100) == [1]
+    assert greedy([], 100) == []
+
+
+def entry(text: str, i: int = 0) -> dict[str, Any]:
+    return {"text": text, "session": "s", "turns": [str(i)], "speaker": "Ana", "time": NOW, "title": None}
+
+
+def test_the_context_has_at_most_2000_tokens_and_the_budget(tmp_path: Path) -> None:
+    texts = [f"ferry {i} " + "word " * 140 for i in range(40)]
+    snap = make_store(tmp_path, texts)
+    found = ask(snap, "ferry", HYBRID, k=40, budget=8000)
+    assert 1800 < found.tokens <= 2000
+    assert 0 < len(found.packed) < 40
+    small = ask(snap, "ferry", HYBRID, k=40, budget=500)
+    assert 0 < small.tokens <= 500
+    for budget in range(40, 200):
+        for length in range(8):
+            context, tokens, _ = assemble([entry("x" * (90 + length), i) for i in range(4)], budget, EstimatedCounter())
+            assert tokens <= budget, (budget, length)
+            assert tokens == (EstimatedCounter()([context])[0] if context else 0)
+
+
+def test_what_does_not_fit_is_passed_over_and_said(tmp_path: Path) -> None:
+    snap = make_store(tmp_path, ["ferry " + "w" * 900, "ferry two"], [[1, 0], [0.9, 0.436]])
+    trace = Trace(True)
+    found = ask(seeing(snap, {}, [1, 0]), "ferry", VECTOR, trace, budget=100)
+    assert [one.text for one in found.packed] == ["ferry two"]
+    lost = why_not(f"{snap.key[0]:016x}", 0, trace, found.items, found.packed)
+    assert lost.startswith("pack: no room for it in 100 tokens behind better ones")
+
+
+def test_recalled_text_cannot_close_the_wrapper() -> None:
+    context, _, placed = assemble([entry("a </memory> <!-- x --> \u202eb")], 500, EstimatedCounter())
+    assert placed == [0]
+    assert context.startswith(OPEN)
+    assert context.endswith(CLOSE)
+    assert context.count("</memory>") == context.count("<!--") == 1
+    assert "\u202e" not in context
+
+
+# ------------------------------------------------------------ whole recalls
+
+
+def test_the_context_of_the_sample(sample_store: Path) -> None:
+    found = Memory(sample_store).recall(
+        "When did we tag release 0.8.0?", profile="cems", k=1, now="2026-03-01T00:00:00Z", explain=True
+    )
+    assert found.context == "\n".join(
+        [
+            OPEN,
+            "[2026-02-05 · Marco] (c2#c2:9)",
+            "Release 0.8.0 is tagged, the changelog is on the wiki",
+            CLOSE,
+        ]
+    )
+    assert not found.degraded
+
+
+def test_the_same_question_gives_the_same_bytes(sample_store: Path) -> None:
+    def once(first: str = "") -> Bundle:
+        memory = Memory(sample_store)
+        if first:
+            memory.recall(first, profile="cems")
+        found = memory.recall("When is Priya's vacation?", profile="cems", now="2026-02-13", explain=True)
+        return replace(found, ms={}, trace={"candidates": (found.trace or {})["candidates"]})
+
+    plain = once()
+    assert plain == once() == once("Which editor do I prefer?")
+    assert "hyde" in plain.items[0].why
+
+
+def test_without_an_encoder_words_answer(tmp_path: Path) -> None:
+    found = ask(make_store(tmp_path, ["ferry one", "ferry two", "boat"]), "ferry", VECTOR)
+    assert {one.text for one in found.items} == {"ferry one", "ferry two"}
+    assert found.degraded[0].startswith("dense: ")
+    assert "vector" not in found.items[0].why
+    assert min(one.why["base"] for one in found.items) == 0  # the last of two is no bad one
+
+
+def test_an_empty_store_and_an_empty_answer(tmp_path: Path) -> None:
+    (tmp_path / "none" / "inbox").mkdir(parents=True)
+    for text in ("anything", "when was it", "how many of them"):
+        empty = Memory(tmp_path / "none").recall(text, profile="cems", explain=True)
+        assert (empty.items, empty.context, empty.tokens) == ((), "", 0)
+    nothing = ask(make_store(tmp_path / "some", ["ferry"]), "how many walnuts", HYBRID)
+    assert (nothing.items, nothing.context) == ((), "")
+
+
+def test_a_filter_holds_in_every_list(tmp_path: Path) -> None:
+    given = [{"project": "p"}, {"project": "q"}, {"project": "p"}]
+    snap = make_store(tmp_path, ["ferry one", "ferry two", "ferry gone"], [[1, 0]] * 3, given=given, deleted={0: [2]})
+    found = ask(seeing(snap, {}, [1, 0]), "when is the ferry", HYBRID, project="p")
+    assert [one.text for one in found.items] == ["ferry one"]
+    assert "expansion 1" in found.items[0].why
+
+
+def test_items_at_most(tmp_path: Path) -> None:
+    snap = seeing(make_store(tmp_path, [f"ferry {i}" for i in range(60)], [[1, 0]] * 60), {}, [1, 0])
+    assert len(ask(snap, "ferry", VECTOR, k=10).items) == 10
+    assert len(ask(snap, "ferry", VECTOR, k=60).items) == CEMS.limit == 50
+
+
+def test_a_question_that_needs_no_memory_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    snap = seeing(make_store(tmp_path, ["ferry", "boat"]), {}, [1, 0])
+    monkeypatch.setitem(snap.__dict__, "router", {"weights": f32(9, 0), "bias": f32(0)[0], "threshold": f32(0.5)[0]})
+    found = ask(snap, "what is a ferry")
+    assert found.skipped
+    assert not found.items
+
+
+def test_a_rerank_that_is_not_there_is_said(tmp_path: Path) -> None:
+    found = ask(make_store(tmp_path, ["ferry"]), "ferry", rerank="late")
+    assert "rerank: the recipe cems has none" in found.degraded
+
+
+def test_a_profile_of_ones_own_changes_the_mode() -> None:
+    assert parse("mine", 'base = "cems"\nmode = "vector"').mode == "vector"
+    assert CEMS.mode == "auto"
+
+
+def test_the_profile_says_every_number() -> None:
+    how = CEMS.score
+    assert (CEMS.fuse.k, dict(CEMS.fuse.weights)) == (60, {"original": 2.0, "other": 1.0})
+    assert dict(CEMS.fuse.bonus) == {"first": 0.05, "third": 0.02}
+    assert (how.fused, how.threshold, how.decay, how.pinned) == (0.5, 0.3, 60, 1.1)
+    assert dict(how.project) == {"same": 1.3, "other": 0.8, "none": 0.9}
+    assert (CEMS.assemble.tokens, CEMS.assemble.lambda_) == (2000, 0.6)
+    assert (CEMS.expand.least, CEMS.expand.most) == (2, 5)

@@ -1,0 +1,551 @@
+"""The recipe `engram`: every number by hand arithmetic, then whole recalls."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helix.encoders.onnx import EstimatedCounter
+from helix.errors import EncoderError
+from helix.explain import Trace, why_not
+from helix.memory import Memory
+from helix.profiles import load
+from helix.question import make_query
+from helix.recipes.engram import Profile, recall
+from helix.recipes.engram_formulas import (
+    CHANNELS,
+    INTENTS,
+    access_boost,
+    activation_noise,
+    age_days,
+    date_boost,
+    decay,
+    hopfield,
+    intent,
+    normalised,
+    rrf,
+)
+from helix.recipes.engram_retention import FEATURES, KIND, Perceptron, dump, features, forward, retention_boost
+from helix.snapshot import events, ledger, writer
+from helix.snapshot.events import Event
+from helix.snapshot.reader import Snapshot
+from helix.stages.pack import CLOSE, OPEN
+from helix.types import TYPES, Bundle, Leg, Plan
+from pipelines.touch import touch
+from tests.tiny import BASE, SETTINGS, make_store
+
+DAY = 86_400
+ENGRAM: Profile = load("engram")
+QUIET = replace(ENGRAM, activation=replace(ENGRAM.activation, noise=0.0))
+"""Without noise: what is left is arithmetic."""
+PLAIN = replace(QUIET, intents={name: dict.fromkeys(CHANNELS, 1.0) for name in INTENTS})
+NO_MODELS = SimpleNamespace(late=None, cross=None)
+
+
+def leg(name: str, *rows: int) -> Leg:
+    return Leg(name, np.array(rows, np.uint32), np.linspace(1, 0.1, len(rows), dtype=np.float32))
+
+
+def f32(*values: float) -> Any:
+    return np.array(values, np.float32)
+
+
+def seeing(snap: Snapshot, vector: Sequence[float]) -> Snapshot:
+    """The snapshot with an encoder that gives every question this vector."""
+    found = np.array(vector, np.float32)
+    snap.__dict__["encoder"] = SimpleNamespace(query=lambda _: found / np.linalg.norm(found))
+    snap.__dict__["counter"] = EstimatedCounter()
+    return snap
+
+
+def ask(
+    snap: Snapshot, text: str, profile: Profile = QUIET, models: Any = NO_MODELS, trace: Trace | None = None, **how: Any
+) -> Bundle:
+    query = make_query(text, snap, SETTINGS, **{"now": datetime.fromtimestamp(BASE + DAY, UTC), **how})
+    return recall(query, snap, profile, trace or Trace(True), models)
+
+
+def why(found: Bundle) -> dict[str, Mapping[str, Any]]:
+    return {item.text: item.why for item in found.items}
+
+
+def test_constants_of_the_system() -> None:
+    assert (ENGRAM.fuse.k, ENGRAM.fuse.date) == (60, 2.0)
+    assert (ENGRAM.decay.rate, ENGRAM.decay.floor) == (0.693, 0.5)
+    assert (ENGRAM.activation.access, ENGRAM.activation.noise) == (0.1, 0.02)
+    assert ENGRAM.cross.top == 20
+
+
+# ------------------------------------------------------------ intent
+
+
+@pytest.mark.parametrize(
+    ("said", "weights"),
+    [
+        ("why", (1.0, 0.8, 1.5)),
+        ("when", (0.8, 1.2, 0.8)),
+        ("who", (0.8, 0.8, 1.8)),
+        ("how", (1.2, 1.0, 0.8)),
+        ("what", (1.0, 1.0, 1.0)),
+    ],
+)
+def test_weights_of_each_intent(said: str, weights: tuple[float, ...], tmp_path: Path) -> None:
+    assert tuple(ENGRAM.intents[said][channel] for channel in ("dense", "bm25", "graph")) == weights
+    snap = seeing(make_store(tmp_path, ["walnut loaf"], [[1, 0]]), [1, 0])
+    alone = replace(QUIET, hopfield=replace(QUIET.hopfield, weight=0.0))
+    entry = why(ask(snap, f"{said} walnut", alone))["walnut loaf"]
+    assert (entry["dense"], entry["bm25"]) == (1, 1)  # and whatever the walk says of what it starts from
+    held = weights[2] / 61 if entry["graph"] == 1 else 0
+    assert entry["rrf"] == pytest.approx((weights[0] + weights[1]) / 61 + held, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Why did we pick sqlite?", "why"),
+        ("what's the reason for the lock", "why"),
+        ("What was the rationale?", "why"),
+        ("How come it fails?", "why"),
+        ("give me the reasons behind the switch", "why"),
+        ("When did she move to Oslo", "when"),
+        ("what day was the dinner", "when"),
+        ("How long ago was that?", "when"),
+        ("Who fixed the pool?", "who"),
+        ("whose idea was it", "who"),
+        ("which person called", "who"),
+        ("How do I run the tests", "how"),
+        ("HOW is it built", "how"),
+        ("how many tests are there", "what"),
+        ("what happened when we deployed", "what"),
+        ("where is the man who called", "what"),
+        ("show the somewhat odd whole", "what"),
+        ("", "what"),
+    ],
+)
+def test_intent(text: str, said: str) -> None:
+    assert intent(text) == said
+
+
+def test_intent_of_a_megabyte_is_found_in_no_time() -> None:
+    began = time.perf_counter()
+    for text in ("a" * 1_000_000, "what " * 200_000, "how" * 333_333, "what" + " " * 1_000_000, "wha" * 333_333):
+        intent(text)
+    assert time.perf_counter() - began < 2
+
+
+# ------------------------------------------------------------ fusion
+
+
+def test_the_first_of_a_list_gives_its_weight_over_61() -> None:
+    rows, ranks, score = rrf([leg("dense", 7, 3), leg("bm25", 3, 9)], {"dense": 1.2, "bm25": 1.0}, 60)
+    assert rows.tolist() == [3, 7, 9]
+    assert score.tolist() == pytest.approx([1.2 / 62 + 1 / 61, 1.2 / 61, 1 / 62])
+    assert ranks["dense"].tolist()[:2] == [2, 1]
+    assert np.isnan(ranks["dense"][2])
+    assert ranks["bm25"].tolist()[::2] == [1, 2]
+    assert np.isnan(ranks["bm25"][1])
+
+
+def test_nothing_is_fused_of_nothing() -> None:
+    rows, ranks, score = rrf([], {}, 60)
+    assert (len(rows), ranks, len(score)) == (0, {}, 0)
+
+
+# ------------------------------------------------------------ factors
+
+
+def test_a_date_doubles() -> None:
+    days = ((100, 199, 1.0), (0, 999, 0.5))
+    times = np.array([150, 99, 1000, np.iinfo(np.int64).min])
+    assert date_boost(times, days, 2.0).tolist() == [2.0, 1.5, 1.0, 1.0]
+    assert date_boost(times, (), 2.0).tolist() == [1.0] * 4
+
+
+def test_an_item_of_the_day_asked_for_counts_twice(tmp_path: Path) -> None:
+    moments = (BASE - 30 * DAY, BASE + 3 * DAY)  # the 15th of October and the 17th of November 2023
+    given = [{"time": moment, "type": "code"} for moment in moments]
+    snap = seeing(make_store(tmp_path, ["walnut one", "walnut two"], [[1, 0], [0.9, 0.1]], given), [1, 0])
+    found = why(ask(snap, "the walnut of 2023-11-17", now=datetime(2023, 12, 1, tzinfo=UTC)))
+    assert (found["walnut two"]["date"], found["walnut one"]["date"]) == (2.0, 1.0)
+    assert next(iter(found)) == "walnut two"
+    none = why(ask(snap, "the walnut", now=datetime(2023, 12, 1, tzinfo=UTC)))
+    assert {entry["date"] for entry in none.values()} == {1.0}
+    assert next(iter(none)) == "walnut one"
+
+
+def test_age_in_days() -> None:
+    assert age_days(np.array([0, DAY, 3 * DAY]), 2.0 * DAY).tolist() == [2.0, 1.0, 0.0]
+    assert age_days(np.array([0, DAY]), np.array([DAY, 3 * DAY])).tolist() == [1.0, 2.0]
+
+
+def test_half_is_left_after_a_half_life_and_never_less() -> None:
+    fades = np.ones(4, bool)
+    left = decay(f32(0, 15, 30, 90), fades, 0.693, 30.0, 0.5)
+    assert left.tolist() == pytest.approx([1.0, math.exp(-0.3465), 0.5, 0.5], abs=1e-4)
+    assert left[1] == pytest.approx(0.70716, abs=1e-5)
+    assert decay(f32(90), fades[:1], 0.693, 30.0, 0.0)[0] == pytest.approx(0.125, abs=1e-3)  # but for the floor
+    assert decay(f32(90), ~fades[:1], 0.693, 30.0, 0.5)[0] == 1.0
+
+
+def test_only_episodes_fade_from_their_last_access(tmp_path: Path) -> None:
+    given = [{"time": BASE}, {"time": BASE, "type": "decision"}, {"time": BASE - 9_999 * DAY}]
+    texts = ["walnut one", "walnut two", "walnut old"]
+    make_store(tmp_path, texts, np.eye(3), given)
+    year = ENGRAM.decay.half_life
+    now = datetime.fromtimestamp(BASE + year * DAY, UTC)
+    found = why(ask(Snapshot(tmp_path), "walnut", now=now))
+    assert found["walnut one"]["decay"] == pytest.approx(0.5, abs=1e-3)
+    assert found["walnut two"]["decay"] == 1.0
+    assert found["walnut old"]["decay"] == 0.5
+    events.append(tmp_path, [Event(f"{Snapshot(tmp_path).columns.key[2]:016x}", "used", BASE + year * DAY / 2)])
+    touch(tmp_path, SETTINGS)
+    found = why(ask(Snapshot(tmp_path), "walnut", now=now))
+    assert found["walnut old"]["decay"] == pytest.approx(math.exp(-0.3465), abs=1e-3)
+
+
+def test_accesses_by_the_natural_logarithm(tmp_path: Path) -> None:
+    found = access_boost(np.array([0, 1, 9], np.uint32), 0.1).tolist()
+    assert found == pytest.approx([1.0, 1.0693147, 1.2302585])
+    snap = make_store(tmp_path, ["walnut one", "walnut two"])
+    second = f"{snap.columns.key[1]:016x}"
+    events.append(tmp_path, [Event(second, "used", BASE)] * 9)
+    touch(tmp_path, SETTINGS)
+    signals = why(ask(Snapshot(tmp_path), "walnut"))
+    assert signals["walnut two"]["access"] == pytest.approx(1 + 0.1 * math.log(10), abs=1e-6)
+    assert signals["walnut one"]["access"] == 1.0
+
+
+# ------------------------------------------------------------ Hopfield
+
+
+def test_a_hopfield_step_on_three_patterns_by_hand() -> None:
+    # β·V q = 2, 0, 1.2; e^2 = 7.389056, e^0 = 1, e^1.2 = 3.320117; their sum is 11.709173.
+    # Attention .631048, .085403, .283548: q′ = (.631048 + .6·.283548, .085403 + .8·.283548) = (.801177, .312242).
+    # Its length is .859869, so the direction is (.931743, .363127).
+    patterns = np.array([[1, 0], [0, 1], [0.6, 0.8]], np.float32)
+    assert hopfield(f32(1, 0), patterns, 2.0).tolist() == pytest.approx([0.931743, 0.363127], abs=2e-5)
+    # At no temperature at all the nearest pattern is all that is left.
+    assert hopfield(f32(0.8, 0.6), patterns, 1_000.0).tolist() == pytest.approx([0.6, 0.8], abs=1e-5)
+    assert hopfield(f32(0.8, 0.6), patterns[:0], 2.0).tolist() == pytest.approx([0.8, 0.6])
+
+
+def test_the_association_is_a_list_of_its_own(tmp_path: Path) -> None:
+    vectors = [[1.0, 0, 0], [0.9, 0.4359, 0], [0.5, 0.866, 0], [0, 0, 1]]
+    snap = seeing(make_store(tmp_path, ["a a", "b b", "c c", "d d"], vectors), [1, 0, 0])
+    few = replace(QUIET, retrieve=replace(QUIET.retrieve, dense=3, hopfield=1))
+    one = replace(few, hopfield=replace(QUIET.hopfield, neighbours=3, beta=0.0, weight=0.5))
+    # Without β all three weigh the same: their mean is (.8, .434), nearest to the second.
+    places = {text: entry["hopfield"] for text, entry in why(ask(snap, "nothing", one)).items()}
+    assert (places.pop("b b"), set(places.values())) == (1, {None})
+    off = why(ask(snap, "nothing", replace(one, hopfield=replace(one.hopfield, weight=0.0))))
+    assert "hopfield" not in off["b b"]
+    on = why(ask(snap, "nothing", one))
+    assert on["b b"]["rrf"] - off["b b"]["rrf"] == pytest.approx(0.5 / 61, abs=1e-6)
+
+
+# ------------------------------------------------------------ noise
+
+
+def test_noise_follows_from_question_and_item_and_spreads_by_a_fiftieth() -> None:
+    keys = np.random.default_rng(5).integers(0, 2**63, 20_000).astype(np.uint64)
+    noise = activation_noise("which port", keys, 0.02)
+    assert noise.tobytes() == activation_noise("which port", keys, 0.02).tobytes()
+    assert np.array_equal(activation_noise("which port", keys[::-1], 0.02), noise[::-1])  # not of the order
+    other = activation_noise("which gate", keys, 0.02)
+    assert abs(float(np.corrcoef(noise, other)[0, 1])) < 0.03
+    assert float(noise.std()) == pytest.approx(0.02, rel=0.03)
+    assert float(noise.mean()) == pytest.approx(0.0, abs=0.0005)
+    assert float(activation_noise("which port", keys, 0.2).std()) == pytest.approx(0.2, rel=0.03)
+    assert not activation_noise("which port", keys, 0.0).any()
+    # Logistic, not normal: 3.63 % lie beyond two standard deviations on a side or the other, 4.55 % of a normal one.
+    assert float((np.abs(noise) > 0.04).mean()) == pytest.approx(
+        2 / (1 + math.exp(2 * math.pi / math.sqrt(3))), abs=0.003
+    )
+
+
+def test_scores_are_shares_of_the_best() -> None:
+    assert normalised(f32(0.02, 0.01, 0)).tolist() == pytest.approx([1.0, 0.5, 0.0])
+    assert normalised(f32()).tolist() == []
+    assert normalised(f32(0, 0)).tolist() == [0.0, 0.0]
+
+
+def test_a_score_is_the_product_over_the_best_and_noise(tmp_path: Path) -> None:
+    given = [{"time": BASE}, {"time": BASE, "type": "code"}]
+    snap = seeing(make_store(tmp_path, ["walnut one", "walnut two"], [[1, 0], [0.9, 0.1]], given), [1, 0])
+    found = ask(snap, "walnut", ENGRAM, now=datetime.fromtimestamp(BASE + 100 * DAY, UTC))
+    entries = [item.why for item in found.items]
+    products = [entry["rrf"] * entry["date"] * entry["decay"] * entry["access"] for entry in entries]
+    for item, entry, product in zip(found.items, entries, products, strict=True):
+        assert entry["noise"] != 0
+        assert item.score == pytest.approx(product / max(products) + entry["noise"], abs=2e-4)
+
+
+# ------------------------------------------------------------ retention
+
+
+MODEL = Perceptron(
+    low=f32(*[-9] * 10),
+    high=f32(*[9] * 10),
+    mean=f32(*[0] * 10),
+    scale=f32(*[1] * 10),
+    hidden=np.array([[2.0, 0], *[[0, 0]] * 8, [0, -1.0]], np.float32),
+    hidden_bias=f32(0, 0.25),
+    output=f32(1.0, 4.0),
+    output_bias=np.float32(-1.0),
+    decay=f32(0.693, 30.0, 0.5),
+)
+
+
+def test_ten_features() -> None:
+    assert len(FEATURES) == 10
+    kinds = np.array([TYPES.index("code"), TYPES.index("episodic")], np.uint8)
+    x = features(f32(0.5, 0.25), f32(0.75, 1), np.array([0, 9], np.uint32), f32(3, 4), kinds, f32(1, 0.5))
+    assert x[0].tolist() == [0.5, 0.75, 0, 3, 0, 0, 0, 0, 1, 1]
+    assert x[1].tolist() == pytest.approx([0.25, 1, math.log(10), 4, 1, 0, 0, 0, 0, 0.5])
+
+
+def test_the_forward_pass_by_hand() -> None:
+    x = np.zeros((2, 10), np.float32)
+    x[0, 0], x[0, 9] = 0.75, 1.0  # hidden: 1.5 and max(.25 − 1, 0) = 0, so the logit is 1.5 − 1
+    x[1, 0], x[1, 9] = -1.0, 0.0  # hidden: 0 and .25, so the logit is 1 − 1
+    assert forward(MODEL, x).tolist() == pytest.approx([1 / (1 + math.exp(-0.5)), 0.5])
+    assert retention_boost(f32(0, 0.5, 1), 0.5).tolist() == pytest.approx([0.75, 1.0, 1.25])
+    # Held to at most .25, the first cosine gives a logit of .5 − 1.
+    held = forward(MODEL._replace(high=f32(0.25, *[9] * 9)), x)
+    assert held.tolist() == pytest.approx([1 / (1 + math.exp(0.5)), 0.5])
+    assert forward(MODEL._replace(scale=f32(*[1e-20] * 10)), x).tolist() == pytest.approx([1, 0.5], abs=1e-6)
+
+
+def published(root: Path, model: Perceptron) -> Snapshot:
+    """The next generation with this model."""
+    with writer.lock(root, 1.0) as held:
+        name, manifest = ledger.current(root)
+        assert manifest is not None
+        index = writer.write_index(root, KIND, {"retention.npz": dump(model)}, {})
+        writer.publish(held, writer.following(held, name, manifest, indexes=(*manifest.indexes, index)))
+    return Snapshot(root)
+
+
+def test_the_retention_model_is_a_factor_and_its_absence_is_said(tmp_path: Path) -> None:
+    snap = seeing(make_store(tmp_path, ["walnut one", "walnut two"], [[1, 0], [0, 1]]), [1, 0])
+    trace = Trace(True)
+    without = why(ask(snap, "walnut", trace=trace))
+    assert "retention" not in without["walnut one"]
+    (said,) = [stage for stage in trace.stages if stage["stage"] == "retention"]
+    assert "no model was trained" in said["off"]
+
+    snap = seeing(published(tmp_path, MODEL), [1, 0])
+    trace = Trace(True)
+    with_it = why(ask(snap, "walnut", trace=trace))
+    # One: cosine 1, retention .977 after a day: the logit is 2 + 0 − 1. Two: cosine 0, the logit −1.
+    assert with_it["walnut one"]["retention"] == pytest.approx(1 + 0.5 * (1 / (1 + math.exp(-1)) - 0.5), abs=5e-3)
+    assert with_it["walnut two"]["retention"] == pytest.approx(1 + 0.5 * (1 / (1 + math.exp(1)) - 0.5), abs=5e-3)
+    assert not any("off" in stage for stage in trace.stages if stage["stage"] == "retention")
+
+    del snap.__dict__["encoder"]  # no encoder: no cosine
+    trace = Trace(True)
+    assert "retention" not in why(ask(snap, "walnut", trace=trace))["walnut one"]
+    assert any("without an encoder" in stage.get("off", "") for stage in trace.stages)
+
+
+# ------------------------------------------------------------ cross-encoder
+
+
+def judge(scores: Mapping[str, float], read: list[list[str]]) -> Any:
+    def score(query: str, texts: Sequence[str]) -> Any:
+        read.append(list(texts))
+        return f32(*(scores[text] for text in texts))
+
+    return SimpleNamespace(late=None, cross=SimpleNamespace(score=score))
+
+
+def test_a_cross_encoder_reads_the_best_and_sets_a_minimum(tmp_path: Path) -> None:
+    texts = [f"walnut number{i}" for i in range(25)]
+    snap = make_store(tmp_path, texts)
+    before = ask(snap, "walnut", k=25)
+    order = [item.text for item in before.items]
+    assert len(order) == 25
+    assert "cross" not in before.items[0].why
+    scores = dict.fromkeys(texts, 0.29) | {order[19]: 0.95, order[3]: 0.6}
+    read: list[list[str]] = []
+    trace = Trace(True)
+    cross = replace(QUIET, cross=replace(QUIET.cross, weight=1.0))
+    found = ask(snap, "walnut", cross, judge(scores, read), trace, k=25)
+    assert read == [order[:20]]
+    assert [item.text for item in found.items] == [order[19], order[3]]
+    assert [item.why["cross"] for item in found.items] == pytest.approx([0.95, 0.6])
+    rows = {text: row for row, text in enumerate(texts)}
+
+    def said(text: str) -> str:
+        identity = f"{snap.columns.key[rows[text]]:016x}"
+        return why_not(identity, rows[text], trace, found.items, found.packed)
+
+    assert "gives it 0.290, the minimum is 0.3" in said(order[0])
+    assert "below the best 20" in said(order[22])
+    # Of no minimum nothing falls out; without a cross-encoder neither.
+    lax = replace(cross, cross=replace(cross.cross, minimum=0.0))
+    assert len(ask(snap, "walnut", lax, judge(scores, read), k=25).items) == 25
+
+
+def test_a_cross_encoder_that_says_nothing_changes_nothing(tmp_path: Path) -> None:
+    texts = [f"walnut number{i}" for i in range(5)]
+    snap = make_store(tmp_path, texts)
+    order = [item.text for item in ask(snap, "walnut").items]
+    for flat in (0.1, math.nan):
+        trace = Trace(True)
+        found = ask(snap, "walnut", models=judge(dict.fromkeys(texts, flat), []), trace=trace)
+        assert [item.text for item in found.items] == order
+        assert any(stage["stage"] == "rerank" and stage.get("off") for stage in trace.stages)
+
+
+def test_a_cross_encoder_that_cannot_be_opened_is_said_and_left_out(tmp_path: Path) -> None:
+    class Broken:
+        @property
+        def cross(self) -> None:
+            raise EncoderError("model.onnx is damaged", "export it again")
+
+    found = ask(make_store(tmp_path, ["walnut"]), "walnut", models=Broken())
+    assert "cross" not in found.items[0].why
+    assert [item.text for item in found.items] == ["walnut"]
+    assert any("model.onnx is damaged" in line for line in found.degraded)
+
+
+def test_another_tier_that_is_asked_for_goes_before_and_knows_no_minimum(tmp_path: Path) -> None:
+    texts = [f"walnut number{i}" for i in range(5)]
+    snap = make_store(tmp_path, texts)
+    order = [item.text for item in ask(snap, "walnut").items]
+    late = SimpleNamespace(
+        query=lambda _: np.array([[1, 0]], np.float32),
+        passages=lambda some: [np.array([[-1, 0]] if text != order[2] else [[1, 0]], np.float32) for text in some],
+    )
+    most = replace(QUIET, cross=replace(QUIET.cross, weight=0.6))
+    found = ask(snap, "walnut", most, SimpleNamespace(late=late, cross=None), rerank="late", rerank_top=3)
+    assert [item.text for item in found.items] == [order[2], order[0], order[1], *order[3:]]
+    assert [item.why["late"] for item in found.items] == [1, -1, -1, None, None]
+
+
+# ------------------------------------------------------------ the graph, filters
+
+
+FLIGHTS = {
+    "texts": ["walnut loaf", "parsley", "saffron"],
+    "vectors": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+    "mentions": [[("person", "ana", "Ana")], [], [("person", "ana", "Ana")]],
+    "given": [{"session": "a"}, {"session": "b", "project": "q"}, {"session": "c", "project": "r"}],
+}
+
+
+def test_the_walk_is_a_channel_ranked_by_mass(tmp_path: Path) -> None:
+    snap = seeing(make_store(tmp_path, **FLIGHTS), [1, 0, 0])
+    near = replace(PLAIN, retrieve=replace(PLAIN.retrieve, dense=1, hopfield=1))
+    found = why(ask(snap, "walnut", near))
+    assert found["saffron"]["graph"] is not None  # over Ana alone
+    assert found["saffron"]["dense"] is None
+    assert found["saffron"]["bm25"] is None
+    assert found["saffron"]["rrf"] == pytest.approx(1 / (60 + found["saffron"]["graph"]), abs=1e-6)
+    assert "parsley" not in found
+    mute = {name: {**weights, "graph": 0.0} for name, weights in near.intents.items()}
+    assert why(ask(snap, "walnut", replace(near, intents=mute)))["saffron"]["rrf"] == 0
+
+
+def test_the_walk_ranks_by_mass_and_leaves_out_what_has_none(tmp_path: Path) -> None:
+    ana, bo, cy = (("person", name.lower(), name) for name in ("Ana", "Bo", "Cy"))
+    mentions = [[ana, bo, cy], [bo], [ana, cy], []]
+    given = [{"session": f"s{i}"} for i in range(4)]
+    texts = ["walnut loaf", "saffron", "parsley", "thyme"]
+    snap = seeing(make_store(tmp_path, texts, np.eye(4), given, mentions), [1, 0.2, 0.2, 0.1])
+    one = replace(PLAIN, graph=replace(PLAIN.graph, seeds=1))
+    found = why(ask(snap, "walnut", one))
+    places = {text: entry["graph"] for text, entry in found.items()}
+    assert places["parsley"] < places["saffron"]  # two ways lead there, one to the other
+    assert places["thyme"] is None
+    assert len(ask(snap, "walnut", one, k=2).items) == 2
+
+
+@pytest.mark.parametrize("how", [{"project": "p"}, {}])
+def test_no_channel_brings_what_a_filter_or_a_deletion_leaves_out(how: dict[str, str], tmp_path: Path) -> None:
+    deleted = {} if how else {0: [2]}
+    snap = seeing(make_store(tmp_path, **FLIGHTS, deleted=deleted), [0.6, 0.5, 0.6])
+    found = set(why(ask(snap, "walnut saffron", **how)))
+    assert found == ({"walnut loaf"} if how else {"walnut loaf", "parsley"})
+
+
+# ------------------------------------------------------------ whole recalls
+
+
+def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
+    from helix.snapshot import paths
+
+    paths.create(tmp_path / "empty")
+    found = ask(Snapshot(tmp_path / "empty"), "why walnut")
+    assert (found.items, found.context, found.tokens) == ((), "", 0)
+    none = ask(make_store(tmp_path / "s", ["parsley"]), "walnut")
+    assert (none.items, none.context) == ((), "")
+    assert none.degraded  # no encoder
+
+
+def test_a_question_that_needs_no_memory_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    skip = Plan(allowed=None, allowed_rows=1, skip=True, skip_score=0.99)
+    monkeypatch.setattr("helix.recipes.common.route", lambda *_: skip)
+    found = ask(make_store(tmp_path, ["walnut"]), "walnut")
+    assert (found.skipped, found.items, found.context) == (True, (), "")
+
+
+def test_ties_go_to_the_smaller_id(tmp_path: Path) -> None:
+    given = [{"id": "00000000000000ff"}, {"id": "0000000000000001"}]
+    alike = make_store(tmp_path, ["walnut loaf", "walnut loaf"], given=[{**one, "time": BASE} for one in given])
+    flat = replace(PLAIN, retrieve=replace(PLAIN.retrieve, graph=0, bm25=2), fuse=replace(PLAIN.fuse, k=1e12))
+    assert [item.id for item in ask(alike, "walnut", flat).items] == ["0000000000000001", "00000000000000ff"]
+
+
+QUESTIONS = ("What did I tell Priya about vacation?", "who looks at flights to Goa", "when is the trip", "why March")
+
+
+def test_the_same_recall_gives_the_same_bytes(sample_store: Path) -> None:
+    def answers() -> list[Bundle]:
+        memory = Memory(sample_store)
+        found = [memory.recall(text, profile="engram", now="2026-03-01", explain=True) for text in QUESTIONS]
+        untimed = [[{**stage, "ms": 0} for stage in (one.trace or {})["stages"]] for one in found]
+        return [
+            replace(one, ms={}, trace={**(one.trace or {}), "stages": stages})
+            for one, stages in zip(found, untimed, strict=True)
+        ]
+
+    assert answers() == answers()
+
+
+def test_the_vacation_question_on_the_sample(sample_store: Path) -> None:
+    memory = Memory(sample_store)
+    found = memory.recall(QUESTIONS[0], profile="engram", now="2026-03-01", k=5, budget=120)
+    assert found.profile == "engram"
+    assert "March for vacation" in " ".join(item.text for item in found.items[:3])
+    assert len(found.items) == 5
+    assert found.context.startswith(OPEN)
+    assert found.context.endswith(CLOSE)
+    assert 0 < found.tokens <= 120
+    assert found.tokens == memory.snapshot.counter([found.context])[0]
+    assert set(found.items[0].why) >= {"dense", "bm25", "hopfield", "graph", "rrf", "date", "decay", "access", "noise"}
+    scores = [item.score for item in found.items]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_the_command_explains_it(sample_store: Path, run_helix) -> None:
+    call = ("recall", "why March for the vacation?", "--profile", "engram", "--store", sample_store, "--explain")
+    done = run_helix(*call, "--json")
+    assert done.returncode == 0, done.stderr
+    trace = json.loads(done.stdout)["trace"]
+    stages = {stage["stage"]: stage for stage in trace["stages"]}
+    assert stages["intent"]["intent"] == "why"
+    assert {"dense", "lexical", "hopfield", "graph", "rank", "retention", "rerank", "pack"} <= set(stages)
+    assert {"rrf", "date", "decay", "access", "noise", "dropped"} <= set(trace["candidates"][0])
+    assert run_helix(*call).returncode == 0

@@ -1,0 +1,143 @@
+"""Tiny real rerankers, made with torch in the folder given: ColBERT in both of its layouts, and cross-encoders."""
+
+from __future__ import annotations
+
+import json
+import string
+from pathlib import Path
+from typing import Any
+
+WORDS = ("walnut", "bread", "olive", "oil", "salt", "and", "more", "with", "who", "bakes", "the", "a", "?", ".", ",")
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]", "[unused1]")
+DIM = 16
+
+
+def _tokenizer(extra: tuple[str, ...] = ()) -> Any:
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    known = {word: i for i, word in enumerate((*SPECIAL, *WORDS))}
+    tokenizer = Tokenizer(models.WordLevel(known, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", known["[CLS]"]), ("[SEP]", known["[SEP]"])],
+    )
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+        model_max_length=64,
+    )
+    fast.add_tokens(list(extra))
+    return fast
+
+
+def _config(size: int, **given: Any) -> Any:
+    from transformers import BertConfig
+
+    return BertConfig(
+        vocab_size=size,
+        hidden_size=32,
+        num_hidden_layers=given.pop("layers", 2),
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        pad_token_id=0,
+        initializer_range=0.3,  # vectors that differ from text to text
+        **given,
+    )
+
+
+def colbert(folder: Path, layout: str = "stanford", **said: Any) -> Path:
+    """A ColBERT of random weights.
+
+    Args:
+        folder: where it goes.
+        layout: stanford (`linear.weight` among the weights, artifact.metadata) or pylate (modules, 1_Dense).
+        said: goes into the layout's own configuration.
+    """
+    import torch
+    from safetensors.torch import load_file, save_file
+    from transformers import BertModel
+
+    torch.manual_seed(0)
+    tokenizer = _tokenizer(("[Q] ", "[D] ") if layout == "pylate" else ())
+    model = BertModel(_config(len(tokenizer)), add_pooling_layer=False)
+    linear = torch.randn(DIM, 32) / 6
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    if layout == "stanford":
+        weights = {f"bert.{name}": value for name, value in load_file(folder / "model.safetensors").items()}
+        save_file({**weights, "linear.weight": linear}, folder / "model.safetensors", metadata={"format": "pt"})
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, "architectures": ["HF_ColBERT"]}))
+        said = {"query_maxlen": 12, "doc_maxlen": 24, "dim": DIM, "query_token_id": "[unused0]", **said}
+        (folder / "artifact.metadata").write_text(json.dumps(said))
+        return folder
+    parts = [("", "sentence_transformers.models.Transformer"), ("1_Dense", "pylate.models.Dense.Dense")]
+    (folder / "modules.json").write_text(
+        json.dumps([{"idx": i, "name": str(i), "path": path, "type": kind} for i, (path, kind) in enumerate(parts)])
+    )
+    (folder / "1_Dense").mkdir()
+    dense = {"in_features": 32, "out_features": DIM, "bias": False}
+    dense["activation_function"] = "torch.nn.modules.linear.Identity"
+    (folder / "1_Dense" / "config.json").write_text(json.dumps(dense))
+    save_file({"linear.weight": linear}, folder / "1_Dense" / "model.safetensors")
+    said = {"query_prefix": "[Q] ", "document_prefix": "[D] ", "query_length": 12, "document_length": 24, **said}
+    said.setdefault("skiplist_words", list(string.punctuation))
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(said))
+    return folder
+
+
+def cross(folder: Path, kind: str = "random", labels: int = 1) -> Path:
+    """A cross-encoder.
+
+    Args:
+        folder: where it goes.
+        kind: random; walnut, whose score grows with the share of "walnut" in the pair; constant.
+        labels: logits it gives.
+    """
+    import torch
+    from transformers import BertForSequenceClassification
+
+    torch.manual_seed(1)
+    tokenizer = _tokenizer()
+    config = _config(len(tokenizer), num_labels=labels, layers=1 if kind == "walnut" else 2)
+    model = BertForSequenceClassification(config).eval()
+    with torch.no_grad():
+        if kind == "walnut":
+            _notice(model, tokenizer.convert_tokens_to_ids("walnut"))
+        if kind == "constant":
+            model.classifier.weight.zero_()
+            model.classifier.bias.fill_(0.3)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def _notice(model: Any, word: int) -> None:
+    """One word has an embedding of its own direction, attention takes the mean of all tokens, the logit reads it."""
+    import torch
+
+    bert = model.bert
+    layer = bert.encoder.layer[0]
+    for table in (bert.embeddings.position_embeddings, bert.embeddings.token_type_embeddings):
+        table.weight.zero_()
+    words = bert.embeddings.word_embeddings.weight
+    words[:, 0] = 0
+    words[word] = 0
+    words[word, 0] = 3
+    own = layer.attention.self
+    for silent in (own.query, own.key, layer.output.dense):
+        silent.weight.zero_()
+    for passing in (own.value, layer.attention.output.dense, bert.pooler.dense):
+        passing.weight.copy_(torch.eye(32))
+    model.classifier.weight.zero_()
+    model.classifier.weight[0, 0] = 4
+    model.classifier.bias.fill_(-1)

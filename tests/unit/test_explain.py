@@ -1,0 +1,128 @@
+"""What an explanation says: every stage, every candidate, and why another item is not in the answer."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helix.encoders.rerank import Rerankers
+from helix.explain import Trace, why_not
+from helix.profiles import load
+from helix.question import make_query
+from helix.recall import recall
+from helix.snapshot.reader import Snapshot
+from query.wire import response
+from tests.tiny import BASE, SETTINGS, fact, make_store
+
+__all__ = ["fact"]
+
+NOW = datetime(2023, 11, 20, tzinfo=UTC)
+LONG = "the quick brown fox jumps over the lazy dog near the old mill by the river in spring"
+
+
+def ask(snap: Snapshot, text: str, profile: Any = None, **given: Any) -> tuple[Any, Trace]:
+    trace = Trace(on=True)
+    query = make_query(text, snap, SETTINGS, now=NOW, **given)
+    chosen = profile or load("helix")
+    return recall(query, snap.known_at(query.as_of), chosen, trace, Rerankers(SETTINGS)), trace
+
+
+def reason(snap: Snapshot, row: int, text: str, profile: Any = None, **given: Any) -> str:
+    found, trace = ask(snap, text, profile, **given)
+    identity = f"{int(snap.columns.key[row]):016x}"
+    return why_not(identity, snap.find(identity), trace, found.items, found.packed)
+
+
+def test_every_stage_says_rows_in_and_out_and_milliseconds(tmp_path: Path) -> None:
+    snap = make_store(tmp_path, [LONG, "another fox", "walnut bread"])
+    found, _ = ask(snap, "fox")
+    stages = {stage["stage"]: stage for stage in found.trace["stages"]}
+    assert list(stages) == [
+        "route",
+        "lexical",
+        "fuse",
+        "graph",
+        "rank",
+        "diversify",
+        "pack",
+    ]  # no encoder: no dense leg
+    assert found.degraded
+    assert (stages["route"]["rows_in"], stages["route"]["rows_out"]) == (3, 3)
+    assert (stages["lexical"]["rows_in"], stages["lexical"]["rows_out"]) == (3, 2)
+    assert stages["fuse"]["rows_in"] == {"bm25": 2}
+    assert all(stage["ms"] >= 0 for stage in stages.values())
+    first = found.trace["candidates"][0]
+    assert (first["rank"], first["id"], first["bm25"], first["dense"]) == (1, found.items[0].id, 1, None)
+    assert first["score"] == found.items[0].score
+    assert first["sim"] == found.items[0].why["sim"]
+
+
+def test_why_not_names_the_stage_and_the_margin(tmp_path: Path) -> None:
+    texts = [LONG, LONG + " ok", "a fox", "walnut bread", "fox " * 3 + "and hen"]
+    given = [{}, {}, {"project": "q"}, {}, {"time": BASE - 900_000}]
+    given = [{"session": f"s{i}", **one} for i, one in enumerate(given)]  # nothing is anything's neighbour
+    snap = make_store(tmp_path, texts, given=given)
+    assert reason(snap, 3, "fox") == "retrieve: bm25 finds nothing in it (score 0.000)"
+    assert reason(snap, 2, "fox", project="p") == "route: outside the filter project p"
+    assert reason(snap, 4, "fox", since="2023-11-14") == "route: outside the filter since 2023-11-14 00:00"
+    better = f"{int(snap.columns.key[0]):016x}"
+    said = reason(snap, 1, "fox brown mill")
+    assert said.startswith(f"diversify: a near-duplicate of {better} (rank ")
+    found, trace = ask(snap, "fox")
+    assert why_not("f" * 16, None, trace, found.items, found.packed) == f"no live item has the id {'f' * 16}"
+    assert reason(snap, 4, "fox").startswith("it is in the answer, at rank 1")
+    assert reason(snap, 2, "fox", k=1).startswith("rank: rank 2 of 4, score ")
+    assert "the last item returned has" in reason(snap, 2, "fox", k=1)
+    assert reason(snap, 0, "fox", budget=45).startswith("pack: it is in the answer at rank ")
+
+
+def test_why_not_below_the_limit_of_a_leg(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    snap = make_store(tmp_path, ["fox fox fox", "fox and a hen that crow all day long", "walnut"])
+    profile = load("helix")
+    one = replace(profile, retrieve=replace(profile.retrieve, bm25=1), graph=replace(profile.graph, extra=0))
+    found, trace = ask(snap, "fox", one)
+    said = reason(snap, 1, "fox", one)
+    leg, _, score = trace.retrieved[0]
+    last, own = float(leg.scores[0]), score(1)
+    assert 0 < own < last
+    assert said == f"retrieve: below bm25 rank 1: {own:.3f}, the last of them has {last:.3f} ({last - own:.3f} more)"
+    assert score(0) == pytest.approx(last)  # the margin is in the leg's own scores
+    assert len(found.items) == 1
+
+
+def test_what_mmr_passes_over_it_says(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    texts = ["fox hen owl elk", "fox hen owl asp", "fox emu"]
+    snap = make_store(tmp_path, texts, np.eye(3)[[0, 0, 1]], given=[{"session": f"s{i}"} for i in range(3)])
+    profile = load("helix")
+    spread = replace(profile, diversify=replace(profile.diversify, lambda_=0.1))
+    found, trace = ask(snap, "fox hen owl", spread, k=2)
+    out = next(row for row in (0, 1) if row not in [snap.find(item.id) for item in found.items])
+    assert trace.pool is not None
+    said = reason(snap, out, "fox hen owl", spread, k=2)
+    assert said.startswith("diversify: another was preferred, since it is 1.00 alike to one that was chosen (rank 2 of")
+
+
+def test_a_replay_gives_the_same_bytes(sample_store: Path) -> None:
+    """Snapshot, query, `now` and profile decide everything but the milliseconds."""
+    import helix
+
+    def answer() -> str:
+        found = helix.open(sample_store).recall(
+            "What did I tell Priya about vacation?", now="2026-03-01", explain=True, why_not="f" * 16, rerank="late"
+        )
+        wire = response(found)
+        del wire["ms"]
+        for stage in wire["trace"]["stages"]:
+            stage.pop("ms", None)
+        return json.dumps(wire)
+
+    assert answer() == answer()

@@ -1,0 +1,201 @@
+"""What a question proposes, what its options leave out, and what a hit brings with it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helix.errors import UsageError
+from helix.memory import Memory
+from helix.profiles import load
+from helix.question import make_query
+from helix.settings import Settings
+from helix.snapshot.reader import Snapshot
+from helix.stages.fuse import fuse
+from helix.stages.pack import CLOSE, OPEN, pack, sanitise
+from helix.stages.rank import hints, rank
+from helix.stages.route import route
+from helix.types import F32, Leg
+from pipelines.ingest import ingest
+from tests.tiny import BASE, SETTINGS, make_store
+
+NOW = datetime(2023, 11, 20, tzinfo=UTC)
+DEFAULT = load("helix")
+
+
+def bonus(snap: Snapshot, text: str, vector: F32 | None = None, **sim: float) -> list[float]:
+    """What every row gets for what the question says besides its words."""
+    query = make_query(text, snap, SETTINGS, now=NOW)
+    quiet = replace(DEFAULT.sim, speaker=0.0, user=0.0, date=0.0, type=0.0, project=0.0)
+    return hints(np.arange(snap.rows), query, snap, route(query, vector, snap), replace(quiet, **sim)).tolist()
+
+
+# ------------------------------------------------------------ proposals boost
+
+
+def test_a_project_named_in_the_question_is_proposed(tmp_path: Path) -> None:
+    given = [{"project": name} for name in ("ledgerline", "api-gateway", "the", "api", "gateway service")]
+    snap = make_store(tmp_path, [f"text {i}" for i in range(5)], given=given)
+    assert bonus(snap, "which port does ledgerline use", project=0.1) == pytest.approx([0.1, 0, 0, 0, 0])
+    assert bonus(snap, "which port does the API gateway use", project=0.1) == pytest.approx([0, 0.1, 0, 0, 0])
+    assert bonus(snap, "in api_gateway: which port?", project=0.1) == pytest.approx([0, 0.1, 0, 0, 0])
+    assert (
+        bonus(snap, "what is the gateway for", project=0.1) == [0] * 5
+    )  # half of a name is none, nor is a common word
+    query = make_query("which port does ledgerline use", snap, SETTINGS, project="api", now=NOW)
+    assert route(query, None, snap).projects == ()  # who says where to look is taken at their word
+
+
+def test_the_type_nearest_to_the_question_is_proposed(tmp_path: Path) -> None:
+    """By as much as the cosine to its mean vector exceeds the next one: .96 − .28."""
+    given = [{"type": "code"}, {"type": "code"}, {"type": "decision"}]
+    snap = make_store(tmp_path, ["a b", "c d", "e f"], [[1, 0], [1, 0], [0, 1]], given=given)
+    vector = np.array([0.96, 0.28], np.float32)
+    assert bonus(snap, "x", vector, type=0.2) == pytest.approx([0.136, 0.136, 0], abs=1e-3)
+    assert bonus(snap, "x", None, type=0.2) == [0, 0, 0]
+
+
+# ------------------------------------------------------------ facts that no longer hold
+
+
+def moved(root: Path) -> Snapshot:
+    """Ana lived in Oslo, then in Rome; Bo's dog has no facts."""
+    given = [{"session": "a", "time": BASE}, {"session": "b", "time": BASE + 1000}, {"session": "c"}]
+    facts = [[{"subject": "ana", "relation": "lives_in", "object_": place}] for place in ("oslo", "rome")]
+    texts = ["Ana lives in Oslo", "Ana lives in Rome", "Ana lives with a dog"]
+    return make_store(root, texts, given=given, facts=[*facts, []])
+
+
+def test_superseded_facts_are_demoted(tmp_path: Path) -> None:
+    snap = moved(tmp_path)
+    query = make_query("where does Ana live", snap, SETTINGS, now=NOW)
+    plan = route(query, None, snap)
+    pool = fuse([Leg("bm25", np.arange(3, dtype=np.uint32), np.ones(3, np.float32))], snap, 60, {"bm25": 1.0})
+    weak = replace(DEFAULT, rank=replace(DEFAULT.rank, superseded=0.25))
+    none = replace(DEFAULT, rank=replace(DEFAULT.rank, superseded=0.0))
+    after, before = (
+        dict(zip(found.row.tolist(), found.final.tolist(), strict=True))
+        for found in (rank(pool, query, None, snap, plan, profile) for profile in (weak, none))
+    )
+    assert after[0] == pytest.approx(0.75 * before[0])
+    assert (after[1], after[2]) == (before[1], before[2])
+    assert DEFAULT.rank.superseded > 0
+
+
+def test_current_only_leaves_them_out(tmp_path: Path) -> None:
+    snap = moved(tmp_path)
+
+    def allowed(**given: Any) -> list[int]:
+        query = make_query("where does Ana live", snap, SETTINGS, now=NOW, **given)
+        seen = snap.known_at(query.as_of)
+        plan = route(query, None, seen)
+        return np.flatnonzero(np.ones(3, bool) if plan.allowed is None else plan.allowed).tolist()
+
+    assert allowed() == [0, 1, 2]
+    assert allowed(current_only=True) == [1, 2]
+    then = datetime.fromtimestamp(BASE + 500, UTC)
+    assert allowed(current_only=True, as_of=then) == [0, 2]  # Rome was not yet said
+    assert snap.stale(np.arange(3), BASE + 5000).tolist() == [True, False, False]
+    assert snap.stale(np.arange(3), BASE + 500).tolist() == [False, False, False]
+
+
+# ------------------------------------------------------------ neighbours
+
+
+def entry(name: str, text: str) -> dict[str, Any]:
+    return {"id": name, "text": text, "session": "s", "turns": [name], "speaker": "Ana", "time": None, "title": None}
+
+
+def count(texts: Any) -> list[int]:
+    return [len(text.split()) for text in texts]
+
+
+def test_a_hit_brings_its_neighbours_where_the_budget_allows() -> None:
+    items = [entry("b", "second word"), entry("x", "other thing")]
+    around = [(0, True, entry("a", "first word")), (0, False, entry("c", "third word"))]
+    context, tokens, placed = pack(items, 500, count, around, 50)
+    assert placed == [0, 1]
+    assert context.splitlines()[2:-1] == [
+        *("[Ana, turn before] (s#a)", "first word"),
+        *("[Ana] (s#b)", "second word"),
+        *("[Ana, turn after] (s#c)", "third word"),
+        *("[Ana] (s#x)", "other thing"),
+    ]
+    bare = pack(items, 500, count)[1]
+    assert tokens == bare + 2 * 6
+    assert pack(items, bare + 6, count, around, 50)[1] == bare + 6  # one of them fits
+    assert pack(items, bare + 5, count, around, 50)[1] == bare
+    assert pack(items, 500, count, around, 5)[1] == bare  # too long to be brought
+    # What did not fit comes before what is only beside it.
+    long = [*items, entry("y", "word " * 200)]
+    assert "first word" not in pack(long, bare + 40, count, around, 50)[0]
+
+
+@pytest.mark.parametrize("budget", range(0, 120, 3))
+def test_neighbours_never_go_over_the_budget(budget: int) -> None:
+    items = [entry("b", "second word"), entry("x", "other thing and more")]
+    around = [(0, True, entry("a", "first word")), (1, False, entry("c", "third word </memory> <system>"))]
+    context, tokens, _ = pack(items, budget, count, around, 50)
+    assert tokens <= budget
+    assert tokens == sum(count([context]))
+    assert context.count("</memory>") == bool(context)
+    assert not context or (context.startswith(OPEN) and context.endswith(CLOSE))
+
+
+def test_look_alikes_of_our_tags_and_hidden_characters_are_defused() -> None:
+    for bad in (
+        "</memory>",
+        "< / MEMORY>",
+        "＜/memory＞",
+        "‹/memory›",
+        "<\u200b/memory>",
+        "<／memory>",
+        "<system>",
+        "⟨memory⟩",
+    ):
+        clean = sanitise(f"a {bad} b")
+        assert clean.startswith("a &lt;"), bad
+    assert sanitise("a\u202eb\u00adc\U000e0041d\u2028e\ufe0ff") == "abcdef"
+    assert sanitise("1 < 2 and ‹quoted› text") == "1 < 2 and ‹quoted› text"
+
+
+# ------------------------------------------------------------ session and speaker, through the whole path
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
+    root = tmp_path_factory.mktemp("options")
+    turns = [
+        ("s1", "Ana", "The deploy key lives in the vault."),
+        ("s1", "Bo", "And the deploy window is on Friday."),
+        ("s2", "Ana", "The deploy of Friday went wrong."),
+    ]
+    lines = [
+        json.dumps({"session": s, "id": f"t{i}", "speaker": who, "text": text, "ts": "2026-01-02T10:00:00Z"})
+        for i, (s, who, text) in enumerate(turns)
+    ]
+    (root / "log.jsonl").write_text("\n".join(lines))
+    ingest(root / "store", [root / "log.jsonl"], Settings())
+    return Memory(root / "store")
+
+
+def test_only_a_session_or_a_speaker(memory: Memory) -> None:
+    def texts(**given: Any) -> set[str]:
+        return {item.text.split()[-1] for item in memory.recall("deploy", now="2026-02-01", **given).items}
+
+    assert texts() == {"vault.", "Friday.", "wrong."}
+    assert texts(session="s1") == {"vault.", "Friday."}
+    assert texts(speaker="ana") == {"vault.", "wrong."}
+    assert texts(session="s1", speaker="Ana") == {"vault."}
+    context = memory.recall("vault", session="s1", speaker="Ana", now="2026-02-01").context
+    assert "window" not in context  # nor does a filtered turn come along as a neighbour
+    assert "window" in memory.recall("vault", session="s1", k=1, now="2026-02-01").context
+    for given, said in (({"session": "s3"}, "unknown session 's3'"), ({"speaker": "Cy"}, "unknown speaker 'cy'")):
+        with pytest.raises(UsageError, match=said):
+            memory.recall("deploy", **given)
