@@ -77,7 +77,7 @@ _CONVERSION: Final = re.compile(
     re.IGNORECASE,
 )
 _REWORK: Final = re.compile(
-    r"(?:please |can you |could you )?(?:translate|convert|rewrite|reword|rephrase|paraphrase|re?format|prettify|"
+    r"(?:please |can you |could you )?(?:translate|convert|rewrite|reword|rephrase|paraphrase|(?:re)?format|prettify|"
     r"minify|pretty[- ]?print|fix|correct|proofread|turn|change|put|make|shorten|expand|simplify|summari[sz]e|sort|"
     r"order|reverse|remove|replace|split|join|count|extract|encode|decode|escape|indent|capitali[sz]e|title-case|wrap|strip|"
     r"spell|add|say)\b",
