@@ -146,8 +146,11 @@ def _explained(trace: dict[str, Any]) -> Iterator[str]:
         rows = [said.pop(key, "") for key in ("rows_in", "rows_out")]
         rows = ["+".join(map(str, given.values())) if isinstance(given, dict) else str(given) for given in rows]
         spent = "" if ms is None else f"{ms:.1f} ms"
-        facts = ", ".join(f"{key} {_brief(value)}" for key, value in said.items() if value not in ("", None, {}, []))
-        yield f"{name:10} {rows[0]:>9} → {rows[1]:<6} {spent:>9}  {facts}".rstrip()
+        facts = ", ".join(
+            f"{key} {_brief(value)}" for key, value in said.items() if value not in ("", None, {}, [], ())
+        )
+        passed = f"{rows[0]:>11} → {rows[1]:<6}" if any(rows) else ""
+        yield f"{name:10} {passed:20} {spent:>9}  {facts}".rstrip()
     candidates = trace.get("candidates", ())
     for one in candidates[:SHOWN]:
         why = _why({key: value for key, value in one.items() if key not in ("rank", "id", "score", "dropped")})
@@ -160,6 +163,8 @@ def _explained(trace: dict[str, Any]) -> Iterator[str]:
 def _brief(value: Any) -> str:
     if isinstance(value, dict):
         return " ".join(f"{key} {_brief(part)}" for key, part in value.items())
+    if isinstance(value, list | tuple):
+        return " ".join(map(_brief, value))
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 

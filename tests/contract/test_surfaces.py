@@ -26,6 +26,13 @@ QUESTIONS = (
     {"query": "timeout", "project": "ledgerline", "type": "decision", "now": NOW},
     {"query": "Priya", "since": "2026-02-01", "until": "2026-02-28", "profile": "helix-paper", "now": NOW},
     {"query": "what is 17*23"},
+    {"query": "coffee", "session": "c4", "speaker": "Priya", "now": NOW},
+    {"query": "when does the release go out", "rerank": "late", "rerank_top": 5, "current_only": True, "now": NOW},
+    {"query": "why did we pick sqlite", "as_of": "2026-02-10", "explain": True, "why_not": "f" * 16, "now": NOW},
+    *(
+        {"query": "What did I tell Priya about vacation?", "profile": name, "explain": True, "now": NOW}
+        for name in ("annie", "cems", "engram", "memoria")
+    ),
 )
 
 
@@ -76,12 +83,19 @@ def served(sample_store: Path) -> Iterator[str]:
 
 def still(found: dict[str, Any]) -> dict[str, Any]:
     """Without what a clock decides."""
+    for stage in found.get("trace", {}).get("stages", ()):
+        stage.pop("ms", None)
     return {key: value for key, value in found.items() if key != "ms"}
 
 
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: str(question["query"])[:20])
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.get("profile", question["query"])[:20])
 def test_sdk_rest_and_command_line_say_the_same(served: str, sample_store: Path, run_helix, question) -> None:
-    options = [str(part) for key, value in question.items() if key != "query" for part in (f"--{key}", value)]
+    options = [
+        str(part)
+        for key, value in question.items()
+        if key != "query"
+        for part in ((f"--{key.replace('_', '-')}",) if value is True else (f"--{key.replace('_', '-')}", value))
+    ]
     line = run_helix("recall", question["query"], *options, "--store", sample_store, "--json")
     assert line.returncode == 0, line.stderr
     arguments = dict(question)
