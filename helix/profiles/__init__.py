@@ -88,6 +88,7 @@ class Graph:
 class Sim:
     """The similarity blend of stage 6."""
 
+    rrf: float
     window: float
     doc2query: float
     session: float

@@ -1,6 +1,6 @@
 """Stage 6: order the pool by a blend of signals.
 
-`sim` is itself a blend, computed for the pool only: BM25 of the item, of the item with the turns around it and of its
+`sim` is itself a blend, computed for the pool only, of the fused ranks and of scores: BM25 of the item, of the item with the turns around it and of its
 whole session, smoothed over neighbours; and the inner product with the mean vector taken off. Each half is divided by
 its maximum over the pool. Then every signal is scaled to [0, 1] over the pool and weighted by the item's type.
 """
@@ -37,7 +37,7 @@ def rank(
     rows = pool.row.astype(np.int64)
     kinds = columns.type[rows]
     signals: dict[str, Any] = {
-        "sim": minmax(link(rows, similarity(rows, query, vector, snap, plan, profile), snap, profile.sim)),
+        "sim": minmax(link(rows, similarity(pool, query, vector, snap, plan, profile), snap, profile.sim)),
         "recency": minmax(recency(rows, query, snap, profile)),
         "salience": minmax(columns.salience[rows]),
         "confidence": minmax(columns.confidence[rows]),
@@ -73,13 +73,15 @@ def recency(rows: npt.NDArray[Any], query: Query, snap: Snapshot, profile: Profi
     return np.asarray(np.power(decay, hours), np.float32)
 
 
-def similarity(rows: I64, query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, profile: Profile) -> F32:
+def similarity(pool: Candidates, query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, profile: Profile) -> F32:
     """The blend over the pool, before scaling: float32[n]."""
-    sim = profile.sim
+    sim, rows = profile.sim, pool.row.astype(np.int64)
     score = np.zeros(len(rows), np.float32)
-    if len(query.terms):
+    if sim.rrf:
+        score += sim.rrf * _over_max(np.nan_to_num(pool.rrf))  # what the walk brought has none
+    if sim.lexical and len(query.terms):
         score += sim.lexical * _over_max(lexical(rows, query, snap, profile))
-    if vector is not None:
+    if sim.dense and vector is not None:
         centred = snap.vectors(rows) @ vector - sim.mean * float(snap.centroids[-1] @ vector)
         score += sim.dense * _over_max(centred)
     return score + hints(rows, query, snap, plan, sim)

@@ -113,12 +113,13 @@ def seen_by_dense(bundle: Bundle) -> Sequence[dict[str, Any]]:
     return [one for one in bundle.trace["candidates"] if one["dense"] is not None]
 
 
-@pytest.mark.parametrize("profile", ["helix", "helix-paper"])
 @pytest.mark.parametrize("kind", NEEDLES)
-def test_what_the_vectors_miss_is_found_by_its_words(root: Path, kind: str, profile: str) -> None:
-    """Switch: no lexical leg (`retrieve.bm25 = 0`), or `tokenise` without whole identifiers."""
+def test_what_the_vectors_miss_is_found_by_its_words(root: Path, kind: str) -> None:
+    """Switch: no lexical leg (`retrieve.bm25 = 0`), or `tokenise` without whole identifiers, or the order of the fused
+    ranks alone (`helix-paper`): there the first of one list is worth what the first of the other is.
+    """
     needle = NEEDLES[kind]
-    found = ask(memory_of(root, lambda text: AXIS), needle.question, profile)
+    found = ask(memory_of(root, lambda text: AXIS), needle.question)
     assert len(seen_by_dense(found)) == 100
     assert found.items[0].text == needle.text
     assert found.items[0].why["dense"] is None  # the hundred nearest are distractors

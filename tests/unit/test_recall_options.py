@@ -199,3 +199,54 @@ def test_only_a_session_or_a_speaker(memory: Memory) -> None:
     for given, said in (({"session": "s3"}, "unknown session 's3'"), ({"speaker": "Cy"}, "unknown speaker 'cy'")):
         with pytest.raises(UsageError, match=said):
             memory.recall("deploy", **given)
+
+
+# ------------------------------------------------------------ views
+
+
+def shared(root: Path) -> Snapshot:
+    names = ["ana", "bo", "cy", "di", "eve"]
+    return make_store(root, ["for all", *names], given=[{}, *({"acl": [name]} for name in names)])
+
+
+def test_a_store_without_acls_is_its_own_view(tmp_path: Path) -> None:
+    snap = make_store(tmp_path, ["a", "b"])
+    assert snap.seen_by("ana") is snap.seen_by(None) is snap.known_at(None) is snap
+
+
+def test_few_views_are_kept_and_the_next_question_finds_them(tmp_path: Path) -> None:
+    snap = shared(tmp_path)
+    view = snap.seen_by("ana")
+    assert np.flatnonzero(view.alive).tolist() == [0, 1]
+    assert snap.seen_by("ana") is view
+    assert snap.seen_by("mallory") is snap.seen_by(None)  # whom no ACL names sees what everybody sees
+    then = view.known_at(datetime.fromtimestamp(BASE + 70, UTC))
+    assert view.known_at(datetime.fromtimestamp(BASE + 70, UTC)) is then
+    assert view.known_at(NOW) is not then
+    assert view.known_at(datetime.fromtimestamp(BASE + 70, UTC)) is not then  # only the last moment is kept
+    for name in ("bo", "cy", "di", "eve"):
+        snap.seen_by(name)
+    assert snap.seen_by("ana") is not view
+
+
+def test_what_everybody_sees_is_warm(tmp_path: Path) -> None:
+    snap = shared(tmp_path).warm()
+    assert {"mean_length", "session_size", "facts"} <= snap.seen_by(None).__dict__.keys()
+    assert "mean_length" not in snap.seen_by("ana").__dict__
+
+
+def test_a_view_keeps_its_generation_pinned_and_lets_it_go(tmp_path: Path) -> None:
+    import gc
+
+    snap = shared(tmp_path)
+    gc.disable()  # by counting alone: a store must not stay pinned until the collector happens to run
+    try:
+        pins = tmp_path / "pins"
+        view = snap.seen_by("ana").known_at(NOW)
+        del snap
+        assert list(pins.iterdir())
+        assert view.counter.name == "estimate"
+        del view
+        assert not list(pins.iterdir())
+    finally:
+        gc.enable()
