@@ -1,9 +1,9 @@
 """Stage 6: order the pool by a blend of signals.
 
-`sim` is itself a blend, computed for the pool only, of the fused ranks and of scores: BM25 of the item, of the item with
-the turns around it and of its whole session, smoothed over neighbours; and the inner product with the mean vector taken
-off. Each part is divided by its maximum over the pool. Then every signal is scaled to [0, 1] over the pool and weighted
-by the item's type.
+`sim` is itself a blend, computed for the pool only, of the fused ranks and of scores: BM25 of the item, of the item
+with the turns around it and of its whole session, smoothed over neighbours; and the inner product with the mean vector
+taken off. Each part is divided by its maximum over the pool. Then every signal is scaled to [0, 1] over the pool and
+weighted by the item's type.
 """
 
 from __future__ import annotations
