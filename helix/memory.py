@@ -25,14 +25,20 @@ from helix.types import Bundle
 class Memory:
     """One store, opened read-only. Safe to share between threads.
 
+    Args:
+        snapshot: a generation that is still kept, instead of the newest: to replay what it answered.
+
     Raises:
         StoreError: the store is missing, damaged or of a newer format.
+        UsageError: that generation is not kept.
     """
 
-    def __init__(self, store: str | Path, settings: Settings | None = None) -> None:
+    def __init__(self, store: str | Path, settings: Settings | None = None, *, snapshot: int | None = None) -> None:
         self.settings = settings or _settings.load()
         self.root = Path(store)
-        self._snapshot = Snapshot(self.root, threads=self.settings.threads)
+        self._fixed = snapshot is not None
+        name = None if snapshot is None else manifests.name_of(self.root, snapshot)
+        self._snapshot = Snapshot(self.root, name, threads=self.settings.threads)
         self._refreshing = threading.Lock()
         self._events = Appender(self.root)
         self._models = Rerankers(self.settings)
@@ -133,8 +139,8 @@ class Memory:
         self._events.append([event])
 
     def stale(self) -> bool:
-        """Whether a newer generation has been published."""
-        return manifests.current_name(self.root) != self._snapshot.name
+        """Whether a newer generation has been published that is to be taken."""
+        return not self._fixed and manifests.current_name(self.root) != self._snapshot.name
 
     def refresh(self) -> bool:
         """Open and warm the newest generation beside the old one, then swap. True if there was a newer one.
@@ -155,6 +161,6 @@ class Memory:
             return True
 
 
-def open(store: str | Path) -> Memory:
+def open(store: str | Path, *, snapshot: int | None = None) -> Memory:
     """Open a store for recall; see `Memory`."""
-    return Memory(store)
+    return Memory(store, snapshot=snapshot)

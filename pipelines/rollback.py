@@ -24,22 +24,6 @@ class RolledBack:
     set_aside: tuple[str, ...]
 
 
-def generations(root: Path) -> list[tuple[str, Manifest]]:
-    """Generations that can be returned to, newest first: name and manifest, along the parents of CURRENT."""
-    found: list[tuple[str, Manifest]] = []
-    name = manifests.current_name(root)
-    while name and (root / "manifests" / name).exists():
-        try:
-            manifest = manifests.load(root, name)
-        except StoreError:
-            if not found:
-                raise
-            break  # what came before a damaged one cannot be known
-        found.append((name, manifest))
-        name = manifest.parent
-    return found
-
-
 def rollback(root: Path, settings: Settings, to: int | None = None) -> RolledBack:
     """Publish a new generation with the content of an earlier one.
 
@@ -54,7 +38,7 @@ def rollback(root: Path, settings: Settings, to: int | None = None) -> RolledBac
         StoreError: its files are damaged, or another writer is at work.
     """
     with writer.lock(root, settings.lock_wait) as held:
-        history = generations(root)
+        history = manifests.generations(root)
         if not history:
             raise StoreError(f"nothing was published to {root} yet", "ingest something first")
         name, now = history[0]

@@ -77,8 +77,8 @@ def rollback(argv: Sequence[str]) -> int:
     new.add_argument("generation", nargs="?", type=int, metavar="N", help="which (the one before the current)")
     new.add_argument("--list", action="store_true", help="say what there is to return to")
     options = new.parse_args(argv)
+    from helix.snapshot.manifest import generations
     from pipelines.forget import resume
-    from pipelines.rollback import generations
     from pipelines.rollback import rollback as run
 
     settings = load()

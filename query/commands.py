@@ -35,6 +35,7 @@ def recall(argv: Sequence[str]) -> int:
     new.add_argument("--profile", metavar="NAME", default="helix", help="the constants in force (helix)")
     new.add_argument("--rerank", metavar="TIER", help="late or cross: score the best items anew, at a price")
     new.add_argument("--rerank-top", metavar="N", type=int, default=20, help="items scored anew, at most 30 (20)")
+    new.add_argument("--snapshot", metavar="N", type=int, help="ask a generation that is still kept (the newest)")
     new.add_argument("--now", metavar="T", help="the moment of asking (the clock)")
     new.add_argument("--explain", action="store_true", help="say what every stage did")
     new.add_argument("--why-not", metavar="ITEM", help="say at which stage this item fell out")
@@ -42,7 +43,7 @@ def recall(argv: Sequence[str]) -> int:
     from helix.memory import Memory
     from query.wire import RecallRequest, answer
 
-    memory = Memory(store_of(options), load())
+    memory = Memory(store_of(options), load(), snapshot=options.snapshot)
     request = RecallRequest(
         query=options.query,
         k=options.k,

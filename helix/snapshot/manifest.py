@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from helix.errors import StoreError
+from helix.errors import StoreError, UsageError
 
 FORMAT = 3
 OLDEST = 2  # format 1 was never released
@@ -225,6 +225,35 @@ def load(root: Path, name: str, *, write: bool = False) -> Manifest:
     if "/" in name or not path.is_file():
         raise StoreError(f"{root / 'CURRENT'} names the manifest {name!r}, which does not exist", _repoint(root))
     return parse(name, path.read_bytes(), write=write)
+
+
+def generations(root: Path) -> list[tuple[str, Manifest]]:
+    """Generations that are still there, newest first: name and manifest, along the parents of CURRENT."""
+    found: list[tuple[str, Manifest]] = []
+    name = current_name(root)
+    while name and (root / "manifests" / name).exists():
+        try:
+            manifest = load(root, name)
+        except StoreError:
+            if not found:
+                raise
+            break  # what came before a damaged one cannot be known
+        found.append((name, manifest))
+        name = manifest.parent
+    return found
+
+
+def name_of(root: Path, generation: int) -> str:
+    """The name of a generation that is still there.
+
+    Raises:
+        UsageError: it is not.
+    """
+    there = {manifest.generation: name for name, manifest in generations(root)}
+    if generation not in there:
+        known = ", ".join(map(str, sorted(there))) or "none"
+        raise UsageError(f"no generation {generation} of {root} is kept", f"there are: {known}")
+    return there[generation]
 
 
 def _repoint(root: Path) -> str:

@@ -126,3 +126,35 @@ def test_a_replay_gives_the_same_bytes(sample_store: Path) -> None:
         return json.dumps(wire)
 
     assert answer() == answer()
+
+
+def test_a_generation_that_is_kept_answers_as_it_did(tmp_path: Path) -> None:
+    """What was published since, a merge included, changes nothing of an answer that is asked for by its snapshot."""
+    import helix
+    from helix.errors import UsageError
+    from helix.settings import Settings
+    from pipelines.compact import compact
+    from pipelines.ingest import ingest
+
+    for i, text in enumerate(("the red fox hunts at night", "the red hen sleeps at night", "a red elk at noon")):
+        (tmp_path / f"{i}.jsonl").write_text(json.dumps({"session": f"s{i}", "text": text, "ts": "2026-01-02"}))
+
+    def answer(memory: helix.Memory) -> dict[str, Any]:
+        wire = response(memory.recall("what does the red fox do", now="2026-02-01", explain=True))
+        for stage in wire["trace"]["stages"]:
+            stage.pop("ms", None)
+        return {**wire, "ms": None}
+
+    root = tmp_path / "store"
+    ingest(root, [tmp_path / "0.jsonl", tmp_path / "1.jsonl"], Settings())
+    first = helix.open(root)
+    before, number = answer(first), first.snapshot.generation
+    ingest(root, [tmp_path / "2.jsonl"], Settings())
+    compact(root, Settings(), full=True)
+    kept = helix.open(root, snapshot=number)
+    assert json.dumps(answer(kept)) == json.dumps(before)
+    assert answer(helix.open(root)) != before
+    assert not kept.stale()
+    assert not kept.refresh()
+    with pytest.raises(UsageError, match=f"no generation 99 of .* there are: {number}, "):
+        helix.open(root, snapshot=99)
