@@ -29,6 +29,7 @@ def collapse(search: Callable[[Plan], Leg], plan: Plan, snap: Snapshot, k: int) 
     """
     leg = search(plan)
     out, instead = [np.empty(0, np.uint32)], [np.empty(0, np.uint32)]
+    kept = Leg(leg.name, np.empty(0, np.uint32), np.empty(0, np.float32))  # the best of each crowd so far
     for _ in range(_ROUNDS):
         cluster = clusters(leg.rows, snap)
         known, first, which, size = np.unique(cluster, return_index=True, return_inverse=True, return_counts=True)
@@ -40,12 +41,16 @@ def collapse(search: Callable[[Plan], Leg], plan: Plan, snap: Snapshot, k: int) 
         instead.append(leg.rows[first[which]][copy])
         of_crowd = np.isin(snap.columns.near, crowds) | np.isin(snap.columns.key, crowds)
         plan = _without(plan, of_crowd, snap)
-        others, best = search(plan), np.sort(first[size > 1])
-        rows = np.concatenate([leg.rows[best], others.rows])
-        scores = np.concatenate([leg.scores[best], others.scores])
-        order = top_k(scores, snap.columns.key[rows], k)
-        leg = Leg(leg.name, rows[order], scores[order])
+        kept = _joined(kept, Leg(leg.name, leg.rows[first[size > 1]], leg.scores[first[size > 1]]), snap, k)
+        leg = _joined(kept, search(plan), snap, k)
     return leg, np.concatenate(out), np.concatenate(instead)
+
+
+def _joined(one: Leg, other: Leg, snap: Snapshot, k: int) -> Leg:
+    """The k best of both, which have no row in common."""
+    rows, scores = np.concatenate([one.rows, other.rows]), np.concatenate([one.scores, other.scores])
+    order = top_k(scores, snap.columns.key[rows], k)
+    return Leg(one.name, rows[order], scores[order])
 
 
 def clusters(rows: U32, snap: Snapshot) -> U64:
