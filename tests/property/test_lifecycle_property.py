@@ -30,6 +30,7 @@ from helix.settings import Settings, load
 from helix.snapshot import events, ledger
 from helix.snapshot.events import Event
 from helix.snapshot.gc import collect
+from helix.snapshot.manifest import generations
 from helix.snapshot.paths import create
 from helix.snapshot.reader import Snapshot
 from helix.snapshot.rows import digest
@@ -43,7 +44,7 @@ from pipelines.enrich import enrich_or_bury, pipeline_fingerprint
 from pipelines.forget import forget
 from pipelines.ingest import open_encoder
 from pipelines.reindex import reindex
-from pipelines.rollback import generations, rollback
+from pipelines.rollback import rollback
 from pipelines.selection import Selection
 from pipelines.touch import touch
 from tests.contract.test_forget import traces

@@ -21,11 +21,12 @@ from helix.snapshot import manifest as manifests
 from helix.snapshot import paths, writer
 from helix.snapshot.events import Access, dump_access
 from helix.snapshot.gc import Collected, collect
+from helix.snapshot.manifest import generations
 from helix.snapshot.reader import Snapshot
 from helix.snapshot.verify import verify
 from pipelines.compact import compact
 from pipelines.compact import plan as plan_of
-from pipelines.rollback import generations, rollback
+from pipelines.rollback import rollback
 from tests.compat.history import DIM, begin_next, current, delete, grow, publish
 from tests.tiny import SETTINGS, make_store
 
