@@ -4,7 +4,7 @@ window follows from the times of the items that speak of it."""
 from __future__ import annotations
 
 import re
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -171,8 +171,7 @@ def _phrase(text: str, start: int, *, fronted: bool) -> tuple[list[str], int]:
     words: list[str] = []
     end = start
     found = list(_WORD.finditer(text, start, start + 400))
-    for match, after in pairwise([*found, None]):
-        assert match is not None
+    for match, after in zip(found, [*found[1:], None], strict=True):
         lower = match.group().lower()
         if lower in _ENDS or lower in _ENDS_WORDS or len(words) == MAX_WORDS:
             break

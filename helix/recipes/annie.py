@@ -25,6 +25,7 @@ from helix.snapshot.reader import Snapshot
 from helix.snapshot.rows import NO_TIME, digest
 from helix.snapshot.segment import damaged, read_table
 from helix.stages.dense import dense_score, search_dense
+from helix.stages.fuse import union
 from helix.stages.lexical import lexical_score, search_lexical
 from helix.topk import order
 from helix.types import F32, I64, ROLES, U64, Bool, Bundle, Leg, Plan, Pool, Query
@@ -181,10 +182,7 @@ def among(values: npt.NDArray[Any], few: npt.NDArray[Any]) -> Bool:
 
 def fuse(legs: Sequence[Leg], snap: Snapshot, k: float) -> Pool:
     """The union of the lists as a pool, best fused score first."""
-    rows = np.unique(np.concatenate([leg.rows for leg in legs]))
-    ranks = {leg.name: np.full(len(rows), np.nan, np.float32) for leg in legs}
-    for leg in legs:
-        ranks[leg.name][np.searchsorted(rows, leg.rows)] = np.arange(1, len(leg.rows) + 1)
+    rows, ranks = union(legs)
     fused = rrf(np.stack(list(ranks.values())), k)
     return Pool(rows, fused, ranks, {"rrf": fused}).take(order(fused, snap.columns.key[rows]))
 

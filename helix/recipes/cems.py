@@ -34,6 +34,7 @@ from helix.recipes.common import begin, bundle, items_of
 from helix.snapshot.reader import Snapshot
 from helix.snapshot.segment import damaged, read_table
 from helix.stages.dense import dense_score, search_dense
+from helix.stages.fuse import union
 from helix.stages.lexical import lexical_score, search_lexical
 from helix.stages.pack import CLOSE, OPEN, Count, header, sanitise
 from helix.text import hash_terms, tokenise
@@ -223,10 +224,7 @@ def _rank(
 ) -> Pool:
     """The union of the lists with its signals, best first."""
     how, columns = profile.score, snap.columns
-    rows = np.unique(np.concatenate([leg.rows for leg in legs]))
-    ranks = {leg.name: np.full(len(rows), np.nan, np.float32) for leg in legs}
-    for leg in legs:
-        ranks[leg.name][np.searchsorted(rows, leg.rows)] = np.arange(1, len(leg.rows) + 1)
+    rows, ranks = union(legs)
     signals: dict[str, F32] = {}
     near = None if vector is None else np.maximum(snap.vectors(rows) @ vector, 0).astype(np.float32)
     if mode == "hybrid":

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from helix.snapshot.rows import digest
+from helix.stages.fuse import union
 from helix.types import F32, I64, U32, U64, Bool, Leg
 
 INTENTS: Final = ("why", "when", "who", "how", "what")
@@ -43,14 +44,11 @@ def rrf(legs: Sequence[Leg], weights: Mapping[str, float], k: float) -> tuple[U3
         (rows uint32[n] ascending; by leg the rank as it is shown, from 1: float32[n], NaN where it did not see the row;
         score float32[n]).
     """
-    rows = np.unique(np.concatenate([np.empty(0, np.uint32), *(leg.rows for leg in legs)])).astype(np.uint32)
+    rows, shown = union(legs)
     score = np.zeros(len(rows), np.float64)
-    shown: dict[str, F32] = {}
-    for leg in legs:
-        at, rank = np.searchsorted(rows, leg.rows), np.arange(len(leg.rows))
-        score[at] += weights[leg.name] / (k + rank + 1)
-        shown[leg.name] = np.full(len(rows), np.nan, np.float32)
-        shown[leg.name][at] = rank + 1
+    for name, place in shown.items():
+        rank = place.astype(np.float64) - 1
+        score += np.nan_to_num(weights[name] / (k + rank + 1))
     return rows, shown, score.astype(np.float32)
 
 

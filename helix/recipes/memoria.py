@@ -19,6 +19,7 @@ from helix.explain import Trace
 from helix.facts import HOLDS
 from helix.recipes.common import begin, bundle, items_of
 from helix.snapshot.reader import Snapshot
+from helix.stages.fuse import union
 from helix.stages.graph import pagerank
 from helix.stages.lexical import lexical_score, search_lexical
 from helix.stages.pack import pack
@@ -264,13 +265,10 @@ def fuse(legs: Sequence[Leg], key: U64, k: float) -> Pool:
     Returns:
         a pool whose rows are facts.
     """
-    facts = np.unique(np.concatenate([np.empty(0, np.uint32), *(leg.rows for leg in legs)]))
-    ranks = {leg.name: np.full(len(facts), np.nan, np.float32) for leg in legs}
+    facts, ranks = union(legs)
     score = np.zeros(len(facts), np.float64)
-    for leg in legs:
-        at, rank = np.searchsorted(facts, leg.rows), np.arange(1, len(leg.rows) + 1)
-        ranks[leg.name][at] = rank
-        score[at] += 1 / (k + rank)
+    for rank in ranks.values():
+        score += np.nan_to_num(1 / (k + rank.astype(np.float64)))
     final = score.astype(np.float32)
     return Pool(facts, final, ranks, {"rrf": final}).take(order(final, key[facts]))
 

@@ -11,28 +11,33 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from helix.topk import order
-from helix.types import Candidates, Leg
+from helix.types import F32, U32, Candidates, Leg
 
 if TYPE_CHECKING:
     from helix.snapshot.reader import Snapshot
 
 
+def union(legs: Sequence[Leg]) -> tuple[U32, dict[str, F32]]:
+    """(rows of any leg uint32[n] ascending; by leg the rank of each, from 1: float32[n], NaN where it has it not)."""
+    rows = np.unique(np.concatenate([np.empty(0, np.uint32), *(leg.rows for leg in legs)])).astype(np.uint32)
+    ranks = {leg.name: np.full(len(rows), np.nan, np.float32) for leg in legs}
+    for leg in legs:
+        ranks[leg.name][np.searchsorted(rows, leg.rows)] = np.arange(1, len(leg.rows) + 1)
+    return rows, ranks
+
+
 def fuse(legs: Sequence[Leg], snap: Snapshot, k: float, weights: Mapping[str, float]) -> Candidates:
     """The union of the legs as a pool, best fused score first."""
-    rows = np.unique(np.concatenate([leg.rows for leg in legs] or [np.empty(0, np.uint32)]))
-    ranks = {name: np.full(len(rows), np.nan, np.float32) for name in ("dense", "bm25", "doc2query")}
+    rows, ranks = union(legs)
     score = np.zeros(len(rows), np.float64)
-    for leg in legs:
-        rank = np.arange(1, len(leg.rows) + 1)
-        at = np.searchsorted(rows, leg.rows)
-        ranks[leg.name][at] = rank
-        score[at] += weights[leg.name] / (k + rank)
+    for name, rank in ranks.items():
+        score += np.nan_to_num(weights[name] / (k + rank.astype(np.float64)))
     unknown = np.full(len(rows), np.nan, np.float32)
     pool = Candidates(
-        row=rows.astype(np.uint32),
-        dense=ranks["dense"],
-        bm25=ranks["bm25"],
-        doc2query=ranks["doc2query"],
+        row=rows,
+        dense=ranks.get("dense", unknown),
+        bm25=ranks.get("bm25", unknown),
+        doc2query=ranks.get("doc2query", unknown),
         rrf=score.astype(np.float32),
         ppr=unknown,
         sim=unknown,
