@@ -1,9 +1,18 @@
-"""How good an answer is (Manning, Raghavan & Schütze 2008, chapter 8): a ranking, best first, against the gold set."""
+"""How good an answer is (Manning, Raghavan & Schütze 2008, chapter 8): a ranking, best first, against the gold.
+
+A ranking names an entry once at most. Nothing is averaged here but by `bootstrap`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from math import log2
+
+import numpy as np
+import numpy.typing as npt
+
+DRAWS = 2_000  # of the bootstrap
 
 
 def recall_at(ranking: Sequence[str], gold: AbstractSet[str], k: int) -> float:
@@ -12,7 +21,7 @@ def recall_at(ranking: Sequence[str], gold: AbstractSet[str], k: int) -> float:
 
 
 def any_at(ranking: Sequence[str], gold: AbstractSet[str], k: int) -> float:
-    """1 where any of the gold is among the first k."""
+    """1 where any of the gold is among the first k (trec_eval calls it success)."""
     return float(not gold.isdisjoint(ranking[:k]))
 
 
@@ -22,5 +31,38 @@ def all_at(ranking: Sequence[str], gold: AbstractSet[str], k: int) -> float:
 
 
 def reciprocal_rank(ranking: Sequence[str], gold: AbstractSet[str]) -> float:
-    """1 / rank of the first gold entry, ranks from 1; 0 where there is none."""
+    """1 / rank of the first gold entry, ranks from 1; 0 where there is none in the ranking, however long it is."""
     return next((1 / rank for rank, entry in enumerate(ranking, 1) if entry in gold), 0.0)
+
+
+def ndcg_at(ranking: Sequence[str], grades: Mapping[str, float], k: int) -> float:
+    """Normalised discounted cumulative gain of the first k (Järvelin & Kekäläinen 2002), in the form of trec_eval.
+
+    Gain is the grade, discount log2(rank + 1), and the best possible order of `grades` is 1.
+
+    Args:
+        grades: of what is relevant; what is not named, or not above 0, is not relevant.
+    """
+    best = _dcg(sorted((max(grade, 0.0) for grade in grades.values()), reverse=True)[:k])
+    return _dcg(max(grades.get(entry, 0.0), 0.0) for entry in ranking[:k]) / best if best else 0.0
+
+
+def _dcg(gains: Iterable[float]) -> float:
+    return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, 1))
+
+
+def bootstrap(values: npt.NDArray[np.float64], seed: int = 0) -> npt.NDArray[np.float64]:
+    """The 95 % interval of the mean over the first axis, by the percentile bootstrap (Efron 1979).
+
+    Differences, one a question, make it the paired bootstrap.
+
+    Args:
+        values: float64[n] or float64[n, metrics]; a draw takes whole questions, so metrics stay together.
+
+    Returns:
+        (low, high): float64[2] or float64[2, metrics].
+    """
+    rng = np.random.default_rng(seed)
+    means = [values[rng.integers(0, len(values), len(values))].mean(axis=0) for _ in range(DRAWS)]
+    found: npt.NDArray[np.float64] = np.percentile(means, (2.5, 97.5), axis=0)
+    return found

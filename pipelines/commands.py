@@ -160,13 +160,17 @@ def expand(argv: Sequence[str]) -> int:
 
 def evaluate(argv: Sequence[str]) -> int:
     """Measure recall on a benchmark set, as its authors publish it, beside dense, BM25 and both by equal ranks."""
-    from pipelines.evaluate import EXPANSIONS, PROFILES
+    if argv and argv[0] == "report":
+        return _report(argv[1:])
+    from pipelines.evaluate import EXPANSIONS, LEGS, PROFILES
     from pipelines.sets import SETS
 
     new = parser(
         "eval",
         evaluate.__doc__ or "",
-        "  helix eval locomo locomo10.json\n  helix eval musique musique/ --store sets/musique --expansion on,off",
+        "  helix eval locomo locomo10.json\n  helix eval musique musique/ --store sets/musique --expansion on,off\n"
+        "  helix eval beir scifact/ --runs scifact.jsonl --json\n\n"
+        "'helix eval report --help' is about many sets and a report with plots.",
     )
     new.add_argument("set", choices=SETS, metavar="SET", help=", ".join(SETS))
     new.add_argument("path", metavar="PATH", help="the set's file or folder")
@@ -178,6 +182,12 @@ def evaluate(argv: Sequence[str]) -> int:
     )
     new.add_argument(
         "--profile", action="append", default=[], metavar="NAME", help="a row for this profile (helix and helix-paper)"
+    )
+    new.add_argument(
+        "--pooled", action="store_true", help="every row once more over all haystacks at once, without project filter"
+    )
+    new.add_argument(
+        "--runs", metavar="FILE", help="JSON lines, one a question and row: ranking, gold, metrics, milliseconds"
     )
     options = new.parse_args(argv)
     states = [name.strip() for name in options.expansion.split(",") if name.strip()]
@@ -191,12 +201,56 @@ def evaluate(argv: Sequence[str]) -> int:
     # Never into HELIX_STORE: a benchmark is nobody's memory.
     store = Path(options.store).expanduser() if options.store else None
     profiles = tuple(options.profile) or PROFILES
-    report = run(options.set, Path(options.path), load(), store=store, expansions=states, profiles=profiles, say=_say)
+    report = run(
+        options.set,
+        Path(options.path).expanduser(),
+        load(),
+        store=store,
+        expansions=states,
+        profiles=profiles,
+        pooled=(*LEGS, *profiles) if options.pooled else (),
+        runs=Path(options.runs).expanduser() if options.runs else None,
+        say=_say,
+    )
     if options.json:
         print_json(report)
     else:
         print(table(report))
     return 0
+
+
+def _report(argv: Sequence[str]) -> int:
+    """Measure every set that is not kept yet, and write what is kept as a report with tables and plots."""
+    new = parser(
+        "eval report",
+        _report.__doc__ or "",
+        "  helix eval report locomo=locomo10.json beir:scifact=scifact/ --keep measured\n"
+        "  helix eval report --keep measured    # written anew from what is kept\n\n"
+        "A run that was cut off goes on with the set it stood at; a set is measured again where its file in KEEP is\n"
+        "deleted, or other profiles are asked for. levers.md beside the plots is put into the report as it is.",
+    )
+    new.add_argument(
+        "sets", nargs="*", metavar="SET=PATH", help="SET:LABEL=PATH where a set of one kind comes several times"
+    )
+    new.add_argument("--out", default="docs/quality.md", metavar="FILE", help="Markdown (docs/quality.md)")
+    new.add_argument("--keep", required=True, metavar="DIR", help="where figures and stores are kept")
+    new.add_argument(
+        "--profile", action="append", default=[], metavar="NAME", help="a row for this profile (all that come along)"
+    )
+    options = new.parse_args(argv)
+    from pathlib import Path
+
+    from pipelines.report import PROFILES, job, measure, write
+
+    keep, out = Path(options.keep).expanduser(), Path(options.out).expanduser()
+    jobs = [job(given) for given in options.sets]
+    refused = measure(jobs, keep, load(), profiles=tuple(options.profile) or PROFILES, say=_say)
+    written = write(keep, out)
+    if options.json:
+        print_json({"report": str(out), "sets": written, "refused": refused})
+    else:
+        print(f"{out}: {', '.join(written)}")
+    return 3 if refused else 0
 
 
 def _say(line: str) -> None:

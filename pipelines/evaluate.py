@@ -5,20 +5,26 @@ Every row of the report answers the same questions over the same items, at the g
 
 from __future__ import annotations
 
+import os
+import platform
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+import orjson
 
+import helix
 from helix.errors import UsageError
 from helix.memory import Memory
-from helix.metrics import all_at, any_at, recall_at, reciprocal_rank
+from helix.metrics import DRAWS
 from helix.profiles import load
 from helix.question import make_query
 from helix.settings import Settings
@@ -32,17 +38,18 @@ from helix.stages.lexical import search_lexical
 from helix.stages.route import route
 from helix.types import Bundle
 from pipelines.ingest import ingest
+from pipelines.score import BUDGETS, METRICS, Answer, Floats, gain, kinds, matrix, row, score, shortfalls, warnings
 from pipelines.sets import Benchmark, Question, read, turn
 
-K = 10
-PACK = 1_000  # tokens of the pack that is looked into
-_DRAWS = 2_000  # of the bootstrap
+LEG = 100  # items of one leg
+ITEMS = {500: 30, 1_000: 30, 2_000: 60}  # k asked for with each budget: more than fit, so that the budget decides
+RANKED = 1_000  # the budget of the call that gives the ranking and the time
+WARM = 5  # questions asked before the clock counts
 EXPANSIONS = ("on", "off", "shuffled")
 PROFILES = ("helix", "helix-paper")
+LEGS: Mapping[str, tuple[str, ...]] = {"dense": ("dense",), "bm25": ("bm25",), "rrf": ("dense", "bm25")}
 
 Say = Callable[[str], None]
-Answer = tuple[list[str], set[str]]
-"""Turns, best first; turns in the pack."""
 Ask = Callable[[Question], Answer]
 
 
@@ -54,6 +61,8 @@ def evaluate(
     store: Path | None = None,
     expansions: Sequence[str] = (),
     profiles: Sequence[str] = PROFILES,
+    pooled: Collection[str] = (),
+    runs: Path | None = None,
     say: Say,
 ) -> dict[str, Any]:
     """The report of one set.
@@ -62,6 +71,8 @@ def evaluate(
         store: where the set is ingested, and kept; a store that is there is used. A temporary one where not given.
         expansions: of EXPANSIONS: the default profile once more, with what a model wrote for the items in that state.
         profiles: a row for each.
+        pooled: rows that are asked once more over all haystacks at once, without the project filter.
+        runs: a file for JSON lines, one a question and row: the ranking, the gold and its metrics.
 
     Raises:
         UsageError: no such set, or no model wrote anything for the items of the store.
@@ -77,46 +88,206 @@ def evaluate(
         memory = Memory(root, settings)
         if expansions and memory.snapshot.expansion is None:
             raise UsageError("no model wrote anything for these items", "keep them with --store and run 'helix expand'")
-        rows = {way: measure(found, ask) for way, ask in ways(memory, settings, profiles).items()}
-        for state in dict.fromkeys(expansions):
-            with expansion(memory.snapshot, state, Path(work)):
-                rows[f"helix, expansion {state}"] = measure(found, partial(_recalled, memory, "helix"))
-        return {"set": name, "questions": len(found.questions), "items": memory.snapshot.live, "rows": rows}
+        haystacks = turns_of(memory.snapshot)
+        found = _askable(found, memory.snapshot, haystacks, settings)
+        sizes = [len(_haystack(haystacks, question.project)) for question in found.questions]
+        said = [*found.notes, *_lost(found, haystacks), *_strange(found, haystacks)]
+        answers = _answers(found.questions, memory, settings, profiles, expansions, Path(work))
+        if pooled and len(haystacks) > 1:
+            everywhere = [question._replace(project=None) for question in found.questions]
+            ways_ = {way: ask for way, ask in ways(memory, settings, profiles).items() if way in pooled}
+            answers |= {f"{way} pooled": _asked(everywhere, ask) for way, ask in ways_.items()}
+        elif pooled:
+            said.append("one haystack: pooled is the same")
+        values = {way: matrix(found.questions, given) for way, given in answers.items()}
+        if runs:
+            _write_runs(runs, name, found.questions, answers)
+        first = next(iter(profiles), None)
+        return {
+            "set": name,
+            "questions": len(found.questions),
+            "items": memory.snapshot.live,
+            "haystacks": {
+                "count": len(haystacks),
+                "smallest": min(sizes),
+                "median": int(np.median(sizes)),
+                "turns": sum(map(len, haystacks.values())),
+            },
+            "left_out": dict(found.left_out),
+            "notes": said,
+            "warnings": warnings(sizes),
+            "rows": _rows(values, answers, sizes, profiles),
+            "kinds": kinds(found.questions, values[first]) if first else {},
+            "made": made(memory.snapshot),
+        }
+
+
+def made(snap: Snapshot) -> dict[str, Any]:
+    """With what, and when, a report was made."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "helix": helix.__version__,
+        "encoder": snap.manifest.lineage.name if snap.manifest else "",
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "onnxruntime": version("onnxruntime"),
+        "cores": os.cpu_count() or 1,
+        "seed": 0,
+        "draws": DRAWS,
+    }
+
+
+def turns_of(snap: Snapshot) -> dict[str, set[str]]:
+    """The turns of every haystack, by project."""
+    out: dict[str, set[str]] = {}
+    rows = np.flatnonzero(snap.alive)
+    for part in np.array_split(rows, len(rows) // 10_000 + 1):  # the texts come with them
+        for entry, project in zip(snap.text(part), snap.columns.project[part].tolist(), strict=True):
+            own = out.setdefault(snap.projects[project], set())
+            own.update(turn(entry["session"], identity) for identity in entry["turns"])
+    return out
+
+
+def _haystack(haystacks: Mapping[str, set[str]], project: str | None) -> set[str]:
+    return set().union(*haystacks.values()) if project is None else haystacks[project]
+
+
+def _askable(found: Benchmark, snap: Snapshot, haystacks: Mapping[str, set[str]], settings: Settings) -> Benchmark:
+    """The questions that recall takes, each with its moment; those left out are counted."""
+    left = dict(found.left_out)
+    moments = {project: asked_at(snap, project) for project in (None, *haystacks)}
+    kept = []
+    for question in found.questions:
+        reason = ""
+        if question.project not in moments:
+            reason = "nothing of the haystack was taken in"
+        elif len(question.text) > settings.max_query_chars:
+            reason = f"longer than {settings.max_query_chars} characters"
+        if reason:
+            left[reason] = left.get(reason, 0) + 1
+        else:
+            kept.append(question._replace(at=question.at or moments[question.project]))
+    if not kept:
+        raise UsageError("no question can be asked of this store", "give another --store, or none")
+    return replace(found, questions=tuple(kept), left_out=left)
+
+
+def _lost(found: Benchmark, haystacks: Mapping[str, set[str]]) -> list[str]:
+    """Gold that cannot be found, since the ingest did not take it in: it counts as missed."""
+    n = sum(len(question.gold - _haystack(haystacks, question.project)) for question in found.questions)
+    return [f"{n} gold turns were not taken in and count as missed"] if n else []
+
+
+def _strange(found: Benchmark, haystacks: Mapping[str, set[str]]) -> list[str]:
+    """Turns that a store which was there already holds from elsewhere: they are in everybody's way."""
+    lines = (orjson.loads(line) for path in found.documents for line in path.read_bytes().splitlines())
+    own = {turn(line["session"], line["id"]) for line in lines}
+    n = sum(len(turns - own) for turns in haystacks.values())
+    return [f"{n} turns of the store are not of this set"] if n else []
+
+
+def _answers(
+    questions: Sequence[Question],
+    memory: Memory,
+    settings: Settings,
+    profiles: Sequence[str],
+    expansions: Sequence[str],
+    work: Path,
+) -> dict[str, list[Answer]]:
+    """What every way of asking gave, by its name."""
+    out = {way: _asked(questions, ask) for way, ask in ways(memory, settings, profiles).items()}
+    for state in dict.fromkeys(expansions):
+        with expansion(memory.snapshot, state, work):
+            out[f"helix, expansion {state}"] = _asked(questions, partial(_recalled, memory, "helix"))
+    return out
+
+
+def _asked(questions: Sequence[Question], ask: Ask) -> list[Answer]:
+    for question in questions[:WARM]:
+        ask(question)
+    return [ask(question) for question in questions]
+
+
+def _rows(
+    values: Mapping[str, Floats], answers: Mapping[str, Sequence[Answer]], sizes: Sequence[int], profiles: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    out = {way: row(values[way], given, sizes) for way, given in answers.items()}
+    for suffix in ("", " pooled"):
+        legs = {leg: values[leg + suffix] for leg in ("dense", "bm25") if leg + suffix in values}
+        for way in (profile + suffix for profile in profiles):
+            if legs and way in values:
+                out[way]["gain"] = gain(values[way], legs)
+    return out
+
+
+def _write_runs(path: Path, name: str, questions: Sequence[Question], answers: Mapping[str, Sequence[Answer]]) -> None:
+    """A line a question and row, without a word of the set's own."""
+    with path.open("wb") as file:
+        for way, given in answers.items():
+            for i, (question, answer) in enumerate(zip(questions, given, strict=True)):
+                line = {
+                    "set": name,
+                    "row": way,
+                    "question": i,
+                    "project": question.project,
+                    "kind": question.kind,
+                    "gold": question.grades or dict.fromkeys(sorted(question.gold), 1.0),
+                    "ranking": answer.ranking,
+                    "metrics": {metric: round(value, 6) for metric, value in score(question, answer).items()},
+                    "skipped": answer.skipped,
+                    "ms": round(answer.ms, 3),
+                }
+                file.write(orjson.dumps(line) + b"\n")
 
 
 def ways(memory: Memory, settings: Settings, profiles: Sequence[str] = PROFILES) -> dict[str, Ask]:
     """How a question is answered, by name: either leg, both fused by equal weights, and the profiles."""
-    legs = {"dense": ("dense",), "bm25": ("bm25",), "rrf": ("dense", "bm25")}
-    found: dict[str, Ask] = {name: partial(_legs, memory.snapshot, settings, chosen) for name, chosen in legs.items()}
+    found: dict[str, Ask] = {name: partial(_legs, memory.snapshot, settings, chosen) for name, chosen in LEGS.items()}
     return {**found, **{name: partial(_recalled, memory, name) for name in profiles}}
 
 
 def _legs(snap: Snapshot, settings: Settings, names: Sequence[str], question: Question) -> Answer:
     """One leg, or several by reciprocal ranks, packed by the order alone."""
-    query = make_query(question.text, snap, settings, project=question.project)
+    began = time.perf_counter()
+    query = make_query(question.text, snap, settings, project=question.project, now=question.at)
     plan = route(query, None, snap)
     legs = []
     if "dense" in names:
-        legs.append(search_dense(snap.encoder.query(question.text), snap, plan, 10 * K))
+        legs.append(search_dense(snap.encoder.query(question.text), snap, plan, LEG))
     if "bm25" in names:
-        legs.append(search_lexical(query, snap, plan, 10 * K, 0.9, 0.6))
+        legs.append(search_lexical(query, snap, plan, LEG, 0.9, 0.6))
     rows = fuse(legs, snap, 60, {"dense": 1.0, "bm25": 1.0}).row if len(legs) > 1 else legs[0].rows
-    entries = snap.text(rows)
-    fits = np.cumsum(snap.columns.tokens[rows]) <= PACK
-    turns = [turn(entry["session"], identity) for entry in entries for identity in entry["turns"]]
-    packed = {
-        turn(entry["session"], identity) for entry in np.array(entries, object)[fits] for identity in entry["turns"]
-    }
-    return list(dict.fromkeys(turns)), packed
+    snap.text(rows[: ITEMS[RANKED]])  # as many as a recall reads
+    ms = 1e3 * (time.perf_counter() - began)
+    turns = [[turn(entry["session"], one) for one in entry["turns"]] for entry in snap.text(rows)]
+    filled = np.cumsum(snap.columns.tokens[rows])
+    packs = {budget: _joined(turns[: int(np.searchsorted(filled, budget, "right"))]) for budget in BUDGETS}
+    return Answer(list(_joined(turns)), {budget: set(pack) for budget, pack in packs.items()}, ms=ms)
 
 
 def _recalled(memory: Memory, profile: str, question: Question) -> Answer:
-    now = asked_at(memory.snapshot, question.project)
-    found: Bundle = memory.recall(
-        question.text, project=question.project, profile=profile, k=3 * K, budget=PACK, now=now
-    )
-    turns = [turn(item.session, identity) for item in found.items for identity in item.turns]
-    return list(dict.fromkeys(turns)), {turn(item.session, one) for item in found.packed for one in item.turns}
+    """The normal recall, once a budget. What is in the pack counts; the turns it brings around an item do not."""
+
+    def ask(budget: int) -> Bundle:
+        return memory.recall(
+            question.text, project=question.project, profile=profile, k=ITEMS[budget], budget=budget, now=question.at
+        )
+
+    began = time.perf_counter()
+    found = ask(RANKED)
+    ms = 1e3 * (time.perf_counter() - began)
+    bundles = {budget: found if budget == RANKED else ask(budget) for budget in BUDGETS}
+    packs = {
+        budget: {turn(item.session, one) for item in bundle.packed for one in item.turns}
+        for budget, bundle in bundles.items()
+    }
+    ranking = _joined([turn(item.session, one) for one in item.turns] for item in found.items)
+    return Answer(list(ranking), packs, found.skipped, ms)
+
+
+def _joined(turns: Iterable[Sequence[str]]) -> dict[str, None]:
+    """All of them in order, each once."""
+    return dict.fromkeys(one for each in turns for one in each)
 
 
 def asked_at(snap: Snapshot, project: str | None) -> datetime | None:
@@ -124,34 +295,6 @@ def asked_at(snap: Snapshot, project: str | None) -> datetime | None:
     rows = snap.alive if project is None else snap.alive & (snap.columns.project == snap.projects.index(project))
     last = int(snap.columns.time[rows].max(initial=NO_TIME))
     return None if last == NO_TIME else datetime.fromtimestamp(last, UTC) + timedelta(days=1)
-
-
-def measure(found: Benchmark, ask: Ask) -> dict[str, float]:
-    """One row of the report: means over the questions; low and high are of rec@10."""
-    answers = [ask(question) for question in found.questions]
-    gold = [question.gold for question in found.questions]
-    pairs = [(ranking, wanted) for (ranking, _), wanted in zip(answers, gold, strict=True)]
-    recalls = np.array([recall_at(ranking, wanted, K) for ranking, wanted in pairs])
-    packed = [len(wanted & pack) / len(wanted) for (_, pack), wanted in zip(answers, gold, strict=True)]
-    low, high = bootstrap(recalls)
-    row = {
-        f"any@{K}": np.mean([any_at(ranking, wanted, K) for ranking, wanted in pairs]),
-        f"rec@{K}": recalls.mean(),
-        f"all@{K}": np.mean([all_at(ranking, wanted, K) for ranking, wanted in pairs]),
-        "mrr": np.mean([reciprocal_rank(ranking, wanted) for ranking, wanted in pairs]),
-        f"pack@{PACK}": np.mean(packed),
-        "low": low,
-        "high": high,
-    }
-    return {key: round(float(value), 4) for key, value in row.items()}
-
-
-def bootstrap(values: npt.NDArray[np.float64], seed: int = 0) -> tuple[float, float]:
-    """The 95 % interval of the mean by the percentile bootstrap (Efron 1979)."""
-    rng = np.random.default_rng(seed)
-    means = [values[rng.integers(0, len(values), len(values))].mean() for _ in range(_DRAWS)]
-    low, high = np.percentile(means, (2.5, 97.5))
-    return float(low), float(high)
 
 
 @contextmanager
@@ -188,13 +331,23 @@ def _shuffled(snap: Snapshot, folder: Path, seed: int = 0) -> Expansion:
 
 def table(report: dict[str, Any]) -> str:
     """The report, to be read."""
-    names = list(next(iter(report["rows"].values())))
-    width = max(map(len, report["rows"]))
-    lines = [
-        f"{report['set']}: {report['questions']} questions, {report['items']} items",
-        " " * width + "  " + "  ".join(f"{name:>9}" for name in names),
+    rows = report["rows"]
+    blocks = [
+        ("rec@10", "low", "high", "ndcg@10", "mrr", *(f"pack@{budget}" for budget in BUDGETS)),
+        tuple(name for name in METRICS if name.split("@")[0] in ("any", "rec", "all")),
     ]
-    lines += [
-        f"{way:{width}}  " + "  ".join(f"{row[name]:9.3f}" for name in names) for way, row in report["rows"].items()
-    ]
-    return "\n".join(lines)
+    lines = [f"{report['set']}: {report['questions']} questions, {report['items']} items"]
+    for i, names in enumerate(blocks):
+        more = ("skipped", "p50", "p95") if i == 0 else ()
+        width = [max(7, len(name)) for name in (*names, *more)]
+        head = "  ".join(f"{name:>{n}}" for name, n in zip((*names, *more), width, strict=True))
+        lines.append(" " * max(map(len, rows)) + "  " + head)
+        for way, row_ in rows.items():
+            shown = [f"{row_[name]:.3f}" for name in names]
+            shown += [f"{row_[name]:.1f}" if name != "skipped" else str(row_[name]) for name in more]
+            cells = "  ".join(f"{value:>{n}}" for value, n in zip(shown, width, strict=True))
+            lines.append(f"{way:{max(map(len, rows))}}  {cells}")
+    for kind, one in report["kinds"].items():
+        lines.append(f"{kind}: {one['questions']} questions, any@10 {one['any@10']:.3f}, rec@10 {one['rec@10']:.3f}")
+    lines += [f"{n} questions are left out: {reason}" for reason, n in report["left_out"].items()]
+    return "\n".join([*lines, *report["notes"], *shortfalls(rows), *report["warnings"]])

@@ -9,30 +9,30 @@ from typing import Any
 
 import orjson
 
-from pipelines.sets import Benchmark, Question, turn
+from pipelines.sets import Benchmark, Question, counted, turn, write
 
 
-def convert(path: Path, folder: Path) -> Benchmark:
+def convert(path: Path, folder: Path, name: str) -> Benchmark:
     """One file a chat; each batch is a session, dated by its time anchor."""
     chats = sorted((entry for entry in path.iterdir() if (entry / "chat.json").is_file()), key=lambda entry: entry.name)
-    documents, questions = [], []
+    documents: list[Path] = []
+    questions: list[Question] = []
+    unknown = 0
     for chat in chats:
-        name = f"chat-{chat.name}"
-        target = folder / f"{name}.jsonl"
-        session_of: dict[str, str] = {}
-        with target.open("wb") as file:
-            for line in _lines(name, orjson.loads((chat / "chat.json").read_bytes())):
-                session_of[line["id"]] = line["session"]
-                file.write(orjson.dumps(line) + b"\n")
-        documents.append(target)
+        project = f"chat-{chat.name}"
+        lines = list(_lines(project, orjson.loads((chat / "chat.json").read_bytes())))
+        documents.append(write(folder / f"{project}.jsonl", lines))
+        place = {line["id"]: turn(line["session"], line["id"]) for line in lines}
         asked = orjson.loads((chat / "probing_questions" / "probing_questions.json").read_bytes())
         for kind, entries in asked.items():
             for entry in entries:
-                known = [identity for identity in _ids(entry.get("source_chat_ids")) if identity in session_of]
-                if known:
-                    gold = frozenset(turn(session_of[identity], identity) for identity in known)
-                    questions.append(Question(name, entry["question"], gold, kind))
-    return Benchmark(tuple(documents), tuple(questions))
+                named = _ids(entry.get("source_chat_ids"))
+                gold = frozenset(place[identity] for identity in named if identity in place)
+                unknown += sum(identity not in place for identity in named)
+                questions.append(Question(project, entry["question"], gold, kind))
+    return Benchmark(
+        tuple(documents), tuple(questions), notes=counted(unknown, "source ids name no message and were dropped")
+    )
 
 
 def _lines(name: str, batches: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
