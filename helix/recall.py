@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helix.anchors import TOP, anchor, window
+from helix.asked import core, spoken
 from helix.explain import Trace
-from helix.profiles import Profile
+from helix.profiles import Ask, Profile
 from helix.recipes.common import begin, bundle, ids, items_of, scored
 from helix.snapshot.reader import Snapshot
 from helix.stages.collapse import collapse
@@ -20,11 +21,12 @@ from helix.stages.diversify import diversify
 from helix.stages.fuse import fuse
 from helix.stages.graph import walk
 from helix.stages.lexical import Field, lexical_score, search_lexical
+from helix.stages.linked import join
 from helix.stages.pack import pack
 from helix.stages.rank import rank
 from helix.stages.rerank import rerank, unusable
 from helix.stages.supersede import demote, succeed
-from helix.text import hash_terms, tokenise
+from helix.text import hash_terms, short_ids, tokenise
 from helix.topk import order
 from helix.types import F32, Bundle, Candidates, Item, Leg, Plan, Query
 
@@ -36,7 +38,8 @@ __all__ = ["Profile", "recall"]
 
 def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models: Rerankers) -> Bundle:
     """Answer one question from one snapshot. Same snapshot, query, `now` and profile: same answer."""
-    vector, plan = begin(query, snap, trace)
+    query = asked(query, snap, profile.ask)
+    vector, plan = begin(query, snap, trace, query.spoken)
     if plan.skip:
         return bundle(query, snap, profile, trace, skipped=True)
     plan = trace.run("route", _anchored, plan, query, snap, profile, trace)
@@ -45,6 +48,7 @@ def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models:
     trace.note("fuse", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
     before = len(pool)
     pool, how = trace.run("graph", walk, pool, query, snap, plan, profile.graph)
+    pool = trace.run("graph", join, pool, short_ids(query.said), snap, plan, profile.link)
     trace.note("graph", rows_in=before, rows_out=len(pool), how=how)
     before, at = len(pool), int((query.as_of or query.now).timestamp())
     pool = trace.run("rank", succeed, pool, snap, plan, at)
@@ -65,6 +69,15 @@ def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models:
     longest = profile.pack.neighbour_tokens
     context, tokens, placed = trace.run("pack", pack, entries, query.budget, snap.counter, around, longest)
     return bundle(query, snap, profile, trace, items, context, tokens, placed)
+
+
+def asked(query: Query, snap: Snapshot, how: Ask) -> Query:
+    """The question with what both legs look for: its terms, and the text that is embedded."""
+    about = core(query.text) if how.core else query.text
+    said = hash_terms(tokenise(about))
+    project = None if query.project is None else snap.projects.index(query.project)
+    names = snap.speaker_names.get(project, frozenset()) if how.speaker else frozenset()
+    return replace(query, terms=np.unique(said), said=said, spoken=spoken(about, names))
 
 
 def _anchored(plan: Plan, query: Query, snap: Snapshot, profile: Profile, trace: Trace) -> Plan:

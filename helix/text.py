@@ -15,7 +15,7 @@ from typing import Final, Protocol
 import numpy as np
 import Stemmer
 
-from helix.types import U64
+from helix.types import U32, U64
 
 MAX_TERM: Final = 64
 """Characters of one term; a longer one is cut. BM25 gains nothing from the tail of a base64 blob."""
@@ -136,6 +136,11 @@ def project_words(text: str) -> tuple[str, ...]:
 def hash_terms(terms: Sequence[str]) -> U64:
     """Stable 64-bit ids of `terms`, uint64[len(terms)]: the term id of the store (see the module's docstring)."""
     return np.fromiter(map(_hash, terms), dtype=np.uint64, count=len(terms))
+
+
+def short_ids(terms: U64) -> U32:
+    """The high halves of term ids, uint32: enough to know the few terms of one question again."""
+    return (terms >> np.uint64(32)).astype(np.uint32)
 
 
 def _hash(term: str) -> int:

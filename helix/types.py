@@ -123,6 +123,8 @@ class Query:
     rerank_top: int = 20  # of the best items, that are scored anew
     terms: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))  # distinct term hashes
     mentions: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))  # entity hashes
+    said: U64 = field(default_factory=lambda: np.empty(0, np.uint64))  # their hashes in reading order, with repeats
+    spoken: str = ""  # as it is embedded
     words: frozenset[str] = frozenset()  # of the question, lower case
     days: tuple[tuple[int, int, float], ...] = ()  # (first second, last second, weight) the question speaks of
 
@@ -198,6 +200,12 @@ class Candidates:
     def take(self, index: npt.NDArray[np.intp]) -> Candidates:
         """The same pool in another order, or a part of it."""
         return Candidates(**{name: getattr(self, name)[index] for name in self.__slots__})
+
+    def joined(self, rows: npt.NDArray[Any]) -> Candidates:
+        """With more rows at its end, of which nothing is known yet."""
+        nothing = np.full(len(rows), np.nan, np.float32)
+        known = {name: np.concatenate([getattr(self, name), nothing]) for name in self.__slots__ if name != "row"}
+        return Candidates(row=np.concatenate([self.row, rows.astype(np.uint32)]), **known)
 
     def pool(self) -> Pool:
         """The same, as every recipe shows it."""

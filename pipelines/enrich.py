@@ -18,6 +18,7 @@ import pyarrow as pa
 from helix import sources
 from helix.encoders.onnx import Encoder, TokenCounter
 from helix.enrich.classify import TypeModel
+from helix.enrich.cues import cues
 from helix.enrich.neardup import signatures
 from helix.errors import HelixError
 from helix.failpoints import failpoint
@@ -27,13 +28,13 @@ from helix.snapshot.arrays import quantise
 from helix.snapshot.fact_index import fact_texts
 from helix.snapshot.ledger import Envelope
 from helix.snapshot.rows import ENTITIES, FACTS, ITEMS, Rows, digest, load, save
-from helix.text import hash_terms, tokenise
+from helix.text import hash_terms, short_ids, tokenise
 from helix.types import Document, Parsed, Problem
 from pipelines.classifier import type_model
 from pipelines.items import judge, of_document, of_records, offsets
 from pipelines.train import types_fingerprint
 
-VERSION = 3  # of what this module makes; another number means other parts
+VERSION = 4  # of what this module makes; another number means other parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +237,8 @@ def build_rows(
     stated = [fact for row in facts for fact in row]
     nothing = np.zeros((len(stated), vectors.shape[1]), np.float32)
     fact_codes, fact_scale = quantise(nothing if fact_vectors is None else fact_vectors)
-    counts = [Counter(tokenise(text)) for text in texts]
+    spoken = [tokenise(text) for text in texts]
+    counts = [Counter(terms) for terms in spoken]
     terms = [list(count) for count in counts]
     hashes = [[int(digest(kind, key), 16) for kind, key, _ in found] for found in mentions]
     distinct = {
@@ -253,6 +255,9 @@ def build_rows(
         term_indptr=offsets(terms),
         term_key=hash_terms([term for row in terms for term in row]),
         term_tf=np.array([min(n, 65_535) for count in counts for n in count.values()], np.uint16),
+        order_indptr=offsets(spoken),
+        order_term=short_ids(hash_terms([term for row in spoken for term in row])),
+        cues=np.array([cues(record["text"], record["role"]) for record in records], np.uint8),
         mention_indptr=offsets(hashes),
         mention_entity=np.array([number for row in hashes for number in row], np.uint64),
         link_indptr=offsets(links),

@@ -49,6 +49,14 @@ def one_of(*values: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
+class Ask:
+    """Before stage 1: what of the question is asked for."""
+
+    core: bool
+    speaker: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Retrieve:
     """Stage 3."""
 
@@ -86,23 +94,39 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Sim:
-    """The similarity blend of stage 6."""
+    """The weights of the similarity of stage 6."""
 
     rrf: float
+    own: float
     window: float
+    adjacent: float
     doc2query: float
-    session: float
-    smooth: float
-    lexical: float
     dense: float
+    lean: float
     mean: float
+    session: float
+    reply: float
+    standing: float
+    first_person: float
+    salience: float
     speaker: float
     user: float
     date: float
+    title: float
     type: float
     project: float
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The step from the best items to what they name, in stages 5 and 6."""
+
+    readers: int
+    extra: int
+    seeds: int
+    title: float
+    title_df: int
     walk: float
-    walk_seeds: int
     walk_df: int
     walk_df_turns: int
 
@@ -145,10 +169,12 @@ class Profile:
 
     name: str
     recipe: str
+    ask: Ask
     retrieve: Retrieve
     fuse: Fuse
     graph: Graph
     sim: Sim
+    link: Link
     rank: Rank
     rerank: Rerank
     diversify: Diversify

@@ -25,9 +25,13 @@ if TYPE_CHECKING:
     from helix.snapshot.reader import Snapshot
 
 
-def begin(query: Query, snap: Snapshot, trace: Trace) -> tuple[F32 | None, Plan]:
-    """Stages 1 and 2: the question's vector (None where the encoder is missing; the answer says so) and the plan."""
-    vector = trace.run("embed", _embed, query, snap, trace)
+def begin(query: Query, snap: Snapshot, trace: Trace, text: str | None = None) -> tuple[F32 | None, Plan]:
+    """Stages 1 and 2: the question's vector (None where the encoder is missing; the answer says so) and the plan.
+
+    Args:
+        text: what is embedded; the question's own where not given.
+    """
+    vector = trace.run("embed", _embed, query.text if text is None else text, snap, trace)
     plan = trace.run("route", route, query, vector, snap)
     if trace.on:
         trace.outside = lambda row: outside(query, snap, row)
@@ -38,12 +42,12 @@ def begin(query: Query, snap: Snapshot, trace: Trace) -> tuple[F32 | None, Plan]
     return vector, plan
 
 
-def _embed(query: Query, snap: Snapshot, trace: Trace) -> F32 | None:
-    """The query's vector; without an encoder the lexical leg answers alone, and the response says so."""
+def _embed(text: str, snap: Snapshot, trace: Trace) -> F32 | None:
+    """The question's vector; without an encoder the lexical leg answers alone, and the response says so."""
     if not snap.rows:
         return None
     try:
-        return embed(query, snap.encoder)
+        return embed(text, snap.encoder)
     except EncoderError as error:
         trace.degraded.append(f"dense: {error.what}")
         return None

@@ -19,6 +19,7 @@ from helix.snapshot.fact_index import fact_arrays
 from helix.snapshot.manifest import Segment, describe_tree, new_id
 from helix.snapshot.rows import LINKS, NO_TIME, Rows, digest
 from helix.snapshot.segment import FACT_TEXT
+from helix.titles import title_keys
 from helix.types import I64, ROLES, TYPES, U32, U64
 
 BATCH = 65_536
@@ -84,11 +85,21 @@ def _arrays(rows: Rows, columns: pa.Table) -> dict[str, npt.NDArray[Any]]:
         "terms.indptr": term_indptr,
         "terms.rows": term_rows,
         "terms.tf": rows.term_tf[order],
+        "order.indptr": rows.order_indptr,
+        "order.term": rows.order_term,
+        "cues": rows.cues,
+        **titled(*title_keys(rows.items["title"].to_pylist(), rows.items["role"].to_pylist())),
         "mentions.indptr": rows.mention_indptr,
         "mentions.entity": rows.mention_entity,
         **linked(Links(rows.link_indptr, rows.link_key, rows.link_kind)),
         **derived(columns, band_keys(rows.minhash), rows.mention_indptr, rows.mention_entity),
     }
+
+
+def titled(key: U64, row: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+    """The rows of documents by the key of their title; one of several titles stands under each."""
+    order = np.lexsort((row, key))
+    return {"titles.key": key[order], "titles.row": row[order].astype(np.uint32)}
 
 
 def sums(codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32], kinds: Any) -> npt.NDArray[np.float64]:

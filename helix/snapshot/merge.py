@@ -21,6 +21,7 @@ from helix.snapshot.build import (
     linked,
     save,
     sums,
+    titled,
     write_fact_index,
     write_facts,
     write_graph,
@@ -49,8 +50,9 @@ def merge(root: Path, sources: Sequence[Source], folder: Path) -> int:
     scale = np.concatenate([opened["vectors.scale"][keep] for opened, keep in sources])
     save(folder, "vectors.scale", scale)
     save(folder, "vectors.sum", sums(codes, scale, columns["type"].to_numpy()))
-    for name, array in postings(sources).items():
+    for name, array in {**postings(sources), **_order(sources), **_titles(sources)}.items():
         save(folder, name, array)
+    save(folder, "cues", np.concatenate([opened["cues"][keep] for opened, keep in sources]))
     indptr, entity = _mentions(sources)
     save(folder, "mentions.indptr", indptr)
     save(folder, "mentions.entity", entity)
@@ -161,6 +163,25 @@ def _mentions(sources: Sequence[Source]) -> tuple[I64, U64]:
         counts.append(np.diff(indptr))
         entities.append(opened["mentions.entity"][flat])
     return np.cumsum(np.concatenate(counts)), np.concatenate(entities)
+
+
+def _order(sources: Sequence[Source]) -> dict[str, npt.NDArray[Any]]:
+    counts, terms = [np.zeros(1, np.int64)], []
+    for opened, keep in sources:
+        indptr, flat = flat_index(opened["order.indptr"], np.flatnonzero(keep))
+        counts.append(np.diff(indptr))
+        terms.append(opened["order.term"][flat])
+    return {"order.indptr": np.cumsum(np.concatenate(counts)), "order.term": np.concatenate(terms)}
+
+
+def _titles(sources: Sequence[Source]) -> dict[str, npt.NDArray[Any]]:
+    keys, rows, start = [np.empty(0, np.uint64)], [np.empty(0, np.int64)], 0
+    for opened, keep in sources:
+        kept = keep[opened["titles.row"]]
+        keys.append(opened["titles.key"][kept])
+        rows.append((start - 1 + np.cumsum(keep))[opened["titles.row"][kept]])
+        start += int(keep.sum())
+    return titled(np.concatenate(keys), np.concatenate(rows))
 
 
 def _links(sources: Sequence[Source]) -> Links:

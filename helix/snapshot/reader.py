@@ -345,7 +345,7 @@ class Snapshot:
             StoreError: a file is damaged.
         """
         with _readable(self.root, self.name):
-            for name in ("live", "mean_length", "mean_window_length", "session_statistics", "last_access", "centroids"):
+            for name in ("live", "mean_length", "mean_window_length", "last_access", "centroids"):
                 getattr(self, name)
             scored = ("key", "time", "t_invalid", "ends", "length", "near", "type", "role", "salience", "confidence")
             for name in scored:
@@ -358,6 +358,7 @@ class Snapshot:
                 self._fact_rows,
                 self._by_group,
                 self.speaker_words,
+                self.speaker_names,
                 self.router,
                 self.counter,
                 self._whole,
@@ -404,6 +405,18 @@ class Snapshot:
         if base := self._whole_snapshot():
             return base.speaker_words
         return [frozenset(name.lower().split()) for name in self.speakers]
+
+    @cached_property
+    def speaker_names(self) -> dict[int | None, frozenset[str]]:
+        """By code of a project, None for all of them: the words of the names of those who speak in it, lower case."""
+        project = self.columns.project[self.alive].astype(np.int64)
+        pairs = np.unique(project * (len(self.speakers) + 1) + self.columns.speaker[self.alive] + 1)
+        found: dict[int | None, set[str]] = {None: set()}
+        for code, speaker in zip(*(part.tolist() for part in divmod(pairs, len(self.speakers) + 1)), strict=True):
+            words = self.speaker_words[speaker - 1] if speaker else frozenset()
+            found.setdefault(code, set()).update(words)
+            found[None].update(words)
+        return {code: frozenset(words) for code, words in found.items()}
 
     @cached_property
     def _named(self) -> frozenset[str]:
@@ -547,6 +560,17 @@ class Snapshot:
             for whole in (self._whole[start],)
         )
 
+    def short_df(self, term: np.uint32) -> int:
+        """Items that hold the term of that short id; deleted ones count until they are merged away."""
+        count = 0
+        for segment in self._opened:
+            keys = segment["terms.key"]
+            first = np.uint64(term) << np.uint64(32)
+            low = int(keys.searchsorted(first))
+            high = int(keys.searchsorted(first | np.uint64(0xFFFFFFFF), "right"))
+            count += int(segment["terms.indptr"][high] - segment["terms.indptr"][low])
+        return count
+
     @cached_property
     def _whole(self) -> dict[int, bool]:
         """By first row of a segment: whether none of its rows is deleted."""
@@ -579,28 +603,44 @@ class Snapshot:
         return max(1.0, float(self.columns.length[self.alive].mean())) if self.live else 1.0
 
     @cached_property
-    def window_length(self) -> F32:
-        """float32[rows]: terms of an item and of the turns right before and after it."""
-        own = np.append(self.columns.length, np.float32(0))
-        return own[:-1] + own[self.columns.previous] + own[self.columns.next]
-
-    @cached_property
     def mean_window_length(self) -> float:
-        """Mean of `window_length` over live items, at least one."""
-        return max(1.0, float(self.window_length[self.alive].mean())) if self.live else 1.0
+        """Mean terms of a live item and the two before and after it, at least one."""
+        own = np.append(self.columns.length, np.float32(0))
+        total = own.copy()
+        for step in (self.columns.previous, self.columns.next):
+            chain = np.append(step, np.int32(-1))
+            total += own[chain] + own[chain[chain]]
+        return max(1.0, float(total[:-1][self.alive].mean())) if self.live else 1.0
 
-    @cached_property
-    def session_length(self) -> F32:
-        """float32[sessions]: terms of a session."""
-        return np.bincount(self.columns.session, weights=self.columns.length * self.alive).astype(np.float32)
+    def order_of(self, rows: npt.NDArray[Any]) -> tuple[I64, U32]:
+        """(position in `rows` int64[m], short term ids uint32[m]): the terms of each row in reading order."""
+        at: list[I64] = [np.empty(0, np.int64)]
+        terms: list[U32] = [np.empty(0, np.uint32)]
+        for segment, here, local in self._split(rows):
+            indptr, flat = flat_index(segment["order.indptr"], local)
+            at.append(here[owners(indptr)])
+            terms.append(segment["order.term"][flat])
+        return np.concatenate(at), np.concatenate(terms)
 
-    @cached_property
-    def session_statistics(self) -> tuple[int, float]:
-        """(sessions with a live item, their mean terms, at least one). A session without one is not there."""
-        held = np.zeros(len(self.session_length), bool)
-        held[self.columns.session[self.alive]] = True
-        count = int(np.count_nonzero(held))
-        return count, max(1.0, float(self.session_length[held].mean())) if count else 1.0
+    def cues(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+        """uint8[len(rows)]: the bits of `helix.enrich.cues`."""
+        out = np.zeros(len(rows), np.uint8)
+        for segment, here, local in self._split(rows):
+            out[here] = segment["cues"][local]
+        return out
+
+    def titled(self, keys: U64) -> tuple[I64, I64]:
+        """(position in `keys` int64[m], row int64[m]) of the live documents with a title of that key."""
+        at: list[I64] = [np.empty(0, np.int64)]
+        rows: list[I64] = [np.empty(0, np.int64)]
+        for start, segment in zip(self._starts.tolist(), self._opened, strict=True):
+            low, high = (segment["titles.key"].searchsorted(keys, side) for side in ("left", "right"))
+            owner, flat = owners_of(low.astype(np.int64), high.astype(np.int64))
+            row = start + segment["titles.row"][flat].astype(np.int64)
+            live = self.alive[row]
+            at.append(owner[live])
+            rows.append(row[live])
+        return np.concatenate(at), np.concatenate(rows)
 
     # ------------------------------------------------------------ graph
 

@@ -94,6 +94,9 @@ class Rows:
     term_indptr: I64
     term_key: npt.NDArray[np.uint64]
     term_tf: npt.NDArray[np.uint16]
+    order_indptr: I64
+    order_term: U32  # short term ids in reading order, repeats included
+    cues: npt.NDArray[np.uint8]  # [n], see helix.enrich.cues
     mention_indptr: I64
     mention_entity: npt.NDArray[np.uint64]
     link_indptr: I64
@@ -111,6 +114,7 @@ class Rows:
     def take(self, index: npt.NDArray[np.int64]) -> Rows:
         """Some of the rows, in the order of `index`."""
         term_indptr, terms = flat_index(self.term_indptr, index)
+        order_indptr, order = flat_index(self.order_indptr, index)
         mention_indptr, mentions = flat_index(self.mention_indptr, index)
         link_indptr, links = flat_index(self.link_indptr, index)
         fact_indptr, facts = flat_index(self.fact_indptr, index)
@@ -123,6 +127,9 @@ class Rows:
             term_indptr,
             self.term_key[terms],
             self.term_tf[terms],
+            order_indptr,
+            self.order_term[order],
+            self.cues[index],
             mention_indptr,
             self.mention_entity[mentions],
             link_indptr,
@@ -176,6 +183,9 @@ def concat(batches: Sequence[Rows]) -> Rows:
         offsets("term_indptr"),
         stack("term_key"),
         stack("term_tf"),
+        offsets("order_indptr"),
+        stack("order_term"),
+        stack("cues"),
         offsets("mention_indptr"),
         stack("mention_entity"),
         offsets("link_indptr"),

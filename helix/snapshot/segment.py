@@ -36,6 +36,11 @@ ARRAYS = (
     "terms.indptr",
     "terms.rows",
     "terms.tf",
+    "order.indptr",
+    "order.term",
+    "cues",
+    "titles.key",
+    "titles.row",
     "mentions.indptr",
     "mentions.entity",
     "mentioned.key",
@@ -59,6 +64,11 @@ ARRAYS = (
 
 OPTIONAL = {
     "vectors.f16": np.float16,
+    "order.indptr": np.int64,
+    "order.term": np.uint32,
+    "cues": np.uint8,
+    "titles.key": np.uint64,
+    "titles.row": np.uint32,
     "links.indptr": np.int64,
     "links.key": np.uint64,
     "links.kind": np.uint8,
@@ -75,7 +85,10 @@ OPTIONAL = {
     "facts.terms.tf": np.uint16,
 }
 """Arrays a segment may lack: the vectors in half precision where the lineage keeps none, links in format 2, the index
-of its facts where none has a vector."""
+of its facts where none has a vector, the order of its terms, cues and titles where an earlier release wrote it."""
+
+_LENGTHS = {"links.indptr": 1, "order.indptr": 1, "cues": 0}
+"""How much longer than the segment has rows an array is; one of these that is missing is all zero."""
 
 _UNKNOWN = {"vouched": None, "salience_parts": None}  # in format 2
 
@@ -181,7 +194,7 @@ def _table(path: Path, there: set[str], schema: pa.Schema) -> pa.Table:
 def _array(folder: Path, name: str, there: set[str], rows: int) -> npt.NDArray[Any]:
     """One array of a segment, mapped; empty where it may be left out, and is."""
     if name in OPTIONAL and f"{name}.npy" not in there:
-        return np.zeros(rows + 1 if name == "links.indptr" else 0, OPTIONAL[name])
+        return np.zeros(rows + _LENGTHS[name] if name in _LENGTHS else 0, OPTIONAL[name])
     return map_npy(folder / f"{name}.npy")
 
 

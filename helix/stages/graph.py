@@ -398,9 +398,6 @@ def _extend(pool: Candidates, items: I64, mass: F32, snap: Snapshot, extra: int)
     new_items, new_mass = items[new], mass[new]
     best = top_k(new_mass, snap.columns.key[new_items], extra)
     best = best[new_mass[best] > 0]
-    nothing = np.full(len(best), np.nan, np.float32)
-    joined = {name: np.concatenate([getattr(pool, name), nothing]) for name in pool.__slots__ if name != "row"}
-    joined["row"] = np.concatenate([pool.row, new_items[best].astype(np.uint32)])
-    at = _position(joined["row"].astype(np.int64), items)
-    joined["ppr"] = np.where(at >= 0, mass[at], 0).astype(np.float32)
-    return replace(pool, **joined)
+    joined = pool.joined(new_items[best])
+    at = _position(joined.row.astype(np.int64), items)
+    return replace(joined, ppr=np.where(at >= 0, mass[at], 0).astype(np.float32))

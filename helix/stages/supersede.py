@@ -7,7 +7,6 @@ share of it.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,11 +27,7 @@ def succeed(pool: Candidates, snap: Snapshot, plan: Plan, at: int) -> Candidates
     new = np.setdiff1d(rows, pool.row)
     if plan.allowed is not None:
         new = new[plan.allowed[new]]
-    if not len(new):
-        return pool
-    nothing = np.full(len(new), np.nan, np.float32)
-    joined = {name: np.concatenate([getattr(pool, name), nothing]) for name in pool.__slots__ if name != "row"}
-    return replace(pool, row=np.concatenate([pool.row, new.astype(np.uint32)]), **joined)
+    return pool.joined(new)
 
 
 def demote(rows: I64, final: F32, snap: Snapshot, at: int, share: float) -> F32:

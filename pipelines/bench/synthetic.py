@@ -22,13 +22,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from helix.enrich.cues import cues
 from helix.enrich.neardup import signatures
 from helix.snapshot.arrays import flat_index, hexes, owners, quantise, unhexes
 from helix.snapshot.rows import ENTITIES, FACTS, ITEMS, Rows, digest
-from helix.text import hash_terms, tokenise
+from helix.text import hash_terms, short_ids, tokenise
 from helix.types import F32, I64, TYPES, U32, U64
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of what a seed gives: another number means other items."""
 
 BATCH: Final = 20_000
@@ -263,7 +264,8 @@ def batch(seed: int, index: int, size: int = BATCH) -> Rows:
         f"{title}. " if who == "document" else f"{name}: " if name else ""
         for title, who, name in zip(_spread(titles, sessions.of), _spread(_ROLES, role), names, strict=True)
     ]
-    counts = [Counter(tokenise(head + text)) for head, text in zip(heads, texts, strict=True)]
+    spoken = [tokenise(head + text) for head, text in zip(heads, texts, strict=True)]
+    counts = [Counter(terms) for terms in spoken]
     mention_indptr, mentioned = _mentions(language, words, indptr, speaker)
     codes, scale = quantise(_vectors(rng, topic, copied))
     items = _items(rng, language, sessions, texts, names, titles, role, kind)
@@ -278,6 +280,9 @@ def batch(seed: int, index: int, size: int = BATCH) -> Rows:
         term_indptr=_offsets([len(count) for count in counts]),
         term_key=hash_terms([term for count in counts for term in count]),
         term_tf=np.array([min(n, 65_535) for count in counts for n in count.values()], np.uint16),
+        order_indptr=_offsets([len(terms) for terms in spoken]),
+        order_term=short_ids(hash_terms([term for terms in spoken for term in terms])),
+        cues=np.array([cues(*said) for said in zip(texts, _spread(_ROLES, role), strict=True)], np.uint8),
         mention_indptr=mention_indptr,
         mention_entity=language.entities["hash"].to_numpy()[mentioned],
         link_indptr=link_indptr,

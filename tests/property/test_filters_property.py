@@ -186,6 +186,7 @@ def rows_of(made: Mapping[str, Any]) -> Rows:
         term_indptr=np.append(0, np.cumsum(np.bincount(row, minlength=n))),
         term_key=hashes()[word],
         term_tf=made["tf"][row, word].astype(np.uint16),
+        **{"order_indptr": nothing, "order_term": np.empty(0, np.uint32), "cues": np.zeros(n, np.uint8)},
         **{"mention_indptr": nothing, "mention_entity": np.empty(0, np.uint64)},
         **{"link_indptr": nothing, "link_key": np.empty(0, np.uint64), "link_kind": np.empty(0, np.uint8)},
         **{"fact_indptr": nothing, "entities": ENTITIES.empty_table(), "facts": FACTS.empty_table()},

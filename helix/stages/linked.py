@@ -1,0 +1,102 @@
+"""From the best items to what they lead to, one step: documents whose titles they name, and items that name the same
+rare things. What answers the second half of a question often shares no word with the question.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from helix.titles import runs
+from helix.topk import order
+from helix.types import F32, I64, ROLES, U32, Candidates, Plan
+
+if TYPE_CHECKING:
+    from helix.profiles import Link
+    from helix.snapshot.reader import Snapshot
+
+
+def titled(terms: U32, snap: Snapshot, df: int) -> I64:
+    """The rows of documents whose titles stand in a text, ascending: int64[m].
+
+    Args:
+        terms: its short term ids in reading order, uint32[n].
+        df: a title of one word that more items hold is a common word.
+    """
+    keys, start, size = runs(terms)
+    at, rows = snap.titled(keys)
+    common = [size[i] == 1 and snap.short_df(terms[start[i]]) > df for i in at.tolist()]
+    return np.unique(rows[~np.array(common, bool)])
+
+
+def join(pool: Candidates, asked: U32, snap: Snapshot, plan: Plan, how: Link) -> Candidates:
+    """The pool, best first, with the documents whose titles the question or its best few items name, `extra` at most.
+
+    Args:
+        asked: short term ids of the question in reading order.
+    """
+    if not how.extra:
+        return pool
+    named = [titled(asked, snap, how.title_df)]
+    named += [target for _, target in _names(pool.row[: how.readers].astype(np.int64), snap, how.title_df)]
+    rows = np.concatenate(named)
+    new = rows[np.sort(np.unique(rows, return_index=True)[1])]  # those the best name first
+    new = new[~np.isin(new, pool.row)]
+    if plan.allowed is not None:
+        new = new[plan.allowed[new]]
+    return pool.joined(new[: how.extra])
+
+
+def link(rows: I64, score: F32, snap: Snapshot, how: Link) -> F32:
+    """What the best items lead to may rise, but not past them: float32[n].
+
+    A document j whose title stands in one of the best items i:  s_j ← max(s_j, min(s_j + title · s_i, .98 · s_i)).
+    Then any item that shares rare entities with the best:  s_j ← max(s_j, min(s_j + walk · y_j, .98 · s of the last
+    of the best)), y the idf mass it shares, 1 for the best linked item.
+    """
+    if len(rows) <= how.seeds:
+        return score
+    if how.title:
+        score = _by_title(rows, score, snap, how)
+    return _by_entity(rows, score, snap, how) if how.walk else score
+
+
+def _by_title(rows: I64, score: F32, snap: Snapshot, how: Link) -> F32:
+    seeds = order(score, snap.columns.key[rows])[: how.seeds]
+    place = rows.argsort()
+    out = score.copy()
+    for i, target in _names(rows[seeds], snap, how.title_df):
+        seed = score[seeds[i]]
+        at = place[np.minimum(np.searchsorted(rows, target, sorter=place), len(rows) - 1)]
+        at = at[(rows[at] == target) & (at != seeds[i])]
+        out[at] = np.maximum(out[at], np.minimum(score[at] + how.title * seed, 0.98 * seed))
+    return out
+
+
+def _names(rows: I64, snap: Snapshot, df: int) -> list[tuple[int, I64]]:
+    """(position in `rows`, the documents whose titles stand in it) of each row."""
+    at, terms = snap.order_of(rows)
+    return [(i, titled(terms[at == i], snap, df)) for i in range(len(rows))]
+
+
+def _by_entity(rows: I64, score: F32, snap: Snapshot, how: Link) -> F32:
+    seeds = order(score, snap.columns.key[rows])[: how.seeds]
+    at, keys = snap.entities_of(rows)
+    distinct, entity = np.unique(keys, return_inverse=True)
+    df = snap.naming(distinct)
+    is_document = snap.columns.role[rows] == ROLES.index("document")
+    most = np.where(is_document, how.walk_df, how.walk_df_turns)[at]
+    edge = np.where((df[entity] >= 2) & (df[entity] <= most), np.log1p(snap.live / np.maximum(df, 1))[entity], 0)
+    is_seed = np.zeros(len(rows), bool)
+    is_seed[seeds] = True
+    total = np.bincount(at, edge, minlength=len(rows))
+    # From a seed over its entities, each taking its share of the seed's score, and on to the others.
+    from_seed = edge * is_seed[at] * score[at] / np.maximum(total[at], 1e-9)
+    through = np.bincount(entity, from_seed, minlength=len(distinct))
+    reached = np.bincount(at, (edge > 0) * through[entity] / np.maximum(df[entity] - 1, 1), minlength=len(rows))
+    reached[is_seed] = 0
+    if reached.max(initial=0) <= 0:
+        return score
+    risen = np.minimum(score + how.walk * reached / reached.max(), 0.98 * score[seeds[-1]])
+    return np.where(is_seed, score, np.maximum(score, risen)).astype(np.float32)

@@ -1,0 +1,201 @@
+"""How well a candidate answers, from its words, its meaning and what stands around it: the signal `sim` of stage 6.
+
+A weighted sum of features of the pool, each at most 1. Scores are divided by the best of the pool: BM25 of the item and
+of the window around it, adjacent words of the question found adjacent, the inner product of the question with an item's
+vector leant towards its neighbours' and with the mean vector taken off, and what the item's session holds besides. The
+rest are yes or no: who speaks, when, whether it answers a question or gives a standing instruction.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from helix.bm25 import idf, saturate
+from helix.enrich.cues import ASKS, FIRST_PERSON, STANDING
+from helix.stages.linked import titled
+from helix.text import short_ids
+from helix.types import F32, I64, ROLES, Bool, Plan, Query
+
+if TYPE_CHECKING:
+    from helix.profiles import Profile, Sim
+    from helix.snapshot.queries import Expansion
+    from helix.snapshot.reader import Snapshot
+
+_FIELDS = (1.2, 0.75)  # k1, b of the window and of adjacent words
+_LEAST = 0.05  # a best score below is no score: dividing by it would make noise the best there is
+
+
+class Lexical(NamedTuple):
+    """BM25 over the pool: float32[n] each."""
+
+    own: F32
+    before: F32  # of the turn before
+    window: F32  # of the item and two turns to either side
+
+
+def similarity(rows: I64, rrf: F32, query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, how: Profile) -> F32:
+    """The sum over the pool, before scaling: float32[n].
+
+    Args:
+        rows: of the pool.
+        rrf: the fused score of each, NaN for those the walk brought.
+        vector: of the question, float32[d]; None where the encoder is missing.
+    """
+    sim = how.sim
+    score = hints(rows, query, snap, plan, sim)
+    if sim.rrf:
+        score += np.float32(sim.rrf) * over_best(np.nan_to_num(rrf))
+    own = meant = np.zeros(len(rows), np.float32)
+    if len(query.terms):
+        words = lexical(rows, query, snap, how)
+        best = max(float(words.own.max()), _LEAST)
+        own = words.own / np.float32(best)
+        answers = snap.cues(np.maximum(snap.columns.previous[rows], 0)) & ASKS > 0
+        score += np.float32(sim.own) * own + np.float32(sim.window) * over_best(words.window)
+        score += np.float32(sim.reply / best) * np.where(answers, words.before, 0)
+        if sim.adjacent:
+            score += np.float32(sim.adjacent) * over_best(adjacent(rows, query.said, snap))
+        if sim.doc2query and snap.expansion:
+            score += np.float32(sim.doc2query) * over_best(expanded(rows, query, snap.expansion, how))
+    if vector is not None:
+        taken = np.float32(sim.mean) * np.float32(snap.centroids[-1] @ vector)
+        vectors = snap.vectors(rows)
+        meant = over_best(vectors @ vector - taken)
+        score += np.float32(sim.dense) * over_best(leant(vectors, rows, snap, sim.lean) @ vector - taken)
+    cues = snap.cues(rows)
+    score += np.float32(sim.first_person) * (cues & FIRST_PERSON > 0)
+    score += np.float32(sim.standing) * meant * (cues & STANDING > 0)
+    score += np.float32(sim.salience) * snap.columns.salience[rows]
+    if sim.title and len(query.said):
+        named = titled(short_ids(query.said), snap, how.link.title_df)
+        score += np.float32(sim.title) * np.isin(rows, named)
+    if sim.session:
+        score += np.float32(sim.session) * company(rows, np.float32(0.5) * (own + meant), snap)
+    return score
+
+
+def over_best(values: F32) -> F32:
+    """Divided by the largest."""
+    return np.asarray(values / np.float32(max(float(values.max()), _LEAST)), np.float32)
+
+
+def lexical(rows: I64, query: Query, snap: Snapshot, how: Profile) -> Lexical:
+    """BM25 of the rows, of the turns before them and of the windows around them."""
+    columns = snap.columns
+    before, after = step(rows, columns.previous), step(rows, columns.next)
+    # Five rows around each candidate, −1 where there is none.
+    ring = np.stack([step(before, columns.previous), before, rows, after, step(after, columns.next)])
+    length = np.where(ring >= 0, columns.length[ring], 0)
+    around = length.sum(axis=0)
+    own, window = np.zeros((2, len(rows)), np.float32), np.zeros(len(rows), np.float32)
+    for term in query.terms:
+        hits, tfs = snap.postings(term)
+        if not len(hits):
+            continue
+        weight = idf(len(hits), snap.live)
+        at = np.minimum(np.searchsorted(hits, np.maximum(ring, 0)), len(hits) - 1)
+        tf = np.where((ring >= 0) & (hits[at] == ring), tfs[at], 0)
+        own += weight * saturate(tf[1:3], length[1:3], snap.mean_length, how.retrieve.k1, how.retrieve.b)
+        window += weight * saturate(tf.sum(axis=0), around, snap.mean_window_length, *_FIELDS)
+    return Lexical(own[1], own[0], window)
+
+
+def adjacent(rows: I64, said: npt.NDArray[np.uint64], snap: Snapshot) -> F32:
+    """BM25 of pairs of terms that follow each other in the question and in the item; a pair weighs both idf.
+
+    The ordered part of the sequential dependence model (Metzler & Croft 2005).
+
+    Args:
+        said: the question's terms in reading order.
+
+    Returns:
+        float32[n].
+    """
+    score = np.zeros(len(rows), np.float32)
+    known = {term: snap.df(np.uint64(term)) for term in dict.fromkeys(said.tolist())}
+    pairs = [
+        pair
+        for pair in dict.fromkeys(zip(said[:-1].tolist(), said[1:].tolist(), strict=True))
+        if pair[0] != pair[1] and known[pair[0]] and known[pair[1]]
+    ]
+    if not pairs:
+        return score
+    at, terms = snap.order_of(rows)
+    together = at[1:] == at[:-1]
+    length = snap.columns.length[rows]
+    for left, right in pairs:
+        short = short_ids(np.array([left, right], np.uint64))
+        found = at[:-1][together & (terms[:-1] == short[0]) & (terms[1:] == short[1])]
+        if len(found):
+            count = np.bincount(found, minlength=len(rows)).astype(np.float32)
+            weight = idf(known[left], snap.live) + idf(known[right], snap.live)
+            score += weight * saturate(count, length, snap.mean_length, *_FIELDS)
+    return score
+
+
+def leant(vectors: F32, rows: I64, snap: Snapshot, share: float) -> F32:
+    """Vectors leant towards those of the turns before and after, of unit length again: what a turn is about is half
+    said by its neighbours. float32[n, d].
+
+    Args:
+        vectors: of the rows.
+        share: of each neighbour.
+    """
+    if not share:
+        return vectors
+    out = vectors.copy()
+    for link in (snap.columns.previous, snap.columns.next):
+        there = np.flatnonzero(link[rows] >= 0)
+        out[there] += np.float32(share) * snap.vectors(link[rows[there]])
+    return np.asarray(out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-9), np.float32)
+
+
+def company(rows: I64, score: F32, snap: Snapshot) -> F32:
+    """The best score in the pool of each item's session: a turn among others that answer may say the rest. 0 for
+    documents, whose session is the document, and for sessions of one item.
+    """
+    codes, at = np.unique(snap.columns.session[rows], return_inverse=True)
+    best = np.full(len(codes), -np.inf, np.float32)
+    np.maximum.at(best, at, score)
+    counts = (snap.session_size[codes] > 1)[at] & (snap.columns.role[rows] != ROLES.index("document"))
+    return np.where(counts, best[at], 0).astype(np.float32)
+
+
+def hints(rows: I64, query: Query, snap: Snapshot, plan: Plan, sim: Sim) -> F32:
+    """What the question says besides its words: who spoke, whose memory, which day."""
+    columns = snap.columns
+    named = np.array([bool(query.words & snap.speaker_words[code]) for code in range(len(snap.speakers))] + [False])
+    bonus = np.float32(0 if plan.asker_speaks else sim.speaker) * named[columns.speaker[rows]].astype(np.float32)
+    if plan.first_person:
+        bonus += np.float32(sim.user) * (columns.role[rows] == ROLES.index("user"))
+    if sim.type and plan.type_scores is not None:
+        second, first = np.partition(plan.type_scores, -2)[-2:]
+        # As far as the nearest type is nearer than the next one.
+        bonus += np.float32(sim.type) * (first - second) * (columns.type[rows] == plan.type_scores.argmax())
+    if sim.project and plan.projects:
+        bonus += np.float32(sim.project) * np.isin(columns.project[rows], plan.projects)
+    day = np.zeros(len(rows), np.float32)
+    for first, last, weight in plan.days:
+        within: Bool = (columns.time[rows] >= first) & (columns.time[rows] <= last)
+        day = np.maximum(day, np.float32(weight) * within)
+    return np.asarray(bonus + np.float32(sim.date) * day, np.float32)
+
+
+def expanded(rows: I64, query: Query, field: Expansion, how: Profile) -> F32:
+    """BM25 of the questions a model wrote for each row: float32[n]; 0 for those it was not asked about yet."""
+    score = np.zeros(len(rows), np.float32)
+    length, k1, b = field.length[rows], how.retrieve.k1, how.retrieve.b
+    for term in query.terms:
+        for _, hits, tfs in field.term(term):
+            at = np.minimum(np.searchsorted(hits, rows), len(hits) - 1)
+            tf = np.where(hits[at] == rows, tfs[at], 0)
+            score += idf(len(hits), field.live) * saturate(tf, length, field.mean_length, k1, b)
+    return score
+
+
+def step(rows: I64, link: npt.NDArray[Any]) -> I64:
+    """The row each one is linked to; −1 stays −1."""
+    return np.where(rows >= 0, link[rows], np.int64(-1))
