@@ -121,6 +121,7 @@ class Sim:
 class Link:
     """The step from the best items to what they name, in stages 5 and 6."""
 
+    beside: int
     readers: int
     extra: int
     seeds: int

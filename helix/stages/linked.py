@@ -36,16 +36,17 @@ def join(pool: Candidates, asked: U32, snap: Snapshot, plan: Plan, how: Link) ->
     Args:
         asked: short term ids of the question in reading order.
     """
-    if not how.extra:
-        return pool
-    named = [titled(asked, snap, how.title_df)]
-    named += [target for _, target in _names(pool.row[: how.readers].astype(np.int64), snap, how.title_df)]
-    rows = np.concatenate(named)
+    named = [np.empty(0, np.int64)]
+    if how.extra:
+        named.append(titled(asked, snap, how.title_df))
+        named += [target for _, target in _names(pool.row[: how.readers].astype(np.int64), snap, how.title_df)]
+    beside = np.stack([snap.columns.previous[pool.row[: how.beside]], snap.columns.next[pool.row[: how.beside]]]).T
+    rows = np.concatenate([*(rows[: how.extra] for rows in named), beside.ravel()])
     new = rows[np.sort(np.unique(rows, return_index=True)[1])]  # those the best name first
-    new = new[~np.isin(new, pool.row)]
+    new = new[(new >= 0) & ~np.isin(new, pool.row)]
     if plan.allowed is not None:
         new = new[plan.allowed[new]]
-    return pool.joined(new[: how.extra])
+    return pool.joined(new)
 
 
 def link(rows: I64, score: F32, snap: Snapshot, how: Link) -> F32:
