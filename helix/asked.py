@@ -44,8 +44,8 @@ _CONTENT: Final = re.compile(r"\w{3,}")
 _LEFT: Final = 2
 """Words of three letters: where fewer are left, the words that ask were what it is about."""
 
-_WORD: Final = re.compile(r"[^\W_](?:[\w'’-]{0,98}[\w])?")
-_OWN: Final = ("'s", "’s", "s'", "s’")
+_WORD: Final = re.compile(r"[^\W_](?:[\w'’-]{0,98}\w)?(?:(?<=s)['’](?=\s))?")  # James' is one of them
+_OWN: Final = re.compile(r"['’]s?$")
 
 
 def core(text: str) -> str:
@@ -68,12 +68,11 @@ def spoken(text: str, speakers: AbstractSet[str]) -> str:
         return text
     parts: list[str] = []
     end, last_named = 0, -1
-    for match in _WORD.finditer(text):
+    for place, match in enumerate(_WORD.finditer(text)):
         word = match.group()
-        owns = word.endswith(_OWN)
-        name = (word[:-2] if owns else word).lower()
-        first = not text[: match.start()].strip()
-        if name not in speakers or (name in COMMON and (first or not word[0].isupper())):
+        bare = _OWN.sub("", word)
+        name, owns = bare.lower(), bare != word
+        if name not in speakers or (name in COMMON and (place == 0 or not word[0].isupper())):
             continue
         between = text[end : match.start()]
         if last_named == end and between == " ":  # a name of several words is one speaker

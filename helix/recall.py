@@ -11,8 +11,10 @@ import numpy as np
 
 from helix.anchors import TOP, anchor, window
 from helix.asked import core, spoken
+from helix.bm25 import idf
+from helix.encoders.onnx import TokenCounter
 from helix.explain import Trace
-from helix.profiles import Ask, Profile
+from helix.profiles import Ask, Pack, Profile
 from helix.recipes.common import begin, bundle, ids, items_of, scored
 from helix.snapshot.reader import Snapshot
 from helix.stages.collapse import collapse
@@ -22,7 +24,7 @@ from helix.stages.fuse import fuse
 from helix.stages.graph import walk
 from helix.stages.lexical import Field, lexical_score, search_lexical
 from helix.stages.linked import join
-from helix.stages.pack import pack
+from helix.stages.pack import LEAST, Short, pack
 from helix.stages.rank import rank
 from helix.stages.rerank import rerank, unusable
 from helix.stages.supersede import demote, succeed
@@ -66,8 +68,9 @@ def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models:
         trace.note("diversify", rows_in=len(pool), rows_out=len(chosen), near_duplicates=len(left.near))
     items, entries = _shown(chosen, snap)
     around = _around(chosen, snap, plan, profile.pack.neighbours)
-    longest = profile.pack.neighbour_tokens
-    context, tokens, placed = trace.run("pack", pack, entries, query.budget, snap.counter, around, longest)
+    how, short = profile.pack, _short(query, snap, profile.pack)
+    packed = trace.run("pack", pack, entries, query.budget, snap.counter, around, how.neighbour_tokens, short)
+    context, tokens, placed = packed
     return bundle(query, snap, profile, trace, items, context, tokens, placed)
 
 
@@ -160,9 +163,22 @@ def _around(chosen: Candidates, snap: Snapshot, plan: Plan, n: int) -> list[tupl
     return list(zip(of[new].tolist(), before[new].tolist(), snap.text(rows[new]), strict=True))
 
 
+def _short(query: Query, snap: Snapshot, how: Pack) -> Short:
+    """How long items are shown in few words: by those sentences that have the question's terms."""
+    terms = sorted(set(tokenise(query.text)))
+    keys = hash_terms(terms)
+    asked = np.isin(keys, query.terms)  # without the words that only ask
+    weights = {term: float(idf(snap.df(key), snap.live)) for term, key, of in zip(terms, keys, asked, strict=True) if of}
+    cap = max(LEAST, int(how.excerpt * query.budget)) if how.excerpt else 0
+    return Short(weights, cap, how.full)
+
+
 def _shown(chosen: Candidates, snap: Snapshot) -> tuple[list[Item], list[dict[str, Any]]]:
     """The items in words: the only place that reads text. Beside the signals, what a model asked of an item."""
     entries = snap.text(chosen.row)
+    if snap.counter.name == TokenCounter.name:  # what counts now counted then, too
+        tokens = snap.columns.tokens[chosen.row].tolist()
+        entries = [{**entry, "tokens": n} for entry, n in zip(entries, tokens, strict=True)]
     asked = snap.expansion.of(chosen.row) if snap.expansion else [[]] * len(chosen)
     found = [{} if np.isnan(place) else {"queries": asked[i]} for i, place in enumerate(chosen.doc2query)]
     return items_of(chosen.pool(), entries, snap, found), entries

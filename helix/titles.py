@@ -21,7 +21,7 @@ LONGEST: Final = 8
 
 _BASE: Final = 0x9E3779B97F4A7C15  # odd, so that no power of it is 0 modulo 2**64
 _POWERS: Final = np.array([pow(_BASE, i + 1, 1 << 64) for i in range(LONGEST)], np.uint64)
-_ASIDE: Final = re.compile(r"\s*\([^()]{0,100}\)\s*$")
+_ASIDE: Final = re.compile(r"\([^()]{0,100}\)\s*$")
 
 
 def runs(terms: U32, longest: int = LONGEST) -> tuple[U64, I64, I64]:

@@ -152,6 +152,8 @@ class Rerank:
 class Pack:
     """Stage 8."""
 
+    full: float
+    excerpt: float
     neighbours: int
     neighbour_tokens: int
 

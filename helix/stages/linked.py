@@ -31,7 +31,8 @@ def titled(terms: U32, snap: Snapshot, df: int) -> I64:
 
 
 def join(pool: Candidates, asked: U32, snap: Snapshot, plan: Plan, how: Link) -> Candidates:
-    """The pool, best first, with the documents whose titles the question or its best few items name, `extra` at most.
+    """The pool, best first, with the documents whose titles the question or its best few items name, `extra` at most,
+    and the turns before and after its best items.
 
     Args:
         asked: short term ids of the question in reading order.
@@ -40,13 +41,16 @@ def join(pool: Candidates, asked: U32, snap: Snapshot, plan: Plan, how: Link) ->
     if how.extra:
         named.append(titled(asked, snap, how.title_df))
         named += [target for _, target in _names(pool.row[: how.readers].astype(np.int64), snap, how.title_df)]
+    documents = _fresh(np.concatenate(named), pool, plan)[: how.extra]
     beside = np.stack([snap.columns.previous[pool.row[: how.beside]], snap.columns.next[pool.row[: how.beside]]]).T
-    rows = np.concatenate([*(rows[: how.extra] for rows in named), beside.ravel()])
-    new = rows[np.sort(np.unique(rows, return_index=True)[1])]  # those the best name first
-    new = new[(new >= 0) & ~np.isin(new, pool.row)]
-    if plan.allowed is not None:
-        new = new[plan.allowed[new]]
-    return pool.joined(new)
+    return pool.joined(_fresh(np.concatenate([documents, beside.ravel()]), pool, plan))
+
+
+def _fresh(rows: I64, pool: Candidates, plan: Plan) -> I64:
+    """Those that may join and have not yet, each once, in the order they are named in."""
+    rows = rows[np.sort(np.unique(rows, return_index=True)[1])]
+    rows = rows[(rows >= 0) & ~np.isin(rows, pool.row)]
+    return rows if plan.allowed is None else rows[plan.allowed[rows]]
 
 
 def link(rows: I64, score: F32, snap: Snapshot, how: Link) -> F32:

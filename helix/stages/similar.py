@@ -17,10 +17,10 @@ from helix.bm25 import idf, saturate
 from helix.enrich.cues import ASKS, FIRST_PERSON, STANDING
 from helix.stages.linked import titled
 from helix.text import short_ids
-from helix.types import F32, I64, ROLES, Bool, Plan, Query
+from helix.types import F32, I64, ROLES, Plan, Query
 
 if TYPE_CHECKING:
-    from helix.profiles import Profile, Sim
+    from helix.profiles import Profile
     from helix.snapshot.queries import Expansion
     from helix.snapshot.reader import Snapshot
 
@@ -37,44 +37,52 @@ class Lexical(NamedTuple):
 
 
 def similarity(rows: I64, rrf: F32, query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, how: Profile) -> F32:
-    """The sum over the pool, before scaling: float32[n].
+    """The sum over the pool, before scaling: float32[n]; see `parts`."""
+    score = np.zeros(len(rows), np.float32)
+    for part in parts(rows, rrf, query, vector, snap, plan, how).values():
+        score += part
+    return score
+
+
+def parts(
+    rows: I64, rrf: F32, query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, how: Profile
+) -> dict[str, F32]:
+    """What each feature of a weight other than 0 adds to the similarity of the pool: by name, float32[n].
 
     Args:
         rows: of the pool.
         rrf: the fused score of each, NaN for those the walk brought.
         vector: of the question, float32[d]; None where the encoder is missing.
     """
-    sim = how.sim
-    score = hints(rows, query, snap, plan, sim)
+    sim, columns = how.sim, snap.columns
+    found: dict[str, npt.NDArray[Any]] = hints(rows, query, snap, plan)
     if sim.rrf:
-        score += np.float32(sim.rrf) * over_best(np.nan_to_num(rrf))
+        found["rrf"] = over_best(np.nan_to_num(rrf))
     own = meant = np.zeros(len(rows), np.float32)
-    if len(query.terms):
+    if len(query.terms) and (sim.own or sim.window or sim.reply or sim.session):
         words = lexical(rows, query, snap, how)
-        best = max(float(words.own.max()), _LEAST)
-        own = words.own / np.float32(best)
-        answers = snap.cues(np.maximum(snap.columns.previous[rows], 0)) & ASKS > 0
-        score += np.float32(sim.own) * own + np.float32(sim.window) * over_best(words.window)
-        score += np.float32(sim.reply / best) * np.where(answers, words.before, 0)
-        if sim.adjacent:
-            score += np.float32(sim.adjacent) * over_best(adjacent(rows, query.said, snap))
-        if sim.doc2query and snap.expansion:
-            score += np.float32(sim.doc2query) * over_best(expanded(rows, query, snap.expansion, how))
-    if vector is not None:
+        best = np.float32(max(float(words.own.max()), _LEAST))
+        answers = snap.cues(np.maximum(columns.previous[rows], 0)) & ASKS > 0
+        own = words.own / best
+        found |= {"own": own, "window": over_best(words.window), "reply": np.where(answers, words.before, 0) / best}
+    if sim.adjacent:
+        found["adjacent"] = over_best(adjacent(rows, query.said, snap))
+    if sim.doc2query and snap.expansion:
+        found["doc2query"] = over_best(expanded(rows, query, snap.expansion, how))
+    if vector is not None and (sim.dense or sim.standing or sim.session):
         taken = np.float32(sim.mean) * np.float32(snap.centroids[-1] @ vector)
         vectors = snap.vectors(rows)
         meant = over_best(vectors @ vector - taken)
-        score += np.float32(sim.dense) * over_best(leant(vectors, rows, snap, sim.lean) @ vector - taken)
+        found["dense"] = over_best(leant(vectors, rows, snap, sim.lean) @ vector - taken)
     cues = snap.cues(rows)
-    score += np.float32(sim.first_person) * (cues & FIRST_PERSON > 0)
-    score += np.float32(sim.standing) * meant * (cues & STANDING > 0)
-    score += np.float32(sim.salience) * snap.columns.salience[rows]
-    if sim.title and len(query.said):
-        named = titled(short_ids(query.said), snap, how.link.title_df)
-        score += np.float32(sim.title) * np.isin(rows, named)
+    found |= {"first_person": cues & FIRST_PERSON > 0, "standing": meant * (cues & STANDING > 0)}
+    found["salience"] = columns.salience[rows]
+    if sim.title:
+        found["title"] = np.isin(rows, titled(short_ids(query.said), snap, how.link.title_df))
     if sim.session:
-        score += np.float32(sim.session) * company(rows, np.float32(0.5) * (own + meant), snap)
-    return score
+        found["session"] = company(rows, np.float32(0.5) * (own + meant), snap)
+    weights = {name: np.float32(getattr(sim, name)) for name in found}
+    return {name: (weights[name] * found[name]).astype(np.float32) for name in found if weights[name]}
 
 
 def over_best(values: F32) -> F32:
@@ -164,24 +172,26 @@ def company(rows: I64, score: F32, snap: Snapshot) -> F32:
     return np.where(counts, best[at], 0).astype(np.float32)
 
 
-def hints(rows: I64, query: Query, snap: Snapshot, plan: Plan, sim: Sim) -> F32:
-    """What the question says besides its words: who spoke, whose memory, which day."""
+def hints(rows: I64, query: Query, snap: Snapshot, plan: Plan) -> dict[str, npt.NDArray[Any]]:
+    """What the question says besides its words: who spoke, whose memory, which day, of what kind. By name, [n]."""
     columns = snap.columns
-    named = np.array([bool(query.words & snap.speaker_words[code]) for code in range(len(snap.speakers))] + [False])
-    bonus = np.float32(0 if plan.asker_speaks else sim.speaker) * named[columns.speaker[rows]].astype(np.float32)
+    found: dict[str, npt.NDArray[Any]] = {}
+    if not plan.asker_speaks:
+        named = np.array([bool(query.words & words) for words in snap.speaker_words] + [False])
+        found["speaker"] = named[columns.speaker[rows]]
     if plan.first_person:
-        bonus += np.float32(sim.user) * (columns.role[rows] == ROLES.index("user"))
-    if sim.type and plan.type_scores is not None:
+        found["user"] = columns.role[rows] == ROLES.index("user")
+    if plan.type_scores is not None:
         second, first = np.partition(plan.type_scores, -2)[-2:]
         # As far as the nearest type is nearer than the next one.
-        bonus += np.float32(sim.type) * (first - second) * (columns.type[rows] == plan.type_scores.argmax())
-    if sim.project and plan.projects:
-        bonus += np.float32(sim.project) * np.isin(columns.project[rows], plan.projects)
-    day = np.zeros(len(rows), np.float32)
-    for first, last, weight in plan.days:
-        within: Bool = (columns.time[rows] >= first) & (columns.time[rows] <= last)
-        day = np.maximum(day, np.float32(weight) * within)
-    return np.asarray(bonus + np.float32(sim.date) * day, np.float32)
+        found["type"] = (first - second) * (columns.type[rows] == plan.type_scores.argmax())
+    if plan.projects:
+        found["project"] = np.isin(columns.project[rows], plan.projects)
+    if plan.days:
+        at = columns.time[rows]
+        within = [np.float32(weight) * ((at >= first) & (at <= last)) for first, last, weight in plan.days]
+        found["date"] = np.max(within, axis=0)
+    return found
 
 
 def expanded(rows: I64, query: Query, field: Expansion, how: Profile) -> F32:
