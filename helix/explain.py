@@ -43,6 +43,7 @@ class Trace:
         self.retrieved: list[Retrieved] = []
         self.dropped: list[Dropped] = []
         self.pool: Pool | None = None
+        self.parts: tuple[npt.NDArray[Any], Mapping[str, npt.NDArray[Any]]] | None = None
         self.outside: Callable[[int], str | None] = lambda row: None
         self.skipped = ""
         self._began = time.perf_counter()
@@ -83,12 +84,17 @@ class Trace:
         if self.on:
             self.pool = pool
 
+    def parted(self, rows: npt.NDArray[Any], parts: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Keep what each feature added to the similarity of rows, by name."""
+        self.parts = rows, parts
+
     def total(self) -> None:
         """Close the clock."""
         self.ms["total"] = round((time.perf_counter() - self._began) * 1000, 3)
 
     def report(self, ids: Callable[[npt.NDArray[Any]], list[str]]) -> dict[str, Any] | None:
-        """Stages with their milliseconds, and every candidate with its ranks, its signals and where it fell out.
+        """Stages with their milliseconds, and every candidate with its ranks, its signals, what its similarity is
+        made of (`parts`) and where it fell out.
 
         Args:
             ids: of rows.
@@ -107,11 +113,17 @@ class Trace:
         fell = {
             int(row): f"{cut.stage}: {why}" for cut in self.dropped for row, why in zip(cut.rows, cut.why, strict=True)
         }
+        rows, parts = self.parts or (np.empty(0, np.int64), {})
+        at = {row: i for i, row in enumerate(rows.tolist())}
         out = []
         for place, (row, identity) in enumerate(zip(pool.row.tolist(), ids(pool.row), strict=True)):
             score = value_of(pool.final[place])
             said = kept_signals(pool, place)
-            out.append({"rank": place + 1, "id": identity, "score": score, **said, "dropped": fell.get(row)})
+            added = (
+                {name: value_of(part[at[row]]) for name, part in parts.items() if part[at[row]]} if row in at else {}
+            )
+            shown = {"rank": place + 1, "id": identity, "score": score, **said, "parts": added}
+            out.append({**shown, "dropped": fell.get(row)})
         return out
 
 

@@ -160,8 +160,8 @@ def expand(argv: Sequence[str]) -> int:
 
 def evaluate(argv: Sequence[str]) -> int:
     """Measure recall on a benchmark set, as its authors publish it, beside dense, BM25 and both by equal ranks."""
-    if argv and argv[0] == "report":
-        return _report(argv[1:])
+    if argv and argv[0] in ("report", "fit"):
+        return {"report": _report, "fit": _fit}[argv[0]](argv[1:])
     from pipelines.evaluate import EXPANSIONS, LEGS, PROFILES
     from pipelines.sets import SETS
 
@@ -170,7 +170,8 @@ def evaluate(argv: Sequence[str]) -> int:
         evaluate.__doc__ or "",
         "  helix eval locomo locomo10.json\n  helix eval musique musique/ --store sets/musique --expansion on,off\n"
         "  helix eval beir scifact/ --runs scifact.jsonl --json\n\n"
-        "'helix eval report --help' is about many sets and a report with plots.",
+        "'helix eval report --help' is about many sets and a report with plots, 'helix eval fit --help' about the\n"
+        "weights of the ranking.",
     )
     new.add_argument("set", choices=SETS, metavar="SET", help=", ".join(SETS))
     new.add_argument("path", metavar="PATH", help="the set's file or folder")
@@ -251,6 +252,29 @@ def _report(argv: Sequence[str]) -> int:
     else:
         print(f"{out}: {', '.join(written)}")
     return 3 if refused else 0
+
+
+def _fit(argv: Sequence[str]) -> int:
+    """Fit the weights of the ranking to sets, and try them on haystacks and on sets they were not fitted to."""
+    new = parser(
+        "eval fit",
+        _fit.__doc__ or "",
+        "  helix eval fit locomo=locomo10.json beam=beam/ musique=musique/\n\n"
+        "What it prints goes below [sim] into a profile of your own (base = \"helix\") in the folder HELIX_PROFILES.",
+    )
+    new.add_argument("sets", nargs="+", metavar="SET=PATH")
+    new.add_argument("--strength", type=float, default=0.1, metavar="L", help="how strongly weights are held (0.1)")
+    options = new.parse_args(argv)
+    from pipelines.fit import fit, table
+    from pipelines.report import job
+
+    jobs = {one.label: (one.set, one.path) for one in map(job, options.sets)}
+    found = fit(jobs, load(), strength=options.strength, say=_say)
+    if options.json:
+        print_json(found._asdict())
+    else:
+        print(table(found))
+    return 0
 
 
 def _say(line: str) -> None:
