@@ -27,6 +27,7 @@ from helix.stages.linked import join
 from helix.stages.pack import LEAST, Short, pack
 from helix.stages.rank import rank
 from helix.stages.rerank import rerank, unusable
+from helix.stages.similar import parts
 from helix.stages.supersede import demote, succeed
 from helix.text import hash_terms, short_ids, tokenise
 from helix.topk import order
@@ -54,6 +55,9 @@ def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models:
     trace.note("graph", rows_in=before, rows_out=len(pool), how=how)
     before, at = len(pool), int((query.as_of or query.now).timestamp())
     pool = trace.run("rank", succeed, pool, snap, plan, at)
+    if trace.on and len(pool):
+        rows = pool.row.astype(np.int64)
+        trace.parted(rows, parts(rows, pool.rrf, query, vector, snap, plan, profile))
     pool = trace.run("rank", rank, pool, query, vector, snap, plan, profile)
     pool = trace.run("rank", _demote, pool, snap, at, profile.rank.superseded)
     trace.note("rank", rows_in=before, rows_out=len(pool))
@@ -68,9 +72,8 @@ def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models:
         trace.note("diversify", rows_in=len(pool), rows_out=len(chosen), near_duplicates=len(left.near))
     items, entries = _shown(chosen, snap)
     around = _around(chosen, snap, plan, profile.pack.neighbours)
-    how, short = profile.pack, _short(query, snap, profile.pack)
-    packed = trace.run("pack", pack, entries, query.budget, snap.counter, around, how.neighbour_tokens, short)
-    context, tokens, placed = packed
+    longest, short = profile.pack.neighbour_tokens, _short(query, snap, profile.pack)
+    context, tokens, placed = trace.run("pack", pack, entries, query.budget, snap.counter, around, longest, short)
     return bundle(query, snap, profile, trace, items, context, tokens, placed)
 
 
@@ -165,10 +168,9 @@ def _around(chosen: Candidates, snap: Snapshot, plan: Plan, n: int) -> list[tupl
 
 def _short(query: Query, snap: Snapshot, how: Pack) -> Short:
     """How long items are shown in few words: by those sentences that have the question's terms."""
-    terms = sorted(set(tokenise(query.text)))
-    keys = hash_terms(terms)
-    asked = np.isin(keys, query.terms)  # without the words that only ask
-    weights = {term: float(idf(snap.df(key), snap.live)) for term, key, of in zip(terms, keys, asked, strict=True) if of}
+    said = sorted(set(tokenise(query.text)))
+    terms = dict(zip(said, hash_terms(said), strict=True))
+    weights = {term: float(idf(snap.df(key), snap.live)) for term, key in terms.items() if key in query.terms}
     cap = max(LEAST, int(how.excerpt * query.budget)) if how.excerpt else 0
     return Short(weights, cap, how.full)
 

@@ -99,6 +99,7 @@ class Sim:
     rrf: float
     own: float
     window: float
+    rare: float
     adjacent: float
     doc2query: float
     dense: float

@@ -27,6 +27,7 @@ _HIDDEN = re.compile(
 _TAG = re.compile(r"[<＜﹤‹〈⟨](?=\s*[/／⁄∕]?\s*(memory|system)\b)|<(?=!--)", re.IGNORECASE)
 _UUID = re.compile(r"\b([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")  # eight digits tell enough
 _SHORT = r"\1"
+
 LEAST: Final = 40
 """Tokens of an excerpt: in one of 30 too few of the answers are left."""
 
@@ -37,7 +38,7 @@ class Heads(NamedTuple):
     """What is said above items, best first. Those of one session, day and title have it said once."""
 
     group: list[int]  # of each item: the best item of its group
-    alone: list[str]  # above an item that is its group
+    alone: list[str]  # above an item that is the best of its group, and all of it
     shared: list[str]  # above the group an item is the best of
     label: list[str]  # before the text of an item in a group
     added: list[int]  # tokens the item's heads add to those of better items
@@ -84,7 +85,7 @@ def pack(
     room = budget - sum(count([f"{OPEN}\n", CLOSE]))  # a counter may count line breaks: they belong to what they end
     texts = [sanitise(str(entry["text"])).strip() for entry in entries]
     sizes = _sizes(entries, texts, count)
-    heads = _heads(entries[: _within([min(size, short.cap // 2 or size) for size in sizes], room)], count)
+    heads = _heads(entries[: _within(_least(sizes, short.cap), room)], count)
     left = room - sum(heads.added) - sum(sizes)
     shown, beside = texts, dict[int, list[tuple[bool, str]]]()
     if len(heads.added) < len(texts) or left < 0:
@@ -107,6 +108,11 @@ def _sizes(entries: Sequence[Mapping[str, Any]], texts: Sequence[str], count: Co
     return count([f"{text}\n" for text in texts])
 
 
+def _least(sizes: Sequence[int], cap: int) -> list[int]:
+    """Tokens that each can be shown in: an excerpt is seldom far below the cap."""
+    return [min(size, cap * 3 // 4 or size) for size in sizes]
+
+
 def _within(least: Sequence[int], room: int) -> int:
     """How many of the first can fit, and one more: no other needs to be looked at."""
     return min(len(least), _fitting(least, room) + 1)
@@ -122,14 +128,13 @@ def _heads(entries: Sequence[Mapping[str, Any]], count: Count) -> Heads:
     group = [first.setdefault(key, i) for i, key in enumerate(keys)]
     group[1:2] = [1] * len(group[1:2])  # the first and the last are never of one group
     several = {of for i, of in enumerate(group) if of != i}
-    alone = [header(entry) for entry in entries]
+    alone = [header(entry) if group[i] == i else "" for i, entry in enumerate(entries)]
     shared = [_shared(entry) if i in several else "" for i, entry in enumerate(entries)]
     label = [_label(entry) if of in several else "" for of, entry in zip(group, entries, strict=True)]
     sizes = count([f"{one}\n" if one else "" for one in (*alone, *shared, *label)])
     n = len(group)
     added = sizes[:n]
-    for i in range(n - 1, -1, -1):
-        of = group[i]
+    for i, of in enumerate(group):
         if of != i:
             added[i] = sizes[2 * n + i]
             if of not in group[of + 1 : i]:  # the second: now the heads of the best are other ones
@@ -142,8 +147,7 @@ def _shortened(
 ) -> list[str]:
     """As many of the first texts as fit, the best of them in full; of the last that does, what does."""
     full = _fitting(_sums(sizes, added), short.full * room)
-    least = [size if i < full or not short.cap else min(size, short.cap * 3 // 4) for i, size in enumerate(sizes)]
-    wanted = _within(_sums(least, added), room)  # an excerpt is seldom far below the cap
+    wanted = _within(_sums([*sizes[:full], *_least(sizes[full:], short.cap)], added), room)
     cut = [i for i in range(full, wanted) if 0 < short.cap < sizes[i]]
     found, used = list(texts[:wanted]), list(sizes[:wanted])
     for i in cut:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from helix.snapshot.reader import Snapshot
 
 _FIELDS = (1.2, 0.75)  # k1, b of the window and of adjacent words
+RARE = 4
+"""Power of idf / (idf of a term that one item holds): an identifier counts, a word that a hundredth holds does not."""
+
 _LEAST = 0.05  # a best score below is no score: dividing by it would make noise the best there is
 
 
@@ -34,6 +37,7 @@ class Lexical(NamedTuple):
     own: F32
     before: F32  # of the turn before
     window: F32  # of the item and two turns to either side
+    rare: F32  # how rare the rarest term is that the row has of the question, see RARE
 
 
 def similarity(rows: I64, rrf: F32, query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, how: Profile) -> F32:
@@ -59,12 +63,13 @@ def parts(
     if sim.rrf:
         found["rrf"] = over_best(np.nan_to_num(rrf))
     own = meant = np.zeros(len(rows), np.float32)
-    if len(query.terms) and (sim.own or sim.window or sim.reply or sim.session):
+    if len(query.terms) and (sim.own or sim.window or sim.rare or sim.reply or sim.session):
         words = lexical(rows, query, snap, how)
         best = np.float32(max(float(words.own.max()), _LEAST))
         answers = snap.cues(np.maximum(columns.previous[rows], 0)) & ASKS > 0
         own = words.own / best
-        found |= {"own": own, "window": over_best(words.window), "reply": np.where(answers, words.before, 0) / best}
+        found |= {"own": own, "window": over_best(words.window), "rare": words.rare}
+        found["reply"] = np.where(answers, words.before, 0) / best
     if sim.adjacent:
         found["adjacent"] = over_best(adjacent(rows, query.said, snap))
     if sim.doc2query and snap.expansion:
@@ -91,14 +96,15 @@ def over_best(values: F32) -> F32:
 
 
 def lexical(rows: I64, query: Query, snap: Snapshot, how: Profile) -> Lexical:
-    """BM25 of the rows, of the turns before them and of the windows around them."""
+    """BM25 of the rows, of the turns before them and of the windows around them; the rarest term they have."""
     columns = snap.columns
     before, after = step(rows, columns.previous), step(rows, columns.next)
     # Five rows around each candidate, −1 where there is none.
     ring = np.stack([step(before, columns.previous), before, rows, after, step(after, columns.next)])
     length = np.where(ring >= 0, columns.length[ring], 0)
     around = length.sum(axis=0)
-    own, window = np.zeros((2, len(rows)), np.float32), np.zeros(len(rows), np.float32)
+    own, window, rare = np.zeros((2, len(rows)), np.float32), *np.zeros((2, len(rows)), np.float32)
+    rarest = idf(1, snap.live)
     for term in query.terms:
         hits, tfs = snap.postings(term)
         if not len(hits):
@@ -108,7 +114,8 @@ def lexical(rows: I64, query: Query, snap: Snapshot, how: Profile) -> Lexical:
         tf = np.where((ring >= 0) & (hits[at] == ring), tfs[at], 0)
         own += weight * saturate(tf[1:3], length[1:3], snap.mean_length, how.retrieve.k1, how.retrieve.b)
         window += weight * saturate(tf.sum(axis=0), around, snap.mean_window_length, *_FIELDS)
-    return Lexical(own[1], own[0], window)
+        rare = np.maximum(rare, (tf[2] > 0) * (weight / rarest) ** RARE)
+    return Lexical(own[1], own[0], window, rare)
 
 
 def adjacent(rows: I64, said: npt.NDArray[np.uint64], snap: Snapshot) -> F32:
@@ -162,14 +169,13 @@ def leant(vectors: F32, rows: I64, snap: Snapshot, share: float) -> F32:
 
 
 def company(rows: I64, score: F32, snap: Snapshot) -> F32:
-    """The best score in the pool of each item's session: a turn among others that answer may say the rest. 0 for
-    documents, whose session is the document, and for sessions of one item.
+    """The best score in the pool of each item's session: a turn among others that answer may say the rest. Of a
+    document, whose session it is itself, its own.
     """
     codes, at = np.unique(snap.columns.session[rows], return_inverse=True)
     best = np.full(len(codes), -np.inf, np.float32)
     np.maximum.at(best, at, score)
-    counts = (snap.session_size[codes] > 1)[at] & (snap.columns.role[rows] != ROLES.index("document"))
-    return np.where(counts, best[at], 0).astype(np.float32)
+    return np.where(snap.columns.role[rows] == ROLES.index("document"), score, best[at]).astype(np.float32)
 
 
 def hints(rows: I64, query: Query, snap: Snapshot, plan: Plan) -> dict[str, npt.NDArray[Any]]:
