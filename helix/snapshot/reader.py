@@ -634,11 +634,15 @@ class Snapshot:
         at: list[I64] = [np.empty(0, np.int64)]
         rows: list[I64] = [np.empty(0, np.int64)]
         for start, segment in zip(self._starts.tolist(), self._opened, strict=True):
-            low, high = (segment["titles.key"].searchsorted(keys, side) for side in ("left", "right"))
-            owner, flat = owners_of(low.astype(np.int64), high.astype(np.int64))
+            known = segment["titles.key"]
+            if not len(known):
+                continue
+            low = known.searchsorted(keys)
+            hit = np.flatnonzero(known[np.minimum(low, len(known) - 1)] == keys)  # few: most runs are no title
+            owner, flat = owners_of(low[hit].astype(np.int64), known.searchsorted(keys[hit], "right").astype(np.int64))
             row = start + segment["titles.row"][flat].astype(np.int64)
             live = self.alive[row]
-            at.append(owner[live])
+            at.append(hit[owner[live]])
             rows.append(row[live])
         return np.concatenate(at), np.concatenate(rows)
 

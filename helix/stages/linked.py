@@ -24,10 +24,25 @@ def titled(terms: U32, snap: Snapshot, df: int) -> I64:
         terms: its short term ids in reading order, uint32[n].
         df: a title of one word that more items hold is a common word.
     """
+    return _named(np.zeros(len(terms), np.int64), terms, snap, df)[1]
+
+
+def _named(at: I64, terms: U32, snap: Snapshot, df: int) -> tuple[I64, I64]:
+    """(text int64[m], row int64[m]) in ascending order: the same for several texts at once.
+
+    Args:
+        at: the text of each term, ascending.
+    """
     keys, start, size = runs(terms)
-    at, rows = snap.titled(keys)
-    common = [size[i] == 1 and snap.short_df(terms[start[i]]) > df for i in at.tolist()]
-    return np.unique(rows[~np.array(common, bool)])
+    within = np.flatnonzero(at[start] == at[start + size - 1])
+    found, rows = snap.titled(keys[within])
+    run = within[found]
+    alone, back = np.unique(terms[start[run]][size[run] == 1], return_inverse=True)
+    common = np.zeros(len(run), bool)
+    common[size[run] == 1] = np.array([snap.short_df(term) > df for term in alone], bool)[back]
+    pairs = np.stack([at[start[run]], rows])[:, ~common]
+    text, row = np.unique(pairs, axis=1)
+    return text, row
 
 
 def join(pool: Candidates, asked: U32, snap: Snapshot, plan: Plan, how: Link) -> Candidates:
@@ -40,7 +55,7 @@ def join(pool: Candidates, asked: U32, snap: Snapshot, plan: Plan, how: Link) ->
     named = [np.empty(0, np.int64)]
     if how.extra:
         named.append(titled(asked, snap, how.title_df))
-        named += [target for _, target in _names(pool.row[: how.readers].astype(np.int64), snap, how.title_df)]
+        named.append(_named(*snap.order_of(pool.row[: how.readers]), snap, how.title_df)[1])
     documents = _fresh(np.concatenate(named), pool, plan)[: how.extra]
     beside = np.stack([snap.columns.previous[pool.row[: how.beside]], snap.columns.next[pool.row[: how.beside]]]).T
     return pool.joined(_fresh(np.concatenate([documents, beside.ravel()]), pool, plan))
@@ -70,19 +85,13 @@ def link(rows: I64, score: F32, snap: Snapshot, how: Link) -> F32:
 def _by_title(rows: I64, score: F32, snap: Snapshot, how: Link) -> F32:
     seeds = order(score, snap.columns.key[rows])[: how.seeds]
     place = rows.argsort()
+    text, target = _named(*snap.order_of(rows[seeds]), snap, how.title_df)
+    at = place[np.minimum(np.searchsorted(rows, target, sorter=place), len(rows) - 1)]
+    here = (rows[at] == target) & (at != seeds[text])
+    at, seed = at[here], score[seeds[text[here]]]
     out = score.copy()
-    for i, target in _names(rows[seeds], snap, how.title_df):
-        seed = score[seeds[i]]
-        at = place[np.minimum(np.searchsorted(rows, target, sorter=place), len(rows) - 1)]
-        at = at[(rows[at] == target) & (at != seeds[i])]
-        out[at] = np.maximum(out[at], np.minimum(score[at] + how.title * seed, 0.98 * seed))
+    np.maximum.at(out, at, np.minimum(score[at] + np.float32(how.title) * seed, np.float32(0.98) * seed))
     return out
-
-
-def _names(rows: I64, snap: Snapshot, df: int) -> list[tuple[int, I64]]:
-    """(position in `rows`, the documents whose titles stand in it) of each row."""
-    at, terms = snap.order_of(rows)
-    return [(i, titled(terms[at == i], snap, df)) for i in range(len(rows))]
 
 
 def _by_entity(rows: I64, score: F32, snap: Snapshot, how: Link) -> F32:
