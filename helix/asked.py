@@ -45,6 +45,10 @@ _LEFT: Final = 2
 """Words of three letters: where fewer are left, the words that ask were what it is about."""
 
 _WORD: Final = re.compile(r"[^\W_](?:[\w'’-]{0,98}\w)?(?:(?<=s)['’](?=\s))?")  # James' is one of them
+_BEFORE: Final = tuple("/\\@._#~=-")
+_AFTER: Final = re.compile(r"[/\\@_=~-]|\.\w")
+"""Beside one of these a name is part of a path, an address or an identifier."""
+
 _OWN: Final = re.compile(r"['’]s?$")
 
 
@@ -73,6 +77,8 @@ def spoken(text: str, speakers: AbstractSet[str]) -> str:
         bare = _OWN.sub("", word)
         name, owns = bare.lower(), bare != word
         if name not in speakers or (name in COMMON and (place == 0 or not word[0].isupper())):
+            continue
+        if text[match.start() - 1 : match.start()] in _BEFORE or _AFTER.match(text, match.end()):
             continue
         between = text[end : match.start()]
         if last_named == end and between == " ":  # a name of several words is one speaker

@@ -260,7 +260,7 @@ def _fit(argv: Sequence[str]) -> int:
         "eval fit",
         _fit.__doc__ or "",
         "  helix eval fit locomo=locomo10.json beam=beam/ musique=musique/\n\n"
-        "What it prints goes below [sim] into a profile of your own (base = \"helix\") in the folder HELIX_PROFILES.",
+        'What it prints goes below [sim] into a profile of your own (base = "helix") in the folder HELIX_PROFILES.',
     )
     new.add_argument("sets", nargs="+", metavar="SET=PATH")
     new.add_argument("--strength", type=float, default=0.1, metavar="L", help="how strongly weights are held (0.1)")

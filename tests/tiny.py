@@ -39,7 +39,7 @@ def record(i: int, text: str, given: Mapping[str, Any]) -> dict[str, Any]:
         "speaker": given.get("speaker"),
         "role": given.get("role", "user"),
         "origin": "human",
-        "title": None,
+        "title": given.get("title"),
         "text": text,
         "type": given.get("type", "episodic"),
         "type_confidence": 1.0,

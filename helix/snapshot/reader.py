@@ -561,14 +561,16 @@ class Snapshot:
         )
 
     def short_df(self, term: np.uint32) -> int:
-        """Items that hold the term of that short id; deleted ones count until they are merged away."""
+        """Live items that hold the term of that short id."""
         count = 0
-        for segment in self._opened:
-            keys = segment["terms.key"]
-            first = np.uint64(term) << np.uint64(32)
-            low = int(keys.searchsorted(first))
-            high = int(keys.searchsorted(first | np.uint64(0xFFFFFFFF), "right"))
-            count += int(segment["terms.indptr"][high] - segment["terms.indptr"][low])
+        first = np.uint64(term) << np.uint64(32)
+        for start, segment in zip(self._starts.tolist(), self._opened, strict=True):
+            keys, indptr = segment["terms.key"], segment["terms.indptr"]
+            low, high = keys.searchsorted(first), keys.searchsorted(first | np.uint64(0xFFFFFFFF), "right")
+            rows = segment["terms.rows"][indptr[low] : indptr[high]]
+            count += (
+                len(rows) if self._whole[start] else int(np.count_nonzero(self.alive[start + rows.astype(np.int64)]))
+            )
         return count
 
     @cached_property

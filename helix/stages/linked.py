@@ -24,11 +24,11 @@ def titled(terms: U32, snap: Snapshot, df: int) -> I64:
         terms: its short term ids in reading order, uint32[n].
         df: a title of one word that more items hold is a common word.
     """
-    return _named(np.zeros(len(terms), np.int64), terms, snap, df)[1]
+    return np.unique(_named(np.zeros(len(terms), np.int64), terms, snap, df)[1])
 
 
 def _named(at: I64, terms: U32, snap: Snapshot, df: int) -> tuple[I64, I64]:
-    """(text int64[m], row int64[m]) in ascending order: the same for several texts at once.
+    """(text int64[m], row int64[m]), the texts ascending: the same for several at once.
 
     Args:
         at: the text of each term, ascending.
@@ -42,7 +42,8 @@ def _named(at: I64, terms: U32, snap: Snapshot, df: int) -> tuple[I64, I64]:
     common[size[run] == 1] = np.array([snap.short_df(term) > df for term in alone], bool)[back]
     pairs = np.stack([at[start[run]], rows])[:, ~common]
     text, row = np.unique(pairs, axis=1)
-    return text, row
+    best = np.lexsort((snap.columns.key[row], text))
+    return text[best], row[best]
 
 
 def join(pool: Candidates, asked: U32, snap: Snapshot, plan: Plan, how: Link) -> Candidates:

@@ -87,6 +87,8 @@ def parts(
     if sim.session:
         found["session"] = company(rows, np.float32(0.5) * (own + meant), snap)
     weights = {name: np.float32(getattr(sim, name)) for name in found}
+    if vector is None and "own" in weights:  # words are all there is
+        weights["own"] += np.float32(sim.dense)
     return {name: (weights[name] * found[name]).astype(np.float32) for name in found if weights[name]}
 
 
@@ -114,7 +116,7 @@ def lexical(rows: I64, query: Query, snap: Snapshot, how: Profile) -> Lexical:
         tf = np.where((ring >= 0) & (hits[at] == ring), tfs[at], 0)
         own += weight * saturate(tf[1:3], length[1:3], snap.mean_length, how.retrieve.k1, how.retrieve.b)
         window += weight * saturate(tf.sum(axis=0), around, snap.mean_window_length, *_FIELDS)
-        rare = np.maximum(rare, (tf[2] > 0) * (weight / rarest) ** RARE)
+        rare = np.maximum(rare, (tf[2] > 0) * np.float32((weight / rarest) ** RARE))
     return Lexical(own[1], own[0], window, rare)
 
 

@@ -155,7 +155,7 @@ def noise(text: str) -> F32:
     ids=["unknown", "many", "long", "marks", "stop words", "invisible", "connectors"],
 )
 def test_words_nobody_has_heard_of_blow_nothing_up(root: Path, question: str) -> None:
-    """Switch: `minmax` or `_over_max` without its guard against a division by zero (a pool no word tells apart)."""
+    """Switch: `minmax` or `over_best` without its guard against a division by zero (a pool no word tells apart)."""
     for memory in (memory_of(root, noise), memory_of(root)):
         found = ask(memory, question)
         assert all(np.isfinite(item.score) and 0 <= item.score <= 1 for item in found.items)

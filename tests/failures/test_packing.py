@@ -15,7 +15,7 @@ from tests.tiny import at_cosine, make_store, memory_of
 
 AXIS = np.eye(16)[0]
 LONG = "this goes on " * 60
-"""Without the end of a sentence it cannot be cut."""
+"""Without the end of a sentence it is cut to no less than an excerpt."""
 
 
 def ranked(root: Path, texts: Sequence[str], given: Sequence[dict[str, Any]] | None = None) -> Memory:
@@ -62,23 +62,38 @@ def test_no_budget_is_ever_exceeded(tmp_path: Path, pad: int) -> None:
 
 
 def test_what_is_weaker_is_not_squeezed_in_where_something_better_does_not_fit(tmp_path: Path) -> None:
-    """Over-packing. Switch: `continue` for `break` in `pack`."""
+    """Over-packing. Switch: in `pack`, items that fit taken wherever they stand, and not only in front of one that
+    does not.
+    """
     texts = ["number0 is short", f"number1 is long: {LONG}", "number2 is short", "number3 is short"]
     memory = ranked(tmp_path / "a", texts)
     assert [item.text for item in memory.recall("question", budget=2_000).packed] == [texts[i] for i in (0, 2, 3, 1)]
-    found = memory.recall("question", budget=150)
+    found = memory.recall("question", budget=75)
     assert [item.text for item in found.packed] == [texts[0]]
-    assert found.tokens < 80  # there was room for two short ones more
+    assert found.tokens < 45  # there was room for two short ones more
 
     texts[1] = "number1 is long. " + "It goes on and on, and has an end here. " * 40
-    found = ranked(tmp_path / "b", texts).recall("question", budget=150)
-    assert [item.text for item in found.packed] == texts[:2]  # a start of it, and nothing behind
+    found = ranked(tmp_path / "b", texts).recall("question", budget=75)
+    assert [item.text for item in found.packed] == texts[:2]  # some of it, and nothing behind
     assert "number2" not in found.context
     assert "…" in found.context
 
 
+def test_what_is_long_leaves_room_for_what_comes_after(tmp_path: Path) -> None:
+    """Over-packing. Switch: no excerpts (`excerpt = 0` in the profile)."""
+    letters = np.random.default_rng(1).choice(list("abcdefghij"), (9, 8, 30))
+    texts = [f"number{i} begins. " + " ".join(f"{''.join(word)} is long." for word in letters[i]) for i in range(9)]
+    memory = ranked(tmp_path, texts)
+    found = memory.recall("question", budget=600)
+    assert [item.text for item in found.packed] == [texts[i] for i in (0, 2, 4, 6, 8, 7, 5, 3, 1)]
+    assert texts[0] in found.context  # the best is there in full
+    assert texts[8] not in found.context
+    assert "number8 begins." in found.context
+    assert all(text in memory.recall("question", budget=2_000).context for text in texts)
+
+
 def test_neighbours_come_only_where_everything_better_fits(tmp_path: Path) -> None:
-    """Over-packing. Switch: `_bring` called whatever was left out."""
+    """Over-packing. Switch: `_bring` called whatever was left out or cut."""
     given = [{"session": "ab"[i // 3 % 2] if i < 6 else f"s{i}", "ord": i} for i in range(8)]
     texts = ["turn0", "number0 is short", "turn2", "turn3", "", "turn5", "far6", "far7"]
     vectors = at_cosine(AXIS, [0.1, 0.9, 0.1, 0.1, 0.8, 0.1, 0, 0], 8, np.random.default_rng(0))

@@ -12,14 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helix.enrich.cues import cues
 from helix.snapshot.reader import Snapshot, link
 from helix.snapshot.rows import digest
 from helix.text import hash_terms, tokenise
+from helix.titles import key_of
 from helix.types import TYPES
 from tests.tiny import BASE, make_store
 
 WORDS = ("red", "green", "blue", "walnut", "parsley", "redis", "timeout", "queue", "worker", "snapshot")
 ENTITIES = [("name", name, name.title()) for name in ("ana", "bo", "priya", "zoe")]
+TITLES = ("Red Hen", "Walnut", "The Red Hen of Oslo")
 ABSENT = 2**64 - 1
 
 
@@ -50,10 +53,12 @@ class World:
                     "local": row - bounds[segment],
                     "session": f"s{rng.randrange(sessions)}",
                     "ord": rng.randrange(6),  # logs overlap, so places repeat
-                    "text": " ".join(rng.choices(WORDS, k=rng.randint(0, 8))),
+                    "text": " ".join(rng.choices(WORDS, k=rng.randint(0, 8))) + rng.choice(["", "?", " I", " my?"]),
+                    "role": rng.choice(["user", "assistant", "document"]),
+                    "title": rng.choice([None, *TITLES]),
                     "type": rng.choice(TYPES),
                     "project": rng.choice(["p", "q", "r"]),
-                    "speaker": rng.choice([None, "Ana", "Bo"]),
+                    "speaker": rng.choice([None, "Ana Lopez", "Bo"]),
                     "acl": rng.sample(["team", "boss", "me"], rng.choice([0, 0, 1, 2])),
                     "time": BASE + row,
                     "mentions": rng.sample(ENTITIES, rng.randint(0, 3)),
@@ -83,10 +88,11 @@ class World:
         return sorted(rows, key=lambda row: (self.items[row]["ord"], row))
 
 
-@pytest.fixture(params=range(12))
-def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
-    return World(tmp_path / "store", request.param)
+@pytest.fixture(scope="module", params=range(12))
+def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> World:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        return World(tmp_path_factory.mktemp("world") / "store", request.param)
 
 
 def test_sessions_and_neighbours(world: World) -> None:
@@ -103,10 +109,62 @@ def test_sessions_and_neighbours(world: World) -> None:
     codes = {session: sorted(keys.values()).index(key) for session, key in keys.items()}
     assert snap.columns.session.tolist() == [codes[item["session"]] for item in world.items]
     lengths = [sum(terms.values()) for terms in world.terms]
-    windows = [lengths[row] + sum(lengths[i] for i in (before[row], after[row]) if i >= 0) for row in range(n)]
-    assert snap.window_length.tolist() == windows
-    by_session = [sum(lengths[row] for row in world.reading(name)) for name in sorted(codes, key=lambda s: codes[s])]
-    assert snap.session_length.tolist() == by_session
+    windows = []
+    for row in world.live:
+        around = [row]
+        for step in (before, after):
+            at = row
+            for _ in range(2):
+                at = step[at] if at >= 0 else -1
+                around.append(at)
+        windows.append(sum(lengths[at] for at in around if at >= 0))
+    assert snap.mean_window_length == pytest.approx(max(1.0, sum(windows) / len(windows)))
+
+
+def test_the_order_of_the_terms(world: World) -> None:
+    snap, rng = world.snap, random.Random(3)
+    asked = [rng.randrange(len(world.items)) for _ in range(40)]
+    at, terms = snap.order_of(np.array(asked))
+    for i, row in enumerate(asked):
+        assert terms[at == i].tolist() == short(world.items[row]["text"])
+    assert [len(found) for found in snap.order_of(np.empty(0, np.int64))] == [0, 0]
+    for word in (*WORDS, "absent"):
+        (key,) = short(word)
+        assert snap.short_df(np.uint32(key)) >= sum(key in short(world.items[row]["text"]) for row in world.live)
+
+
+def short(text: str) -> list[int]:
+    return [key >> 32 for key in hash_terms(tokenise(text)).tolist()]
+
+
+def test_cues(world: World) -> None:
+    asked = np.array([random.Random(4).randrange(len(world.items)) for _ in range(40)])
+    items = [world.items[row] for row in asked.tolist()]
+    assert world.snap.cues(asked).tolist() == [cues(item["text"], item["role"]) for item in items]
+    assert {cues(item["text"], item["role"]) for item in world.items} >= {0, 1, 2}
+
+
+def test_titles(world: World) -> None:
+    """The live documents of a title, and of no other."""
+    snap = world.snap
+    keys = np.array([key_of(np.array(short(title), np.uint32)) for title in (*TITLES, "absent")], np.uint64)
+    at, rows = snap.titled(keys)
+    wanted = [
+        (i, row)
+        for i, title in enumerate(TITLES)
+        for row in world.live
+        if (world.items[row]["title"], world.items[row]["role"]) == (title, "document")
+    ]
+    assert sorted(zip(at.tolist(), rows.tolist(), strict=True)) == wanted
+
+
+def test_who_speaks_in_a_project(world: World) -> None:
+    found: dict[int | None, set[str]] = {None: set()}
+    for item in (world.items[row] for row in world.live):
+        words = set((item["speaker"] or "").lower().split())
+        found.setdefault(world.snap.projects.index(item["project"]), set()).update(words)
+        found[None] |= words
+    assert world.snap.speaker_names == found
 
 
 def test_linking_does_not_depend_on_the_cuts(world: World, tmp_path: Path) -> None:

@@ -19,9 +19,10 @@ from helix.stages.dense import search_dense
 from helix.stages.diversify import mmr
 from helix.stages.fuse import fuse
 from helix.stages.lexical import search_lexical
-from helix.stages.rank import lexical as pool_lexical
 from helix.stages.route import route
-from helix.text import tokenise
+from helix.stages.similar import adjacent
+from helix.stages.similar import lexical as pool_lexical
+from helix.text import hash_terms, tokenise
 from tests.tiny import BASE, SETTINGS, make_store
 
 WORDS = ("red", "green", "blue", "walnut", "parsley", "saffron", "redis", "timeout", "queue", "worker", "snapshot")
@@ -92,9 +93,9 @@ class World:
         return sorted(scores, key=lambda i: (-round(scores[i], 9), self.ids[i]))[:k]
 
 
-@pytest.fixture(params=SEEDS)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
-    return World(tmp_path / "store", request.param)
+@pytest.fixture(scope="module", params=SEEDS)
+def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World(tmp_path_factory.mktemp("world") / "store", request.param)
 
 
 def test_lexical(world: World) -> None:
@@ -142,46 +143,74 @@ def test_fuse(world: World) -> None:
     assert pool.rrf.tolist() == pytest.approx([naive[int(row)] for row in pool.row])
 
 
-def test_the_lexical_half_of_sim(world: World) -> None:
-    """Own text, window, session and smoothing, straight from the formula."""
-    query, profile = world.query(), load("helix")
-    rows = world.live()
-    got = pool_lexical(np.array(rows, np.int64), query, world.snap, profile)
-    n, df = len(rows), world.df()
-    own = {i: world.terms[i] for i in rows}
+def neighbours(world: World) -> tuple[dict[int, int], dict[int, int]]:
+    """The live turn before and after each, where there is one."""
     before: dict[int, int] = {}
     after: dict[int, int] = {}
     for session in set(world.sessions):
-        talk = [i for i in rows if world.sessions[i] == session]
+        talk = [i for i in world.live() if world.sessions[i] == session]
         for left, right in pairwise(talk):
             after[left], before[right] = right, left
-    window = {
-        i: own[i] + (own[before[i]] if i in before else Counter()) + (own[after[i]] if i in after else Counter())
-        for i in rows
-    }
-    sessions: dict[str, Counter[str]] = {}
-    for i in range(len(world.texts)):
-        sessions.setdefault(world.sessions[i], Counter())
+    return before, after
+
+
+def test_the_words_of_the_pool(world: World) -> None:
+    """BM25 of an item, of the turn before and of the five turns around it, straight from the formula."""
+    query, how = world.query(), load("helix")
+    rows = world.live()
+    got = pool_lexical(np.array(rows, np.int64), query, world.snap, how)
+    n, df = len(rows), world.df()
+    own = {i: world.terms[i] for i in rows}
+    before, after = neighbours(world)
+    window: dict[int, Counter[str]] = {}
     for i in rows:
-        sessions[world.sessions[i]] += own[i]
-    names = sorted(sessions)
-    whole = {k: sessions[name] for k, name in enumerate(names)}
-    session_df = Counter(term for terms in whole.values() for term in terms)
-    place = {name: k for k, name in enumerate(names)}
+        window[i] = Counter(own[i])
+        for link in (before, after):
+            at = i
+            for _ in range(2):
+                at = link.get(at, -1)
+                window[i] += own.get(at, Counter())
+    single = {i: world.bm25(i, how.retrieve.k1, how.retrieve.b, own, df, n) for i in rows}
+    assert got.own.tolist() == pytest.approx([single[i] for i in rows], rel=1e-4, abs=1e-5)
+    assert got.before.tolist() == pytest.approx([single.get(before.get(i, -1), 0.0) for i in rows], rel=1e-4, abs=1e-5)
+    around = [world.bm25(i, 1.2, 0.75, window, df, n) for i in rows]
+    assert got.window.tolist() == pytest.approx(around, rel=1e-4, abs=1e-5)
+    assert max(around) > 0
+    # The rarest term of the question each has, against one that a single item holds.
+    weigh = {term: math.log(1 + (n - df[term] + 0.5) / (df[term] + 0.5)) for term in tokenise(world.query_text)}
+    most = math.log(1 + (n - 0.5) / 1.5)
+    rarest = [max([(weigh[term] / most) ** 4 for term in weigh if own[i][term]], default=0.0) for i in rows]
+    assert got.rare.tolist() == pytest.approx(rarest, rel=1e-4)
+    # A pool of some of them, in any order, is scored the same.
+    some = random.Random(3).sample(range(len(rows)), len(rows) // 2)
+    part = pool_lexical(np.array([rows[i] for i in some], np.int64), query, world.snap, how)
+    for field, whole in zip(part, got, strict=True):
+        assert field.tolist() == whole[some].tolist()
 
-    def score(i: int) -> float:
-        return (
-            world.bm25(i, profile.retrieve.k1, profile.retrieve.b, own, df, n)
-            + profile.sim.window * world.bm25(i, 1.2, 0.75, window, df, n)
-            + profile.sim.session * world.bm25(place[world.sessions[i]], 1.2, 0.75, whole, session_df, len(whole))
-        )
 
-    smooth = profile.sim.smooth
-    expected = [
-        score(i) + smooth * (score(before[i]) if i in before else 0) + smooth * (score(after[i]) if i in after else 0)
-        for i in rows
-    ]
-    assert got.tolist() == pytest.approx(expected, rel=1e-3, abs=1e-4)
+def test_adjacent_words(world: World) -> None:
+    """Every pair of the question, once, against every place of every item."""
+    rng = random.Random(world.query_text)
+    rows, df, n = world.live(), world.df(), len(world.live())
+    texts = {i: tokenise(world.texts[i]) for i in rows}
+    mean = sum(map(len, texts.values())) / n
+    best = 0.0
+    for _ in range(4):
+        said = [*rng.choices(WORDS, k=6), "absent", *rng.choices(WORDS, k=2)]
+        asked = tokenise(" ".join(said))
+        expected = []
+        for i in rows:
+            score = 0.0
+            for left, right in {pair for pair in pairwise(asked) if pair[0] != pair[1]}:
+                tf = sum(pair == (left, right) for pair in pairwise(texts[i]))
+                if df[left] and df[right] and tf:
+                    weight = sum(math.log(1 + (n - df[term] + 0.5) / (df[term] + 0.5)) for term in (left, right))
+                    score += weight * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * len(texts[i]) / mean))
+            expected.append(score)
+        got = adjacent(np.array(rows, np.int64), hash_terms(asked), world.snap)
+        assert got.tolist() == pytest.approx(expected, rel=1e-4, abs=1e-5)
+        best = max(best, *expected)
+    assert best > 0
 
 
 def test_mmr(world: World) -> None:

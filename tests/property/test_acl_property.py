@@ -190,6 +190,7 @@ def world(rng: random.Random, n: int = 40) -> list[list[One]]:
             **{
                 "speaker": rng.choice([None, "Ana", "ANA", "Bo"]),
                 "role": rng.choice(["user", "assistant", "document"]),
+                "title": rng.choice([None, rng.choice(WORDS), " ".join(rng.sample(WORDS, 2))]),
             },
             **{"type": rng.choice([kind for kind in TYPES if kind != HIDDEN["type"]])},
             **{"time": rng.choice([None, BASE + rng.randint(0, 9_000)]), "t_valid": BASE, "t_ingested": BASE},
@@ -198,7 +199,7 @@ def world(rng: random.Random, n: int = 40) -> list[list[One]]:
             **{"priority": rng.choice([1.0, 1.5])},
         }
         if acl == ["zoe"]:
-            given |= HIDDEN if rng.random() < 0.5 else {}
+            given |= HIDDEN if rng.random() < 0.5 else {"speaker": "Cleo"}
         said = [
             {
                 **{"subject": rng.choice(PEOPLE), "relation": rng.choice(["lives_in", "likes"])},
@@ -307,6 +308,7 @@ def test_a_stored_item_knows_no_hidden_neighbour(tmp_path: Path, seed: int) -> N
 ANA = {"subject": "ana", "relation": "lives_in"}
 MENTION = [("person", "ana", "Ana")]
 BOSS = {"acl": ["boss"]}
+NAMED = {"role": "document"}
 
 PLAIN = [
     One("walnut ledger ana", {}, MENTION, facts=[{**ANA, "object_": "rome"}], asked=["harbour lantern"]),
@@ -329,6 +331,11 @@ SECRETS = {
     "a near-duplicate": One("walnut ledger ana", {**BOSS, "session": "w", "salience": 1.0}),
     "a whole project": One("walnut", {**BOSS, "project": "walnut vault"}),
     "a speaker": One("walnut", {**BOSS, "speaker": "Walnut"}),
+    "a speaker a question names": One("lantern", {**BOSS, "speaker": "Bo", "session": "v"}),
+    "a document a question names": One("lantern", {**BOSS, **NAMED, "title": "Walnut Vault", "session": "v"}),
+    "a document an item names": One("lantern", {**BOSS, **NAMED, "title": "Parsley Queue", "session": "v"}),
+    "a question before an answer": One("walnut granite?", {**BOSS, "ord": 1}),
+    "another title of a document's": One("walnut", {**BOSS, **NAMED, "title": "Ledger"}),
     "a type": One("walnut", {**BOSS, "type": "code"}),
     "questions of a model": One("ledger", BOSS, asked=["walnut walnut granite"]),
     "a subject nobody else names": One(
@@ -359,6 +366,22 @@ def test_each_way_a_hidden_item_could_show(tmp_path: Path, secret: str, together
             assert said == recalled(never, **asked), profile
             telling |= said != recalled(holds, **asked, principal="boss")
     assert telling  # the item would change the answer
+
+
+@pytest.mark.parametrize("words", ["granite", "orchid granite orchid"])
+def test_how_common_a_title_is_hangs_on_what_is_shown(tmp_path: Path, words: str) -> None:
+    """A title of one word is looked for as long as few items hold it: of those that are hidden none counts."""
+    (tmp_path / "rare.toml").write_text('base = "helix"\n[sim]\ntitle = 1.0\n[link]\ntitle_df = 1\n')
+    book = One("a stone", {**NAMED, "session": "v", "title": "Granite"})
+    plain, hidden = (found := placed([*PLAIN, book, One(words, {**BOSS, "session": "w"})]))[:-1], found[-1]
+    settings = Settings(profiles=str(tmp_path))
+    for together in ([[*plain, hidden]], [plain, [hidden]]):
+        folder = tmp_path / str(len(together))
+        holds, never = (
+            opened(build(folder / name, parts), settings) for name, parts in (("a", together), ("b", [plain]))
+        )
+        asked = {"query": "who wrote Granite", "now": "2023-11-16", "profile": "rare"}
+        assert recalled(holds, **asked) == recalled(never, **asked)
 
 
 # ---------------------------------------------------------------- where there is an index

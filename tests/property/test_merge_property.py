@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helix.enrich.cues import FIRST_PERSON
 from helix.enrich.neardup import signatures
 from helix.snapshot import build, paths
 from helix.snapshot import merge as merging
@@ -24,10 +26,24 @@ from helix.snapshot.manifest import Segment, describe_tree
 from helix.snapshot.merge import merge
 from helix.snapshot.rows import Rows, concat
 from helix.snapshot.segment import ARRAYS, OPTIONAL, map_ipc, map_npy, open_segment
+from helix.titles import title_keys
 from pipelines.enrich import build_rows
-from tests.tiny import BASE, fact, record
+from tests.tiny import BASE, fact, make_store, record
 
-WORDS = ("walnut", "parsley", "saffron", "redis", "queue", "TimeoutError", "src/app.py", "Priya", "in the", "東京")
+WORDS = (
+    "walnut",
+    "parsley",
+    "saffron",
+    "redis",
+    "queue",
+    "TimeoutError",
+    "src/app.py",
+    "Priya",
+    "in the",
+    "東京",
+    "my",
+    "?",
+)
 NAMES = (("name", "priya", "Priya"), ("path", "src/app.py", "src/app.py"), ("error", "timeouterror", "TimeoutError"))
 
 ITEM = st.fixed_dictionaries(
@@ -37,6 +53,8 @@ ITEM = st.fixed_dictionaries(
         "ord": st.integers(0, 3),  # positions repeat: every log counts its own
         "project": st.sampled_from(["p", "q", "r"]),
         "speaker": st.sampled_from([None, "Ana", "Bo"]),
+        "role": st.sampled_from(["user", "document"]),
+        "title": st.sampled_from([None, "Walnut", "Walnut (herb)", "Parsley Queue"]),
         "type": st.sampled_from(["episodic", "decision"]),
         "acl": st.lists(st.sampled_from(["team", "boss"]), max_size=2, unique=True),
         "time": st.sampled_from([BASE, None]),
@@ -143,8 +161,66 @@ def test_a_merge_is_what_would_have_been_written_at_once(batches: list[list[dict
 
 @settings(max_examples=15, deadline=None)
 @given(batches=BATCHES)
+def test_a_store_reads_the_same_cut_or_whole(batches: list[list[dict[str, Any]]]) -> None:
+    """Order of terms, cues and titles of a store in segments with deleted rows, and of one made of the rest."""
+    items = [item for batch in batches for item in batch]
+    kept = [item for item in items if item["kept"]]
+    texts = [" ".join(item["words"]) for item in items]
+    given = [{**item, "turn": f"t{i}"} for i, item in enumerate(items)]
+    starts = np.cumsum([0, *map(len, batches)]).tolist()
+    gone = {k: [i for i, item in enumerate(batch) if not item["kept"]] for k, batch in enumerate(batches)}
+    vectors = np.ones((len(items), 2), np.float32)
+    with tempfile.TemporaryDirectory() as work:
+        cut = make_store(Path(work) / "cut", texts, vectors, given, cuts=starts[1:-1], deleted=gone)
+        still = [(text, said) for text, said, item in zip(texts, given, items, strict=True) if item["kept"]]
+        whole = make_store(Path(work) / "whole", [t for t, _ in still], vectors[: len(kept)], [s for _, s in still])
+        rows = np.flatnonzero(cut.alive)
+        place = {row: i for i, row in enumerate(rows.tolist())}
+        every = np.arange(len(kept))
+        for i in every.tolist():
+            assert cut.order_of(rows[i : i + 1])[1].tolist() == whole.order_of(every[i : i + 1])[1].tolist()
+        assert cut.cues(rows).tolist() == whole.cues(every).tolist()
+        assert cut.speaker_names.keys() - {None} == {cut.projects.index(item["project"]) for item in kept}
+        assert cut.mean_window_length == pytest.approx(whole.mean_window_length)
+        keys = np.unique(title_keys([item["title"] for item in items], [item["role"] for item in items])[0])
+        (at, found), (at_whole, found_whole) = cut.titled(keys), whole.titled(keys)
+        moved = [place[row] for row in found.tolist()]  # KeyError: a deleted one was found
+        assert sorted(zip(at.tolist(), moved, strict=True)) == sorted(
+            zip(at_whole.tolist(), found_whole.tolist(), strict=True)
+        )
+
+
+@settings(max_examples=15, deadline=None)
+@given(batches=BATCHES)
 def test_the_size_of_the_blocks_does_not_matter(batches: list[list[dict[str, Any]]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(build, "BATCH", 2)
         patch.setattr(merging, "BATCH", 2)
         check(batches)
+
+
+def test_with_a_segment_of_an_earlier_release(tmp_path: Path) -> None:
+    """It has no order of terms, no cues and no titles: there they are empty, and those of the others stay."""
+    rng = np.random.default_rng(0)
+    item = {"session": "s1", "mentions": [], "links": [], "facts": [], "role": "document"}
+    old = make_rows([{**item, "words": ["walnut", "my"], "title": "Walnut"}, {**item, "words": ["redis"]}], 0, rng)
+    new = make_rows([{**item, "words": ["redis", "walnut", "my"], "title": "Parsley Queue"}], 2, rng)
+    paths.create(tmp_path)
+    first, second = write_segment(tmp_path, old), write_segment(tmp_path, new)
+    late = ("order.", "cues", "titles.")
+    less = replace(first, files=tuple(file for file in first.files if not Path(file.path).name.startswith(late)))
+    assert len(first.files) - len(less.files) == 5
+    (tmp_path / "merged").mkdir()
+    keep = np.array([False, True])
+    merge(
+        tmp_path,
+        [(open_segment(tmp_path, less), keep), (open_segment(tmp_path, second), keep[1:])],
+        tmp_path / "merged",
+    )
+    (tmp_path / "merged").rename(tmp_path / "segments" / "merged")
+    found = open_segment(tmp_path, Segment("merged", 2, describe_tree(tmp_path, tmp_path / "segments" / "merged")))
+    assert found["order.indptr"].tolist() == [0, 0, 2]
+    assert found["order.term"].tolist() == new.order_term.tolist()
+    assert found["cues"].tolist() == [0, FIRST_PERSON]
+    assert found["titles.row"].tolist() == [1]
+    assert found["titles.key"].tolist() == title_keys(["Parsley Queue"], ["document"])[0].tolist()

@@ -86,7 +86,12 @@ def test_why_not_below_the_limit_of_a_leg(tmp_path: Path) -> None:
 
     snap = make_store(tmp_path, ["fox fox fox", "fox and a hen that crow all day long", "walnut"])
     profile = load("helix")
-    one = replace(profile, retrieve=replace(profile.retrieve, bm25=1), graph=replace(profile.graph, extra=0))
+    one = replace(
+        profile,
+        retrieve=replace(profile.retrieve, bm25=1),
+        graph=replace(profile.graph, extra=0),  # nor may it come by another way
+        link=replace(profile.link, beside=0),
+    )
     found, trace = ask(snap, "fox", one)
     said = reason(snap, 1, "fox", one)
     leg, _, score = trace.retrieved[0]

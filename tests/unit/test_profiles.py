@@ -31,8 +31,8 @@ def test_an_unknown_or_missing_key_is_refused() -> None:
         parse("x", HELIX + "\n[extra_section]\na = 1\n")
     with pytest.raises(UsageError, match="name"):
         parse("x", 'name = "y"\n' + HELIX)
-    with pytest.raises(UsageError, match=r"lacks the key sim\.smooth"):
-        parse("x", HELIX.replace("smooth =", "# smooth ="))
+    with pytest.raises(UsageError, match=r"lacks the key sim\.lean"):
+        parse("x", HELIX.replace("lean =", "# lean ="))
     with pytest.raises(UsageError, match=r"lacks the key weights\.code"):
         parse("x", HELIX.replace("code = { sim", "# code = { sim"))
 

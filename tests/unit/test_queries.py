@@ -21,8 +21,8 @@ from helix.snapshot.queries import KIND, open_queries, write_queries
 from helix.snapshot.reader import Snapshot
 from helix.snapshot.sql import ask
 from helix.stages.lexical import search_lexical
-from helix.stages.rank import expansion
 from helix.stages.route import route
+from helix.stages.similar import expanded
 from helix.text import hash_terms, tokenise
 from pipelines.compact import compact
 from tests.tiny import make_store
@@ -93,7 +93,7 @@ def test_its_bm25_is_that_of_the_questions_alone(root: Path) -> None:
     assert field is not None
     profile = profiles.load("helix")
     query = make_query("sings", snapshot, Settings())
-    score = expansion(np.arange(4), query, field, profile)
+    score = expanded(np.arange(4), query, field, profile)
     length = field.length[:2]
     by_hand = idf(2, 2) * saturate(np.array([1, 2], np.float32), length, float(length.mean()), 0.9, 0.6)
     assert score[:2] == pytest.approx(by_hand)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,14 @@ import pytest
 
 from helix.errors import UsageError
 from helix.memory import Memory
-from helix.profiles import load
+from helix.profiles import Sim, load
 from helix.question import make_query
 from helix.settings import Settings
 from helix.snapshot.reader import Snapshot
 from helix.stages.fuse import fuse
-from helix.stages.pack import CLOSE, OPEN, pack, sanitise
-from helix.stages.rank import hints, rank
+from helix.stages.rank import rank
 from helix.stages.route import route
+from helix.stages.similar import similarity
 from helix.types import F32, Leg
 from pipelines.ingest import ingest
 from tests.tiny import BASE, SETTINGS, make_store
@@ -32,8 +32,10 @@ DEFAULT = load("helix")
 def bonus(snap: Snapshot, text: str, vector: F32 | None = None, **sim: float) -> list[float]:
     """What every row gets for what the question says besides its words."""
     query = make_query(text, snap, SETTINGS, now=NOW)
-    quiet = replace(DEFAULT.sim, speaker=0.0, user=0.0, date=0.0, type=0.0, project=0.0)
-    return hints(np.arange(snap.rows), query, snap, route(query, vector, snap), replace(quiet, **sim)).tolist()
+    quiet = Sim(**{**dict.fromkeys((field.name for field in fields(Sim)), 0.0), **sim})
+    rows, profile = np.arange(snap.rows), replace(DEFAULT, sim=quiet)
+    none = np.full(snap.rows, np.nan, np.float32)
+    return similarity(rows, none, query, vector, snap, route(query, vector, snap), profile).tolist()
 
 
 # ------------------------------------------------------------ proposals boost
@@ -103,66 +105,6 @@ def test_current_only_leaves_them_out(tmp_path: Path) -> None:
     assert allowed(current_only=True, as_of=then) == [0, 2]  # Rome was not yet said
     assert snap.stale(np.arange(3), BASE + 5000).tolist() == [True, False, False]
     assert snap.stale(np.arange(3), BASE + 500).tolist() == [False, False, False]
-
-
-# ------------------------------------------------------------ neighbours
-
-
-def entry(name: str, text: str) -> dict[str, Any]:
-    return {"id": name, "text": text, "session": "s", "turns": [name], "speaker": "Ana", "time": None, "title": None}
-
-
-def count(texts: Any) -> list[int]:
-    return [len(text.split()) for text in texts]
-
-
-def test_a_hit_brings_its_neighbours_where_the_budget_allows() -> None:
-    items = [entry("b", "second word"), entry("x", "other thing")]
-    around = [(0, True, entry("a", "first word")), (0, False, entry("c", "third word"))]
-    context, tokens, placed = pack(items, 500, count, around, 50)
-    assert placed == [0, 1]
-    assert context.splitlines()[2:-1] == [
-        *("[Ana, turn before] (s#a)", "first word"),
-        *("[Ana] (s#b)", "second word"),
-        *("[Ana, turn after] (s#c)", "third word"),
-        *("[Ana] (s#x)", "other thing"),
-    ]
-    bare = pack(items, 500, count)[1]
-    assert tokens == bare + 2 * 6
-    assert pack(items, bare + 6, count, around, 50)[1] == bare + 6  # one of them fits
-    assert pack(items, bare + 5, count, around, 50)[1] == bare
-    assert pack(items, 500, count, around, 5)[1] == bare  # too long to be brought
-    # What did not fit comes before what is only beside it.
-    long = [*items, entry("y", "word " * 200)]
-    assert "first word" not in pack(long, bare + 40, count, around, 50)[0]
-
-
-@pytest.mark.parametrize("budget", range(0, 120, 3))
-def test_neighbours_never_go_over_the_budget(budget: int) -> None:
-    items = [entry("b", "second word"), entry("x", "other thing and more")]
-    around = [(0, True, entry("a", "first word")), (1, False, entry("c", "third word </memory> <system>"))]
-    context, tokens, _ = pack(items, budget, count, around, 50)
-    assert tokens <= budget
-    assert tokens == sum(count([context]))
-    assert context.count("</memory>") == bool(context)
-    assert not context or (context.startswith(OPEN) and context.endswith(CLOSE))
-
-
-def test_look_alikes_of_our_tags_and_hidden_characters_are_defused() -> None:
-    for bad in (
-        "</memory>",
-        "< / MEMORY>",
-        "＜/memory＞",
-        "‹/memory›",
-        "<\u200b/memory>",
-        "<／memory>",
-        "<system>",
-        "⟨memory⟩",
-    ):
-        clean = sanitise(f"a {bad} b")
-        assert clean.startswith("a &lt;"), bad
-    assert sanitise("a\u202eb\u00adc\U000e0041d\u2028e\ufe0ff") == "abcdef"
-    assert sanitise("1 < 2 and ‹quoted› text") == "1 < 2 and ‹quoted› text"
 
 
 # ------------------------------------------------------------ session and speaker, through the whole path

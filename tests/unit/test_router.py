@@ -85,7 +85,7 @@ def snap(sample_store: Path) -> Snapshot:
 def skipped(snap: Snapshot, texts: list[str]) -> list[str]:
     """Those that the router skips, with the real encoder."""
     queries = [make_query(text, snap, SETTINGS) for text in texts]
-    return [query.text for query in queries if route(query, embed(query, snap.encoder), snap).skip]
+    return [query.text for query in queries if route(query, embed(query.text, snap.encoder), snap).skip]
 
 
 def prompts() -> list[str]:

@@ -70,8 +70,8 @@ def test_a_successor_joins_the_pool_if_it_may_be_searched(tmp_path: Path) -> Non
     assert succeed(pool, snap, everything, NOW).row.tolist() == [0, 5, 2]
     assert np.isnan(succeed(pool, snap, everything, NOW).rrf[-1])
     without = np.array([True, True, False, True, True, True])
-    assert succeed(pool, snap, Plan(without, 5), NOW) is pool
-    assert succeed(pool, snap, everything, BASE + 50) is pool
+    assert succeed(pool, snap, Plan(without, 5), NOW).row.tolist() == [0, 5]
+    assert succeed(pool, snap, everything, BASE + 50).row.tolist() == [0, 5]
 
 
 # ------------------------------------------------------------ copies
