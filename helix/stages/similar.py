@@ -79,9 +79,15 @@ def parts(
         vectors = snap.vectors(rows)
         meant = over_best(vectors @ vector - taken)
         found["dense"] = over_best(leant(vectors, rows, snap, sim.lean) @ vector - taken)
+    document = columns.role[rows] == ROLES.index("document")
+    if "window" in found and "dense" in found:
+        # It has no turns around it: what they would say is asked of its words and of its vector, half and half.
+        halves = np.float32(0.5) * (found["window"] + found["dense"])
+        found["window"] = np.where(document, halves, found["window"])
     cues = snap.cues(rows)
     found |= {"first_person": cues & FIRST_PERSON > 0, "standing": meant * (cues & STANDING > 0)}
-    found["salience"] = columns.salience[rows]
+    salience = columns.salience[rows]
+    found["salience"] = np.where(document, salience.mean(), salience)  # which turn matters is no question of a document
     if sim.title:
         found["title"] = np.isin(rows, titled(short_ids(query.said), snap, how.link.title_df))
     if sim.session:

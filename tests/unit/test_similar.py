@@ -287,6 +287,31 @@ def test_salience(tmp_path: Path) -> None:
     assert scored(snap, "x", salience=0.1) == pytest.approx([0.025, 0.1])
 
 
+def test_salience_says_nothing_of_documents(tmp_path: Path) -> None:
+    """They get what the pool has in the mean: as much as a turn, and one as much as another."""
+    turns = [
+        *talk("a", salience=0.2, role="document"),
+        *talk("b", salience=0.9, role="document"),
+        *talk("c", salience=0.4),
+    ]
+    snap = store(tmp_path, turns)
+    assert scored(snap, "x", salience=0.5) == pytest.approx([0.25, 0.25, 0.2])
+    assert scored(snap, "x", rows=[0, 2], salience=0.5) == pytest.approx([0.15, 0.2])
+
+
+def test_the_window_of_a_document_is_half_its_words_and_half_its_vector(tmp_path: Path) -> None:
+    """Inner products .6, 1 and .8; one word of three, in the first and the last, which is a turn."""
+    texts = [
+        *talk("walnut", role="document"),
+        *talk("parsley", role="document", session="t"),
+        *talk("walnut", session="u"),
+    ]
+    snap = store(tmp_path, texts, np.array([[0.6, 0.8], [1, 0], [0.8, 0.6]], np.float32))
+    found = scored(snap, "walnut", [1, 0], window=0.5, standing=1.0)
+    assert found == pytest.approx([0.5 * (1 + 0.6) / 2, 0.5 * (0 + 1) / 2, 0.5], abs=5e-3)
+    assert scored(snap, "walnut", window=0.5) == pytest.approx([0.5, 0, 0.5])  # without a vector its words alone
+
+
 def test_the_document_a_question_names(tmp_path: Path) -> None:
     turns = [
         *talk("monster", title="Alien (film)", role="document"),
