@@ -616,13 +616,17 @@ class Snapshot:
 
     def order_of(self, rows: npt.NDArray[Any]) -> tuple[I64, U32]:
         """(position in `rows` int64[m], short term ids uint32[m]): the terms of each row in reading order."""
+        return self._listed(rows, "order.indptr", "order.term", np.uint32)
+
+    def _listed(self, rows: npt.NDArray[Any], indptr: str, values: str, dtype: Any) -> tuple[I64, npt.NDArray[Any]]:
+        """(position in `rows` int64[m], value[m]): the list of each row, from two arrays of its segment."""
         at: list[I64] = [np.empty(0, np.int64)]
-        terms: list[U32] = [np.empty(0, np.uint32)]
+        found: list[npt.NDArray[Any]] = [np.empty(0, dtype)]
         for segment, here, local in self._split(rows):
-            indptr, flat = flat_index(segment["order.indptr"], local)
-            at.append(here[owners(indptr)])
-            terms.append(segment["order.term"][flat])
-        return np.concatenate(at), np.concatenate(terms)
+            lists, flat = flat_index(segment[indptr], local)
+            at.append(here[owners(lists)])
+            found.append(segment[values][flat])
+        return np.concatenate(at), np.concatenate(found)
 
     def cues(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
         """uint8[len(rows)]: the bits of `helix.enrich.cues`."""
@@ -652,13 +656,7 @@ class Snapshot:
 
     def entities_of(self, rows: npt.NDArray[Any]) -> tuple[I64, U64]:
         """(position in `rows` int64[m], entity hash uint64[m])."""
-        at: list[I64] = [np.empty(0, np.int64)]
-        keys: list[U64] = [np.empty(0, np.uint64)]
-        for segment, here, local in self._split(rows):
-            indptr, flat = flat_index(segment["mentions.indptr"], local)
-            at.append(here[owners(indptr)])
-            keys.append(segment["mentions.entity"][flat])
-        return np.concatenate(at), np.concatenate(keys)
+        return self._listed(rows, "mentions.indptr", "mentions.entity", np.uint64)
 
     def rows_of(self, entities: U64) -> tuple[I64, U32]:
         """(position in `entities` int64[m], row uint32[m]), deleted rows left out."""

@@ -84,8 +84,9 @@ def parts(
         # It has no turns around it: what they would say is asked of its words and of its vector, half and half.
         halves = np.float32(0.5) * (found["window"] + found["dense"])
         found["window"] = np.where(document, halves, found["window"])
-    cues = snap.cues(rows)
-    found |= {"first_person": cues & FIRST_PERSON > 0, "standing": meant * (cues & STANDING > 0)}
+    if sim.first_person or sim.standing:
+        cues = snap.cues(rows)
+        found |= {"first_person": cues & FIRST_PERSON > 0, "standing": meant * (cues & STANDING > 0)}
     salience = columns.salience[rows]
     found["salience"] = np.where(document, salience.mean(), salience)  # which turn matters is no question of a document
     if sim.title:
