@@ -17,7 +17,7 @@ from helix.settings import Settings
 from helix.snapshot.rows import digest
 from pipelines.evaluate import ITEMS, LEGS, RANKED, Say, evaluate
 from pipelines.plots import default, draw
-from pipelines.score import BUDGETS, KS, shortfalls
+from pipelines.score import BUDGETS, GAINS, KS, shortfalls
 from pipelines.sets import SETS
 
 PROFILES = ("helix", "helix-paper", "annie", "cems", "engram", "memoria")
@@ -199,7 +199,8 @@ def _how(reports: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _summary(reports: Mapping[str, Mapping[str, Any]]) -> str:
-    head = ["set", "questions", "haystacks", "median turns", *LEGS, "default", "gain over the better leg"]
+    gains = ["gain over the better leg", "the same in nDCG@10"]
+    head = ["set", "questions", "haystacks", "median turns", *LEGS, "default", *gains]
     rows = []
     for label, report in reports.items():
         own = report["rows"][default(report)]
@@ -212,8 +213,10 @@ def _summary(reports: Mapping[str, Mapping[str, Any]]) -> str:
                 f"{report['haystacks']['median']:,}",
                 *(_figure(report["rows"][leg]["rec@10"]) for leg in LEGS),
                 _figure(own["rec@10"]),
-                f"{gain['rec@10'][0]:+.3f} [{gain['rec@10'][1]:+.3f}, {gain['rec@10'][2]:+.3f}] "
-                f"({gain['over']['rec@10']})",
+                *(
+                    f"{gain[name][0]:+.3f} [{gain[name][1]:+.3f}, {gain[name][2]:+.3f}] ({gain['over'][name]})"
+                    for name in GAINS
+                ),
             ]
         )
     return _table(head, rows)

@@ -97,7 +97,9 @@ def test_the_report(keep: Path, tmp_path: Path) -> None:
     assert [row[0] for row in summary[1:]] == ["talk", "musique"]
     assert summary[1][1:4] == ["6", "2", "5"]
     assert summary[1][summary[0].index("default")] == f"{helix['rec@10']:.3f}"
-    assert summary[1][-1].startswith(f"{helix['gain']['rec@10'][0]:+.3f} [")
+    for told, name in zip(summary[1][-2:], ("rec@10", "ndcg@10"), strict=True):
+        assert told.startswith(f"{helix['gain'][name][0]:+.3f} [")
+        assert told.endswith(f"({helix['gain']['over'][name]})")
     assert [row[0] for row in talk_main[1:]] == list(figures["talk"]["rows"])
     assert talk_main[4][1] == f"{helix['rec@10']:.3f} [{helix['low']:.3f}, {helix['high']:.3f}]"
     assert dict(zip(talk_ks[0], talk_ks[4], strict=True))["all@20"] == f"{helix['all@20']:.3f}"
