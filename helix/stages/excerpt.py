@@ -60,6 +60,9 @@ def units(text: str, longest: int) -> list[int]:
     """
     ends: list[int] = []
     for start, end in _sentences(text) if longest > 0 else ():
+        if ends and text[start:end].isspace():  # an empty line says nothing that a gap could stand beside
+            ends[-1] = end
+            continue
         while end - start > longest:
             space = text.rfind(" ", start + 1, start + longest)
             start = space + 1 if space > 0 else start + longest

@@ -67,6 +67,14 @@ def test_a_sentence_scores_the_terms_it_has_and_the_first_a_fifth_of_all() -> No
     assert scores(POND, ends, SHORT.weights) == pytest.approx([0.6, 0, 3, 0, 1])
 
 
+def test_an_empty_line_is_no_sentence_and_leaves_no_gap_of_its_own() -> None:
+    text = "Found it.\n\n \nThe queue is slow.\n\nNobody knew the reason for a whole week.\n\nIt has been mended since."
+    assert sentences(text)[:2] == ["Found it.\n\n \n", "The queue is slow.\n\n"]
+    assert "".join(sentences(text)) == text
+    for size in range(20, len(text)):
+        assert "…  …" not in excerpt(text, {"queue": 1.0}, size)
+
+
 @pytest.mark.parametrize(
     ("size", "expected"),
     [
@@ -100,7 +108,7 @@ def test_without_terms_the_start_is_shown() -> None:
         + "1. Open it. Then close it.\n|- A point. Of two sentences.\n|# A heading\n|Text.",
         "So:\n|```python\n|x = f(1. ) ! y\n|return x\n|```\n|Done. |Good.",
         "A paragraph that an editor broke after some seventy characters, since\nit was too long. |The next one.",
-        "short line\n|and the next line\n|\n|x",
+        "short line\n|and the next line\n\n|x",
     ],
 )
 def test_where_a_sentence_ends(text: str) -> None:
