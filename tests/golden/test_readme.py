@@ -33,6 +33,17 @@ def test_the_python_runs(sample_store: Path, tmp_path: Path) -> None:
             assert "<memory>" in done.stdout
 
 
+def test_the_recall_it_shows_is_the_samples(sample_store: Path, run_helix) -> None:
+    shown = next(block for _, block in BLOCKS if block.startswith("$ helix recall"))
+    asked = re.findall(r'^\$ helix recall "(.*)"$', shown, re.M)
+    found = run_helix("recall", *asked, "--store", str(sample_store)).stdout
+    # Scores differ by a thousandth from processor to processor: what is found is compared, and what is found first.
+    texts = re.findall(r"^    (?!dense|bm25)(\S.*)$", shown, re.M)
+    assert len(texts) == 3
+    assert found.splitlines()[1].strip() == texts[0]
+    assert all(f"    {text}\n" in found for text in texts)
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_and_its_options_exist(command: str, run_helix) -> None:
     words = command.split()
