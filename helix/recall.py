@@ -23,7 +23,7 @@ from helix.stages.diversify import diversify
 from helix.stages.fuse import fuse
 from helix.stages.graph import walk
 from helix.stages.lexical import Field, lexical_score, search_lexical
-from helix.stages.linked import join
+from helix.stages.linked import join, titled
 from helix.stages.pack import LEAST, Short, pack
 from helix.stages.rank import rank
 from helix.stages.rerank import rerank, unusable
@@ -46,20 +46,24 @@ def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models:
     if plan.skip:
         return bundle(query, snap, profile, trace, skipped=True)
     plan = trace.run("route", _anchored, plan, query, snap, profile, trace)
+    plan = trace.run("route", _titled, plan, query, snap, profile)
     legs = _retrieve(query, vector, snap, plan, profile, trace)
     pool = trace.run("fuse", fuse, legs, snap, profile.fuse.k, profile.fuse.weights)
     trace.note("fuse", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
     before = len(pool)
     pool, how = trace.run("graph", walk, pool, query, snap, plan, profile.graph)
-    pool = trace.run("graph", join, pool, short_ids(query.said), snap, plan, profile.link)
+    pool = trace.run("graph", join, pool, snap, plan, profile.link)
     trace.note("graph", rows_in=before, rows_out=len(pool), how=how)
     before, at = len(pool), int((query.as_of or query.now).timestamp())
-    pool = trace.run("rank", succeed, pool, snap, plan, at)
+    outdated = trace.run("rank", snap.stale, pool.row, at).any()
+    if outdated:
+        pool = trace.run("rank", succeed, pool, snap, plan, at)
     if trace.on and len(pool):
         rows = pool.row.astype(np.int64)
         trace.parted(rows, parts(rows, pool.rrf, query, vector, snap, plan, profile))
     pool = trace.run("rank", rank, pool, query, vector, snap, plan, profile)
-    pool = trace.run("rank", _demote, pool, snap, at, profile.rank.superseded)
+    if outdated:
+        pool = trace.run("rank", _demote, pool, snap, at, profile.rank.superseded)
     trace.note("rank", rows_in=before, rows_out=len(pool))
     if query.rerank:
         pool = trace.run("rerank", _rerank, pool, query, snap, profile, trace, models)
@@ -96,6 +100,11 @@ def _anchored(plan: Plan, query: Query, snap: Snapshot, profile: Profile, trace:
     days = window(event.relation, snap.columns.time[leg.rows], leg.scores)
     trace.note("anchor", rows_in=plan.allowed_rows, rows_out=len(leg.rows), event=event.phrase, window=days)
     return plan if days is None else replace(plan, days=(*plan.days, days))
+
+
+def _titled(plan: Plan, query: Query, snap: Snapshot, profile: Profile) -> Plan:
+    """The documents whose titles the question names: two stages want to know."""
+    return replace(plan, titled=titled(short_ids(query.said), snap, profile.link.title_df))
 
 
 def _retrieve(

@@ -143,6 +143,7 @@ class Plan:
     days: tuple[tuple[int, int, float], ...] = ()  # (first second, last second, weight) the question speaks of
     type_scores: F32 | None = None  # float32[len(TYPES)], cosine to each type's centroid
     projects: tuple[int, ...] = ()  # codes of the projects the question names
+    titled: I64 | None = None  # rows of the documents whose titles the question names; None: not looked up
 
 
 @dataclass(frozen=True, slots=True)

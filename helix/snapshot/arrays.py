@@ -27,13 +27,13 @@ def flat_index(indptr: I64, rows: npt.NDArray[Any]) -> tuple[I64, I64]:
     start = indptr[rows]
     counts = indptr[np.asarray(rows) + 1] - start
     out = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum(counts, out=out[1:])
-    return out, np.repeat(start - out[:-1], counts) + np.arange(out[-1])
+    counts.cumsum(out=out[1:])
+    return out, (start - out[:-1]).repeat(counts) + np.arange(out[-1])
 
 
 def owners(indptr: I64) -> I64:
     """The row each flat entry belongs to: int64[total]."""
-    return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    return np.arange(len(indptr) - 1).repeat(indptr[1:] - indptr[:-1])
 
 
 def invert(

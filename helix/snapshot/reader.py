@@ -31,6 +31,7 @@ from helix.snapshot.events import load_access
 from helix.snapshot.fact_index import FactField
 from helix.snapshot.facts import Facts
 from helix.snapshot.manifest import Manifest
+from helix.snapshot.occurrences import occurrences
 from helix.snapshot.pins import pin, release
 from helix.snapshot.queries import KIND, Expansion, Part, open_queries
 from helix.snapshot.rows import NO_TIME
@@ -50,8 +51,11 @@ _SHARED = (
 )
 """What a view takes over as it is."""
 
-_LOADED = ("encoder", "counter", "router", "speaker_words")
+_LOADED = ("encoder", "counter", "router", "speaker_words", "speaker_codes")
 """What is loaded when first asked for and the same in every view."""
+
+_MAYBE = np.uint64((1 << 20) - 1)
+_KEPT_DFS = 65_536  # terms whose df is kept
 
 _TRIES = 5  # how often to start over because CURRENT moved on and its files were deleted
 
@@ -356,8 +360,9 @@ class Snapshot:
                 self.project_names,
                 self.fact_ends,
                 self._fact_rows,
+                self._states_facts,
                 self._by_group,
-                self.speaker_words,
+                self.speaker_codes,
                 self.speaker_names,
                 self.router,
                 self.counter,
@@ -368,6 +373,8 @@ class Snapshot:
                 self._namings,
                 self.session_size,
                 self.expansion,
+                self._maybe_titles,
+                self._dfs,
             )
         everybody = self.seen_by(None)
         if everybody is not self and not self.is_view:
@@ -405,6 +412,17 @@ class Snapshot:
         if base := self._whole_snapshot():
             return base.speaker_words
         return [frozenset(name.lower().split()) for name in self.speakers]
+
+    @cached_property
+    def speaker_codes(self) -> dict[str, list[int]]:
+        """By word, lower case: the codes of the speakers whose names have it."""
+        if base := self._whole_snapshot():
+            return base.speaker_codes
+        found: dict[str, list[int]] = {}
+        for code, words in enumerate(self.speaker_words):
+            for word in words:
+                found.setdefault(word, []).append(code)
+        return found
 
     @cached_property
     def speaker_names(self) -> dict[int | None, frozenset[str]]:
@@ -509,7 +527,11 @@ class Snapshot:
         """float32[len(rows), d], dequantised."""
         out = np.empty((len(rows), self.manifest.lineage.dim if self.manifest else 0), np.float32)
         for segment, here, local in self._split(rows):
-            out[here] = segment["vectors.i8"][local] * segment["vectors.scale"][local, None]
+            values = segment["vectors.i8"].take(local, axis=0).astype(np.float32)
+            values *= segment["vectors.scale"][local, None]
+            if len(local) == len(rows):
+                return values
+            out[here] = values
         return out
 
     @cached_property
@@ -554,11 +576,21 @@ class Snapshot:
 
     def df(self, term: np.uint64) -> int:
         """Live items that hold the term."""
-        return sum(
-            len(rows) if whole else int(np.count_nonzero(self.alive[start + rows.astype(np.int64)]))
-            for start, rows, _ in self.term(term)
-            for whole in (self._whole[start],)
-        )
+        found = self._dfs.get(int(term))
+        if found is None:
+            found = sum(
+                len(rows) if self._whole[start] else int(np.count_nonzero(self.alive[start + rows.astype(np.int64)]))
+                for start, rows, _ in self.term(term)
+            )
+            if len(self._dfs) >= _KEPT_DFS:
+                self._dfs.clear()
+            self._dfs[int(term)] = found
+        return found
+
+    @cached_property
+    def _dfs(self) -> dict[int, int]:
+        """By term: the items that hold it. Counted when first asked for: with rows left out all postings are read."""
+        return {}
 
     def short_df(self, term: np.uint32) -> int:
         """Live items that hold the term of that short id."""
@@ -614,6 +646,17 @@ class Snapshot:
             total += own[chain] + own[chain[chain]]
         return max(1.0, float(total[:-1][self.alive].mean())) if self.live else 1.0
 
+    def occurrences(self, rows: I64, terms: U64) -> tuple[I64, I64, I64]:
+        """Where terms, ascending, occur in rows: (position in `rows` int64[h], position in `terms` int64[h], place
+        int64[h], which differs by one between neighbours in reading order).
+        """
+        found = [(np.empty(0, np.int64),) * 3]
+        for segment, here, local in self._split(rows):
+            at, term, place = occurrences(segment, local, terms)
+            found.append((here[at], term, place))
+        at, term, place = (np.concatenate(part) for part in zip(*found, strict=True))
+        return at, term, place
+
     def order_of(self, rows: npt.NDArray[Any]) -> tuple[I64, U32]:
         """(position in `rows` int64[m], short term ids uint32[m]): the terms of each row in reading order."""
         return self._listed(rows, "order.indptr", "order.term", np.uint32)
@@ -639,18 +682,28 @@ class Snapshot:
         """(position in `keys` int64[m], row int64[m]) of the live documents with a title of that key."""
         at: list[I64] = [np.empty(0, np.int64)]
         rows: list[I64] = [np.empty(0, np.int64)]
-        for start, segment in zip(self._starts.tolist(), self._opened, strict=True):
-            known = segment["titles.key"]
-            if not len(known):
-                continue
-            low = known.searchsorted(keys)
-            hit = np.flatnonzero(known[np.minimum(low, len(known) - 1)] == keys)  # few: most runs are no title
-            owner, flat = owners_of(low[hit].astype(np.int64), known.searchsorted(keys[hit], "right").astype(np.int64))
-            row = start + segment["titles.row"][flat].astype(np.int64)
-            live = self.alive[row]
-            at.append(hit[owner[live]])
-            rows.append(row[live])
+        some = self._maybe_titles[keys & _MAYBE].nonzero()[0]  # few: most runs of terms are no title
+        if len(some):
+            wanted = keys[some]
+            for start, segment in zip(self._starts.tolist(), self._opened, strict=True):
+                known = segment["titles.key"]
+                low, high = known.searchsorted(wanted), known.searchsorted(wanted, "right")
+                owner, flat = owners_of(low, high)
+                row = start + segment["titles.row"][flat].astype(np.int64)
+                live = self.alive[row]
+                at.append(some[owner[live]])
+                rows.append(row[live])
         return np.concatenate(at), np.concatenate(rows)
+
+    @cached_property
+    def _maybe_titles(self) -> Bool:
+        """bool[2²⁰]: whether a title's key has these low bits (Bloom 1970, with one hash)."""
+        if base := self._whole_snapshot():
+            return base._maybe_titles
+        found = np.zeros(int(_MAYBE) + 1, bool)
+        for segment in self._opened:
+            found[segment["titles.key"] & _MAYBE] = True
+        return found
 
     # ------------------------------------------------------------ graph
 
@@ -801,15 +854,15 @@ class Snapshot:
         Returns:
             (position in `rows` int64[m], row of a successor int64[m]); of those that are superseded.
         """
-        stale = np.flatnonzero(self.stale(rows, at))
+        stale = self.stale(rows, at).nonzero()[0]
         if not len(stale):
             return np.empty(0, np.int64), np.empty(0, np.int64)
         known, order = self.facts, self._by_group
-        low, high = (np.searchsorted(known.row, rows[stale], side) for side in ("left", "right"))
+        low, high = (known.row.searchsorted(rows[stale], side) for side in ("left", "right"))
         owner, fact = owners_of(low, high)
         ended = ~known.closes[fact] & known.functional[fact] & (known.t_valid[fact] <= at)
         owner, fact = owner[ended], fact[ended]
-        low, high = (np.searchsorted(known.group, known.group[fact], side, sorter=order) for side in ("left", "right"))
+        low, high = (known.group.searchsorted(known.group[fact], side, sorter=order) for side in ("left", "right"))
         of, place = owners_of(low, high)
         later = order[place]
         holds = (known.t_valid[later] <= at) & ((self.fact_ends[later] == NO_TIME) | (self.fact_ends[later] > at))
@@ -823,13 +876,22 @@ class Snapshot:
 
     def stale(self, rows: npt.NDArray[Any], at: int) -> Bool:
         """bool[len(rows)]: the row says facts, and none of them holds at a moment, in seconds."""
-        known = self.facts
-        low, high = (np.searchsorted(known.row, rows, side) for side in ("left", "right"))
+        known, out = self.facts, np.zeros(len(rows), bool)
+        some = self._states_facts[rows].nonzero()[0]
+        low, high = (known.row.searchsorted(rows[some], side) for side in ("left", "right"))
         owner, fact = owners_of(low, high)
         said = ~known.closes[fact] & (known.t_valid[fact] <= at)
         holds = said & ((self.fact_ends[fact] == NO_TIME) | (self.fact_ends[fact] > at))
-        count = [np.bincount(owner, mask, minlength=len(rows)) for mask in (said, holds)]
-        return np.asarray((count[0] > 0) & (count[1] == 0))
+        out[some[owner[said]]] = True
+        out[some[owner[holds]]] = False
+        return out
+
+    @cached_property
+    def _states_facts(self) -> Bool:
+        """bool[rows]: the row says facts."""
+        out = np.zeros(self.rows, bool)
+        out[self.facts.row] = True
+        return out
 
     @cached_property
     def fact_edges(self) -> tuple[U64, U64, F32, I64]:
@@ -942,8 +1004,8 @@ def _readable(root: Path, name: str | None) -> Iterator[None]:
 def owners_of(low: I64, high: I64) -> tuple[I64, I64]:
     """The ranges low[i] to high[i], one behind the other: (i of each element, the element)."""
     size = high - low
-    owner = np.repeat(np.arange(len(low)), size)
-    return owner, np.arange(len(owner)) + np.repeat(low - np.cumsum(size) + size, size)
+    owner = np.arange(len(low)).repeat(size)
+    return owner, np.arange(len(owner)) + (low - size.cumsum() + size)[owner]
 
 
 def _live_codes(codes: I32) -> list[int]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from helix.snapshot.arrays import band_keys
 from helix.topk import order
 from helix.types import F32, U32, Candidates
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from helix.profiles import Diversify
     from helix.snapshot.reader import Snapshot
 
-_BAND = 4  # 16 bands of 4: a pair at Jaccard 0.8 shares one with probability 1 − (1 − 0.8⁴)¹⁶ = 0.9998
+_LONGEST = 1.02  # no inner product of two quantised unit vectors is above
 
 
 class Left(NamedTuple):
@@ -38,8 +39,8 @@ def diversify(pool: Candidates, snap: Snapshot, k: int, profile: Diversify) -> t
     repeated = repeats(snap.signatures(pool.row), profile.jaccard)
     unique = repeated < 0
     kept = pool.take(np.flatnonzero(unique))
-    vectors = snap.vectors(kept.row)
-    chosen = mmr(kept.final, vectors, profile.lambda_, k)
+    vectors = snap.vectors(kept.row[: within_reach(kept.final, profile.lambda_, k)])
+    chosen = mmr(kept.final[: len(vectors)], vectors, profile.lambda_, k)
     out = kept.take(chosen)
     out = out.take(order(out.final, snap.columns.key[out.row]))
     passed = np.setdiff1d(np.flatnonzero(kept.final >= out.final.min(initial=np.inf)), chosen)
@@ -50,23 +51,38 @@ def diversify(pool: Candidates, snap: Snapshot, k: int, profile: Diversify) -> t
 def repeats(signatures: U32, threshold: float) -> npt.NDArray[np.intp]:
     """intp[n]: the better row of the pool, itself kept, that each nearly repeats; −1 for none. Rows come best first.
 
-    Pairs that agree in one whole band of the signature are compared in full.
+    Pairs that agree in one whole band of the signature are compared in full. Most pools have none.
     """
-    n = len(signatures)
-    of = np.full(n, -1, np.intp)
-    if n == 0:
+    of = np.full(len(signatures), -1, np.intp)
+    keys = band_keys(signatures)
+    ordered = np.sort(keys, axis=1)
+    again = ordered[:, 1:] == ordered[:, :-1]
+    if not again.any():
         return of
-    bands = np.ascontiguousarray(signatures).reshape(n, -1, _BAND).view(f"V{_BAND * 4}")[..., 0].T
-    groups = np.stack([np.unique(band, return_inverse=True)[1] for band in bands])
-    alike = np.zeros((n, n), bool)
-    for group in groups:
-        alike |= group[:, None] == group[None, :]
-    better, worse = np.nonzero(np.triu(alike, 1))
+    band, at = again.nonzero()
+    rows = (keys[band] == ordered[band, at][:, None]).any(axis=0).nonzero()[0]
+    alike = np.zeros((len(rows), len(rows)), bool)
+    for band in keys[:, rows]:
+        alike |= band[:, None] == band[None, :]
+    better, worse = (rows[at] for at in np.nonzero(np.triu(alike, 1)))
     near = (signatures[better] == signatures[worse]).mean(axis=1) >= threshold
     for high, low in zip(better[near].tolist(), worse[near].tolist(), strict=True):  # near pairs only, best first
         if of[high] < 0 and of[low] < 0:
             of[low] = high
     return of
+
+
+def within_reach(score: F32, trade: float, k: int) -> int:
+    """How many of the first MMR can choose its k from: k rows keep λ·score − (1 − λ) at least, so one whose λ·score is
+    below that of all of them is never chosen.
+
+    Args:
+        score: float32[n], best first.
+    """
+    if len(score) <= k:
+        return len(score)
+    least = trade * float(score[k - 1]) - (1 - trade) * _LONGEST
+    return max(k, int(np.count_nonzero(trade * score >= least)))
 
 
 def mmr(score: F32, vectors: F32, trade: float, k: int) -> npt.NDArray[np.intp]:

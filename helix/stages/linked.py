@@ -4,6 +4,7 @@ rare things. What answers the second half of a question often shares no word wit
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,39 +35,38 @@ def _named(at: I64, terms: U32, snap: Snapshot, df: int) -> tuple[I64, I64]:
         at: the text of each term, ascending.
     """
     keys, start, size = runs(terms)
-    within = np.flatnonzero(at[start] == at[start + size - 1])
-    found, rows = snap.titled(keys[within])
-    run = within[found]
+    run, rows = snap.titled(keys)
+    within = at[start[run]] == at[start[run] + size[run] - 1]
+    run, rows = run[within], rows[within]
+    if not len(run):
+        return run, rows
     alone, back = np.unique(terms[start[run]][size[run] == 1], return_inverse=True)
     common = np.zeros(len(run), bool)
     common[size[run] == 1] = np.array([snap.short_df(term) > df for term in alone], bool)[back]
-    pairs = np.stack([at[start[run]], rows])[:, ~common]
-    text, row = np.unique(pairs, axis=1)
+    text, row = np.divmod(np.unique((at[start[run]] * snap.rows + rows)[~common]), snap.rows)
     best = np.lexsort((snap.columns.key[row], text))
     return text[best], row[best]
 
 
-def join(pool: Candidates, asked: U32, snap: Snapshot, plan: Plan, how: Link) -> Candidates:
-    """The pool, best first, with the documents whose titles the question or its best few items name, `extra` at most,
-    and the turns before and after its best items.
-
-    Args:
-        asked: short term ids of the question in reading order.
+def join(pool: Candidates, snap: Snapshot, plan: Plan, how: Link) -> Candidates:
+    """The pool, best first, with the documents whose titles the question (`plan.titled`) or its best few items name,
+    `extra` at most, and the turns before and after its best items.
     """
-    named = [np.empty(0, np.int64)]
+    documents: list[int] = []
     if how.extra:
-        named.append(titled(asked, snap, how.title_df))
-        named.append(_named(*snap.order_of(pool.row[: how.readers]), snap, how.title_df)[1])
-    documents = _fresh(np.concatenate(named), pool, plan)[: how.extra]
-    beside = np.stack([snap.columns.previous[pool.row[: how.beside]], snap.columns.next[pool.row[: how.beside]]]).T
-    return pool.joined(_fresh(np.concatenate([documents, beside.ravel()]), pool, plan))
+        named = [] if plan.titled is None else plan.titled.tolist()
+        named += _named(*snap.order_of(pool.row[: how.readers]), snap, how.title_df)[1].tolist()
+        documents = _fresh(named, pool, plan)[: how.extra]
+    best = pool.row[: how.beside]
+    beside = np.stack([snap.columns.previous[best], snap.columns.next[best]]).T.ravel()
+    return pool.joined(np.array(_fresh([*documents, *beside.tolist()], pool, plan), np.int64))
 
 
-def _fresh(rows: I64, pool: Candidates, plan: Plan) -> I64:
+def _fresh(rows: Sequence[int], pool: Candidates, plan: Plan) -> list[int]:
     """Those that may join and have not yet, each once, in the order they are named in."""
-    rows = rows[np.sort(np.unique(rows, return_index=True)[1])]
-    rows = rows[(rows >= 0) & ~np.isin(rows, pool.row)]
-    return rows if plan.allowed is None else rows[plan.allowed[rows]]
+    there = set(pool.row.tolist())
+    new = [row for row in dict.fromkeys(rows) if row >= 0 and row not in there]
+    return new if plan.allowed is None or not new else [row for row in new if plan.allowed[row]]
 
 
 def link(rows: I64, score: F32, snap: Snapshot, how: Link) -> F32:

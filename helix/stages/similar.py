@@ -8,7 +8,7 @@ rest are yes or no: who speaks, when, whether it answers a question or gives a s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from helix.bm25 import idf, saturate
 from helix.enrich.cues import ASKS, FIRST_PERSON, STANDING
 from helix.stages.linked import titled
+from helix.stages.words import Heard, adjacent, hear, lexical
 from helix.text import short_ids
 from helix.types import F32, I64, ROLES, Plan, Query
 
@@ -24,20 +25,7 @@ if TYPE_CHECKING:
     from helix.snapshot.queries import Expansion
     from helix.snapshot.reader import Snapshot
 
-_FIELDS = (1.2, 0.75)  # k1, b of the window and of adjacent words
-RARE = 4
-"""Power of idf / (idf of a term that one item holds): an identifier counts, a word that a hundredth holds does not."""
-
 _LEAST = 0.05  # a best score below is no score: dividing by it would make noise the best there is
-
-
-class Lexical(NamedTuple):
-    """BM25 over the pool: float32[n] each."""
-
-    own: F32
-    before: F32  # of the turn before
-    window: F32  # of the item and two turns to either side
-    rare: F32  # how rare the rarest term is that the row has of the question, see RARE
 
 
 def similarity(rows: I64, rrf: F32, query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, how: Profile) -> F32:
@@ -63,22 +51,23 @@ def parts(
     if sim.rrf:
         found["rrf"] = over_best(np.nan_to_num(rrf))
     own = meant = np.zeros(len(rows), np.float32)
+    heard = hear(rows, query.terms, snap)
     if len(query.terms) and (sim.own or sim.window or sim.rare or sim.reply or sim.session):
-        words = lexical(rows, query, snap, how)
+        words = lexical(heard, snap, how)
         best = np.float32(max(float(words.own.max()), _LEAST))
         answers = snap.cues(np.maximum(columns.previous[rows], 0)) & ASKS > 0
         own = words.own / best
         found |= {"own": own, "window": over_best(words.window), "rare": words.rare}
         found["reply"] = np.where(answers, words.before, 0) / best
     if sim.adjacent:
-        found["adjacent"] = over_best(adjacent(rows, query.said, snap))
+        found["adjacent"] = over_best(adjacent(heard, query.said, snap))
     if sim.doc2query and snap.expansion:
         found["doc2query"] = over_best(expanded(rows, query, snap.expansion, how))
     if vector is not None and (sim.dense or sim.standing or sim.session):
         taken = np.float32(sim.mean) * np.float32(snap.centroids[-1] @ vector)
-        vectors = snap.vectors(rows)
-        meant = over_best(vectors @ vector - taken)
-        found["dense"] = over_best(leant(vectors, rows, snap, sim.lean) @ vector - taken)
+        alone, among = leant(heard, vector, snap, sim.lean)
+        meant = over_best(alone - taken)
+        found["dense"] = over_best(among - taken)
     document = columns.role[rows] == ROLES.index("document")
     if "window" in found and "dense" in found:
         # It has no turns around it: what they would say is asked of its words and of its vector, half and half.
@@ -90,7 +79,8 @@ def parts(
     salience = columns.salience[rows]
     found["salience"] = np.where(document, salience.mean(), salience)  # which turn matters is no question of a document
     if sim.title:
-        found["title"] = np.isin(rows, titled(short_ids(query.said), snap, how.link.title_df))
+        documents = titled(short_ids(query.said), snap, how.link.title_df) if plan.titled is None else plan.titled
+        found["title"] = np.isin(rows, documents) if len(documents) else np.zeros(len(rows), bool)
     if sim.session:
         found["session"] = company(rows, np.float32(0.5) * (own + meant), snap)
     weights = {name: np.float32(getattr(sim, name)) for name in found}
@@ -104,77 +94,29 @@ def over_best(values: F32) -> F32:
     return np.asarray(values / np.float32(max(float(values.max()), _LEAST)), np.float32)
 
 
-def lexical(rows: I64, query: Query, snap: Snapshot, how: Profile) -> Lexical:
-    """BM25 of the rows, of the turns before them and of the windows around them; the rarest term they have."""
-    columns = snap.columns
-    before, after = step(rows, columns.previous), step(rows, columns.next)
-    # Five rows around each candidate, −1 where there is none.
-    ring = np.stack([step(before, columns.previous), before, rows, after, step(after, columns.next)])
-    length = np.where(ring >= 0, columns.length[ring], 0)
-    around = length.sum(axis=0)
-    own, window, rare = np.zeros((2, len(rows)), np.float32), *np.zeros((2, len(rows)), np.float32)
-    rarest = idf(1, snap.live)
-    for term in query.terms:
-        hits, tfs = snap.postings(term)
-        if not len(hits):
-            continue
-        weight = idf(len(hits), snap.live)
-        at = np.minimum(np.searchsorted(hits, np.maximum(ring, 0)), len(hits) - 1)
-        tf = np.where((ring >= 0) & (hits[at] == ring), tfs[at], 0)
-        own += weight * saturate(tf[1:3], length[1:3], snap.mean_length, how.retrieve.k1, how.retrieve.b)
-        window += weight * saturate(tf.sum(axis=0), around, snap.mean_window_length, *_FIELDS)
-        rare = np.maximum(rare, (tf[2] > 0) * np.float32((weight / rarest) ** RARE))
-    return Lexical(own[1], own[0], window, rare)
-
-
-def adjacent(rows: I64, said: npt.NDArray[np.uint64], snap: Snapshot) -> F32:
-    """BM25 of pairs of terms that follow each other in the question and in the item; a pair weighs both idf.
-
-    The ordered part of the sequential dependence model (Metzler & Croft 2005).
+def leant(heard: Heard, vector: F32, snap: Snapshot, share: float) -> tuple[F32, F32]:
+    """Inner products of the question with the items' vectors, and with those leant towards the turns before and after
+    and of unit length again: what a turn is about is half said by its neighbours. float32[n] each.
 
     Args:
-        said: the question's terms in reading order.
-
-    Returns:
-        float32[n].
-    """
-    score = np.zeros(len(rows), np.float32)
-    known = {term: snap.df(np.uint64(term)) for term in dict.fromkeys(said.tolist())}
-    pairs = [
-        pair
-        for pair in dict.fromkeys(zip(said[:-1].tolist(), said[1:].tolist(), strict=True))
-        if pair[0] != pair[1] and known[pair[0]] and known[pair[1]]
-    ]
-    if not pairs:
-        return score
-    at, terms = snap.order_of(rows)
-    together = at[1:] == at[:-1]
-    length = snap.columns.length[rows]
-    for left, right in pairs:
-        short = short_ids(np.array([left, right], np.uint64))
-        found = at[:-1][together & (terms[:-1] == short[0]) & (terms[1:] == short[1])]
-        if len(found):
-            count = np.bincount(found, minlength=len(rows)).astype(np.float32)
-            weight = idf(known[left], snap.live) + idf(known[right], snap.live)
-            score += weight * saturate(count, length, snap.mean_length, *_FIELDS)
-    return score
-
-
-def leant(vectors: F32, rows: I64, snap: Snapshot, share: float) -> F32:
-    """Vectors leant towards those of the turns before and after, of unit length again: what a turn is about is half
-    said by its neighbours. float32[n, d].
-
-    Args:
-        vectors: of the rows.
+        vector: of the question, float32[d].
         share: of each neighbour.
     """
+    used, place = np.unique(heard.ring[1:4] if share else heard.ring[2:3], return_inverse=True)
+    known = heard.rows[used]
+    vectors = np.zeros((len(used), len(vector)), np.float32)
+    there = np.flatnonzero(known >= 0)  # where a session begins or ends there is no neighbour
+    vectors[there] = snap.vectors(known[there])
+    place = place.reshape(-1, heard.ring.shape[1])
     if not share:
-        return vectors
-    out = vectors.copy()
-    for link in (snap.columns.previous, snap.columns.next):
-        there = np.flatnonzero(link[rows] >= 0)
-        out[there] += np.float32(share) * snap.vectors(link[rows[there]])
-    return np.asarray(out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-9), np.float32)
+        alone = (vectors @ vector)[place[0]]
+        return alone, alone
+    leaning = vectors[place[0]]
+    leaning += vectors[place[2]]
+    leaning *= np.float32(share)
+    leaning += vectors[place[1]]
+    length = np.sqrt(np.einsum("nd,nd->n", leaning, leaning))
+    return (vectors @ vector)[place[1]], (leaning @ vector) / np.maximum(length, np.float32(1e-9))
 
 
 def company(rows: I64, score: F32, snap: Snapshot) -> F32:
@@ -192,8 +134,9 @@ def hints(rows: I64, query: Query, snap: Snapshot, plan: Plan) -> dict[str, npt.
     columns = snap.columns
     found: dict[str, npt.NDArray[Any]] = {}
     if not plan.asker_speaks:
-        named = np.array([bool(query.words & words) for words in snap.speaker_words] + [False])
-        found["speaker"] = named[columns.speaker[rows]]
+        named = [code for word in query.words for code in snap.speaker_codes.get(word, ())]
+        if named:
+            found["speaker"] = np.isin(columns.speaker[rows], named)
     if plan.first_person:
         found["user"] = columns.role[rows] == ROLES.index("user")
     if plan.type_scores is not None:
@@ -220,7 +163,3 @@ def expanded(rows: I64, query: Query, field: Expansion, how: Profile) -> F32:
             score += idf(len(hits), field.live) * saturate(tf, length, field.mean_length, k1, b)
     return score
 
-
-def step(rows: I64, link: npt.NDArray[Any]) -> I64:
-    """The row each one is linked to; −1 stays −1."""
-    return np.where(rows >= 0, link[rows], np.int64(-1))

@@ -14,7 +14,7 @@ import pytest
 
 from helix.profiles import Link, load
 from helix.snapshot.reader import Snapshot
-from helix.stages.linked import join, link
+from helix.stages.linked import join, link, titled
 from helix.text import hash_terms, short_ids, tokenise
 from helix.types import Bool, Candidates, Plan
 from tests.tiny import make_store, memory_of
@@ -37,8 +37,9 @@ def pool_of(*rows: int) -> Candidates:
 def joined(snap: Snapshot, pool: Candidates, asked: str = "", allowed: Bool | None = None, **given: Any) -> list[int]:
     """The rows that joined, in order; what was there stays where it was."""
     terms = short_ids(hash_terms(tokenise(asked)))
-    plan = Plan(allowed, snap.live if allowed is None else int(allowed.sum()))
-    after = join(pool, terms, snap, plan, how(**given))
+    named = titled(terms, snap, how(**given).title_df)
+    plan = Plan(allowed, snap.live if allowed is None else int(allowed.sum()), titled=named)
+    after = join(pool, snap, plan, how(**given))
     for field in fields(Candidates):
         before, now = getattr(pool, field.name), getattr(after, field.name)
         assert now.dtype == before.dtype

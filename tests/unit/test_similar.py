@@ -18,9 +18,10 @@ from helix.question import make_query
 from helix.recall import asked
 from helix.snapshot.reader import Snapshot
 from helix.stages.route import route
-from helix.stages.similar import adjacent, company, leant, lexical, over_best, parts, similarity
+from helix.stages.similar import company, leant, over_best, parts, similarity
+from helix.stages.words import Heard, adjacent, hear, lexical
 from helix.text import hash_terms, tokenise
-from helix.types import U64
+from helix.types import F32, I64, U64
 from tests.tiny import SETTINGS, make_store
 
 NOW = datetime(2023, 11, 20, tzinfo=UTC)
@@ -48,6 +49,22 @@ def scored(
     pool = np.flatnonzero(snap.alive) if rows is None else np.array(rows, np.int64)
     fused = np.zeros(len(pool), np.float32) if ranks is None else np.array(ranks, np.float32)
     return similarity(pool, fused, query, meant, snap, route(query, meant, snap), profile).tolist()
+
+
+def around(rows: I64, snap: Snapshot) -> Heard:
+    """The rows and those beside them; no word is listened for."""
+    return hear(rows, np.empty(0, np.uint64), snap)
+
+
+def beside(rows: I64, said: U64, snap: Snapshot) -> F32:
+    """What adjacent words give rows."""
+    return adjacent(hear(rows, np.unique(said), snap), said, snap)
+
+
+def leaning_vectors(rows: I64, snap: Snapshot, share: float) -> F32:
+    """The leaning vectors themselves: their inner products with each direction of space."""
+    axes = np.eye(2, dtype=np.float32)
+    return np.stack([leant(around(rows, snap), axis, snap, share)[1] for axis in axes], axis=1)
 
 
 def bm25(tf: float, length: float, mean: float, df: int, n: int, k1: float = 1.2, b: float = 0.75) -> float:
@@ -121,7 +138,7 @@ def test_a_window_adds_up_its_words(tmp_path: Path) -> None:
     query = make_query("walnut bread", snap, SETTINGS, now=NOW)
     mean = (2 + 2 + 2 + 1) / 4
     both = bm25(1, 2, mean, 2, 4) + bm25(1, 2, mean, 1, 4)
-    found = lexical(np.arange(4), query, snap, only())
+    found = lexical(hear(np.arange(4), query.terms, snap), snap, only())
     assert found.window.tolist() == pytest.approx([both, both, bm25(2, 2, mean, 2, 4), 0], rel=1e-5)
     assert found.before.tolist() == pytest.approx([0, found.own[0], 0, 0])
 
@@ -152,14 +169,14 @@ def test_the_order_of_the_words(tmp_path: Path) -> None:
         for tf, length in zip((1, 2, 0, 0), lengths, strict=True)
     ]
     assert lengths == [2, 4, 2, 3]
-    assert adjacent(np.arange(4), terms("walnut bread"), snap).tolist() == pytest.approx(by_hand, rel=1e-5)
+    assert beside(np.arange(4), terms("walnut bread"), snap).tolist() == pytest.approx(by_hand, rel=1e-5)
     shares = [one / max(by_hand) for one in by_hand]
     assert scored(snap, "the walnut bread", adjacent=0.2) == pytest.approx([0.2 * one for one in shares], rel=1e-5)
     # The other way round: in the third, and once in the second, which is longer.
     longer = (1 + 1.2 * (0.25 + 0.75 * 2 / mean)) / (1 + 1.2 * (0.25 + 0.75 * 4 / mean))
     assert scored(snap, "bread, walnut", adjacent=0.2) == pytest.approx([0, 0.2 * longer, 0.2, 0], rel=1e-5)
     for nothing in ("walnut", "walnut walnut", "walnut absent", "absent walnut"):
-        assert adjacent(np.arange(4), terms(nothing), snap).tolist() == [0] * 4
+        assert beside(np.arange(4), terms(nothing), snap).tolist() == [0] * 4
 
 
 def terms(text: str) -> U64:
@@ -168,13 +185,13 @@ def terms(text: str) -> U64:
 
 def test_a_pair_is_counted_once_however_often_it_is_asked(tmp_path: Path) -> None:
     snap = store(tmp_path, talk("walnut bread", "rye"))
-    once, twice = (adjacent(np.arange(2), terms(text), snap) for text in ("walnut bread", "walnut bread walnut bread"))
+    once, twice = (beside(np.arange(2), terms(text), snap) for text in ("walnut bread", "walnut bread walnut bread"))
     assert twice[0] == once[0]
 
 
 def test_the_end_of_an_item_and_the_start_of_the_next_are_not_adjacent(tmp_path: Path) -> None:
     snap = store(tmp_path, talk("rye walnut", "bread rye"))
-    assert adjacent(np.arange(2), terms("walnut bread"), snap).tolist() == [0, 0]
+    assert beside(np.arange(2), terms("walnut bread"), snap).tolist() == [0, 0]
 
 
 def test_what_answers_a_question_gets_the_questions_words(tmp_path: Path) -> None:
@@ -184,7 +201,7 @@ def test_what_answers_a_question_gets_the_questions_words(tmp_path: Path) -> Non
         *talk("what is parsley?", "a herb", session="u"),
     ]
     snap = store(tmp_path, turns)
-    own = lexical(np.arange(7), make_query("walnut bread", snap, SETTINGS, now=NOW), snap, only()).own
+    own = lexical(hear(np.arange(7), np.unique(terms("walnut bread")), snap), snap, only()).own
     assert own[0] > own[3] * 0.99 > 0  # the same words and length
     assert scored(snap, "walnut bread", reply=0.4) == pytest.approx([0, 0.4 * own[0] / own.max(), 0, 0, 0, 0, 0])
     # The first of a session answers nothing, though the last row before it may ask.
@@ -220,28 +237,26 @@ def test_a_vector_leans_to_its_neighbours(tmp_path: Path) -> None:
     snap = store(tmp_path, turns, [*SLANT, [0, 1]])
     leaning = [(1 + 0.15, 0.2), (0.6 + 0.25, 0.8 + 0.25), (0.15, 1 + 0.2), (0, 1)]
     unit = [(x / sqrt(x * x + y * y), y / sqrt(x * x + y * y)) for x, y in leaning]
-    got = leant(snap.vectors(np.arange(4)), np.arange(4), snap, 0.25)
-    np.testing.assert_allclose(got, unit, atol=0.005)
+    np.testing.assert_allclose(leaning_vectors(np.arange(4), snap, 0.25), unit, atol=0.005)
     best = max(x for x, _ in unit)
     by_hand = [x / best for x, _ in unit]
     assert scored(snap, "x", [1, 0], dense=1, lean=0.25) == pytest.approx(by_hand, abs=0.01)
-    exact = snap.vectors(np.arange(4))
-    assert leant(exact, np.arange(4), snap, 0.0) is exact
-    leant(exact, np.arange(4), snap, 0.25)
-    assert (snap.vectors(np.arange(4)) == exact).all()  # what was given is as it was
+    assert (leaning_vectors(np.arange(4), snap, 0.0) == snap.vectors(np.arange(4))).all()
+    alone, _ = leant(around(np.arange(4), snap), np.array([1, 0], np.float32), snap, 0.25)
+    assert alone.tolist() == snap.vectors(np.arange(4))[:, 0].tolist()
 
 
 def test_a_vector_does_not_lean_over_a_border_but_over_what_is_deleted(tmp_path: Path) -> None:
     turns = [*talk("a", "b", "c"), *talk("d", session="t")]
     snap = store(tmp_path, turns, [[1, 0], [-1, 0], [0, 1], [1, 0]], cuts=(1, 3), deleted={1: [0]})
-    got = leant(snap.vectors(np.array([0, 2, 3])), np.array([0, 2, 3]), snap, 0.5)
+    got = leaning_vectors(np.array([0, 2, 3]), snap, 0.5)
     side = np.array([1, 0.5]) / sqrt(1.25)
     np.testing.assert_allclose(got, [side, side[::-1], [1, 0]], atol=0.005)
 
 
 def test_leaning_on_the_opposite_leaves_no_vector(tmp_path: Path) -> None:
     snap = store(tmp_path, talk("a", "b"), [[1, 0], [-1, 0]])
-    assert np.isfinite(leant(snap.vectors(np.arange(2)), np.arange(2), snap, 1.0)).all()
+    assert np.isfinite(leaning_vectors(np.arange(2), snap, 1.0)).all()
 
 
 # ---------------------------------------------------------------- what stands around it
