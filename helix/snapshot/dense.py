@@ -246,7 +246,7 @@ class Dense:
             n = int(np.count_nonzero(allowed))
             if not n:
                 return np.empty(0, np.int64)
-            probes, wanted = int(probes * (2 * len(allowed) / n - 1)), min(k, n)
+            probes, wanted = int(probes * (3 * len(allowed) / n - 2)), min(k, n)
             bitmap = np.packbits(allowed, bitorder="little")  # kept alive until the search is over
             chosen["sel"] = faiss.IDSelectorBitmap(len(allowed), faiss.swig_ptr(bitmap))
         if self.tier == "binary":  # all rows are compared: there is nothing to widen

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from helix.bm25 import Norms
 from helix.snapshot.arrays import invert, unhexes
 from helix.snapshot.segment import FACT_TEXT, Opened
 from helix.text import hash_terms, tokenise
@@ -106,6 +107,7 @@ class FactField:
             self.indexed[here] = segment["facts.scale"][kept] > 0
         self.live = int(self.indexed.sum())
         self.mean_length = max(1.0, float(self.length[self.indexed].mean())) if self.live else 1.0
+        self.norm = Norms(self.length, self.mean_length)
 
     @property
     def share(self) -> float:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from helix.bm25 import Norms
 from helix.snapshot.arrays import invert
 from helix.snapshot.build import save, write_ipc
 from helix.snapshot.manifest import Index
@@ -107,6 +108,7 @@ class Expansion:
         self.looked: Bool = looked & alive
         self.live = int(self.looked.sum())
         self.mean_length = max(1.0, float(self.length[self.looked].mean())) if self.live else 1.0
+        self.norm = Norms(self.length, self.mean_length)
 
     def term(self, term: np.uint64) -> list[tuple[int, U32, npt.NDArray[np.uint16]]]:
         """Postings of a term: (0, rows of the snapshot ascending, term frequencies), deleted rows left out."""

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from helix.bm25 import Norms
 from helix.encoders.onnx import Encoder, EstimatedCounter, TokenCounter
 from helix.enrich.gazetteer import COMMON
 from helix.errors import EncoderError, StoreError
@@ -53,6 +54,9 @@ _SHARED = (
 
 _LOADED = ("encoder", "counter", "router", "speaker_words", "speaker_codes")
 """What is loaded when first asked for and the same in every view."""
+
+BM25 = (0.9, 0.6)
+"""k1 and b of most profiles: what is made ready for."""
 
 _MAYBE = np.uint64((1 << 20) - 1)
 _KEPT_DFS = 65_536  # terms whose df is kept
@@ -375,6 +379,7 @@ class Snapshot:
                 self.expansion,
                 self._maybe_titles,
                 self._dfs,
+                self.norm(*BM25),
             )
         everybody = self.seen_by(None)
         if everybody is not self and not self.is_view:
@@ -560,6 +565,11 @@ class Snapshot:
     def length(self) -> F32:
         """float32[rows]: terms of each item."""
         return self.columns.length
+
+    @cached_property
+    def norm(self) -> Norms:
+        """What the lengths of the rows do to their terms."""
+        return Norms(self.columns.length, self.mean_length)
 
     def term(self, term: np.uint64) -> list[tuple[int, U32, npt.NDArray[np.uint16]]]:
         """Postings of a term, segment by segment, mapped: (first row of the segment, rows within it ascending,

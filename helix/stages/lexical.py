@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from helix.bm25 import gain, idf
+from helix.bm25 import Norms, gain, idf
 from helix.topk import top_k
 from helix.types import F32, U32, U64, Bool, Leg, Plan, Query
 
@@ -52,12 +52,8 @@ class Field(Protocol):
         """Rows that count."""
 
     @property
-    def mean_length(self) -> float:
-        """Mean terms of a row that counts, at least one."""
-
-    @property
-    def length(self) -> F32:
-        """float32[rows]: terms of each row."""
+    def norm(self) -> Norms:
+        """What the lengths of the rows do to their terms."""
 
     @property
     def key(self) -> U64:
@@ -91,12 +87,15 @@ def search_lexical(query: Query, snap: Field, plan: Plan, k: int, k1: float, b: 
     rest = np.cumsum([0.0, *(term.most for term in reversed(terms))])[::-1].tolist()  # rest[i]: terms i and on, at most
     slack = 1 - (len(terms) + 8) * 2.0**-23  # scores and bounds are rounded apart; this is more than that can make
 
+    norm = snap.norm(k1, b)
+
     def add(term: _Term, rows: Rows, tf: TFs) -> F32:
-        return gain(tf, snap.length.take(rows), term.weight, snap.mean_length, k1, b)
+        return gain(tf, norm.take(rows), term.weight, k1)
 
     allowed = plan.allowed
     few = np.flatnonzero(allowed) if allowed is not None and 2 * plan.allowed_rows < snap.rows else None
-    scores, touched = _borrow(snap.rows), list[Rows]()
+    barred = allowed if few is None else None
+    scores, touched = _borrow(snap.rows, barred), list[Rows]()
     floor, done = 0.0, 0  # the k-th best score is at least `floor`
     while done < len(terms) and rest[done] >= floor:
         term, done = terms[done], done + 1
@@ -105,11 +104,9 @@ def search_lexical(query: Query, snap: Field, plan: Plan, k: int, k1: float, b: 
             after = before + add(term, rows, tf)
             if floor > rest[done]:  # the others cannot get there, nor will what is written of them ever look so
                 rows, before, after = _pick(after >= floor - rest[done], rows, before, after)
-            if allowed is not None and few is None:
-                rows, before, after = _pick(allowed.take(rows), rows, before, after)
             scores[rows] = after
             touched.append(rows.compress(before == 0))
-            floor = max(floor, slack * _kth(after, k))
+            floor = max(floor, slack * _kth(after.compress(after > floor), k))
 
     rows = _reaching(scores, touched, max(floor - rest[done], _TINY))
     for term, ahead in zip(terms[done:], rest[done:], strict=False):
@@ -121,7 +118,7 @@ def search_lexical(query: Query, snap: Field, plan: Plan, k: int, k1: float, b: 
             scores[found] += add(term, found, tf)
 
     final = scores.take(rows)
-    _give_back(scores, touched)
+    _give_back(scores, touched, barred)
     rows, final = _pick(final >= _kth(final, k), rows, final)
     best = top_k(final, snap.key.take(rows), k)
     return Leg(name, rows[best].astype(np.uint32), final[best])
@@ -129,10 +126,10 @@ def search_lexical(query: Query, snap: Field, plan: Plan, k: int, k1: float, b: 
 
 def lexical_score(query: Query, snap: Field, row: int, k1: float, b: float) -> float:
     """What the search gives one row; 0 where it holds none of the terms."""
-    score = np.zeros(1, np.float32)
+    score, norm = np.zeros(1, np.float32), snap.norm(k1, b)
     for term in _terms(query, snap, k1):
         for rows, tf in _look_up(term, np.array([row])):
-            score[: len(rows)] += gain(tf, snap.length.take(rows), term.weight, snap.mean_length, k1, b)
+            score[: len(rows)] += gain(tf, norm.take(rows), term.weight, k1)
     return float(score[0])
 
 
@@ -177,7 +174,8 @@ def _scan(term: _Term) -> Iterator[tuple[Rows, TFs]]:
     """All postings, block by block: (rows of the snapshot intp[p] ascending, term frequencies)."""
     for start, local, tf in term.parts:
         for low in range(0, len(local), _BLOCK):
-            yield local[low : low + _BLOCK].astype(np.intp) + start, tf[low : low + _BLOCK]
+            rows = local[low : low + _BLOCK].astype(np.intp)
+            yield rows + start if start else rows, tf[low : low + _BLOCK]
 
 
 def _look_up(term: _Term, rows: Rows) -> Iterator[tuple[Rows, TFs]]:
@@ -220,14 +218,21 @@ def _reaching(scores: F32, touched: list[Rows], least: float) -> Rows:
 _spare = threading.local()
 
 
-def _borrow(rows: int) -> F32:
-    """float32[rows], all zero. The thread's last one is used again: a fresh one costs more than many a search."""
-    scores: F32 | None = _spare.__dict__.pop("scores", None)
-    return scores if scores is not None and len(scores) == rows else np.zeros(rows, np.float32)
+def _borrow(rows: int, allowed: Bool | None) -> F32:
+    """float32[rows]: zero, but −∞ where a row is barred, which no gain lifts. The thread's last ones are used again: a
+    fresh one costs more than many a search, and who asks next mostly bars the same rows, or none.
+    """
+    kept: tuple[F32, Bool | None] | None = _spare.__dict__.pop("open" if allowed is None else "barred", None)
+    if kept is not None and len(kept[0]) == rows and kept[1] is allowed:
+        return kept[0]
+    scores = np.zeros(rows, np.float32)
+    if allowed is not None:
+        scores[~allowed] = -np.inf
+    return scores
 
 
-def _give_back(scores: F32, touched: list[Rows]) -> None:
+def _give_back(scores: F32, touched: list[Rows], allowed: Bool | None) -> None:
     """Zero again, and kept for the next search; what a failed one leaves behind is not."""
     for rows in touched:
         scores[rows] = 0
-    _spare.scores = scores
+    _spare.__dict__["open" if allowed is None else "barred"] = scores, allowed

@@ -38,7 +38,7 @@ def route(query: Query, vector: F32 | None, snap: Snapshot) -> Plan:
         snap: the open snapshot.
     """
     allowed = _allowed(query, snap)
-    count = snap.live if allowed is None else int(np.count_nonzero(allowed))
+    count = snap.live if allowed is None or allowed is snap.alive else int(np.count_nonzero(allowed))
     score = _skip_score(vector, snap)
     first_person = bool(_FIRST_PERSON.search(query.text))
     named = (query.project, query.type, query.session, query.speaker, query.principal)
@@ -79,13 +79,13 @@ def _allowed(query: Query, snap: Snapshot) -> Bool | None:
     What the asker may not see, and what `as_of` did not know, is not alive in the snapshot that is asked: see
     `Snapshot.seen_by` and `Snapshot.known_at`.
     """
-    allowed = None if snap.live == snap.rows else snap.alive.copy()
+    allowed = None if snap.live == snap.rows else snap.alive  # as it is: it is asked for again and again
     for _, passes in _filters(query, snap):
         mask = passes(slice(None))
-        allowed = mask if allowed is None else np.logical_and(allowed, mask, out=allowed)
+        allowed = mask if allowed is None else allowed & mask
     over = _over(query, snap)
     if len(over):
-        allowed = np.ones(snap.rows, bool) if allowed is None else allowed
+        allowed = np.ones(snap.rows, bool) if allowed is None else allowed.copy()
         allowed[over] = False
     return allowed
 

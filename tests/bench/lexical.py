@@ -14,7 +14,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from helix.bm25 import gain, idf
+from helix.bm25 import Norms, gain, idf
 from helix.stages.lexical import search_lexical
 from helix.topk import top_k
 from helix.types import Leg, Plan
@@ -54,7 +54,11 @@ class Store:
         self.live = int(self.alive.sum())
         self.mean_length = max(1.0, float(length[self.alive].mean())) if self.live else 1.0
         self.columns = SimpleNamespace(length=length, key=key)
-        self.length, self.key = length, key
+        self.key = key
+
+    @cached_property
+    def norm(self) -> Norms:
+        return Norms(self.columns.length, self.mean_length)  # `mean_length` may still be set anew
 
     def term(self, term: np.uint64) -> list[tuple[int, Any, Any]]:
         found = []
@@ -84,7 +88,7 @@ def exhaustive(query: Any, snap: Any, plan: Plan, k: int, k1: float, b: float) -
             terms.append((snap.df(term), int(term), weight, rows, tf))
     scores = np.zeros(snap.rows, np.float32)
     for *_, weight, rows, tf in sorted(terms, key=lambda entry: entry[:2]):
-        scores[rows] += gain(tf, snap.columns.length[rows], weight, snap.mean_length, k1, b)
+        scores[rows] += gain(tf, snap.norm(k1, b)[rows], weight, k1)
     if plan.allowed is not None:
         scores *= plan.allowed
     hits = np.flatnonzero(scores)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helix.bm25 import Norms
 from helix.stages import lexical
 from helix.stages.lexical import search_lexical
 from helix.text import hash_terms, tokenise
@@ -184,7 +185,7 @@ def test_a_failed_search_leaves_nothing_behind() -> None:
     store, keys = skewed(2, rows=2_000)
     query: Any = SimpleNamespace(terms=keys)
     broken: Any = Store(store.segments, store.columns.length, store.columns.key)
-    broken.length = store.length[:50]
+    broken.norm = Norms(store.columns.length[:50], store.mean_length)
     with pytest.raises(IndexError):
         search_lexical(query, broken, Plan(None, store.rows), 10, 1.2, 0.75)
     assert same(query, store, Plan(None, store.rows), 10)

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helix.bm25 import gain, idf
+from helix.bm25 import gain, idf, norms
 from helix.errors import UsageError
 from helix.question import make_query
 from helix.snapshot import paths, writer
@@ -42,7 +42,8 @@ from tests.tiny import BASE, SETTINGS
 
 N, DIM = 150_000, 16
 CUTS = (110_000, 140_000)  # the last segment has no index
-SIZES = (1, 10, 1_000, 100_000)
+SIZES = (1, 10, 1_000, 10_000, 100_000)
+NARROW = SIZES[:-1]  # as many rows as are scanned
 WORDS = ("walnut", "parsley", "saffron", "harbour", "lantern", "orchid")
 K1, B = 0.9, 0.6
 NOW = datetime.fromtimestamp(BASE + 10 * N, UTC)
@@ -224,7 +225,7 @@ def lexical_by_hand(
         rows = np.flatnonzero(world.tf[:, word])
         weight = float(idf(df[word], int(live.sum())))
         mean = max(1.0, float(length[live].mean())) if live.any() else 1.0
-        scores[rows] += gain(world.tf[rows, word].astype(np.uint16), length[rows], weight, mean, K1, B)
+        scores[rows] += gain(world.tf[rows, word].astype(np.uint16), norms(length[rows], mean, K1, B), weight, K1)
     rows = np.flatnonzero(allowed & (scores > 0))
     chosen = np.lexsort((world.key[rows], -scores[rows]))[:k]
     return Leg("bm25", rows[chosen].astype(np.uint32), scores[rows[chosen]])
@@ -260,7 +261,7 @@ def check(world: World, kinds: Mapping[str, int], seed: int, k: int = 100) -> in
     return int(allowed.sum())
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", NARROW)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_best_under_a_filter_are_the_best_of_all_it_allows(world: World, kind: str, size: int) -> None:
     for seed in range(2):
@@ -268,7 +269,7 @@ def test_the_best_under_a_filter_are_the_best_of_all_it_allows(world: World, kin
         assert allowed == size or (size > 10 and 0.8 * size < allowed < 1.01 * size)  # some no longer hold
 
 
-@given(st.dictionaries(st.sampled_from(KINDS), st.sampled_from(SIZES), min_size=2, max_size=4), st.integers(0, 99))
+@given(st.dictionaries(st.sampled_from(KINDS), st.sampled_from(NARROW), min_size=2, max_size=4), st.integers(0, 99))
 @settings(max_examples=40, deadline=None)
 def test_filters_add_up(world: World, kinds: dict[str, int], seed: int) -> None:
     if "window" in kinds:  # it is made of these two
@@ -304,7 +305,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_a_filter_that_leaves_few_rows_asks_no_index(world: World, asked: list[int]) -> None:
     for kind in KINDS:
-        check(world, {kind: 100_000}, seed=3)
+        check(world, {kind: 10_000}, seed=3)
     assert asked == []
 
 
@@ -326,6 +327,7 @@ def test_more_rows_than_are_worth_a_scan_are_left_to_the_index(
     world: World, asked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And so the tests above can fail: this index does not find the best."""
+    monkeypatch.setattr(stage, "EXACT_ROWS", N)
     allowed = check(world, {"project": 100_000}, seed=0)
     monkeypatch.setattr(stage, "EXACT_ROWS", allowed)
     check(world, {"project": 100_000}, seed=0)
