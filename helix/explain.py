@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from math import isnan
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
@@ -31,6 +32,13 @@ class Dropped(NamedTuple):
     why: Sequence[str]
 
 
+def timed(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> tuple[R, float]:
+    """(result, milliseconds)."""
+    began = time.perf_counter()
+    result = work(*args, **kwargs)
+    return result, (time.perf_counter() - began) * 1000
+
+
 class Trace:
     """Milliseconds of every stage; with `on`, also rows in and out and what was dropped, and why."""
 
@@ -50,11 +58,13 @@ class Trace:
 
     def run(self, name: str, stage: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a stage under the clock; what is called twice counts twice."""
-        began = time.perf_counter()
-        result = stage(*args, **kwargs)
-        spent = (time.perf_counter() - began) * 1000
-        self.ms[name] = round(self.ms.get(name, 0.0) + spent, 3)
+        result, spent = timed(stage, *args, **kwargs)
+        self.took(name, spent)
         return result
+
+    def took(self, name: str, ms: float) -> None:
+        """Milliseconds a stage took somewhere else: in another thread."""
+        self.ms[name] = round(self.ms.get(name, 0.0) + ms, 3)
 
     def note(self, name: str, **facts: Any) -> None:
         """Keep facts about a stage, rows_in and rows_out among them, if anybody listens."""
@@ -127,14 +137,14 @@ class Trace:
         return out
 
 
-def rank_of(value: np.float32) -> int | None:
+def rank_of(value: float) -> int | None:
     """A rank as it is shown; None where the leg did not see the item."""
-    return None if np.isnan(value) else int(value)
+    return None if isnan(value) else int(value)
 
 
-def value_of(value: np.float32) -> float | None:
+def value_of(value: float) -> float | None:
     """A signal as it is shown."""
-    return None if np.isnan(value) else round(float(value), 6)
+    return None if isnan(value) else round(float(value), 6)
 
 
 def why_not(identity: str, row: int | None, trace: Trace, items: Sequence[Item], packed: Sequence[Item]) -> str:
@@ -183,5 +193,5 @@ def _missed(one: Retrieved, row: int) -> str:
 
 def kept_signals(pool: Pool, place: int) -> Mapping[str, Any]:
     """The ranks and signals of one row of a pool, as `why` shows them."""
-    values: dict[str, Any] = {name: rank_of(ranks[place]) for name, ranks in pool.ranks.items()}
-    return values | {name: value_of(signal[place]) for name, signal in pool.signals.items()}
+    values: dict[str, Any] = {name: rank_of(ranks.item(place)) for name, ranks in pool.ranks.items()}
+    return values | {name: value_of(signal.item(place)) for name, signal in pool.signals.items()}

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from helix.anchors import TOP, anchor, window
 from helix.asked import core, spoken
+from helix.beside import beside
 from helix.bm25 import idf
 from helix.encoders.onnx import TokenCounter
-from helix.explain import Trace
+from helix.explain import Trace, timed
 from helix.profiles import Ask, Pack, Profile
 from helix.recipes.common import begin, bundle, ids, items_of, scored
 from helix.snapshot.reader import Snapshot
@@ -27,11 +28,12 @@ from helix.stages.linked import join, titled
 from helix.stages.pack import LEAST, Short, pack
 from helix.stages.rank import rank
 from helix.stages.rerank import rerank, unusable
+from helix.stages.route import scope
 from helix.stages.similar import parts
 from helix.stages.supersede import demote, succeed
 from helix.text import hash_terms, short_ids, tokenise
 from helix.topk import order
-from helix.types import F32, Bundle, Candidates, Item, Leg, Plan, Query
+from helix.types import F32, U32, Bundle, Candidates, Item, Leg, Plan, Query
 
 if TYPE_CHECKING:
     from helix.encoders.rerank import Rerankers
@@ -42,12 +44,14 @@ __all__ = ["Profile", "recall"]
 def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models: Rerankers) -> Bundle:
     """Answer one question from one snapshot. Same snapshot, query, `now` and profile: same answer."""
     query = asked(query, snap, profile.ask)
-    vector, plan = begin(query, snap, trace, query.spoken)
+    within = trace.run("route", scope, query, snap)
+    words = beside(_by_words, query, snap, within, profile)  # the lexical legs need no vector
+    vector, plan = begin(query, snap, trace, query.spoken, within)
     if plan.skip:
         return bundle(query, snap, profile, trace, skipped=True)
     plan = trace.run("route", _anchored, plan, query, snap, profile, trace)
     plan = trace.run("route", _titled, plan, query, snap, profile)
-    legs = _retrieve(query, vector, snap, plan, profile, trace)
+    legs = _retrieve(query, vector, snap, plan, profile, words, trace)
     pool = trace.run("fuse", fuse, legs, snap, profile.fuse.k, profile.fuse.weights)
     trace.note("fuse", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
     before = len(pool)
@@ -107,31 +111,56 @@ def _titled(plan: Plan, query: Query, snap: Snapshot, profile: Profile) -> Plan:
     return replace(plan, titled=titled(short_ids(query.said), snap, profile.link.title_df))
 
 
-def _retrieve(
-    query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, profile: Profile, trace: Trace
-) -> list[Leg]:
-    """Stage 3: the legs there are."""
+class Found(NamedTuple):
+    """A leg as it was searched."""
+
+    stage: str
+    limit: int  # rows it gives at most
+    leg: Leg
+    copies: U32  # rows that were left out of a crowd
+    better: U32  # what stands for each
+    score: Callable[[int], float]  # what it would give a row
+    ms: float
+
+
+def _by_words(query: Query, snap: Snapshot, plan: Plan, profile: Profile) -> list[Found]:
+    """The lexical legs there are: items by their own words, and by the questions a model wrote for them."""
     how = profile.retrieve
-    searches: list[tuple[str, int, Callable[[Plan], Leg], Callable[[int], float]]] = []
-    if vector is not None:
-        near = partial(_dense, vector, snap, how.dense)
-        searches.append(("dense", how.dense, near, partial(dense_score, vector, snap)))
     fields: list[tuple[str, str, Field | None, int]] = [
         ("lexical", "bm25", snap, how.bm25),
         ("doc2query", "doc2query", snap.expansion if how.doc2query else None, how.doc2query),
     ]
+    found = []
     for stage, name, field, limit in fields:
         if field:
-            found = partial(_lexical, query, field, limit, how.k1, how.b, name)
-            searches.append((stage, limit, found, partial(lexical_score, query, field, k1=how.k1, b=how.b)))
-    legs = []
-    for stage, limit, search, score in searches:
-        leg, copies, better = trace.run(stage, collapse, search, plan, snap, limit)
-        legs.append(leg)
-        trace.leg(stage, leg, plan.allowed_rows, limit, score)
+            search = partial(_lexical, query, field, limit, how.k1, how.b, name)
+            (leg, copies, better), ms = timed(collapse, search, plan, snap, limit)
+            score = partial(lexical_score, query, field, k1=how.k1, b=how.b)
+            found.append(Found(stage, limit, leg, copies, better, score, ms))
+    return found
+
+
+def _retrieve(
+    query: Query,
+    vector: F32 | None,
+    snap: Snapshot,
+    plan: Plan,
+    profile: Profile,
+    words: Callable[[], list[Found]],
+    trace: Trace,
+) -> list[Leg]:
+    """Stage 3: the dense leg, and the lexical ones, which were begun before."""
+    found, k = list[Found](), profile.retrieve.dense
+    if vector is not None:
+        (leg, copies, better), ms = timed(collapse, partial(_dense, vector, snap, k), plan, snap, k)
+        found.append(Found("dense", k, leg, copies, better, partial(dense_score, vector, snap), ms))
+    found += words()
+    for one in found:
+        trace.took(one.stage, one.ms)
+        trace.leg(one.stage, one.leg, plan.allowed_rows, one.limit, one.score)
         if trace.on:
-            trace.drop("retrieve", copies, [f"a near-duplicate of {other}" for other in ids(better, snap)])
-    return legs
+            trace.drop("retrieve", one.copies, [f"a near-duplicate of {other}" for other in ids(one.better, snap)])
+    return [one.leg for one in found]
 
 
 def _dense(vector: F32, snap: Snapshot, k: int, plan: Plan) -> Leg:

@@ -49,7 +49,9 @@ class Settings:
     item_words: int = _setting(150, "words", "a longer turn is cut into pieces", "encoder window of 256 word pieces")
     tool_chars: int = _setting(1_200, "characters", "kept of one tool result, half from each end")
     embed_batch: int = _setting(32, "texts", "one ONNX run at ingest", "FACTS: 190 passages/s on 2 cores")
-    threads: int = _setting(0, "threads", "ONNX Runtime intra-op threads; 0: as many as cores, at most 2")
+    threads: int = _setting(
+        0, "threads", "ONNX Runtime intra-op threads; 0: as many as cores, at most 2; one a question"
+    )
     lock_wait: float = _setting(60.0, "seconds", "how long a second writer waits for the first")
     keep_generations: int = _setting(10, "generations", "earlier ones that gc keeps, to roll back to")
     gc_grace: float = _setting(3_600.0, "seconds", "gc leaves younger files alone: they may be of use yet")

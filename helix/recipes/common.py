@@ -25,14 +25,17 @@ if TYPE_CHECKING:
     from helix.snapshot.reader import Snapshot
 
 
-def begin(query: Query, snap: Snapshot, trace: Trace, text: str | None = None) -> tuple[F32 | None, Plan]:
+def begin(
+    query: Query, snap: Snapshot, trace: Trace, text: str | None = None, within: Plan | None = None
+) -> tuple[F32 | None, Plan]:
     """Stages 1 and 2: the question's vector (None where the encoder is missing; the answer says so) and the plan.
 
     Args:
         text: what is embedded; the question's own where not given.
+        within: the question's `scope`, where that is known already.
     """
     vector = trace.run("embed", _embed, query.text if text is None else text, snap, trace)
-    plan = trace.run("route", route, query, vector, snap)
+    plan = trace.run("route", route, query, vector, snap, within)
     if trace.on:
         trace.outside = lambda row: outside(query, snap, row)
         trace.skipped = f"skipped as a question that needs no memory (score {plan.skip_score:.2f})" if plan.skip else ""

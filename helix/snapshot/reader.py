@@ -502,7 +502,8 @@ class Snapshot:
         if self.manifest is None:
             raise EncoderError("the store is empty", "ingest something first")
         fingerprint = self.manifest.lineage.encoder
-        return Encoder(self.root / "encoders" / fingerprint, self._threads, fingerprint)
+        # One thread: a question is short, and waking a second one takes longer than it saves.
+        return Encoder(self.root / "encoders" / fingerprint, self._threads or 1, fingerprint)
 
     @cached_property
     def counter(self) -> TokenCounter | EstimatedCounter:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import io
 import tokenize
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,7 @@ class Opened:
     arrays: dict[str, npt.NDArray[Any]]
     columns: pa.Table
     text: tuple[pa.RecordBatch, ...]
+    text_columns: tuple[Mapping[str, pa.Array], ...]  # the same by name; `time` in seconds, which is quicker to read
     starts: npt.NDArray[np.int64]
     facts: pa.Table  # FACT_NUMBERS
     fact_text: pa.Table  # FACT_TEXT; empty where the facts have no index
@@ -135,17 +137,16 @@ class Opened:
 
     def texts(self, rows: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
         """What is shown of the given rows."""
-        batch = np.searchsorted(self.starts, rows, side="right") - 1
-        return [
-            {
-                **_UNKNOWN,
-                **{
-                    name: self.text[b].column(name)[int(row - self.starts[b])].as_py()
-                    for name in self.text[b].schema.names
-                },
-            }
-            for b, row in zip(batch.tolist(), rows.tolist(), strict=True)
-        ]
+        batch = self.starts.searchsorted(rows, "right") - 1
+        places = zip(batch.tolist(), (rows - self.starts[batch]).tolist(), strict=True)
+        return [self._shown(self.text_columns[b], row) for b, row in places]
+
+    def _shown(self, columns: Mapping[str, pa.Array], row: int) -> dict[str, Any]:
+        """One row of a record batch."""
+        entry = {**_UNKNOWN, **{name: column[row].as_py() for name, column in columns.items()}}
+        if entry["time"] is not None:
+            entry["time"] = datetime.fromtimestamp(entry["time"], UTC)
+        return entry
 
 
 def open_segment(root: Path, segment: Segment, arrays: Sequence[str] = ARRAYS) -> Opened:
@@ -167,10 +168,16 @@ def open_segment(root: Path, segment: Segment, arrays: Sequence[str] = ARRAYS) -
         {name: _array(folder, name, there, segment.rows) for name in arrays},
         columns,
         text,
+        tuple(dict(zip(batch.schema.names, map(_seconds, batch.columns), strict=True)) for batch in text),
         np.cumsum([0, *counts[:-1]], dtype=np.int64),
         _table(folder / "facts.arrow", there, FACT_NUMBERS),
         _table(folder / "facts.text.arrow", there, FACT_TEXT),
     )
+
+
+def _seconds(column: pa.Array) -> pa.Array:
+    """A column of moments as the numbers they are; any other as it is."""
+    return column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column
 
 
 def fact_scales(root: Path, segment: Segment) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,25 +30,31 @@ _RECENT = re.compile(
 )
 
 
-def route(query: Query, vector: F32 | None, snap: Snapshot) -> Plan:
+def scope(query: Query, snap: Snapshot) -> Plan:
+    """What may be searched: as much of the plan as the question's filters decide."""
+    allowed = _allowed(query, snap)
+    count = snap.live if allowed is None or allowed is snap.alive else int(np.count_nonzero(allowed))
+    return Plan(allowed=None if count == snap.rows else allowed, allowed_rows=count)
+
+
+def route(query: Query, vector: F32 | None, snap: Snapshot, within: Plan | None = None) -> Plan:
     """Decide the plan.
 
     Args:
         query: checked.
         vector: float32[d], or None where the encoder is missing: then nothing is ever skipped.
         snap: the open snapshot.
+        within: its `scope`, where that is known already.
     """
-    allowed = _allowed(query, snap)
-    count = snap.live if allowed is None or allowed is snap.alive else int(np.count_nonzero(allowed))
+    within = within or scope(query, snap)
     score = _skip_score(vector, snap)
     first_person = bool(_FIRST_PERSON.search(query.text))
     named = (query.project, query.type, query.session, query.speaker, query.principal)
     filters = (*named, query.since, query.until, query.as_of)
     # Whoever asks about themselves, or says where to look, wants the memory.
     wants_memory = first_person or bool(query.entities) or any(given is not None for given in filters)
-    return Plan(
-        allowed=None if count == snap.rows else allowed,
-        allowed_rows=count,
+    return replace(
+        within,
         skip=not wants_memory and is_general(query.text, score, _threshold(snap)),
         skip_score=score,
         first_person=first_person,

@@ -162,4 +162,3 @@ def expanded(rows: I64, query: Query, field: Expansion, how: Profile) -> F32:
             tf = np.where(hits[at] == rows, tfs[at], 0)
             score += idf(len(hits), field.live) * saturate(tf, length, field.mean_length, k1, b)
     return score
-

@@ -16,7 +16,7 @@ from helix.profiles import load
 from helix.question import make_query
 from helix.snapshot.reader import Snapshot
 from helix.stages.dense import search_dense
-from helix.stages.diversify import mmr
+from helix.stages.diversify import mmr, repeats, within_reach
 from helix.stages.fuse import fuse
 from helix.stages.lexical import search_lexical
 from helix.stages.route import route
@@ -227,6 +227,41 @@ def test_mmr(world: World) -> None:
 
         chosen.append(max((i for i in range(len(scores)) if i not in chosen), key=value))
     assert got == chosen
+
+
+@pytest.mark.parametrize("trade", [0.3, 0.5, 0.9, 1.0])
+def test_mmr_of_what_is_within_reach_is_mmr_of_all(trade: float) -> None:
+    """What is below it is never chosen, however much alike the better ones are."""
+    left_out = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        n, k = int(rng.integers(1, 80)), int(rng.integers(1, 15))
+        scores = np.sort(rng.random(n).astype(np.float32) ** rng.integers(1, 4))[::-1].copy()
+        vectors = rng.normal(size=(n, 4)).astype(np.float32) + rng.integers(0, 3, 4).astype(np.float32)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors[: n // 2] = vectors[0]  # the best all say the same
+        near = within_reach(scores, trade, k)
+        left_out += n - near
+        assert mmr(scores[:near], vectors[:near], trade, k).tolist() == mmr(scores, vectors, trade, k).tolist()
+    assert left_out or trade < 0.9
+
+
+def test_repeats_are_found_whatever_else_is_there() -> None:
+    """Against comparing every pair: signatures of which a few agree in some, most or all of their places."""
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(0, 60))
+        signatures = rng.integers(0, 2**32, (n, 64), dtype=np.uint32)
+        for _ in range(n // 3):
+            one, other = rng.integers(0, n, 2)
+            shared = rng.random(64) < rng.choice([0.5, 0.78, 0.82, 0.95, 1.0])
+            signatures[other, shared] = signatures[one, shared]
+        of = [-1] * n
+        for low in range(n):
+            for high in range(low):
+                if of[high] < 0 and of[low] < 0 and (signatures[high] == signatures[low]).mean() >= 0.8:
+                    of[low] = high
+        assert repeats(signatures, 0.8).tolist() == of
 
 
 def test_every_filter_equals_brute_force(world: World) -> None:
