@@ -20,13 +20,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from helix.beside import beside
 from helix.bm25 import Norms
 from helix.encoders.onnx import Encoder, EstimatedCounter, TokenCounter
 from helix.enrich.gazetteer import COMMON
 from helix.errors import EncoderError, StoreError
 from helix.snapshot import facts
 from helix.snapshot import manifest as manifests
-from helix.snapshot.arrays import flat_index, lookup, owners
+from helix.snapshot.arrays import flat_index, lookup
 from helix.snapshot.dense import Dense, open_dense
 from helix.snapshot.events import load_access
 from helix.snapshot.fact_index import FactField
@@ -287,9 +288,13 @@ class Snapshot:
         view.__dict__.update({name: self.__dict__[name] for name in _LOADED if name in self.__dict__})
         view._views, view._viewing = {}, threading.Lock()
         view.alive = alive
-        session, previous, following, view.sessions = link(self._opened, self._starts, alive)
-        view.columns = self.columns.linked(session, previous, following)
+        view.sessions = self.sessions
+        view.columns = self.columns.linked(*relink(self.columns, self._order(), alive, self.alive & ~alive))
         return view
+
+    def _order(self) -> U32:
+        """uint32[rows]: place of each row in its session's reading order."""
+        return np.concatenate([np.empty(0, np.uint32), *(segment.column("ord") for segment in self._opened)])
 
     @property
     def is_view(self) -> bool:
@@ -352,7 +357,11 @@ class Snapshot:
         Raises:
             StoreError: a file is damaged.
         """
+        everybody = self.seen_by(None)
+        if everybody is not self and not self.is_view:  # who asks sees this, or a view of their own
+            return everybody.warm() and self
         with _readable(self.root, self.name):
+            reading = beside(getattr, self, "counter")  # the tokenizer and the encoder, by another core
             for name in ("live", "mean_length", "mean_window_length", "last_access", "centroids"):
                 getattr(self, name)
             scored = ("key", "time", "t_invalid", "ends", "length", "near", "type", "role", "salience", "confidence")
@@ -369,7 +378,6 @@ class Snapshot:
                 self.speaker_codes,
                 self.speaker_names,
                 self.router,
-                self.counter,
                 self._whole,
                 self.fact_edges,
                 self.fact_field,
@@ -380,22 +388,20 @@ class Snapshot:
                 self._maybe_titles,
                 self._dfs,
                 self.norm(*BM25),
+                reading(),
             )
-        everybody = self.seen_by(None)
-        if everybody is not self and not self.is_view:
-            everybody.warm()
         return self
 
     @cached_property
     def live_projects(self) -> list[str]:
         """Projects with a live item."""
-        return [self.projects[code] for code in _live_codes(self.columns.project[self.alive])]
+        return [self.projects[code] for code in self._live_codes("project")]
 
     @cached_property
     def project_names(self) -> dict[str, list[tuple[tuple[str, ...], int]]]:
         """By first word: the live projects a question can name, as (words, code); a common word alone is no name."""
         found: dict[str, list[tuple[tuple[str, ...], int]]] = {}
-        for code in _live_codes(self.columns.project[self.alive]):
+        for code in self._live_codes("project"):
             words = project_words(self.projects[code])
             if len(words) > 1 or (words and len(words[0]) > 2 and words[0] not in STOP_WORDS | COMMON):
                 found.setdefault(words[0], []).append((words, code))
@@ -404,7 +410,12 @@ class Snapshot:
     @cached_property
     def live_speakers(self) -> list[int]:
         """Codes of the speakers of live items."""
-        return _live_codes(self.columns.speaker[self.alive])
+        return self._live_codes("speaker")
+
+    def _live_codes(self, name: str) -> list[int]:
+        """The codes in a column of live items, ascending; −1 is none."""
+        found = _codes(getattr(self.columns, name)[self.alive] + 1, len(getattr(self.columns, f"{name}s")) + 1)
+        return [code - 1 for code in found.tolist() if code]
 
     def live_sessions(self, keys: U64) -> tuple[int, ...]:
         """Codes of those sessions, by key, that have a live item."""
@@ -432,8 +443,10 @@ class Snapshot:
     @cached_property
     def speaker_names(self) -> dict[int | None, frozenset[str]]:
         """By code of a project, None for all of them: the words of the names of those who speak in it, lower case."""
-        project = self.columns.project[self.alive].astype(np.int64)
-        pairs = np.unique(project * (len(self.speakers) + 1) + self.columns.speaker[self.alive] + 1)
+        # One number a pair of project and speaker, none of which may be missing.
+        width = len(self.speakers) + 1
+        pairs = (self.columns.project.astype(np.int64) + 1) * width + self.columns.speaker + 1
+        pairs = _codes(pairs[self.alive], (len(self.projects) + 1) * width) - width
         found: dict[int | None, set[str]] = {None: set()}
         for code, speaker in zip(*(part.tolist() for part in divmod(pairs, len(self.speakers) + 1)), strict=True):
             words = self.speaker_words[speaker - 1] if speaker else frozenset()
@@ -549,10 +562,11 @@ class Snapshot:
         dead = np.flatnonzero(~self.alive)
         for start in range(0, len(dead), _STEP):
             rows = dead[start : start + _STEP]
-            gone = self.vectors(rows)
-            for kind in np.unique(kinds[rows]).tolist():
-                sums[kind] -= gone[kinds[rows] == kind].sum(axis=0, dtype=np.float64)
-            sums[-1] -= gone.sum(axis=0, dtype=np.float64)
+            rows = rows[np.argsort(kinds[rows], kind="stable")]
+            there, first = np.unique(kinds[rows], return_index=True)
+            gone = np.add.reduceat(self.vectors(rows), first, axis=0, dtype=np.float64)
+            sums[there] -= gone
+            sums[-1] -= gone.sum(axis=0)
         return np.asarray(sums / np.maximum(counts, 1)[:, None], np.float32)
 
     # ------------------------------------------------------------ lexical
@@ -650,23 +664,27 @@ class Snapshot:
     @cached_property
     def mean_window_length(self) -> float:
         """Mean terms of a live item and the two before and after it, at least one."""
-        own = np.append(self.columns.length, np.float32(0))
-        total = own.copy()
-        for step in (self.columns.previous, self.columns.next):
-            chain = np.append(step, np.int32(-1))
-            total += own[chain] + own[chain[chain]]
-        return max(1.0, float(total[:-1][self.alive].mean())) if self.live else 1.0
+        length = self.columns.length
+        total = 5 * float(length.sum(where=self.alive, dtype=np.float64))  # each row counts in five windows,
+        for end, link in ((self.columns.previous, self.columns.next), (self.columns.next, self.columns.previous)):
+            last = np.flatnonzero((end < 0) & self.alive)  # but at the ends of a session in three, and next to them
+            inner = link[last]  # in four
+            total -= float(2 * length[last].sum(dtype=np.float64) + length[inner[inner >= 0]].sum(dtype=np.float64))
+        return max(1.0, total / self.live) if self.live else 1.0
 
     def occurrences(self, rows: I64, terms: U64) -> tuple[I64, I64, I64]:
         """Where terms, ascending, occur in rows: (position in `rows` int64[h], position in `terms` int64[h], place
         int64[h], which differs by one between neighbours in reading order).
         """
-        found = [(np.empty(0, np.int64),) * 3]
+        ats: list[I64] = []
+        found: list[I64] = []
+        places: list[I64] = []
         for segment, here, local in self._split(rows):
             at, term, place = occurrences(segment, local, terms)
-            found.append((here[at], term, place))
-        at, term, place = (np.concatenate(part) for part in zip(*found, strict=True))
-        return at, term, place
+            ats.append(here[at])
+            found.append(term)
+            places.append(place)
+        return _joined(ats, np.int64), _joined(found, np.int64), _joined(places, np.int64)
 
     def order_of(self, rows: npt.NDArray[Any]) -> tuple[I64, U32]:
         """(position in `rows` int64[m], short term ids uint32[m]): the terms of each row in reading order."""
@@ -674,13 +692,13 @@ class Snapshot:
 
     def _listed(self, rows: npt.NDArray[Any], indptr: str, values: str, dtype: Any) -> tuple[I64, npt.NDArray[Any]]:
         """(position in `rows` int64[m], value[m]): the list of each row, from two arrays of its segment."""
-        at: list[I64] = [np.empty(0, np.int64)]
-        found: list[npt.NDArray[Any]] = [np.empty(0, dtype)]
+        at: list[I64] = []
+        found: list[npt.NDArray[Any]] = []
         for segment, here, local in self._split(rows):
             lists, flat = flat_index(segment[indptr], local)
-            at.append(here[owners(lists)])
-            found.append(segment[values][flat])
-        return np.concatenate(at), np.concatenate(found)
+            at.append(here.repeat(lists[1:] - lists[:-1]))
+            found.append(segment[values].take(flat))
+        return _joined(at, np.int64), _joined(found, dtype)
 
     def cues(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
         """uint8[len(rows)]: the bits of `helix.enrich.cues`."""
@@ -724,18 +742,18 @@ class Snapshot:
 
     def rows_of(self, entities: U64) -> tuple[I64, U32]:
         """(position in `entities` int64[m], row uint32[m]), deleted rows left out."""
-        at: list[I64] = [np.empty(0, np.int64)]
-        rows: list[U32] = [np.empty(0, np.uint32)]
+        at: list[I64] = []
+        rows: list[U32] = []
         for start, segment in zip(self._starts.tolist(), self._opened, strict=True):
             keys = segment["mentioned.key"]
             if not len(keys):
                 continue
-            found = np.minimum(np.searchsorted(keys, entities), len(keys) - 1)
-            hit = np.flatnonzero(keys[found] == entities)
+            found = np.minimum(keys.searchsorted(entities), len(keys) - 1)
+            hit = (keys[found] == entities).nonzero()[0]
             indptr, flat = flat_index(segment["mentioned.indptr"], found[hit])
-            at.append(hit[owners(indptr)])
-            rows.append(segment["mentioned.rows"][flat] + np.uint32(start))
-        position, row = np.concatenate(at), np.concatenate(rows)
+            at.append(hit.repeat(indptr[1:] - indptr[:-1]))
+            rows.append(segment["mentioned.rows"].take(flat) + np.uint32(start))
+        position, row = _joined(at, np.int64), _joined(rows, np.uint32)
         keep = self.alive[row]
         return position[keep], row[keep]
 
@@ -775,19 +793,19 @@ class Snapshot:
 
     def members_of(self, sessions: npt.NDArray[Any]) -> tuple[I64, I64]:
         """Items of sessions, which are given by code: (position in `sessions` int64[m], live row int64[m])."""
-        at: list[I64] = [np.empty(0, np.int64)]
-        rows: list[I64] = [np.empty(0, np.int64)]
+        at: list[I64] = []
+        rows: list[I64] = []
         wanted = self.sessions[sessions]
         for start, segment in zip(self._starts.tolist(), self._opened, strict=True):
             keys = segment["sessions.key"]
             if not len(keys):
                 continue
             found = np.minimum(keys.searchsorted(wanted), len(keys) - 1)
-            hit = np.flatnonzero(keys[found] == wanted)
+            hit = (keys[found] == wanted).nonzero()[0]
             indptr, flat = flat_index(segment["sessions.indptr"], found[hit])
-            at.append(hit[owners(indptr)])
-            rows.append(start + segment["sessions.rows"][flat].astype(np.int64))
-        position, row = np.concatenate(at), np.concatenate(rows)
+            at.append(hit.repeat(indptr[1:] - indptr[:-1]))
+            rows.append(start + segment["sessions.rows"].take(flat).astype(np.int64))
+        position, row = _joined(at, np.int64), _joined(rows, np.int64)
         keep = self.alive[row]
         return position[keep], row[keep]
 
@@ -797,24 +815,25 @@ class Snapshot:
         Returns:
             (position in `rows` int64[m], live row int64[m], position in LINKS uint8[m]).
         """
-        at: list[I64] = [np.empty(0, np.int64)]
-        to: list[I64] = [np.empty(0, np.int64)]
-        kinds: list[npt.NDArray[np.uint8]] = [np.empty(0, np.uint8)]
+        at: list[I64] = []
+        to: list[I64] = []
+        kinds: list[npt.NDArray[np.uint8]] = []
         for segment, here, local in self._split(rows):
             indptr, flat = flat_index(segment["links.indptr"], local)
-            at.append(here[owners(indptr)])
-            to.append(self.rows_by_key(segment["links.key"][flat]))
-            kinds.append(segment["links.kind"][flat])
+            if len(flat):
+                at.append(here.repeat(indptr[1:] - indptr[:-1]))
+                to.append(self.rows_by_key(segment["links.key"][flat]))
+                kinds.append(segment["links.kind"][flat])
         keys = self.columns.key[rows]
         for start, segment in zip(self._starts.tolist(), self._opened, strict=True):
-            low, high = (np.searchsorted(segment["linked.key"], keys, side) for side in ("left", "right"))
-            indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(high - low)])
-            flat = np.repeat(low - indptr[:-1], high - low) + np.arange(indptr[-1])
-            row = start + segment["linked.row"][flat].astype(np.int64)
-            at.append(owners(indptr))
-            to.append(np.where(self.alive[row], row, -1))
-            kinds.append(segment["linked.kind"][flat])
-        position, row, kind = np.concatenate(at), np.concatenate(to), np.concatenate(kinds)
+            known = segment["linked.key"]
+            owner, flat = owners_of(known.searchsorted(keys), known.searchsorted(keys, "right"))
+            if len(flat):
+                row = start + segment["linked.row"][flat].astype(np.int64)
+                at.append(owner)
+                to.append(np.where(self.alive[row], row, -1))
+                kinds.append(segment["linked.kind"][flat])
+        position, row, kind = _joined(at, np.int64), _joined(to, np.int64), _joined(kinds, np.uint8)
         keep = row >= 0
         return position[keep], row[keep], kind[keep]
 
@@ -936,11 +955,10 @@ class Snapshot:
             that says it int64[m]).
         """
         one, other, edge = self._fact_joints
-        count, low = self.fact_count(entities), one.searchsorted(entities)
-        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(count)])
-        flat = np.repeat(low - indptr[:-1], count) + np.arange(indptr[-1])
+        owner, flat = owners_of(one.searchsorted(entities), one.searchsorted(entities, "right"))
         _, _, confidence, row = self.fact_edges
-        return owners(indptr), other[flat], confidence[edge[flat]], row[edge[flat]]
+        at = edge[flat]
+        return owner, other[flat], confidence[at], row[at]
 
     # ------------------------------------------------------------ what is shown
 
@@ -1012,6 +1030,11 @@ def _readable(root: Path, name: str | None) -> Iterator[None]:
         ) from error
 
 
+def _joined(parts: Sequence[npt.NDArray[Any]], dtype: Any) -> npt.NDArray[Any]:
+    """One behind the other; a single one is not copied."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0, dtype)
+
+
 def owners_of(low: I64, high: I64) -> tuple[I64, I64]:
     """The ranges low[i] to high[i], one behind the other: (i of each element, the element)."""
     size = high - low
@@ -1019,9 +1042,13 @@ def owners_of(low: I64, high: I64) -> tuple[I64, I64]:
     return owner, np.arange(len(owner)) + (low - size.cumsum() + size)[owner]
 
 
-def _live_codes(codes: I32) -> list[int]:
-    """The codes that occur, ascending; −1 is none."""
-    return [code for code in np.unique(codes).tolist() if code >= 0]
+def _codes(values: npt.NDArray[Any], bound: int) -> I64:
+    """The different values, all from 0 and below the bound, ascending: by a table where that is no larger than them."""
+    if bound > max(len(values), 1 << 20):
+        return np.unique(values).astype(np.int64)
+    there = np.zeros(bound, bool)
+    there[values] = True
+    return np.flatnonzero(there)
 
 
 def _dictionary(tables: list[pa.Table], name: str) -> tuple[npt.NDArray[np.int32], list[str]]:
@@ -1045,7 +1072,8 @@ def link(segments: Sequence[Opened], starts: I64, alive: Bool) -> tuple[I32, I32
     """
     n = len(alive)
     keys = np.unique(np.concatenate([np.empty(0, np.uint64), *(segment["sessions.key"] for segment in segments)]))
-    session, order = np.empty(n, np.int32), np.empty(n, np.uint32)
+    session = np.empty(n, np.int32)
+    order = np.concatenate([np.empty(0, np.uint32), *(segment.column("ord") for segment in segments)])
     previous, following = np.full(n, -1, np.int32), np.full(n, -1, np.int32)
     parts = np.zeros(len(keys), np.int32)
     for start, segment in zip(starts.tolist(), segments, strict=True):
@@ -1054,21 +1082,33 @@ def link(segments: Sequence[Opened], starts: I64, alive: Bool) -> tuple[I32, I32
         row = start + segment["sessions.rows"].astype(np.int64)
         owner = np.repeat(code, np.diff(segment["sessions.indptr"]))
         session[row] = owner
-        order[start : start + segment.rows] = segment.column("ord")
         joined = owner[1:] == owner[:-1]
         left, right = row[:-1][joined], row[1:][joined]
         previous[right], following[left] = left, right
     broken = parts > 1
     broken[session[~alive]] = True
     if broken.any():
-        rows = np.flatnonzero(broken[session])
-        previous[rows] = following[rows] = -1
-        rows = rows[alive[rows]]
-        reading = rows[np.lexsort((rows, order[rows], session[rows]))]
-        joined = session[reading][1:] == session[reading][:-1]
-        left, right = reading[:-1][joined], reading[1:][joined]
-        previous[right], following[left] = left, right
+        _in_order(np.flatnonzero(broken[session]), session, previous, following, order, alive)
     return session, previous, following, keys
+
+
+def relink(columns: Columns, order: U32, alive: Bool, lost: Bool) -> tuple[I32, I32, I32]:
+    """The same, of which more rows are left out: only the sessions they are of are put in order again."""
+    previous, following = columns.previous.copy(), columns.next.copy()
+    broken = np.zeros(int(columns.session.max(initial=-1)) + 1, bool)
+    broken[columns.session[lost]] = True
+    _in_order(np.flatnonzero(broken[columns.session]), columns.session, previous, following, order, alive)
+    return columns.session, previous, following
+
+
+def _in_order(rows: npt.NDArray[Any], session: I32, previous: I32, following: I32, order: U32, alive: Bool) -> None:
+    """Link the rows of whole sessions, in place."""
+    previous[rows] = following[rows] = -1
+    rows = rows[alive[rows]]
+    reading = rows[np.lexsort((rows, order[rows], session[rows]))]
+    joined = session[reading][1:] == session[reading][:-1]
+    left, right = reading[:-1][joined], reading[1:][joined]
+    previous[right], following[left] = left, right
 
 
 def _acl(tables: list[pa.Table]) -> tuple[I64, pa.Array]:
