@@ -2,8 +2,10 @@
 #   docker build --target query -t helix-query .
 #   docker build --target worker -t helix-worker .
 FROM python:3.11-slim AS wheel
+# The wheel holds a small library in C.
+RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY helix helix
 COPY pipelines pipelines
 COPY query query

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from helix.snapshot.arrays import flat_index
+from helix import native
 from helix.snapshot.segment import Opened
 from helix.text import short_ids
-from helix.types import I64, U64, Bool
+from helix.types import I64, U64
 
 
 def occurrences(segment: Opened, rows: I64, terms: U64) -> tuple[I64, I64, I64]:
@@ -29,16 +29,9 @@ def occurrences(segment: Opened, rows: I64, terms: U64) -> tuple[I64, I64, I64]:
     known = keys.take(np.minimum(low, len(keys) - 1)) == terms if len(keys) else np.zeros(len(terms), bool)
     alone = known & (_twins(keys, terms) == 1) if len(segment["order.term"]) else np.zeros(len(terms), bool)
     chosen = np.flatnonzero(alone)
-    lists, flat = flat_index(segment["order.indptr"], rows)
-    said = segment["order.term"].take(flat)
-    hit: Bool = np.zeros(len(said), bool)
-    for term in short[chosen]:
-        hit |= said == term
-    place = np.flatnonzero(hit)
-    at = lists.searchsorted(place, "right") - 1
-    term = chosen[short[chosen].searchsorted(said[place])]
-    found = [(at, term, place)]
-    last = len(said)
+    at, term, place = native.occurrences(segment["order.indptr"], segment["order.term"], rows, short[chosen])
+    found = [(at, chosen[term], place)]
+    last = int(place[-1]) + 2 if len(place) else 0
     for other in np.flatnonzero(known & ~alone).tolist():
         first, end = segment["terms.indptr"][low[other] : low[other] + 2]
         holding = segment["terms.rows"][first:end]

@@ -553,6 +553,16 @@ class Snapshot:
             out[here] = values
         return out
 
+    def codes_at(self, rows: npt.NDArray[Any]) -> tuple[U64, F32]:
+        """(where the codes of each row lie in memory uint64[n], their scale float32[n]); 0 and 0 for the row −1."""
+        address, scale = np.zeros(len(rows), np.uint64), np.zeros(len(rows), np.float32)
+        there = (rows >= 0).nonzero()[0]
+        for segment, here, local in self._split(rows[there]):
+            codes = segment["vectors.i8"]
+            address[there[here]] = codes.__array_interface__["data"][0] + local * codes.shape[1]
+            scale[there[here]] = segment["vectors.scale"][local]
+        return address, scale
+
     @cached_property
     def centroids(self) -> F32:
         """float32[types + 1, d]: mean vector by type, last row of all items; zero where a type has none."""

@@ -91,6 +91,9 @@ of its facts where none has a vector, the order of its terms, cues and titles wh
 _LENGTHS = {"links.indptr": 1, "order.indptr": 1, "cues": 0}
 """How much longer than the segment has rows an array is; one of these that is missing is all zero."""
 
+_ROWS = {"vectors.i8": 0, "vectors.scale": 0, "order.indptr": 1}
+"""How much longer than the segment has rows an array is that is read by address."""
+
 _UNKNOWN = {"vouched": None, "salience_parts": None}  # in format 2
 
 FACT_NUMBERS = pa.schema(
@@ -162,10 +165,14 @@ def open_segment(root: Path, segment: Segment, arrays: Sequence[str] = ARRAYS) -
     if columns.num_rows != segment.rows or sum(counts) != segment.rows:
         raise damaged(folder, f"holds {columns.num_rows} rows, the manifest says {segment.rows}")
     there = {file.path.rpartition("/")[2] for file in segment.files}
+    found = {name: _array(folder, name, there, segment.rows) for name in arrays}
+    for name, more in _ROWS.items():  # of these, addresses are computed
+        if name in found and len(found[name]) != segment.rows + more:
+            raise damaged(folder / f"{name}.npy", f"holds {len(found[name])} rows, the manifest says {segment.rows}")
     return Opened(
         segment.id,
         segment.rows,
-        {name: _array(folder, name, there, segment.rows) for name in arrays},
+        found,
         columns,
         text,
         tuple(dict(zip(batch.schema.names, map(_seconds, batch.columns), strict=True)) for batch in text),

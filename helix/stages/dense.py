@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from helix.native import inner_products
 from helix.topk import top_k
 from helix.types import F32, I64, Bool, Leg, Plan
 
@@ -24,8 +25,6 @@ F16 = npt.NDArray[np.float16]
 EXACT_ROWS = 16_384
 """Rows a filter may leave for all of them to be scored: more are found faster in the index."""
 
-_CELLS = 3 << 17  # numbers turned into float32 at a time: they stay in a core's cache, and BLAS starts no threads
-_GROUP = 16  # rows are scored in groups of so many: BLAS adds up the odd ones at the end in another order
 _EXACT = 4  # best rows by int8, of each wanted, that are scored by float16: it moves rows by a few ranks
 _SCANNED = 16_384  # allowed rows of a segment whose scan costs no more than its index, whatever the rest of the store
 
@@ -72,23 +71,10 @@ def candidates(vector: F32, block: Block, allowed: Bool | None, k: int, scan: bo
 
 def score(vector: F32, block: Block, rows: I64) -> F32:
     """Inner products of the given rows, ascending: float32[len(rows)]. Equal rows have equal scores, to the bit."""
-    dim = block.codes.shape[1]
-    step = max(1, _CELLS // (_GROUP * max(dim, 1))) * _GROUP
-    most = min(step, -(-len(rows) // _GROUP) * _GROUP)
-    gathered, wide = np.empty((most, dim), np.int8), np.zeros((most, dim), np.float32)
-    out = np.empty(-(-len(rows) // _GROUP) * _GROUP, np.float32)
-    for start in range(0, len(rows), step):
-        part = rows[start : start + step]
-        n, end = len(part), start - (-len(part) // _GROUP) * _GROUP
-        if n == part[-1] - part[0] + 1:  # contiguous: a view, not a copy
-            wide[:n] = block.codes[part[0] : part[-1] + 1]
-            scale = block.scale[part[0] : part[-1] + 1]
-        else:
-            wide[:n] = np.take(block.codes, part, axis=0, out=gathered[:n], mode="clip")  # "raise" would copy once more
-            scale = block.scale[part]
-        np.dot(wide[: end - start], vector, out=out[start:end])
-        out[start : start + n] *= scale
-    return out[: len(rows)]
+    scale = block.scale[rows]  # which also says whether there are such rows
+    base = block.codes.__array_interface__["data"][0]
+    address = (base + rows * block.codes.shape[1]).astype(np.uint64)
+    return inner_products(address, scale, np.ascontiguousarray(vector, np.float32))
 
 
 def exact_score(vector: F32, exact: F16, rows: I64) -> F32:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from helix.bm25 import Norms, gain, idf
+from helix.native import Best
 from helix.topk import top_k
 from helix.types import F32, U32, U64, Bool, Leg, Plan, Query
 
@@ -87,27 +88,17 @@ def search_lexical(query: Query, snap: Field, plan: Plan, k: int, k1: float, b: 
     rest = np.cumsum([0.0, *(term.most for term in reversed(terms))])[::-1].tolist()  # rest[i]: terms i and on, at most
     slack = 1 - (len(terms) + 8) * 2.0**-23  # scores and bounds are rounded apart; this is more than that can make
 
-    norm = snap.norm(k1, b)
-
-    def add(term: _Term, rows: Rows, tf: TFs) -> F32:
-        return gain(tf, norm.take(rows), term.weight, k1)
-
-    allowed = plan.allowed
-    few = np.flatnonzero(allowed) if allowed is not None and 2 * plan.allowed_rows < snap.rows else None
-    barred = allowed if few is None else None
-    scores, touched = _borrow(snap.rows, barred), list[Rows]()
-    floor, done = 0.0, 0  # the k-th best score is at least `floor`
-    while done < len(terms) and rest[done] >= floor:
+    norm, allowed, best = snap.norm(k1, b), plan.allowed, Best(k, slack)
+    few = np.flatnonzero(allowed) if allowed is not None and _LOOK_UP * plan.allowed_rows < snap.rows else None
+    scores, touched, done = _borrow(snap.rows), list[Rows](), 0
+    while done < len(terms) and rest[done] >= best.floor[0]:
         term, done = terms[done], done + 1
-        for rows, tf in _scan(term) if allowed is None or few is None else _postings(term, few, allowed, True):
-            before = scores.take(rows)
-            after = before + add(term, rows, tf)
-            if floor > rest[done]:  # the others cannot get there, nor will what is written of them ever look so
-                rows, before, after = _pick(after >= floor - rest[done], rows, before, after)
-            scores[rows] = after
-            touched.append(rows.compress(before == 0))
-            floor = max(floor, slack * _kth(after.compress(after > floor), k))
+        best.next_term()
+        for start, local, tf in term.parts if few is None else _narrow(term, few):
+            gives = term.weight * (k1 + 1)
+            touched.append(best.add(local, tf, start, allowed, norm, gives, scores, rest[done]))
 
+    floor = float(best.floor[0])
     rows = _reaching(scores, touched, max(floor - rest[done], _TINY))
     for term, ahead in zip(terms[done:], rest[done:], strict=False):
         so_far = scores.take(rows)
@@ -115,13 +106,13 @@ def search_lexical(query: Query, snap: Field, plan: Plan, k: int, k1: float, b: 
         least = max(floor - ahead, _TINY)
         rows = rows.compress(so_far >= least)
         for found, tf in _postings(term, rows, scores, least):
-            scores[found] += add(term, found, tf)
+            scores[found] += gain(tf, norm.take(found), term.weight, k1)
 
     final = scores.take(rows)
-    _give_back(scores, touched, barred)
+    _give_back(scores, touched)
     rows, final = _pick(final >= _kth(final, k), rows, final)
-    best = top_k(final, snap.key.take(rows), k)
-    return Leg(name, rows[best].astype(np.uint32), final[best])
+    order = top_k(final, snap.key.take(rows), k)
+    return Leg(name, rows[order].astype(np.uint32), final[order])
 
 
 def lexical_score(query: Query, snap: Field, row: int, k1: float, b: float) -> float:
@@ -168,6 +159,16 @@ def _postings(term: _Term, among: Rows, values: npt.NDArray[Any], least: float) 
         for rows, tf in _scan(term):
             rows, tf = _pick(values.take(rows) >= least, rows, tf)
             yield rows, tf
+
+
+def _narrow(term: _Term, few: Rows) -> Iterator[tuple[int, U32, TFs]]:
+    """The parts of a term, but for those where the few allowed rows are looked up in less time than all are read."""
+    for start, local, tf in term.parts:
+        if _LOOK_UP * len(few) < len(local):
+            for rows, found in _look_up(_Term(term.weight, term.most, len(local), [(start, local, tf)]), few):
+                yield 0, rows.astype(np.uint32), found
+        else:
+            yield start, local, tf
 
 
 def _scan(term: _Term) -> Iterator[tuple[Rows, TFs]]:
@@ -218,21 +219,14 @@ def _reaching(scores: F32, touched: list[Rows], least: float) -> Rows:
 _spare = threading.local()
 
 
-def _borrow(rows: int, allowed: Bool | None) -> F32:
-    """float32[rows]: zero, but −∞ where a row is barred, which no gain lifts. The thread's last ones are used again: a
-    fresh one costs more than many a search, and who asks next mostly bars the same rows, or none.
-    """
-    kept: tuple[F32, Bool | None] | None = _spare.__dict__.pop("open" if allowed is None else "barred", None)
-    if kept is not None and len(kept[0]) == rows and kept[1] is allowed:
-        return kept[0]
-    scores = np.zeros(rows, np.float32)
-    if allowed is not None:
-        scores[~allowed] = -np.inf
-    return scores
+def _borrow(rows: int) -> F32:
+    """float32[rows], all zero. The thread's last one is used again: a fresh one costs more than many a search."""
+    scores: F32 | None = _spare.__dict__.pop("scores", None)
+    return scores if scores is not None and len(scores) == rows else np.zeros(rows, np.float32)
 
 
-def _give_back(scores: F32, touched: list[Rows], allowed: Bool | None) -> None:
+def _give_back(scores: F32, touched: list[Rows]) -> None:
     """Zero again, and kept for the next search; what a failed one leaves behind is not."""
     for rows in touched:
         scores[rows] = 0
-    _spare.__dict__["open" if allowed is None else "barred"] = scores, allowed
+    _spare.scores = scores

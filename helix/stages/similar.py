@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from helix.bm25 import idf, saturate
 from helix.enrich.cues import ASKS, FIRST_PERSON, STANDING
+from helix.native import leaning_products
 from helix.stages.linked import titled
 from helix.stages.words import Heard, adjacent, hear, lexical
 from helix.text import short_ids
@@ -102,21 +103,10 @@ def leant(heard: Heard, vector: F32, snap: Snapshot, share: float) -> tuple[F32,
         vector: of the question, float32[d].
         share: of each neighbour.
     """
-    used, place = np.unique(heard.ring[1:4] if share else heard.ring[2:3], return_inverse=True)
-    known = heard.rows[used]
-    vectors = np.zeros((len(used), len(vector)), np.float32)
-    there = np.flatnonzero(known >= 0)  # where a session begins or ends there is no neighbour
-    vectors[there] = snap.vectors(known[there])
-    place = place.reshape(-1, heard.ring.shape[1])
-    if not share:
-        alone = (vectors @ vector)[place[0]]
-        return alone, alone
-    leaning = vectors[place[0]]
-    leaning += vectors[place[2]]
-    leaning *= np.float32(share)
-    leaning += vectors[place[1]]
-    length = np.sqrt(np.einsum("nd,nd->n", leaning, leaning))
-    return (vectors @ vector)[place[1]], (leaning @ vector) / np.maximum(length, np.float32(1e-9))
+    address, scale = snap.codes_at(heard.rows[heard.ring[1:4]].ravel())
+    question = np.ascontiguousarray(vector, np.float32)
+    alone, leaning = leaning_products(address.reshape(3, -1), scale.reshape(3, -1), question, share)
+    return alone, leaning if share else alone
 
 
 def company(rows: I64, score: F32, snap: Snapshot) -> F32:

@@ -13,7 +13,7 @@ from helix.settings import load
 
 
 def bench(argv: Sequence[str]) -> int:
-    """Measure this machine: `helix bench store` builds a synthetic store and times writing, opening and recall."""
+    """Measure this machine: `helix bench recall` times recall on a synthetic store, `helix bench store` writing it."""
     if not argv or argv[0] in ("-h", "--help"):
         new = parser("bench", bench.__doc__ or "", "  helix bench store --items 100000\n  helix bench store --help")
         new.add_argument("kind", choices=tuple(KINDS), help="what to measure")
@@ -95,7 +95,63 @@ def _ingest(argv: Sequence[str]) -> int:
     return 0
 
 
-KINDS: dict[str, Callable[[Sequence[str]], int]] = {"store": _store, "graph": _graph, "ingest": _ingest}
+def _recall(argv: Sequence[str]) -> int:
+    """Latency of recall by stage, kind of question and number of clients, recall of each leg, and what is possible.
+
+    The stores are made once and kept in the cache folder (HELIX_CACHE), never in HELIX_STORE. With --out the report is
+    written as Markdown with plots, of everything measured into --keep; without --items nothing is measured for it.
+    """
+    new = parser(
+        "bench recall",
+        _recall.__doc__ or "",
+        "  helix bench recall --items 1000000 --json\n"
+        "  helix bench recall --items 10000,100000,1000000 --keep measured --out docs/speed.md\n"
+        "  helix bench recall --keep measured --out docs/speed.md    # written anew from what is kept",
+    )
+    new.add_argument("--items", metavar="N[,N]", help="items of the store, or of several (1000000)")
+    new.add_argument("--seed", type=int, default=1, metavar="S", help="of the generator (1)")
+    new.add_argument("--questions", type=int, default=540, metavar="N", help="asked of each store (540)")
+    new.add_argument("--rounds", type=int, default=3, metavar="N", help="how often each is asked (3)")
+    new.add_argument("--peers", default="", metavar="A,B", help="other stores to ask as well: lancedb, txtai, …")
+    new.add_argument("--keep", metavar="DIR", help="keep the figures there; else they are only printed")
+    new.add_argument("--out", metavar="FILE", help="write the report with its plots")
+    options = new.parse_args(argv)
+    from pipelines.bench import speed
+
+    if options.out and not options.keep:
+        raise UsageError("--out needs --keep", "name the folder of the figures")
+    if options.out:
+        speed.check_plots()
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr)
+
+    keep = Path(options.keep).expanduser() if options.keep else None
+    reports = {}
+    if options.items or not options.out:
+        peers = tuple(name for name in options.peers.split(",") if name)
+        how = speed.How(options.seed, options.questions, options.rounds, peers)
+        root = Path(options.store).expanduser() if options.store else None
+        for items in speed.sizes(options.items or "1000000", alone=root is not None):
+            reports[items] = speed.measured(items, how, root, keep, load(), say)
+    if keep:
+        reports = speed.kept(keep)
+    if options.out:
+        say(f"written: {speed.write(reports, Path(options.out).expanduser())}")
+    report = speed.joined(reports)
+    if options.json:
+        print_json(report)
+    else:
+        print(speed.table(report))
+    return 0
+
+
+KINDS: dict[str, Callable[[Sequence[str]], int]] = {
+    "store": _store,
+    "recall": _recall,
+    "graph": _graph,
+    "ingest": _ingest,
+}
 
 
 def table(report: dict[str, Any]) -> str:

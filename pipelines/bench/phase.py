@@ -112,6 +112,28 @@ def recall(asks: list[Request]) -> Request:
     return {"recalls": found}
 
 
+def answer(ask: Request) -> Request:
+    """One question; the answer as a caller of another process gets it, as JSON."""
+    import orjson
+
+    return {"answer": orjson.dumps(_ask(_held["memory"], ask), default=dict).decode()}
+
+
+def together(asks: list[Request], clients: int) -> Request:
+    """Ask every question, from so many threads of this process: the seconds of all, the milliseconds of each."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    def timed(ask: Request) -> float:
+        began = time.perf_counter()
+        _ask(_held["memory"], ask)
+        return (time.perf_counter() - began) * 1000
+
+    with ThreadPoolExecutor(clients) as pool:
+        began = time.perf_counter()
+        spent = list(pool.map(timed, asks))
+        return {"seconds": time.perf_counter() - began, "ms": spent}
+
+
 def refresh(ask: Request, items: list[str], wait: float) -> Request:
     """Look for a new generation and ask it: when it was open (seconds since 1970), if it gives one of `items`."""
     memory: Memory = _held["memory"]
@@ -129,8 +151,20 @@ def refresh(ask: Request, items: list[str], wait: float) -> Request:
     return {"when": None}
 
 
+def peer(name: str, root: str, folder: str, asks: list[Request]) -> Request:
+    """Everything about one peer; `refused` says why it cannot be asked."""
+    from helix.errors import UsageError
+    from pipelines.bench.against import ask_peer
+
+    try:
+        return ask_peer(name, root, folder, asks)
+    except UsageError as error:
+        return {"refused": [error.what, error.remedy]}
+
+
 def _ask(memory: Memory, ask: Request) -> Bundle:
-    return memory.recall(ask["query"], project=ask["project"], k=ask.get("k", 10))
+    given = {name: ask[name] for name in ("project", "k") if name in ask}
+    return memory.recall(ask["query"], **{**given, **ask.get("with", {})})
 
 
 def memory() -> Request:
@@ -147,7 +181,10 @@ STEPS: dict[str, Callable[..., Request]] = {
     "compact": compact,
     "open": opened,
     "recall": recall,
+    "answer": answer,
+    "together": together,
     "refresh": refresh,
+    "peer": peer,
     "memory": memory,
 }
 

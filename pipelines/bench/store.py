@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from helix.errors import StoreError, UsageError
 from helix.settings import Settings
@@ -36,7 +37,11 @@ from helix.snapshot.arrays import unhexes
 from helix.snapshot.ledger import Envelope
 from helix.snapshot.manifest import FORMAT, Manifest
 from helix.snapshot.rows import Rows, save
+from helix.types import F32
 from pipelines.bench import synthetic
+from pipelines.bench.real import FILE as REAL
+from pipelines.bench.real import LEAST, with_real
+from pipelines.bench.real import wanted as wanted_real
 from pipelines.commit import DOCUMENTS, bulk
 from pipelines.compact import compact
 from pipelines.enrich import part_folder, pipeline_fingerprint
@@ -65,10 +70,14 @@ def default_root(items: int, settings: Settings) -> Path:
 # ---------------------------------------------------------------- the store
 
 
-def build(root: Path, items: int, seed: int, settings: Settings, say: Say) -> None:
+def build(root: Path, items: int, seed: int, settings: Settings, say: Say, *, real: int | None = None) -> None:
     """Make a compacted store of `items` synthetic items; one that is there already is taken as it is.
 
     Its documents are in the ledger as if they had been ingested, since a commit's cost depends on them too.
+
+    Args:
+        real: items with real vectors instead of synthetic ones, about; with fewer than `pipelines.bench.real.LEAST`
+            the others lie in a space of no model.
 
     Raises:
         UsageError: something else lies at `root`, or items is no positive number.
@@ -76,7 +85,8 @@ def build(root: Path, items: int, seed: int, settings: Settings, say: Say) -> No
     """
     if items < 1:
         raise UsageError(f"a store of {items} items cannot be measured", "give --items a positive number")
-    wanted = {"items": items, "seed": seed, "version": synthetic.VERSION, "format": FORMAT}
+    real = wanted_real(items) if real is None else real
+    wanted = {"items": items, "seed": seed, "real": real, "version": synthetic.VERSION, "format": FORMAT}
     if _is_there(root, wanted):
         return
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -88,14 +98,28 @@ def build(root: Path, items: int, seed: int, settings: Settings, say: Say) -> No
             f"{encoder.spec.name} has {encoder.dim} dimensions, synthetic vectors {synthetic.DIM}",
             "unset HELIX_ENCODER",
         )
-    say(f"making {items:,} synthetic items in {root}, once")
+    say(f"making {items:,} synthetic items in {root}, {real:,} of them with real vectors, once")
     taken: list[dict[str, Any]] = []
+    described: list[pa.Table] = []
+    embedding = 0.0
+
+    def embed(texts: list[str]) -> F32:
+        nonlocal embedding
+        began = time.perf_counter()
+        vectors = encoder.passages(texts, settings.embed_batch)
+        embedding += time.perf_counter() - began
+        return vectors
+
     began = time.perf_counter()
-    bulk(root, _accepted(root, synthetic.batches(items, seed), taken, say), encoder, settings)
+    mixed = synthetic.learnt(embed) if real >= LEAST else None
+    batches = with_real(synthetic.batches(items, seed, mixed=mixed), items, real, embed)
+    bulk(root, _accepted(root, _noted(batches, described), taken, say), encoder, settings)
+    pq.write_table(pa.concat_tables(described), root / REAL, compression="zstd")
     _publish_documents(root, taken, settings)
     written = time.perf_counter()
     compact(root, settings, say)
-    seconds = {"write": written - began, "compact": time.perf_counter() - written}
+    done = time.perf_counter()
+    seconds = {"write": written - began - embedding, "embed": embedding, "compact": done - written}
     paths.write_file(root / MARKER, orjson.dumps({**wanted, "complete": True, "seconds": seconds}))
 
 
@@ -103,7 +127,7 @@ def _is_there(root: Path, wanted: dict[str, Any]) -> bool:
     """Whether the wanted store is there whole; the remains of one that was begun are removed."""
     if not root.is_dir() or not any(root.iterdir()):
         return False
-    found = _marker(root)
+    found = marker(root)
     if found is None:
         raise UsageError(f"{root} holds something else than a synthetic store", "name another folder with --store")
     if not found["complete"]:
@@ -117,13 +141,25 @@ def _is_there(root: Path, wanted: dict[str, Any]) -> bool:
     return True
 
 
-def _marker(root: Path) -> dict[str, Any] | None:
+def marker(root: Path) -> dict[str, Any] | None:
+    """What synthetic store this is; None where it is none.
+
+    Raises:
+        StoreError: what says so is damaged.
+    """
     try:
         return dict(orjson.loads((root / MARKER).read_bytes()))
     except FileNotFoundError:
         return None
     except (orjson.JSONDecodeError, TypeError) as error:
         raise StoreError(f"{root / MARKER} is damaged: {error}", "remove the folder") from None
+
+
+def _noted(batches: Iterable[tuple[Rows, pa.Table]], described: list[pa.Table]) -> Iterator[Rows]:
+    """The batches alone; what questions are made of is kept."""
+    for rows, table in batches:
+        described.append(table)
+        yield rows
 
 
 def _accepted(root: Path, batches: Iterable[Rows], taken: list[dict[str, Any]], say: Say) -> Iterator[Rows]:
@@ -222,7 +258,7 @@ def measure(root: Path, settings: Settings, say: Say, *, keep: bool = False, col
     Raises:
         StoreError: there is no such store, or it cannot be read.
     """
-    found, (_, manifest) = _marker(root), ledger.current(root)
+    found, (_, manifest) = marker(root), ledger.current(root)
     if found is None or manifest is None:
         raise StoreError(f"{root} is no synthetic store", "make one with 'helix bench store'")
     asks = queries(found["items"], found["seed"])
@@ -334,9 +370,9 @@ def _question(kind: str, text: str, mentioned: Sequence[dict[str, str]], rng: np
 
 def _reading(root: Path, asks: Sequence[dict[str, Any]], cold: bool) -> Report:
     """Opening, recall and memory of a reader."""
-    with _process() as (ask, _):
+    with process() as (ask, _):
         ask({"do": "open", "root": str(root), "ask": asks[0]})  # warms the page cache
-    with _process() as (ask, _):
+    with process() as (ask, _):
         began = time.perf_counter()
         warm = ask({"do": "open", "root": str(root), "ask": asks[0]})
         warm["process"] = (time.perf_counter() - began) * 1000
@@ -344,19 +380,20 @@ def _reading(root: Path, asks: Sequence[dict[str, Any]], cold: bool) -> Report:
         private = ask({"do": "memory"})
         rest = ask({"do": "recall", "asks": asks[_BEFORE_MEMORY:]})["recalls"]
         after = ask({"do": "memory"})
-    how = _drop_caches(root, everything=cold)
-    with _process() as (ask, _):
+    how = drop_caches(root, everything=cold)
+    with process() as (ask, _):
         first_ever = ask({"do": "open", "root": str(root), "ask": asks[0]})
     return {
-        "open_ms": {"warm": _opening(warm), "cold": {**_opening(first_ever), "dropped": how}},
-        "private_mb": {**_rounded(private), "after_all": _rounded(after)},
+        "open_ms": {"warm": opening(warm), "cold": {**opening(first_ever), "dropped": how}},
+        "private_mb": {**rounded(private), "after_all": rounded(after)},
         "recall": _recalls(asks, [*first, *rest]),
     }
 
 
-def _opening(found: dict[str, Any]) -> dict[str, float]:
+def opening(found: dict[str, Any]) -> dict[str, float]:
+    """Milliseconds of a first answer; `total` with the imports."""
     whole = found["import"] + found["open"] + found["answer"]
-    return _rounded({**found, "total": whole, "without_import": whole - found["import"]})
+    return rounded({**found, "total": whole, "without_import": whole - found["import"]})
 
 
 def _recalls(asks: Sequence[dict[str, Any]], found: Sequence[dict[str, Any]]) -> Report:
@@ -370,25 +407,27 @@ def _recalls(asks: Sequence[dict[str, Any]], found: Sequence[dict[str, Any]]) ->
             stages[stage].append(ms)
         kinds[question["kind"]].append(one["ms"]["total"])
     return {
-        **_percentiles(stages["total"]),
+        **percentiles(stages["total"]),
         "queries": len(found),
         "stages": {stage: round(statistics.median(values), 2) for stage, values in stages.items() if stage != "total"},
-        "kinds": {kind: _percentiles(values) for kind, values in kinds.items()},
+        "kinds": {kind: percentiles(values) for kind, values in kinds.items()},
         "answered": sum(one["answered"] for one in found) / len(found),  # neither skipped nor degraded
         "found": sum(one["found"] for one in found) / len(found),  # the item the question was made from
     }
 
 
-def _percentiles(values: Sequence[float]) -> dict[str, float]:
+def percentiles(values: Sequence[float]) -> dict[str, float]:
+    """p50, p95 and p99."""
     p50, p95, p99 = np.percentile(values, [50, 95, 99]).tolist()
-    return _rounded({"p50": p50, "p95": p95, "p99": p99})
+    return rounded({"p50": p50, "p95": p95, "p99": p99})
 
 
-def _rounded(values: dict[str, Any]) -> dict[str, Any]:
+def rounded(values: dict[str, Any]) -> dict[str, Any]:
+    """Figures to the hundredth."""
     return {name: round(value, 2) for name, value in values.items()}
 
 
-def _drop_caches(root: Path, *, everything: bool) -> str:
+def drop_caches(root: Path, *, everything: bool) -> str:
     """Make the system forget what it has cached of the store's files, or of all files; says what was dropped."""
     os.sync()
     if everything:
@@ -427,7 +466,7 @@ def _writing(work: Path, seed: int, settings: Settings, asks: Sequence[dict[str,
 
     for name, items, repeats in (("commit_100", _SMALL, _REPEATS), ("commit_10000", _LARGE, 1)):
         say(f"committing {items:,} items{f', {repeats} times' if repeats > 1 else ''}")
-        with _process() as (ask, peak):
+        with process() as (ask, peak):
             ask({"do": "writer", "root": str(work)})
             idle = dict(peak)
             runs = []
@@ -440,20 +479,20 @@ def _writing(work: Path, seed: int, settings: Settings, asks: Sequence[dict[str,
     report["refresh"] = _refresh(work, put(_SMALL), asks[0])
     for name, full in (("compact", False), ("compact_all", True)):
         say("compacting" + (" everything" if full else ""))
-        with _process() as (ask, peak):
+        with process() as (ask, peak):
             ask({"do": "writer", "root": str(work)})
             done = _on_disk(work, partial(ask, {"do": "compact", "full": full}))
         _, manifest = ledger.current(work)
-        report[name] = {**_rounded(done), "segments": len(manifest.segments) if manifest else 0}
+        report[name] = {**rounded(done), "segments": len(manifest.segments) if manifest else 0}
         peaks[name] = peak
     everything_at_most = {kind: max(peak[kind] for peak in peaks.values()) for kind in ("rss", "anonymous")}
-    by_phase = {name: _rounded(peak) for name, peak in peaks.items()}
-    return {**report, "writer_peak_mb": {**_rounded(everything_at_most), "phases": by_phase}}
+    by_phase = {name: rounded(peak) for name, peak in peaks.items()}
+    return {**report, "writer_peak_mb": {**rounded(everything_at_most), "phases": by_phase}}
 
 
 def _commits(runs: Sequence[dict[str, float]]) -> Report:
     seconds = [run["seconds"] for run in runs]
-    return _rounded(
+    return rounded(
         {
             "seconds": statistics.median(seconds),
             "worst": max(seconds),
@@ -495,7 +534,7 @@ def _refresh(work: Path, rows: Rows, ask_first: dict[str, Any]) -> Report:
     words = rows.items["text"][longest].as_py()
     wanted = {"query": words, "project": None, "k": 1_000}  # the whole pool: the rank is no matter here
     new = rows.items["id"].to_pylist()
-    with _process() as (read, _), _process() as (write, _):
+    with process() as (read, _), process() as (write, _):
         read({"do": "open", "root": str(work), "ask": ask_first})
         write({"do": "writer", "root": str(work)})
         answers: list[dict[str, Any]] = []
@@ -511,7 +550,7 @@ def _refresh(work: Path, rows: Rows, ask_first: dict[str, Any]) -> Report:
             f"a reader of {work} did not recall a new item", "run 'helix verify --store' on it, with --keep"
         )
     done = answers[0]
-    return _rounded({"seconds": done["when"] - published, "refresh": done["refresh"], "recall": done["recall"]})
+    return rounded({"seconds": done["when"] - published, "refresh": done["refresh"], "recall": done["recall"]})
 
 
 # ---------------------------------------------------------------- processes
@@ -520,17 +559,22 @@ Ask = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 @contextmanager
-def _process() -> Iterator[tuple[Ask, dict[str, float]]]:
+def process(*, watched: bool = True, **environ: str) -> Iterator[tuple[Ask, dict[str, float]]]:
     """A fresh process that answers requests, and the most memory it had so far, in MB.
 
     `rss` counts mapped files that are in memory; `anonymous` is sampled and does not.
+
+    Args:
+        watched: look at its memory, which takes a little of a processor's time.
+        environ: variables of its own.
     """
-    command = [sys.executable, "-m", "pipelines.bench.phase"]
-    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    command, own = [sys.executable, "-m", "pipelines.bench.phase"], {**os.environ, **environ}
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=own)
     peak = {"rss": 0.0, "anonymous": 0.0}
     ended = threading.Event()
     watch = threading.Thread(target=_watch, args=(child.pid, peak, ended))
-    watch.start()
+    if watched:
+        watch.start()
     try:
         if child.stdin is None or child.stdout is None:
             raise StoreError("a measuring process has no pipes", "run the command again")
@@ -544,13 +588,15 @@ def _process() -> Iterator[tuple[Ask, dict[str, float]]]:
                 raise StoreError(
                     f"the process measuring '{request['do']}' ended with {child.wait()}", "see its message above"
                 )
-            _look(child.pid, peak)
+            if watched:
+                _look(child.pid, peak)
             return dict(json.loads(line))
 
         yield ask, peak
     finally:
         ended.set()
-        watch.join()
+        if watched:
+            watch.join()
         if child.stdin:
             child.stdin.close()
         child.wait()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,7 +29,7 @@ from helix.snapshot.rows import ENTITIES, FACTS, ITEMS, Rows, digest
 from helix.text import hash_terms, short_ids, tokenise
 from helix.types import F32, I64, TYPES, U32, U64
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Of what a seed gives: another number means other items."""
 
 BATCH: Final = 20_000
@@ -42,10 +42,12 @@ START: Final = 1_672_531_200
 _SPAN: Final = 2 * 365 * 86_400
 
 PROJECTS: Final = 100
+_PROJECT_ZIPF: Final = 1.7  # the largest has half of all items, some have about 1 %, the smallest 0.02 %
 _WORDS: Final = 60_000  # of the vocabulary; numbers, names, paths, identifiers and hashes come on top
 _TOPICS: Final = 1_000
-_TOPIC_WORDS: Final = 400
-_TOPIC_SHARE: Final = 0.2  # of the words of an item
+_TOPIC_WORDS: Final = 60
+_TOPIC_SHARE: Final = 0.6  # of the words of an item; with less of them, an encoder finds all items alike
+_FIRST_TOPICAL, _TOPICAL = 500, 2_600  # ranks of the words topics have: behind the function words, all of them real
 _MEDIAN_WORDS, _SPREAD_WORDS, _MAX_WORDS = 35, 0.75, 150
 _MEDIAN_TURNS, _SPREAD_TURNS, _MAX_TURNS = 30, 1.0, 500
 _EXACT, _NEAR = 0.01, 0.02  # share of items that repeat an earlier one of their batch, word by word or nearly
@@ -238,13 +240,14 @@ class _Sessions:
     identity: list[str]  # [s]
 
 
-def batch(seed: int, index: int, size: int = BATCH) -> Rows:
+def batch(seed: int, index: int, size: int = BATCH, mixed: Space | None = None) -> Rows:
     """`size` items, the same for the same arguments.
 
     Args:
         seed: of the store.
         index: of the batch within it.
         size: items, at least one.
+        mixed: what vectors are mixed from; `space()` where not given.
     """
     rng = np.random.default_rng([VERSION, seed, index])
     language = lexicon()
@@ -267,7 +270,7 @@ def batch(seed: int, index: int, size: int = BATCH) -> Rows:
     spoken = [tokenise(head + text) for head, text in zip(heads, texts, strict=True)]
     counts = [Counter(terms) for terms in spoken]
     mention_indptr, mentioned = _mentions(language, words, indptr, speaker)
-    codes, scale = quantise(_vectors(rng, topic, copied))
+    codes, scale = quantise(_vectors(rng, topic, copied, mixed or space()))
     items = _items(rng, language, sessions, texts, names, titles, role, kind)
     link_indptr, link_key = _links(rng, sessions.ord, unhexes(items["id"]))
     fact_indptr, facts = _facts(rng, language, items, mention_indptr, mentioned)
@@ -349,7 +352,7 @@ def _sessions(rng: np.random.Generator, n: int, name: str) -> _Sessions:
     count = int(np.searchsorted(ends, n)) + 1
     sizes = sizes[:count]
     sizes[-1] -= ends[count - 1] - n
-    project = _draw(rng, _zipf(PROJECTS, 1.0), count)
+    project = _draw(rng, _zipf(PROJECTS, _PROJECT_ZIPF), count)
     own = (project[:, None] * 29 + _draw(rng, _zipf(40, 1.0), 3 * count).reshape(count, 3)) % _TOPICS
     anywhere = _draw(rng, _zipf(_TOPICS, 0.8), 3 * count).reshape(count, 3)
     return _Sessions(
@@ -393,8 +396,7 @@ def _words(
 
     word = _draw(rng, language.zipf, total)
     own = np.flatnonzero(rng.random(total) < _TOPIC_SHARE)
-    tail = vocabulary - 500  # the head is function words: nobody's own
-    word[own] = 500 + (topic[owner[own]] * 211 + _draw(rng, _zipf(_TOPIC_WORDS, 0.9), len(own))) % tail
+    word[own] = _topical(topic[owner[own]], _draw(rng, _zipf(_TOPIC_WORDS, 1.0), len(own)))
 
     stops = rng.random(total) < 1 / 12  # words a sentence
     stops[indptr[1:] - 1] = True
@@ -423,6 +425,11 @@ def _words(
     return flat, indptr
 
 
+def _topical(topic: I64, place: I64 | int) -> I64:
+    """Rank in the vocabulary of a topic's own words, the most frequent first; topics share some."""
+    return np.asarray(_FIRST_TOPICAL + (topic * 211 + place) % _TOPICAL, np.int64)
+
+
 def _hashes(rng: np.random.Generator, words: I64, indptr: I64, base: int) -> npt.NDArray[np.object_]:
     """Put words that nobody else has into some items, in place: they are numbered from `base`, and returned."""
     rows = np.flatnonzero(rng.random(len(indptr) - 1) < _HASHES)
@@ -441,7 +448,7 @@ def _speakers(rng: np.random.Generator, sessions: _Sessions, role: I64) -> I64:
 
 def _titles(language: Lexicon, sessions: _Sessions) -> list[str | None]:
     """Of each session: notes and most coding sessions have one."""
-    heads = language.words[500 + sessions.topics * 211 % (len(language.words) - 500)].tolist()
+    heads = language.words[_topical(sessions.topics, 0)].tolist()
     return [
         None if kind == _CHAT or (kind == _CODING and row[0] < "e") else " ".join(row).capitalize()
         for kind, row in zip(sessions.kind.tolist(), heads, strict=True)
@@ -468,6 +475,8 @@ _LATENT: Final = 300
 _SUBTOPICS: Final = 8  # of a topic
 _COMMON, _CENTRE, _SUBCENTRE, _OWN_PART, _NOISE = 0.1, 0.4, 0.17, 0.27, 0.06  # shares of the squared length
 _COPY_NOISE: Final = 0.1
+_SUB_SHARE, _WIDTH = 0.25, 0.4  # of a learnt space: variance within a topic that its subtopics make; see Space
+_TAUGHT: Final = 4  # texts a topic that its place is learnt from
 
 
 @dataclass(frozen=True, slots=True)
@@ -479,39 +488,88 @@ class Space:
     subcentres: F32  # [topics * subtopics, latent]
     spread: F32  # [latent] of what is an item's own
     basis: F32  # [latent, d]
+    noise: float  # length of what is in all dimensions alike
+    width: float  # deviation of the logarithm of how far items are from their subtopic
 
 
 @lru_cache(maxsize=1)
 def space() -> Space:
-    """The same for every seed."""
-    rng = np.random.default_rng([VERSION, DIM])
-    basis = np.linalg.qr(rng.normal(size=(DIM, DIM)))[0].astype(np.float32)
-    steep, flat = (np.arange(1, _LATENT + 1) ** -exponent for exponent in (0.5, 0.3))
-    return Space(
-        common=basis[0],
-        centres=_unit(rng.normal(size=(_TOPICS, _LATENT)) * steep) @ basis[1 : _LATENT + 1],
-        subcentres=_unit(rng.normal(size=(_TOPICS * _SUBTOPICS, _LATENT)) * flat),
-        spread=(flat / np.linalg.norm(flat)).astype(np.float32),
-        basis=basis[1 : _LATENT + 1],
-    )
-
-
-def _vectors(rng: np.random.Generator, topic: I64, copied: I64) -> F32:
-    """float32[n, d], unit length: topics of power-law weight, subtopics within them, and what is an item's own.
+    """The same for every seed, and of no model.
 
     The shares were set so that cosines of random pairs and of nearest neighbours, the spectrum, and the share of the
     nearest 100 an inverted file finds with 1, 2, 4 … per cent of its lists are close to those of all-MiniLM-L6-v2 on
-    16,000 passages of chats. Copies lie where their original does.
+    16,000 passages of chats.
     """
-    mixed, n = space(), len(topic)
+    rng = np.random.default_rng([VERSION, DIM])
+    basis = np.linalg.qr(rng.normal(size=(DIM, DIM)))[0].astype(np.float32)
+    steep, flat = (np.arange(1, _LATENT + 1) ** -exponent for exponent in (0.5, 0.3))
+    centres = _unit(rng.normal(size=(_TOPICS, _LATENT)) * steep) @ basis[1 : _LATENT + 1]
+    return Space(
+        common=np.float32(_COMMON**0.5) * basis[0],
+        centres=np.float32(_CENTRE**0.5) * centres,
+        subcentres=np.float32(_SUBCENTRE**0.5) * _unit(rng.normal(size=(_TOPICS * _SUBTOPICS, _LATENT)) * flat),
+        spread=(_OWN_PART**0.5 * flat / np.linalg.norm(flat)).astype(np.float32),
+        basis=basis[1 : _LATENT + 1],
+        noise=_NOISE**0.5,
+        width=0.6,
+    )
+
+
+def learnt(embed: Callable[[list[str]], F32]) -> Space:
+    """The space of an encoder: where it puts texts on each topic, and how texts on one topic differ.
+
+    Share and width of the subtopics were set by the cosines of the 1st, 10th and 100th neighbour among real vectors.
+    Then a question lies near the synthetic items of its topic as it does near real ones: that is what an index by
+    neighbourhood lives on.
+
+    Args:
+        embed: texts → float32[n, DIM], unit length.
+    """
+    rng = np.random.default_rng([VERSION, DIM, _TAUGHT])
+    found = embed(texts_about(rng, np.repeat(np.arange(_TOPICS), _TAUGHT))).reshape(_TOPICS, _TAUGHT, DIM)
+    means = found.mean(axis=1)
+    apart = (found - means[:, None]).reshape(-1, DIM)
+    width, axes = np.linalg.eigh(apart.T @ apart / (len(apart) - _TOPICS))
+    width, axes = np.maximum(width[::-1], 0), axes[:, ::-1]
+    common = means.mean(axis=0)
+    centres = means - common
+    # A mean of few texts is off by a part of their spread: drawn back to all means by as much (James & Stein 1961).
+    between = float((centres**2).sum(axis=1).mean())
+    centres *= max(0.0, 1 - float(width.sum()) / _TAUGHT / between)
+    deviation = np.sqrt(width[:_LATENT])
+    return Space(
+        common=common,
+        centres=centres,
+        subcentres=(_SUB_SHARE**0.5 * deviation * rng.normal(size=(_TOPICS * _SUBTOPICS, _LATENT))).astype(np.float32),
+        spread=((1 - _SUB_SHARE) ** 0.5 / np.exp(_WIDTH**2) * deviation).astype(np.float32),
+        basis=np.ascontiguousarray(axes[:, :_LATENT].T, np.float32),
+        noise=float(np.sqrt(width[_LATENT:].sum())),
+        width=_WIDTH,
+    )
+
+
+def texts_about(rng: np.random.Generator, topic: I64) -> list[str]:
+    """A text on each topic, as items have them."""
+    language, n = lexicon(), len(topic)
+    project = _draw(rng, _zipf(PROJECTS, _PROJECT_ZIPF), n)
+    words, indptr = _words(rng, language, rng.integers(len(TYPES), size=n), topic, project, np.arange(n))
+    tokens = language.surface.take(words).tolist()
+    return [" ".join(tokens[a:b]) for a, b in zip(indptr[:-1].tolist(), indptr[1:].tolist(), strict=True)]
+
+
+def _vectors(rng: np.random.Generator, topic: I64, copied: I64, mixed: Space) -> F32:
+    """float32[n, d], unit length: topics of power-law weight, subtopics within them, and what is an item's own.
+
+    Copies lie where their original does.
+    """
+    n = len(topic)
     subtopic = topic * _SUBTOPICS + (_SUBTOPICS * rng.random(n) ** 1.5).astype(np.int64)
-    width = np.exp(rng.normal(0, 0.6, (n, 1))).astype(np.float32)  # some items are close to their topic, some far
+    width = np.exp(rng.normal(0, mixed.width, (n, 1))).astype(np.float32)  # some are close to their topic, some far
     own = rng.standard_normal((n, _LATENT), np.float32) * mixed.spread * width
     noise = rng.standard_normal((n, DIM), np.float32) / np.float32(DIM**0.5)
-    latent = np.float32(_SUBCENTRE**0.5) * mixed.subcentres[subtopic] + np.float32(_OWN_PART**0.5) * own
-    out = np.float32(_COMMON**0.5) * mixed.common + np.float32(_CENTRE**0.5) * mixed.centres[topic]
-    out += latent @ mixed.basis
-    out += np.float32(_NOISE**0.5) * noise
+    out = mixed.common + mixed.centres[topic]
+    out += (mixed.subcentres[subtopic] + own) @ mixed.basis
+    out += np.float32(mixed.noise) * noise
     copy = np.flatnonzero(copied != np.arange(n))
     out[copy] = out[copied[copy]] + np.float32(_COPY_NOISE) * noise[copy]
     return _unit(out)
@@ -609,12 +667,12 @@ def _offsets(counts: npt.ArrayLike) -> I64:
 # ---------------------------------------------------------------- many batches
 
 
-def batches(items: int, seed: int, size: int = BATCH, workers: int = 2) -> Iterator[Rows]:
+def batches(items: int, seed: int, size: int = BATCH, workers: int = 2, mixed: Space | None = None) -> Iterator[Rows]:
     """`items` items in batches of `size`, in order, made by `workers` processes (below two: in this one).
 
     At most one batch a process waits to be taken, so memory stays bounded however slow the taker is.
     """
-    todo = ((seed, index, min(size, items - start)) for index, start in enumerate(range(0, items, size)))
+    todo = ((seed, index, min(size, items - start), mixed) for index, start in enumerate(range(0, items, size)))
     if workers < 2 or items <= size:
         for arguments in todo:
             yield batch(*arguments)

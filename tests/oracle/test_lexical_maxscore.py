@@ -155,13 +155,18 @@ def test_long_lists_under_every_filter(seed: int) -> None:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Lengths of the posting lists that were read through."""
     sizes: list[int] = []
-    scan = lexical._scan
+    scan, add = lexical._scan, lexical.Best.add
 
     def counted(term: Any) -> Any:
         sizes.append(term.size)
         return scan(term)
 
+    def added(self: Any, rows: Any, *given: Any) -> Any:
+        sizes.append(len(rows))
+        return add(self, rows, *given)
+
     monkeypatch.setattr(lexical, "_scan", counted)
+    monkeypatch.setattr(lexical.Best, "add", added)
     return sizes
 
 

@@ -350,9 +350,7 @@ def test_equal_rows_have_equal_scores_wherever_they_lie(n: int, dim: int, seed: 
     codes, scale = rng.integers(-127, 128, (3, dim)).astype(np.int8)[same], rng.random(3).astype(np.float32)[same]
     question = rng.normal(size=dim).astype(np.float32)
     rows = np.flatnonzero(rng.random(n) < rng.choice([0.3, 1.0]))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stage, "_CELLS", int(rng.choice([1, 999, 1 << 14, 3 << 17])))
-        found = score(question, Block(0, codes, scale, None), rows)
+    found = score(question, Block(0, codes, scale, None), rows)
     assert found.shape == rows.shape
     for one in range(3):
         assert len(set(found[same[rows] == one].tolist())) <= 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from helix.snapshot.rows import ENTITIES, ITEMS, Rows, digest
 from helix.snapshot.verify import verify
 from helix.text import hash_terms, tokenise
 from helix.types import ROLES, TYPES
-from pipelines.bench import store, synthetic
+from pipelines.bench import real, store, synthetic
 
 SIZE = 2_000
 ARRAYS = ("codes", "scale", "minhash", "term_indptr", "term_key", "term_tf", "mention_indptr", "mention_entity")
@@ -75,8 +76,11 @@ def test_lengths_sessions_and_projects_are_skewed() -> None:
     assert 20 <= np.median(list(sessions.values())) <= 40
     assert 200 < max(sessions.values()) <= 500
     projects = Counter(rows.items["project"].to_pylist())
-    assert 60 <= len(projects) <= synthetic.PROJECTS
-    assert projects.most_common()[0][1] > 20 * np.median(list(projects.values()))
+    assert 30 <= len(projects) <= synthetic.PROJECTS
+    shares = sorted(count / len(rows) for count in projects.values())
+    assert 0.3 < shares[-1] < 0.6  # one is large, …
+    assert sum(0.005 < share < 0.02 for share in shares) >= 3  # … some have about 1 % …
+    assert shares[0] < 0.001  # … and some next to nothing
     assert 0.002 < np.mean([len(acl) > 0 for acl in rows.items["acl"].to_pylist()]) < 0.08
     years = {time.year for time in rows.items["time"].to_pylist() if time}
     assert {2023, 2024} <= years <= {2023, 2024, 2025}
@@ -154,13 +158,71 @@ def test_some_items_repeat_earlier_ones(rows: Rows) -> None:
     assert np.count_nonzero(shared > 0.6) > 0.005 * SIZE
 
 
+# ---------------------------------------------------------------- real vectors
+
+
+def fake(texts: list[str]) -> np.ndarray:
+    """Vectors of no model: near one direction, wide along few axes."""
+    rng = np.random.default_rng(len(texts))
+    found = rng.normal(size=(len(texts), synthetic.DIM)).astype(np.float32) * np.linspace(2, 0.1, synthetic.DIM)
+    found[:, 5] += 20
+    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True), np.float32)
+
+
+def test_some_whole_sessions_get_real_vectors() -> None:
+    given: list[str] = []
+
+    def embed(texts: list[str]) -> np.ndarray:
+        given.extend(texts)
+        return fake(texts)
+
+    batches = list(synthetic.batches(4_000, 7, size=2_000, workers=1))
+    made = list(real.with_real(batches, 4_000, 400, embed))
+    noted = [row for _, table in made for row in table.to_pylist()]
+    assert len(noted) == len(given)
+    assert 300 < len(noted) <= 400
+    for (rows, table), before in zip(made, batches, strict=True):
+        chosen = set(table["id"].to_pylist())
+        of_session = {}
+        for identity, session in zip(*(rows.items[name].to_pylist() for name in ("id", "session")), strict=True):
+            of_session.setdefault(session, set()).add(identity in chosen)
+        assert all(len(found) == 1 for found in of_session.values())  # whole, or not at all
+        at = np.flatnonzero([identity in chosen for identity in rows.items["id"].to_pylist()])
+        assert rows.items.equals(before.items)
+        if len(at):
+            assert np.allclose(vectors(rows)[at], fake(table["id"].to_pylist()), atol=0.01)
+    assert {name for row in noted for name in (entry["kind"] for entry in row["named"])} >= {"path", "identifier"}
+
+
+def test_vectors_lie_where_an_encoder_puts_their_topics() -> None:
+    words = np.random.default_rng(0).normal(size=(1 << 12, synthetic.DIM)).astype(np.float32)
+
+    def embed(texts: list[str]) -> np.ndarray:
+        """The sum of the words' vectors, and one that all texts share."""
+        found = np.array([words[[crc32(word.encode()) % len(words) for word in text.split()]].sum(0) for text in texts])
+        found += 20
+        return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True), np.float32)
+
+    mixed = synthetic.learnt(embed)
+    rows = synthetic.batch(7, 0, 2_000, mixed)
+    true, made = embed(rows.items["text"].to_pylist()), vectors(rows)
+    assert np.dot(true.mean(0), made.mean(0)) > 0.9 * np.dot(true.mean(0), true.mean(0))
+    apart = true - true.mean(0), made - made.mean(0)
+    own = np.mean([a @ b for a, b in zip(*apart, strict=True)])
+    others = np.mean([a @ b for a, b in zip(apart[0], np.roll(apart[1], 1_000, axis=0), strict=True)])
+    assert own > 0.02
+    assert own > 5 * abs(others)  # an item's vector is like that of its text, and of no other text
+    assert not np.array_equal(rows.codes, synthetic.batch(7, 0, 2_000).codes)
+    assert rows.items.equals(synthetic.batch(7, 0, 2_000).items)
+
+
 # ---------------------------------------------------------------- a store of them
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     root = tmp_path_factory.mktemp("bench") / "store"
-    store.build(root, 3_000, 7, load(), lambda _: None)
+    store.build(root, 3_000, 7, load(), lambda _: None, real=200)
     return root
 
 
@@ -183,7 +245,7 @@ def test_a_store_of_them_is_whole_and_answers(built: Path) -> None:
 
 def test_a_store_is_made_once_and_no_other_is_touched(built: Path, tmp_path: Path) -> None:
     before = (built / "CURRENT").read_bytes()
-    store.build(built, 3_000, 7, load(), lambda _: None)
+    store.build(built, 3_000, 7, load(), lambda _: None, real=200)
     assert (built / "CURRENT").read_bytes() == before
     with pytest.raises(UsageError, match="holds 3,000 synthetic items of seed 7"):
         store.build(built, 4_000, 7, load(), lambda _: None)

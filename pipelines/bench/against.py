@@ -1,0 +1,146 @@
+"""Other stores on the items of a synthetic store: built once and kept, tuned to the same dense recall, and asked.
+
+Each runs in a process of its own (`pipelines.bench.phase`), and gets a question's vector: its search is timed alone,
+without embedding, ranking or packing.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from helix.errors import StoreError, UsageError
+from helix.settings import Settings
+from helix.snapshot import ledger
+from helix.snapshot.reader import Snapshot
+from helix.snapshot.segment import read_table
+from helix.types import F32, I64
+from pipelines.bench.peers import PEERS, Corpus, Peer, tune
+from pipelines.bench.questions import OPEN, Ask
+from pipelines.bench.real import texts
+from pipelines.bench.store import Report, Say, percentiles, process, rounded
+
+K: Final = 100
+"""Rows a peer gives: as many as a leg of Helix."""
+
+_PROJECT: Final = "project 1 %"
+_TUNED: Final = 100  # questions whose dense recall the effort is chosen by
+_BLOCK: Final = 50_000
+
+
+def measure(root: Path, asks: Sequence[Ask], names: Sequence[str], settings: Settings, say: Say) -> Report:
+    """Build, tune and ask each peer.
+
+    Args:
+        asks: of `questions.draw`; those without a filter are asked, and those within a project of 1 %.
+
+    Raises:
+        UsageError: no such peer, or its package is missing.
+    """
+    known([*names])
+    chosen = [ask for ask in asks if ask["kind"] in (*OPEN, _PROJECT)]
+    place = Path(settings.cache).expanduser() / "bench" / f"peers-{root.name}"
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found: Report = {}
+    for name in names:
+        say(f"peer {name}")
+        with process() as (ask, peak):
+            given = {"name": name, "root": str(root), "folder": str(place / name), "asks": chosen}
+            one = ask({"do": "peer", **given})
+            if "refused" in one:
+                raise UsageError(*one["refused"])
+            memory = ask({"do": "memory"})
+        found[name] = {**one, "memory_mb": {**rounded(memory), "peak": round(peak["anonymous"], 2)}}
+    return found
+
+
+def known(names: Sequence[str]) -> None:
+    """Whether there are such peers.
+
+    Raises:
+        UsageError: one is unknown.
+    """
+    for name in names:
+        if name not in PEERS:
+            raise UsageError(f"no peer {name!r}", f"there are {', '.join(PEERS)}")
+
+
+def ask_peer(name: str, root: str, folder: str, asks: Sequence[Ask], rounds: int = 3) -> Report:
+    """Build one peer where it is not there, tune it, and ask it every question in turn, after a warm-up."""
+    peer = PEERS[name]()
+    snap = Snapshot(Path(root))
+    whole = corpus(Path(root), snap)
+    items = min(whole.n, peer.most_items or whole.n)
+    part = Corpus(items, whole.vectors, whole.texts, whole.project)
+    built = peer.build(part, Path(folder), _say)
+    vectors = np.stack([snap.encoder.query(ask["query"]) for ask in asks])
+    some = vectors[np.linspace(0, len(vectors) - 1, min(_TUNED, len(vectors))).astype(int)]
+    searcher = peer.open(Path(folder))
+    tuned = tune(searcher, peer.efforts, some, nearest(part, some, min(K, items)))
+    spent: dict[str, list[float]] = {"open": [], "project": []}
+    for turn in range(rounds + 1):  # the first is to warm up
+        for vector, ask in zip(vectors, asks, strict=True):
+            project = ask["with"].get("project")
+            if project and not peer.filters:
+                continue
+            began = time.perf_counter()
+            searcher.hybrid(vector, ask["query"], K, project)
+            if turn:
+                spent["project" if project else "open"].append((time.perf_counter() - began) * 1000)
+    searcher.close()
+    return {
+        **percentiles(spent["open"]),
+        **({"project": percentiles(spent["project"])} if spent["project"] else {}),
+        "items": items,
+        "dense_recall_at_100": round(tuned.recall, 4),
+        "effort": tuned.effort,
+        "build": {"seconds": round(built["seconds"], 1), "bytes": built["bytes"]},
+        **described(peer),
+    }
+
+
+def _say(line: str) -> None:
+    """Progress, from a process whose stdout is for answers."""
+    sys.stderr.write(f"{line}\n")
+
+
+def described(peer: Peer) -> dict[str, Any]:
+    """What the report says of a peer beside its figures."""
+    told = peer.described()
+    return {name: told[name] for name in ("versions", "configured", "fuses", "lacks", "knob", "hybrid", "most_items")}
+
+
+def corpus(root: Path, snap: Snapshot) -> Corpus:
+    """The items of a store, row by row, as its own legs index them."""
+    _, manifest = ledger.current(root)
+    if manifest is None:
+        raise StoreError(f"{root} is empty", "make one with 'helix bench recall'")
+    columns = ["origin", "speaker", "title", "text", "project"]
+    items = pa.concat_tables(
+        [read_table(root / "segments" / segment.id / "items.parquet", columns) for segment in manifest.segments]
+    )
+    return Corpus(
+        items.num_rows,
+        lambda start, stop: snap.vectors(np.arange(start, stop)),
+        lambda start, stop: texts(items.slice(start, stop - start)),
+        lambda start, stop: items["project"].slice(start, stop - start).to_pylist(),
+    )
+
+
+def nearest(items: Corpus, asked: F32, k: int) -> I64:
+    """The k items nearest each of float32[m, d], all looked at: int64[m, k], in no order."""
+    scores, rows = np.empty((len(asked), 0), np.float32), np.empty((len(asked), 0), np.int64)
+    for start in range(0, items.n, _BLOCK):
+        stop = min(start + _BLOCK, items.n)
+        scores = np.concatenate((scores, asked @ items.vectors(start, stop).T), axis=1)
+        rows = np.concatenate((rows, np.broadcast_to(np.arange(start, stop), (len(asked), stop - start))), axis=1)
+        if scores.shape[1] > k:
+            best = np.argpartition(scores, scores.shape[1] - k, axis=1)[:, -k:]
+            scores, rows = np.take_along_axis(scores, best, 1), np.take_along_axis(rows, best, 1)
+    return rows

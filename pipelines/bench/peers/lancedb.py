@@ -1,0 +1,102 @@
+"""LanceDB, embedded: HNSW over scalar-quantised vectors, its own full-text index, its own hybrid query."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from helix.types import F32
+from pipelines.bench.peers import DIM, Corpus, Peer, slices
+
+# A search that selects columns writes a warning to stderr each time, which would be measured with it. Read on import.
+os.environ.setdefault("LANCEDB_LOG", "error")
+
+import lancedb
+from lancedb.index import FTS, Bitmap, HnswSq
+from lancedb.rerankers import RRFReranker
+
+_TABLE: Final = "items"
+_REFINE: Final = 2  # times k are read in full and ranked anew: makes good what the quantising lost
+_INDEXED: Final = 10_000
+"""Items from which there is a vector index; the documentation finds none needed for small tables."""
+
+_SCHEMA: Final = pa.schema(
+    [("id", pa.int64()), ("text", pa.string()), ("project", pa.string()), ("vector", pa.list_(pa.float32(), DIM))]
+)
+
+
+def _index(corpus: Corpus, folder: Path, say: Callable[[str], None]) -> None:
+    table = lancedb.connect(folder).create_table(_TABLE, _batches(corpus), schema=_SCHEMA)
+    if corpus.n >= _INDEXED:
+        say("lancedb: the vector index")
+        partitions = max(1, corpus.n // 1_048_576)  # what its documentation starts from for HNSW
+        table.create_index("vector", config=HnswSq(distance_type="cosine", num_partitions=partitions))
+    table.create_index("text", config=FTS())
+    table.create_index("project", config=Bitmap())
+    table.optimize()
+
+
+def _batches(corpus: Corpus) -> Iterator[pa.RecordBatch]:
+    for start, stop in slices(corpus.n):
+        vectors = pa.FixedSizeListArray.from_arrays(pa.array(corpus.vectors(start, stop).reshape(-1)), DIM)
+        columns = [
+            pa.array(range(start, stop), pa.int64()),
+            pa.array(corpus.texts(start, stop), pa.string()),
+            pa.array(corpus.project(start, stop), pa.string()),
+            vectors,
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+
+
+class _Searcher:
+    def __init__(self, folder: Path) -> None:
+        self.table = lancedb.connect(folder).open_table(_TABLE)
+        self.indexed = any(index.columns == ["vector"] for index in self.table.list_indices())
+        self.reranker = RRFReranker()
+        self.ef = PEER.efforts[0]
+
+    def hybrid(self, vector: F32, text: str, k: int, project: str | None = None) -> list[int]:
+        # An empty text counts as none given.
+        query = self.table.search(query_type="hybrid").vector(vector).text(text or " ").rerank(self.reranker)
+        return self._ids(query, k, project)
+
+    def dense(self, vector: F32, k: int) -> list[int]:
+        return self._ids(self.table.search(vector), k, None)
+
+    def _ids(self, query: Any, k: int, project: str | None) -> list[int]:
+        if self.indexed:
+            query = query.ef(max(self.ef, _REFINE * k)).refine_factor(_REFINE)  # ef below that is refused
+        if project is not None:
+            query = query.where("project = '{}'".format(project.replace("'", "''")))
+        found: list[int] = query.distance_type("cosine").limit(k).select(["id"]).to_arrow()["id"].to_pylist()
+        return found
+
+    def set_effort(self, effort: int) -> None:
+        self.ef = effort
+
+    def close(self) -> None:
+        """Nothing is held but memory."""
+
+
+PEER: Final = Peer(
+    name="lancedb",
+    packages=("lancedb",),
+    configured=(
+        f"IVF_HNSW_SQ (cosine, one partition a 2^20 rows, other parameters by default) with refine_factor {_REFINE}, "
+        f"no vector index below {_INDEXED:,} items; native FTS by default (English stems, stop words out); "
+        "bitmap index on the project"
+    ),
+    fuses="its RRFReranker (K = 60) over the first k of each leg",
+    lacks=(
+        "a graph, ranking by several signals (its other rerankers score the text alone), near-duplicates, packing, "
+        "a token budget"
+    ),
+    knob="ef",
+    efforts=(200, 300, 400, 600, 800, 1200, 1600, 2400, 3200, 4800),
+    index=_index,
+    reader=_Searcher,
+)

@@ -1,0 +1,127 @@
+"""The compiled kernels against loops in Python, on what an installation made of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helix import native
+from helix.errors import StoreError
+from helix.native import Best, inner_products, leaning_products, occurrences
+from helix.types import F32, U64
+
+
+def address_of(codes: np.ndarray, rows: np.ndarray) -> U64:
+    return np.where(rows < 0, 0, codes.__array_interface__["data"][0] + rows * codes.shape[1]).astype(np.uint64)
+
+
+@given(st.integers(1, 70), st.integers(0, 50), st.integers(0, 2**32))
+@settings(max_examples=100, deadline=None)
+def test_inner_products(d: int, n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    codes, scale = rng.integers(-127, 128, (30, d)).astype(np.int8), rng.random(30).astype(np.float32)
+    query, rows = rng.normal(size=d).astype(np.float32), rng.integers(0, 30, n)
+    found = inner_products(address_of(codes, rows), scale[rows], query)
+    np.testing.assert_allclose(found, (codes[rows].astype(np.float64) @ query) * scale[rows], rtol=1e-4, atol=1e-3)
+    for row in range(30):  # equal codes have equal products, to the bit
+        assert len(set(found[rows == row].tolist())) <= 1
+
+
+@given(st.integers(1, 40), st.integers(0, 20), st.floats(0, 1), st.integers(0, 2**32))
+@settings(max_examples=100, deadline=None)
+def test_leaning_products(d: int, n: int, share: float, seed: int) -> None:
+    """A neighbour that is not there is the zero vector."""
+    rng = np.random.default_rng(seed)
+    codes, scale = rng.integers(-127, 128, (9, d)).astype(np.int8), rng.random(9).astype(np.float32) + 0.01
+    query, rows = rng.normal(size=d).astype(np.float32), rng.integers(-1, 9, (3, n))
+    rows[1] = np.maximum(rows[1], 0)
+    given_scale = np.where(rows < 0, 0, scale[rows]).astype(np.float32)
+    alone, leaning = leaning_products(address_of(codes, rows), given_scale, query, share)
+    vectors = np.where(rows[..., None] < 0, 0, codes[rows] * scale[rows][..., None].astype(np.float64))
+    whole = vectors[1] + np.float32(share) * (vectors[0] + vectors[2])
+    length = np.maximum(np.linalg.norm(whole, axis=1), 1e-9)
+    np.testing.assert_allclose(alone, vectors[1] @ query, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(leaning, whole @ query / length, rtol=1e-3, atol=1e-3)
+
+
+LISTS = st.lists(st.lists(st.sampled_from([0, 1, 2, 255, 256, 257, 2**32 - 1]), max_size=9), max_size=6)
+
+
+@given(LISTS, st.sets(st.sampled_from([0, 1, 256, 300, 2**32 - 1])), st.data())
+@settings(deadline=None)
+def test_occurrences(lists: list[list[int]], asked: set[int], data: st.DataObject) -> None:
+    rows = data.draw(st.lists(st.integers(0, len(lists) - 1), max_size=8)) if lists else []
+    indptr = np.cumsum([0, *map(len, lists)])
+    said, terms = np.array([word for one in lists for word in one], np.uint32), np.array(sorted(asked), np.uint32)
+    at, term, place = occurrences(indptr, said, np.array(rows, np.int64), terms)
+    expected, read = [], 0
+    for i, row in enumerate(rows):
+        found = [(i, sorted(asked).index(word), read + j) for j, word in enumerate(lists[row]) if word in asked]
+        expected += found
+        read += len(lists[row])
+    assert list(zip(at.tolist(), term.tolist(), place.tolist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize("indptr", [[0, 2, 9], [0, -1, 2], [0, 3, 2], [5, 6, 7]])
+def test_lists_that_lie_elsewhere_are_not_read(indptr: list[int]) -> None:
+    said, terms = np.zeros(3, np.uint32), np.zeros(1, np.uint32)
+    with pytest.raises(IndexError):
+        occurrences(np.array(indptr), said, np.array([0, 1]), terms)
+    with pytest.raises(IndexError):
+        occurrences(np.array([0, 1]), said, np.array([5]), terms)
+
+
+def test_postings_of_no_row_are_not_written() -> None:
+    rows, tf, norm = np.array([0, 5], np.uint32), np.ones(2, np.uint16), np.ones(5, np.float32)
+    scores = np.zeros(5, np.float32)
+    best = Best(1, 1.0)
+    with pytest.raises(IndexError):
+        best.add(rows, tf, 0, None, norm, 1.0, scores, 0.0)
+    with pytest.raises(IndexError):
+        best.add(rows[:1], tf, 5, None, norm, 1.0, scores, 0.0)
+    for fewer in (norm[:4], norm):
+        with pytest.raises(IndexError):
+            best.add(rows[:1], tf, 0, None if len(fewer) < 5 else np.ones(4, bool), fewer, 1.0, scores, 0.0)
+
+
+@given(st.integers(1, 12), st.integers(1, 6), st.integers(0, 2**32))
+@settings(deadline=None)
+def test_the_floor_is_below_the_best_and_no_row_of_them_is_left_out(k: int, terms: int, seed: int) -> None:
+    """Rows may be left out only where they cannot be among the k best: those have every gain, in this order."""
+    rng = np.random.default_rng(seed)
+    n = 60
+    norm, allowed = rng.random(n).astype(np.float32) + np.float32(0.2), rng.random(n) < 0.7
+    weights = np.sort(rng.random(terms).astype(np.float32))[::-1]
+    scores, whole = np.zeros(n, np.float32), np.zeros(n, np.float32)
+    best, touched = Best(k, 0.999), list[int]()
+    for i, weight in enumerate(weights.tolist()):
+        rows = np.flatnonzero(rng.random(n) < 0.6).astype(np.uint32)
+        tf = rng.integers(1, 5, len(rows)).astype(np.uint16)
+        best.next_term()
+        rest = float(weights[i + 1 :].sum()) * 1.001
+        touched += best.add(rows, tf, 0, allowed, norm, weight, scores, rest).tolist()
+        gained = tf.astype(np.float32) / (norm[rows] + tf.astype(np.float32)) * np.float32(weight)
+        whole[rows] += np.where(allowed[rows], gained, np.float32(0))
+    assert len(touched) == len(set(touched))
+    assert set(np.flatnonzero(scores).tolist()) == set(touched)
+    chosen = np.argsort(-whole, kind="stable")[:k]
+    assert best.floor[0] <= whole[chosen].min()
+    assert scores[chosen].tolist() == whole[chosen].tolist()
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import ctypes
+
+    monkeypatch.setattr(native, "LIBRARY", tmp_path / "none.so")
+    with pytest.raises(StoreError, match="compiled kernels"):
+        native._load(ctypes.CDLL)
+
+
+def test_values_of_a_query_are_read_as_they_are() -> None:
+    codes = np.eye(3, dtype=np.int8)
+    query: F32 = np.array([1, 2, 3], np.float32)
+    assert inner_products(address_of(codes, np.arange(3)), np.ones(3, np.float32), query).tolist() == [1, 2, 3]
