@@ -27,13 +27,21 @@ class Memory:
 
     Args:
         snapshot: a generation that is still kept, instead of the newest: to replay what it answered.
+        warm: do now what the first question would have to wait for.
 
     Raises:
         StoreError: the store is missing, damaged or of a newer format.
         UsageError: that generation is not kept.
     """
 
-    def __init__(self, store: str | Path, settings: Settings | None = None, *, snapshot: int | None = None) -> None:
+    def __init__(
+        self,
+        store: str | Path,
+        settings: Settings | None = None,
+        *,
+        snapshot: int | None = None,
+        warm: bool = True,
+    ) -> None:
         self.settings = settings or _settings.load()
         self.root = Path(store)
         self._fixed = snapshot is not None
@@ -42,6 +50,9 @@ class Memory:
         self._refreshing = threading.Lock()
         self._events = Appender(self.root)
         self._models = Rerankers(self.settings)
+        if warm:
+            self._snapshot.warm()
+            recipe(load("helix", self.settings.profiles).recipe)
 
     @property
     def snapshot(self) -> Snapshot:

@@ -43,7 +43,7 @@ def recall(argv: Sequence[str]) -> int:
     from helix.memory import Memory
     from query.wire import RecallRequest, answer
 
-    memory = Memory(store_of(options), load(), snapshot=options.snapshot)
+    memory = Memory(store_of(options), load(), snapshot=options.snapshot, warm=False)
     request = RecallRequest(
         query=options.query,
         k=options.k,

@@ -115,9 +115,7 @@ class Service:
         """Open the newest generation; where that fails, say so once and go on serving the one before."""
         try:
             if self._memory is None:
-                memory = Memory(self.root, self.settings)
-                memory.snapshot.warm()
-                self._memory = memory
+                self._memory = Memory(self.root, self.settings)
                 log.info("serving generation %d", self._memory.snapshot.generation)
             elif self._memory.refresh():
                 log.info("took generation %d", self._memory.snapshot.generation)

@@ -255,7 +255,8 @@ class TokenCounter:
 
     def __call__(self, texts: Sequence[str]) -> list[int]:
         """Tokens of each text."""
-        if not self._additive or any(mark in text for text in texts for mark in _NO_SPACE):
+        together = "".join(texts)
+        if not self._additive or any(mark in together for mark in _NO_SPACE):
             return self._counted(texts)
         chunks = [text.split() for text in texts]
         if len(self._known) > _KEPT_CHUNKS:

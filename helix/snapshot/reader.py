@@ -252,8 +252,12 @@ class Snapshot:
         if not self._named:
             return self
         named = principal if principal is not None and principal in self._named else None
-        shown = ~self.restricted if named is None else ~self.restricted | self.named_in_acl(named)
-        return self._view(("acl", named), lambda: self.alive & shown)
+
+        def shown() -> Bool:
+            everybodys = ~self.restricted
+            return self.alive & (everybodys if named is None else everybodys | self.named_in_acl(named))
+
+        return self._view(("acl", named), shown)
 
     def known_at(self, moment: datetime | None) -> Snapshot:
         """The same generation as of a moment: t_valid ≤ moment, t_invalid null or later, t_ingested ≤ moment."""

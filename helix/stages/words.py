@@ -68,18 +68,14 @@ def lexical(heard: Heard, snap: Snapshot, how: Profile) -> Lexical:
     length = np.where(rows >= 0, snap.columns.length[rows], 0).astype(np.float32)
     counts = np.bincount(heard.term * len(rows) + heard.at, minlength=len(heard.terms) * len(rows))
     tf = counts.reshape(len(heard.terms), len(rows)).astype(np.float32)
-    around = length[ring].sum(axis=0)
-    near = ring[1:3]  # the turn before, and the item
-    own, window, rare = np.zeros(near.shape, np.float32), *np.zeros((2, ring.shape[1]), np.float32)
-    rarest = idf(1, snap.live)
-    for count, term in zip(tf, heard.terms, strict=True):
-        df = snap.df(term)
-        if not df:
-            continue
-        weight = idf(df, snap.live)
-        own += weight * saturate(count[near], length[near], snap.mean_length, how.retrieve.k1, how.retrieve.b)
-        window += weight * saturate(count[ring].sum(axis=0), around, snap.mean_window_length, *_FIELDS)
-        rare = np.maximum(rare, (count[ring[2]] > 0) * np.float32((weight / rarest) ** RARE))
+    df = np.array([snap.df(term) for term in heard.terms], np.int64)
+    weight = np.where(df > 0, idf(df, snap.live), np.float32(0))[:, None]
+    near, k1, b = ring[1:3].ravel(), how.retrieve.k1, how.retrieve.b  # the turn before, and the item
+    own = (weight * saturate(tf[:, near], length[near], snap.mean_length, k1, b)).sum(axis=0).reshape(2, -1)
+    said, around = tf[:, ring].sum(axis=1), length[ring].sum(axis=0)
+    window = (weight * saturate(said, around, snap.mean_window_length, *_FIELDS)).sum(axis=0)
+    rarity = ((weight / idf(1, snap.live)) ** RARE).astype(np.float32)
+    rare = np.where(tf[:, ring[2]] > 0, rarity, np.float32(0)).max(axis=0, initial=0)
     return Lexical(own[1], own[0], window, rare)
 
 
