@@ -43,6 +43,9 @@ _inner_products.restype = None
 _leaning_products = _short.leaning_products
 _leaning_products.argtypes = (_P, _P, _N, _N, _P, _F, _P, _P, _P)
 _leaning_products.restype = None
+_between = _long.between
+_between.argtypes = (_P, _P, _N, _N, _N, _P)
+_between.restype = ctypes.c_int64
 _occurrences = _short.occurrences
 _occurrences.argtypes = (_P, _P, _N, _N, _P, _N, _P, _N, _P, _P, _P)
 _occurrences.restype = ctypes.c_int64
@@ -137,6 +140,23 @@ def leaning_products(address: U64, scale: F32, query: F32, share: float) -> tupl
     alone, leaning, nothing = np.empty(n, np.float32), np.empty(n, np.float32), np.zeros(d, np.int8)
     _leaning_products(_at(address), _at(scale), n, d, _at(query), share, _at(nothing), _at(alone), _at(leaning))
     return alone, leaning
+
+
+def between(values: I64, alive: Bool, low: int, high: int) -> Bool:
+    """bool[n]: where `alive` holds and low ≤ value ≤ high, in one pass.
+
+    Args:
+        values: int64[n].
+        alive: bool[n].
+
+    Raises:
+        IndexError: they are not of one length.
+    """
+    if len(values) != len(alive):
+        raise IndexError("values and mask are not of the same rows")
+    out = np.empty(len(values), bool)
+    _between(_at(values), _at(alive), len(values), low, high, _at(out))
+    return out
 
 
 def occurrences(indptr: I64, said: U32, rows: I64, terms: U32) -> tuple[I64, I64, I64]:

@@ -138,6 +138,19 @@ WIDE void leaning_products(const uint64_t *address, const float *scale, int64_t 
     }
 }
 
+/* ------------------------------------------------------------------ filters */
+
+/* out[i] = alive[i] and low <= value[i] <= high; returns how many are. */
+WIDE int64_t between(const int64_t *value, const uint8_t *alive, int64_t n, int64_t low, int64_t high, uint8_t *out) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint8_t passes = (uint8_t)(alive[i] & (value[i] >= low) & (value[i] <= high));
+        out[i] = passes;
+        count += passes;
+    }
+    return count;
+}
+
 /* ------------------------------------------------------------------ words */
 
 /* Where any of t terms (ascending, at most 65,535) stand in the lists of some rows: the list of row r is

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from helix.native import between
 from helix.need import is_general
 from helix.text import project_words
 from helix.types import F32, TYPES, Bool, Plan, Query
@@ -87,7 +88,10 @@ def _allowed(query: Query, snap: Snapshot) -> Bool | None:
     `Snapshot.seen_by` and `Snapshot.known_at`.
     """
     allowed = None if snap.live == snap.rows else snap.alive  # as it is: it is asked for again and again
-    for _, passes in _filters(query, snap):
+    window = _window(query)
+    if window is not None:
+        allowed = between(snap.columns.time, snap.alive, *window)
+    for _, passes in _filters(query, snap, timed=window is None):
         mask = passes(slice(None))
         allowed = mask if allowed is None else allowed & mask
     over = _over(query, snap)
@@ -104,8 +108,21 @@ def _over(query: Query, snap: Snapshot) -> npt.NDArray[Any]:
     return np.union1d(over, snap.superseded(at)) if query.current_only else over
 
 
-def _filters(query: Query, snap: Snapshot) -> Iterator[tuple[str, Callable[[Any], Any]]]:
-    """The filters the question sets: (what it asks for, whether rows pass, given an index into them)."""
+def _window(query: Query) -> tuple[int, int] | None:
+    """(first, last second) of the question's time filter. A missing time is the smallest number there is: never in."""
+    if query.since is None and query.until is None:
+        return None
+    since = _NO_TIME + 1 if query.since is None else int(query.since.timestamp())
+    until = np.iinfo(np.int64).max if query.until is None else int(query.until.timestamp())
+    return int(since), int(until)
+
+
+def _filters(query: Query, snap: Snapshot, *, timed: bool = True) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    """The filters the question sets: (what it asks for, whether rows pass, given an index into them).
+
+    Args:
+        timed: those of the time, too.
+    """
     columns = snap.columns
     if query.project is not None:
         project = snap.projects.index(query.project)
@@ -117,11 +134,10 @@ def _filters(query: Query, snap: Snapshot) -> Iterator[tuple[str, Callable[[Any]
         yield f"session {query.session}", lambda rows: np.isin(columns.session[rows], query.sessions)
     if query.speaker is not None:
         yield f"speaker {query.speaker}", lambda rows: np.isin(columns.speaker[rows], query.speakers)
-    # A missing time is the smallest number there is: never within a window.
-    if query.since is not None:
+    if timed and query.since is not None:
         since = int(query.since.timestamp())
         yield f"since {query.since:%Y-%m-%d %H:%M}", lambda rows: columns.time[rows] >= since
-    if query.until is not None:
+    if timed and query.until is not None:
         until = int(query.until.timestamp())
         yield (
             f"until {query.until:%Y-%m-%d %H:%M}",

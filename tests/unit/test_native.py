@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from helix import native
 from helix.errors import StoreError
-from helix.native import Best, inner_products, leaning_products, occurrences
+from helix.native import Best, between, inner_products, leaning_products, occurrences
 from helix.types import F32, U64
 
 
@@ -111,6 +111,18 @@ def test_the_floor_is_below_the_best_and_no_row_of_them_is_left_out(k: int, term
     chosen = np.argsort(-whole, kind="stable")[:k]
     assert best.floor[0] <= whole[chosen].min()
     assert scores[chosen].tolist() == whole[chosen].tolist()
+
+
+@given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.booleans()), max_size=40), st.data())
+@settings(deadline=None)
+def test_between(entries: list[tuple[int, bool]], data: st.DataObject) -> None:
+    ends = st.one_of(st.integers(-(2**63), 2**63 - 1), st.sampled_from([value for value, _ in entries] or [0]))
+    low, high = data.draw(ends), data.draw(ends)
+    values = np.array([value for value, _ in entries], np.int64)
+    alive = np.array([lives for _, lives in entries], bool)
+    assert between(values, alive, low, high).tolist() == [lives and low <= value <= high for value, lives in entries]
+    with pytest.raises(IndexError):
+        between(values, np.append(alive, True), low, high)
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
