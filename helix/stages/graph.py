@@ -162,8 +162,11 @@ def _round(state: State, start: tuple[Nodes, Nodes, Nodes], chosen: Sequence[I64
     left: list[Nodes] = []
     lost = 0.0
     for kind, (nodes, at) in enumerate(zip(state.nodes, chosen, strict=True)):
+        if not len(at):
+            left.append(nodes)
+            continue
         held = nodes.residual[at]
-        edges = _EDGES[kind](nodes.key[at], view) if len(at) else []
+        edges = [edge for edge in _EDGES[kind](nodes.key[at], view) if len(edge.source)]
         out = np.zeros(len(at))
         for edge in edges:
             out += np.bincount(edge.source, edge.weight, minlength=len(at))
@@ -191,9 +194,9 @@ def _start(key: npt.NDArray[Any], mass: F64) -> Nodes:
 
 def _add(nodes: Nodes, keys: Sequence[npt.NDArray[Any]], values: Sequence[F64]) -> Nodes:
     """The nodes with more residual. Sums are taken in the order given: they come out the same every time."""
-    joined = np.concatenate([nodes.key, *keys])
-    if len(joined) == len(nodes.key):
+    if not any(map(len, keys)):
         return nodes
+    joined = np.concatenate([nodes.key, *keys])
     order = joined.argsort(kind="stable")
     ordered = joined[order]
     first = np.ones(len(ordered), bool)
@@ -309,16 +312,21 @@ def _of_items(rows: I64, view: View) -> list[Edges]:
     snap, profile = view.snap, view.profile
     at, keys = snap.entities_of(rows)
     df = snap.naming(keys)
-    here = _carries(keys, df, view) & (df <= profile.entity_df)
-    named = Edges(at[here], ENTITY, keys[here], _idf(df[here], snap))
+    carrying = (_carries(keys, df, view) & (df <= profile.entity_df)).nonzero()[0]
+    named = Edges(at[carrying], ENTITY, keys[carrying], _idf(df[carrying], snap))
 
     source, row, kind = snap.links_of(rows)
-    each, beside = np.arange(len(rows)), np.full(2 * len(rows), len(_LINKS))
+    each, columns = np.arange(len(rows)), snap.columns
     joined = Edges(
         np.concatenate([each, each, source]),
         ITEM,
-        np.concatenate([snap.columns.previous[rows], snap.columns.next[rows], row]).astype(np.int64),
-        np.array([profile.edges[name] for name in (*_LINKS, "next")])[np.concatenate([beside, kind])],
+        np.concatenate([columns.previous[rows], columns.next[rows], row], dtype=np.int64),
+        np.concatenate(
+            [
+                np.full(2 * len(rows), profile.edges["next"]),
+                np.array([profile.edges[name] for name in _LINKS])[kind],
+            ]
+        ),
     )
 
     session = snap.columns.session[rows].astype(np.int64)
@@ -326,10 +334,12 @@ def _of_items(rows: I64, view: View) -> list[Edges]:
     small = ((size >= 2) & (size <= profile.session_size)).nonzero()[0]
     within = Edges(small, SESSION, session[small], np.full(len(small), profile.edges["session"]))
 
-    at = _position(view.hub_row, rows)
-    here = at >= 0
-    hub = Edges(at[here], ENTITY, view.hub[here], view.hub_weight[here])
-    return [named, _seen(joined, view), within, hub]
+    edges = [named, _seen(joined, view), within]
+    if len(view.hub):
+        at = _position(view.hub_row, rows)
+        here = at >= 0
+        edges.append(Edges(at[here], ENTITY, view.hub[here], view.hub_weight[here]))
+    return edges
 
 
 def _of_entities(keys: U64, view: View) -> list[Edges]:
@@ -339,10 +349,12 @@ def _of_entities(keys: U64, view: View) -> list[Edges]:
     at, rows = snap.rows_of(keys[carrying])
     source = carrying[at]
     naming = Edges(source, ITEM, rows.astype(np.int64), _idf(df, snap)[source])
-    at = _position(view.hub, keys)
-    here = at >= 0
-    hub = Edges(at[here], ITEM, view.hub_row[here], view.hub_weight[here])
-    return [_seen(naming, view), hub, _facts(keys, view)]
+    edges = [_seen(naming, view), _facts(keys, view)]
+    if len(view.hub):
+        at = _position(view.hub, keys)
+        here = at >= 0
+        edges.insert(1, Edges(at[here], ITEM, view.hub_row[here], view.hub_weight[here]))
+    return edges
 
 
 def _of_sessions(codes: I64, view: View) -> list[Edges]:
@@ -356,6 +368,8 @@ _EDGES: tuple[Callable[[Any, View], list[Edges]], ...] = (_of_items, _of_entitie
 def _facts(keys: U64, view: View) -> Edges:
     """To what the surest facts say of some entities, of those that items say which may be searched."""
     at, other, confidence, row = view.snap.facts_of(keys)
+    if not len(at):
+        return Edges(at, ENTITY, other, np.empty(0))
     seen = np.arange(len(at)) if view.allowed is None else view.allowed[row].nonzero()[0]
     first = at[seen].searchsorted(at[seen])  # of the same entity
     surest = seen[np.arange(len(seen)) - first < _FACTS]
