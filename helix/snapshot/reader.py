@@ -647,7 +647,7 @@ class Snapshot:
     @cached_property
     def _whole(self) -> dict[int, bool]:
         """By first row of a segment: whether none of its rows is deleted."""
-        ends = np.append(self._starts[1:], self.rows)
+        ends = np.append(self._starts, self.rows)[1:]
         return {
             start: bool(self.alive[start:end].all())
             for start, end in zip(self._starts.tolist(), ends.tolist(), strict=True)

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helix.snapshot import ledger
+from helix.memory import Memory
+from helix.snapshot import ledger, paths
 from helix.snapshot.reader import Columns, Snapshot
 from helix.snapshot.writer import following, lock, publish
 from tests.tiny import make_store, memory_of
@@ -135,3 +136,10 @@ def test_ten_thousand_items_answer_at_once(root: Path) -> None:
     spent = time.perf_counter() - began
     assert len(found.items) == 10
     assert spent < COLD
+
+
+def test_an_empty_store_is_warm_at_once(tmp_path: Path) -> None:
+    """It answers, and says that there is nothing."""
+    paths.create(tmp_path / "none")
+    memory = Memory(tmp_path / "none")
+    assert memory.recall("what did I tell Priya about vacation?").items == ()
