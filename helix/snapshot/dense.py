@@ -15,7 +15,8 @@ short prefix first, then the whole).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -245,17 +246,12 @@ class Dense:
             bitmap = np.packbits(allowed, bitorder="little")  # kept alive until the search is over
             chosen["sel"] = faiss.IDSelectorBitmap(len(allowed), faiss.swig_ptr(bitmap))
         if self.tier == "binary":  # all rows are compared: there is nothing to widen
-            threads = faiss.omp_get_max_threads()  # of this thread's calls
-            # Milliseconds on one core. Two wait for each other at every block: half a second on a busy machine.
-            faiss.omp_set_num_threads(1)
-            _, rows = self.index.search(bits(vector[None, :]), k, params=faiss.SearchParameters(**chosen))
-            faiss.omp_set_num_threads(threads)
+            with _one_thread():
+                _, rows = self.index.search(bits(vector[None, :]), k, params=faiss.SearchParameters(**chosen))
             return np.asarray(rows[0][rows[0] >= 0], np.int64)
         short = _cut(vector[None, :], self.index.d)
         parameters: Any = faiss.SearchParametersIVF
-        threads = faiss.omp_get_max_threads()
-        try:
-            faiss.omp_set_num_threads(1)  # others wait for it, and take the processor's time meanwhile
+        with _one_thread():
             while True:
                 chosen["nprobe"] = min(probes, self.index.nlist)
                 _, rows = self.index.search(short, k, params=parameters(**chosen))
@@ -263,8 +259,19 @@ class Dense:
                 if len(found) >= wanted or probes >= self.index.nlist:
                     return found
                 probes *= 4  # what is allowed lies far from the question
-        finally:
-            faiss.omp_set_num_threads(threads)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """FAISS works alone: a search is short, and threads that wait for each other take the time of the processor."""
+    import faiss
+
+    threads = faiss.omp_get_max_threads()  # of this thread's calls
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(threads)
 
 
 def open_dense(path: Path, params: Any) -> Dense:

@@ -293,12 +293,8 @@ class Snapshot:
         view._views, view._viewing = {}, threading.Lock()
         view.alive = alive
         view.sessions = self.sessions
-        view.columns = self.columns.linked(*relink(self.columns, self._order(), alive, self.alive & ~alive))
+        view.columns = self.columns.linked(*relink(self.columns, _places(self._opened), alive, self.alive & ~alive))
         return view
-
-    def _order(self) -> U32:
-        """uint32[rows]: place of each row in its session's reading order."""
-        return np.concatenate([np.empty(0, np.uint32), *(segment.column("ord") for segment in self._opened)])
 
     @property
     def is_view(self) -> bool:
@@ -1087,7 +1083,7 @@ def link(segments: Sequence[Opened], starts: I64, alive: Bool) -> tuple[I32, I32
     n = len(alive)
     keys = np.unique(np.concatenate([np.empty(0, np.uint64), *(segment["sessions.key"] for segment in segments)]))
     session = np.empty(n, np.int32)
-    order = np.concatenate([np.empty(0, np.uint32), *(segment.column("ord") for segment in segments)])
+    order = _places(segments)
     previous, following = np.full(n, -1, np.int32), np.full(n, -1, np.int32)
     parts = np.zeros(len(keys), np.int32)
     for start, segment in zip(starts.tolist(), segments, strict=True):
@@ -1104,6 +1100,11 @@ def link(segments: Sequence[Opened], starts: I64, alive: Bool) -> tuple[I32, I32
     if broken.any():
         _in_order(np.flatnonzero(broken[session]), session, previous, following, order, alive)
     return session, previous, following, keys
+
+
+def _places(segments: Sequence[Opened]) -> U32:
+    """uint32[rows]: place of each row in its session's reading order."""
+    return np.concatenate([np.empty(0, np.uint32), *(segment.column("ord") for segment in segments)])
 
 
 def relink(columns: Columns, order: U32, alive: Bool, lost: Bool) -> tuple[I32, I32, I32]:
