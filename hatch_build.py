@@ -1,4 +1,4 @@
-"""Build hook: compiles helix/native/kernels.c with the system's C compiler (CC, else cc) into a library beside it."""
+"""Build hook: compiles helix/native/*.c with the system's C compiler (CC, else cc) into a library beside them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Kernels(BuildHookInterface):  # type: ignore[type-arg]
         folder = Path(self.root) / "helix" / "native"
         compiler = shlex.split(os.environ.get("CC", "cc"))
         unfinished = folder / f"_kernels.{os.getpid()}.so"
-        command = [*compiler, *FLAGS, "-o", str(unfinished), str(folder / "kernels.c"), "-lm"]
+        command = [*compiler, *FLAGS, "-o", str(unfinished), *map(str, sorted(folder.glob("*.c"))), "-lm"]
         try:
             subprocess.run(command, check=True, capture_output=True, text=True)
         except FileNotFoundError:

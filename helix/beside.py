@@ -19,8 +19,13 @@ def beside(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Callable[
     On one core nothing is gained: there it is done when its result is asked for.
     """
     if _cores() < 2:
-        return lambda: work(*args, **kwargs)
+        return later(work, *args, **kwargs)
     return _threads().submit(work, *args, **kwargs).result
+
+
+def later(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Callable[[], R]:
+    """The same without a second thread: it is done when its result is asked for."""
+    return lambda: work(*args, **kwargs)
 
 
 @cache

@@ -48,6 +48,9 @@ _PATTERNS = tuple(
         rf"{_PART}(?P<month>{_MONTH})\b(?! \d)",
     )
 )
+_MAY_FIT = re.compile(rf"\d|{'|'.join(name[:3] for name in _MONTHS)}", re.IGNORECASE)
+"""Without any of these none of the patterns fits."""
+
 _WORD_NUMBERS = {"two": 2, "couple": 2, "three": 3, "few": 7, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
                  "nine": 9, "ten": 10, "twelve": 12}  # fmt: skip
 _UNIT_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
@@ -198,7 +201,8 @@ def _joined(text: str, said: Said, after: Said) -> date | None:
 def _said(text: str, now: datetime) -> list[Said]:
     """In order of appearance. Of two that overlap the one found first is kept."""
     found: list[Said] = []
-    calendar = (_calendar(match, now.date()) for pattern in _PATTERNS for match in pattern.finditer(text))
+    patterns = _PATTERNS if _MAY_FIT.search(text) else ()
+    calendar = (_calendar(match, now.date()) for pattern in patterns for match in pattern.finditer(text))
     stretches = (_stretch(match, now.date()) for match in _STRETCH.finditer(text))
     for said in (*calendar, *stretches, *_moments(text, now)):
         if said is not None and not any(said.start < other.end and other.start < said.end for other in found):

@@ -125,21 +125,15 @@ class Trace:
         }
         rows, parts = self.parts or (np.empty(0, np.int64), {})
         at = {row: i for i, row in enumerate(rows.tolist())}
-        out = []
+        out, signals = [], kept_signals(pool)
         for place, (row, identity) in enumerate(zip(pool.row.tolist(), ids(pool.row), strict=True)):
-            score = value_of(pool.final[place])
-            said = kept_signals(pool, place)
+            score, said = value_of(pool.final[place]), signals[place]
             added = (
                 {name: value_of(part[at[row]]) for name, part in parts.items() if part[at[row]]} if row in at else {}
             )
             shown = {"rank": place + 1, "id": identity, "score": score, **said, "parts": added}
             out.append({**shown, "dropped": fell.get(row)})
         return out
-
-
-def rank_of(value: float) -> int | None:
-    """A rank as it is shown; None where the leg did not see the item."""
-    return None if isnan(value) else int(value)
 
 
 def value_of(value: float) -> float | None:
@@ -191,7 +185,11 @@ def _missed(one: Retrieved, row: int) -> str:
     return f"below {leg.name} rank {one.limit}: {score:.3f}, the last of them has {last:.3f} ({last - score:.3f} more)"
 
 
-def kept_signals(pool: Pool, place: int) -> Mapping[str, Any]:
-    """The ranks and signals of one row of a pool, as `why` shows them."""
-    values: dict[str, Any] = {name: rank_of(ranks.item(place)) for name, ranks in pool.ranks.items()}
-    return values | {name: value_of(signal.item(place)) for name, signal in pool.signals.items()}
+def kept_signals(pool: Pool) -> list[dict[str, Any]]:
+    """The ranks and signals of each row of a pool, as `why` shows them."""
+    ranks = [ranks.tolist() for ranks in pool.ranks.values()]
+    signals = np.array([*pool.signals.values()], np.float64).round(6).tolist()
+    names = (*pool.ranks, *pool.signals)
+    columns = [[None if isnan(rank) else int(rank) for rank in column] for column in ranks]
+    columns += [[None if isnan(value) else value for value in column] for column in signals]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]

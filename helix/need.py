@@ -141,6 +141,6 @@ def is_general(text: str, score: float, threshold: float) -> bool:
         score: the classifier's probability that it needs none; 0 where there is no classifier.
         threshold: what the score must be above; where the wording says the same, `AGREED` will do.
     """
-    if speaks_of_memory(text):
+    if score <= min(AGREED, threshold) or speaks_of_memory(text):
         return False
-    return score > (min(AGREED, threshold) if is_self_contained(text) else threshold)
+    return score > threshold or is_self_contained(text)

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -117,9 +118,16 @@ def _mentions(text: str, forced: Sequence[str], now: datetime) -> np.ndarray[tup
     names = {word for word in words if word not in COMMON or word in GIVEN_CAPITAL}
     names |= {f"{left} {right}" for left, right in neighbours if not {left, right} & STOP_WORDS}
     names |= {value.lower() for value in forced} | {entity.key for entity in found if entity.kind in _NAMED}
-    pairs = {(entity.kind, entity.key) for entity in found} | {(kind, name) for kind in _NAMED for name in names}
+    pairs = {(entity.kind, entity.key) for entity in found if entity.kind not in _NAMED}
     pairs |= {("relationship", f"{KIN[kin]} of {owner}") for owner, kin in neighbours if kin in KIN}
-    return np.unique(np.array([int(digest(*pair), 16) for pair in pairs], np.uint64))
+    hashes = {int(digest(*pair), 16) for pair in pairs}.union(*map(_as_names, names))
+    return np.array(sorted(hashes), np.uint64)
+
+
+@lru_cache(maxsize=1 << 12)
+def _as_names(name: str) -> tuple[int, ...]:
+    """Hashes of a name under every kind of name."""
+    return tuple(int(digest(kind, name), 16) for kind in _NAMED)
 
 
 def _sessions(name: str | None, snap: Snapshot) -> tuple[int, ...]:

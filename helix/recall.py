@@ -11,7 +11,7 @@ import numpy as np
 
 from helix.anchors import TOP, anchor, window
 from helix.asked import core, spoken
-from helix.beside import beside
+from helix.beside import beside, later
 from helix.bm25 import idf
 from helix.encoders.onnx import TokenCounter
 from helix.explain import Trace, timed
@@ -20,7 +20,7 @@ from helix.recipes.common import begin, bundle, ids, items_of, scored
 from helix.snapshot.reader import Snapshot
 from helix.stages.collapse import collapse
 from helix.stages.dense import dense_score, search_dense
-from helix.stages.diversify import diversify
+from helix.stages.diversify import diversify, left_out
 from helix.stages.fuse import fuse
 from helix.stages.graph import walk
 from helix.stages.lexical import Field, lexical_score, search_lexical
@@ -30,7 +30,7 @@ from helix.stages.rank import rank
 from helix.stages.rerank import rerank, unusable
 from helix.stages.route import scope
 from helix.stages.similar import parts
-from helix.stages.supersede import demote, succeed
+from helix.stages.supersede import Outdated, demote, outdated, succeed
 from helix.text import hash_terms, short_ids, tokenise
 from helix.topk import order
 from helix.types import F32, U32, Bundle, Candidates, Item, Leg, Plan, Query
@@ -45,7 +45,8 @@ def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models:
     """Answer one question from one snapshot. Same snapshot, query, `now` and profile: same answer."""
     query = asked(query, snap, profile.ask)
     within = trace.run("route", scope, query, snap)
-    words = beside(_by_words, query, snap, within, profile)  # the lexical legs need no vector
+    meanwhile = later if snap.one_thread else beside
+    words = meanwhile(_by_words, query, snap, within, profile)  # the lexical legs need no vector
     vector, plan = begin(query, snap, trace, query.spoken, within)
     if plan.skip:
         return bundle(query, snap, profile, trace, skipped=True)
@@ -59,21 +60,22 @@ def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models:
     pool = trace.run("graph", join, pool, snap, plan, profile.link)
     trace.note("graph", rows_in=before, rows_out=len(pool), how=how)
     before, at = len(pool), int((query.as_of or query.now).timestamp())
-    outdated = trace.run("rank", snap.stale, pool.row, at).any()
-    if outdated:
-        pool = trace.run("rank", succeed, pool, snap, plan, at)
+    superseded = trace.run("rank", outdated, pool.row, snap, at)
+    if superseded:
+        pool = trace.run("rank", succeed, pool, superseded, plan)
     if trace.on and len(pool):
         rows = pool.row.astype(np.int64)
         trace.parted(rows, parts(rows, pool.rrf, query, vector, snap, plan, profile))
     pool = trace.run("rank", rank, pool, query, vector, snap, plan, profile)
-    if outdated:
-        pool = trace.run("rank", _demote, pool, snap, at, profile.rank.superseded)
+    if superseded:
+        pool = trace.run("rank", _demote, pool, snap, superseded, profile.rank.superseded)
     trace.note("rank", rows_in=before, rows_out=len(pool))
     if query.rerank:
         pool = trace.run("rerank", _rerank, pool, query, snap, profile, trace, models)
     trace.ranked(pool.pool())
-    chosen, left = trace.run("diversify", diversify, pool, snap, query.k, profile.diversify)
+    chosen = trace.run("diversify", diversify, pool, snap, query.k, profile.diversify)
     if trace.on:
+        left = left_out(pool, chosen, snap, profile.diversify)
         trace.drop("diversify", left.near, [f"a near-duplicate of {better}" for better in ids(left.of, snap)])
         alike = [f"another was preferred, since it is {x:.2f} alike to one that was chosen" for x in left.alike]
         trace.drop("diversify", left.far, alike)
@@ -171,9 +173,9 @@ def _lexical(query: Query, field: Field, k: int, k1: float, b: float, name: str,
     return search_lexical(query, field, plan, k, k1, b, name)
 
 
-def _demote(pool: Candidates, snap: Snapshot, at: int, share: float) -> Candidates:
+def _demote(pool: Candidates, snap: Snapshot, superseded: Outdated, share: float) -> Candidates:
     """What no longer holds below what holds instead."""
-    pool = replace(pool, final=demote(pool.row.astype(np.int64), pool.final, snap, at, share))
+    pool = replace(pool, final=demote(pool.row.astype(np.int64), pool.final, superseded, share))
     return pool.take(order(pool.final, snap.columns.key[pool.row]))
 
 
@@ -193,24 +195,25 @@ def _rerank(
 
 def _around(chosen: Candidates, snap: Snapshot, plan: Plan, n: int) -> list[tuple[int, bool, dict[str, Any]]]:
     """The turns before and after each of the first n items, for `pack`: those that may be shown and are not there."""
-    of = np.repeat(np.arange(min(n, len(chosen))), 2)
-    rows = np.stack([snap.columns.previous[chosen.row[:n]], snap.columns.next[chosen.row[:n]]], axis=1).ravel()
-    new = (rows >= 0) & ~np.isin(rows, chosen.row)
-    if plan.allowed is not None:
-        new &= plan.allowed[rows]
-    _, first = np.unique(rows, return_index=True)
-    new &= np.isin(np.arange(len(rows)), first)  # what stands between two of them comes once
-    before = np.arange(len(rows)) % 2 == 0
-    return list(zip(of[new].tolist(), before[new].tolist(), snap.text(rows[new]), strict=True))
+    there, columns = set(chosen.row.tolist()), snap.columns
+    found: list[tuple[int, bool, int]] = []
+    beside = zip(columns.previous[chosen.row[:n]].tolist(), columns.next[chosen.row[:n]].tolist(), strict=True)
+    for i, sides in enumerate(beside):
+        for before, row in zip((True, False), sides, strict=True):
+            if row >= 0 and row not in there and (plan.allowed is None or plan.allowed[row]):
+                there.add(row)  # what stands between two of them comes once
+                found.append((i, before, row))
+    entries = snap.text(np.array([row for *_, row in found], np.int64))
+    return [(i, before, entry) for (i, before, _), entry in zip(found, entries, strict=True)]
 
 
 def _short(query: Query, snap: Snapshot, how: Pack) -> Short:
     """How long items are shown in few words: by those sentences that have the question's terms."""
-    said = sorted(set(tokenise(query.text)))
-    terms = dict(zip(said, hash_terms(said), strict=True))
-    weights = {term: float(idf(snap.df(key), snap.live)) for term, key in terms.items() if key in query.terms}
+    said, wanted = sorted(set(tokenise(query.text))), set(query.terms.tolist())
+    terms = {term: key for term, key in zip(said, hash_terms(said), strict=True) if int(key) in wanted}
+    weights = idf(np.array([snap.df(key) for key in terms.values()], np.int64), snap.live).tolist()
     cap = max(LEAST, int(how.excerpt * query.budget)) if how.excerpt else 0
-    return Short(weights, cap, how.full)
+    return Short(dict(zip(terms, weights, strict=True)), cap, how.full)
 
 
 def _shown(chosen: Candidates, snap: Snapshot) -> tuple[list[Item], list[dict[str, Any]]]:
@@ -219,6 +222,9 @@ def _shown(chosen: Candidates, snap: Snapshot) -> tuple[list[Item], list[dict[st
     if snap.counter.name == TokenCounter.name:  # what counts now counted then, too
         tokens = snap.columns.tokens[chosen.row].tolist()
         entries = [{**entry, "tokens": n} for entry, n in zip(entries, tokens, strict=True)]
-    asked = snap.expansion.of(chosen.row) if snap.expansion else [[]] * len(chosen)
-    found = [{} if np.isnan(place) else {"queries": asked[i]} for i, place in enumerate(chosen.doc2query)]
+    found: list[dict[str, Any]] = []
+    if snap.expansion:
+        unseen = np.isnan(chosen.doc2query).tolist()
+        asked = snap.expansion.of(chosen.row)
+        found = [{} if nothing else {"queries": one} for nothing, one in zip(unseen, asked, strict=True)]
     return items_of(chosen.pool(), entries, snap, found), entries

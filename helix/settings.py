@@ -50,8 +50,11 @@ class Settings:
     tool_chars: int = _setting(1_200, "characters", "kept of one tool result, half from each end")
     embed_batch: int = _setting(32, "texts", "one ONNX run at ingest", "FACTS: 190 passages/s on 2 cores")
     threads: int = _setting(
-        0, "threads", "ONNX Runtime intra-op threads; 0: as many as cores, at most 2; one a question"
+        0,
+        "threads",
+        "ONNX Runtime intra-op threads; 0: as many as cores, at most 2, one a question; 1: one for all of a question",
     )
+    answers: int = _setting(256, "answers", "kept for whoever asks the same again within the minute; 0: none")
     lock_wait: float = _setting(60.0, "seconds", "how long a second writer waits for the first")
     keep_generations: int = _setting(10, "generations", "earlier ones that gc keeps, to roll back to")
     gc_grace: float = _setting(3_600.0, "seconds", "gc leaves younger files alone: they may be of use yet")

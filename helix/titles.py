@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from helix.native import wanted_runs
 from helix.text import hash_terms, short_ids, tokenise
 from helix.types import I64, U32, U64
 
@@ -24,25 +25,25 @@ _POWERS: Final = np.array([pow(_BASE, i + 1, 1 << 64) for i in range(LONGEST)], 
 _ASIDE: Final = re.compile(r"\([^()]{0,100}\)\s*$")
 
 
-def runs(terms: U32, longest: int = LONGEST) -> tuple[U64, I64, I64]:
-    """Every run of up to `longest` terms.
+def runs(text: I64, terms: U32, known: npt.NDArray[np.uint8]) -> tuple[U64, I64, I64]:
+    """The runs of up to `LONGEST` terms of one text that may be titles.
 
     Args:
+        text: int64[n], which text each term is of; those of one lie together.
         terms: short term ids in reading order, uint32[n].
+        known: of `bits`.
 
     Returns:
         (key uint64[m], where it begins int64[m], how many terms it has int64[m]).
     """
-    one = terms.astype(np.uint64) + np.uint64(1)
-    keys, starts, sizes = [np.empty(0, np.uint64)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    so_far = np.zeros(len(one), np.uint64)
-    for size in range(1, min(longest, len(one)) + 1):
-        count = len(one) - size + 1
-        so_far = so_far[:count] + one[size - 1 :] * _POWERS[size - 1]
-        keys.append(so_far)
-        starts.append(np.arange(count))
-        sizes.append(np.full(count, size))
-    return np.concatenate(keys), np.concatenate(starts), np.concatenate(sizes)
+    return wanted_runs(text, terms, _POWERS, known)
+
+
+def bits(keys: U64) -> npt.NDArray[np.uint8]:
+    """uint8[2¹⁷]: which lowest 20 bits the keys of titles have, a bit each (Bloom 1970, with one hash)."""
+    there = np.zeros(1 << 20, bool)
+    there[keys & np.uint64(len(there) - 1)] = True
+    return np.packbits(there, bitorder="little")
 
 
 def key_of(terms: U32) -> int | None:

@@ -85,7 +85,7 @@ def evaluate(
         root = store or Path(work) / "store"
         report = ingest(root, list(found.documents), settings)
         say(f"{report.turns} turns, {report.items} new items, {len(found.questions)} questions")
-        memory = Memory(root, settings)
+        memory = Memory(root, replace(settings, answers=0))  # every question is worked out
         if expansions and memory.snapshot.expansion is None:
             raise UsageError("no model wrote anything for these items", "keep them with --store and run 'helix expand'")
         haystacks = turns_of(memory.snapshot)

@@ -30,7 +30,8 @@ def _load(library: type[ctypes.CDLL]) -> ctypes.CDLL:
 
 
 _long = _load(ctypes.CDLL)  # gives the lock away
-_short = _load(ctypes.PyDLL)  # keeps it: microseconds of work
+short = _load(ctypes.PyDLL)
+"""The library, called without giving the lock away: microseconds of work."""
 
 _P, _N, _F = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 
@@ -40,20 +41,35 @@ _add_postings.restype = ctypes.c_int64
 _inner_products = _long.inner_products
 _inner_products.argtypes = (_P, _P, _N, _N, _P, _P)
 _inner_products.restype = None
-_leaning_products = _short.leaning_products
+_leaning_products = short.leaning_products
 _leaning_products.argtypes = (_P, _P, _N, _N, _P, _F, _P, _P, _P)
 _leaning_products.restype = None
 _between = _long.between
 _between.argtypes = (_P, _P, _N, _N, _N, _P)
 _between.restype = ctypes.c_int64
-_occurrences = _short.occurrences
-_occurrences.argtypes = (_P, _P, _N, _N, _P, _N, _P, _N, _P, _P, _P)
-_occurrences.restype = ctypes.c_int64
+_count_terms = short.count_terms
+_count_terms.argtypes = (_P, _N, _P, _N, _P, _N, _P, _P, _N, _P, _P, _N, _P, _P)
+_count_terms.restype = ctypes.c_int64
+_pooled = short.pooled
+_pooled.argtypes = (_P, _N, _N, _P, _N, _N, _P, _P, _F, _F, _F, _F, _P)
+_pooled.restype = None
+_wanted_runs = short.wanted_runs
+_wanted_runs.argtypes = (_P, _P, _N, _P, _N, _P, ctypes.c_uint64, _P, _P, _P)
+_wanted_runs.restype = ctypes.c_int64
+_around = short.around
+_around.argtypes = (_P, _P, _N, _P, _N, _P)
+_around.restype = ctypes.c_int64
+_distinct = short.distinct
+_distinct.argtypes = (_P, _N, _P, _N, _P, _P)
+_distinct.restype = ctypes.c_int64
 
 
 def _at(array: npt.NDArray[Any]) -> int:
     """Where the numbers of an array lie."""
     return int(array.__array_interface__["data"][0])
+
+
+address_of = _at
 
 
 class Best:
@@ -138,7 +154,17 @@ def leaning_products(address: U64, scale: F32, query: F32, share: float) -> tupl
     """
     n, d = address.shape[1], len(query)
     alone, leaning, nothing = np.empty(n, np.float32), np.empty(n, np.float32), np.zeros(d, np.int8)
-    _leaning_products(_at(address), _at(scale), n, d, _at(query), share, _at(nothing), _at(alone), _at(leaning))
+    _leaning_products(
+        _at(address),
+        _at(scale),
+        n,
+        d,
+        _at(query),
+        share,
+        _at(nothing),
+        _at(alone),
+        _at(leaning),
+    )
     return alone, leaning
 
 
@@ -159,24 +185,90 @@ def between(values: I64, alive: Bool, low: int, high: int) -> Bool:
     return out
 
 
-def occurrences(indptr: I64, said: U32, rows: I64, terms: U32) -> tuple[I64, I64, I64]:
-    """Where some terms stand in the lists of some rows, row by row: (position in `rows`, position in `terms`, place in
-    all of the lists): int64[h] each.
+def count_terms(
+    indptr: I64, said: U32, rows: I64, terms: U32, of: I64, left: I64, right: I64, count: F32, follows: F32
+) -> None:
+    """How often some terms stand in the lists of some rows, and how often one stands right before another.
 
     Args:
         indptr: int64[n + 1], said: uint32[w]: the list of each row.
         rows: int64[m].
-        terms: ascending.
+        terms: uint32[k], different ones; `of` int64[k], below t: where each is counted.
+        left: int64[p], right: int64[p]: the pairs, by where their terms are counted.
+        count: float32[t, m], zeros; written to.
+        follows: float32[p, m], zeros; written to.
 
     Raises:
         IndexError: a row has no list, or one that is not within `said`.
     """
-    most = max(0, int((indptr[rows + 1] - indptr[rows]).sum()))
-    at, term, place = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
-    n = _occurrences(
-        _at(indptr), _at(said), len(said), most, _at(rows), len(rows), _at(terms), len(terms),
-        _at(at), _at(term), _at(place),
+    broken = _count_terms(
+        _at(indptr), len(indptr) - 1, _at(said), len(said), _at(rows), len(rows), _at(terms), _at(of), len(terms),
+        _at(left), _at(right), len(left), _at(count), _at(follows),
     )  # fmt: skip
-    if n < 0:
+    if broken:
         raise IndexError(f"a list of terms is not within the {len(said)} there are")
-    return at[:n], term[:n], place[:n]
+
+
+def pooled(count: F32, place: I64, weight: F32, length: F32, mean_length: float, k1: float, b: float) -> F32:
+    """BM25 of n texts, each made of some rows of u: float32[n]. As `helix.bm25.saturate` says, times the weights,
+    added up in the order of the terms.
+
+    Args:
+        count: float32[t, u]: how often each term occurs in each row.
+        place: int64[rows of a text, n], below u.
+        weight: float32[t]: the idf of each term.
+        length: float32[u].
+        mean_length: of the texts.
+    """
+    out = np.empty(place.shape[1], np.float32)
+    _pooled(
+        _at(count), *count.shape, _at(place), *place.shape, _at(weight), _at(length),
+        k1 + 1, k1, 1 - b, b / mean_length, _at(out),
+    )  # fmt: skip
+    return out
+
+
+def wanted_runs(text: I64, terms: U32, power: U64, wanted: npt.NDArray[np.uint8]) -> tuple[U64, I64, I64]:
+    """The runs of terms of one text that may be wanted: (key uint64[m], first term int64[m], terms int64[m]).
+
+    Args:
+        text: int64[n], of each term; the terms of one text lie together.
+        terms: uint32[n].
+        power: uint64[longest]: the key is Σ (term + 1) · power[i] over the run, modulo 2⁶⁴.
+        wanted: uint8[2ᵇ]: one bit for each value of the lowest 3 + b bits of a key, lowest first.
+    """
+    most = len(terms) * len(power)
+    key, start, size = np.empty(most, np.uint64), np.empty(most, np.int64), np.empty(most, np.int64)
+    n = _wanted_runs(
+        _at(text), _at(terms), len(terms), _at(power), len(power), _at(wanted), 8 * len(wanted) - 1,
+        _at(key), _at(start), _at(size),
+    )  # fmt: skip
+    return key[:n], start[:n], size[:n]
+
+
+def around(previous: npt.NDArray[np.int32], following: npt.NDArray[np.int32], rows: I64) -> I64:
+    """int64[5, n]: of each row the second before it, the one before, itself, the one after and the second after; −1
+    beyond either end.
+
+    Args:
+        previous: int32[all], following: int32[all]: the row before and after each, −1 for none.
+        rows: int64[n].
+
+    Raises:
+        IndexError: a row is none of them.
+    """
+    ring = np.empty((5, len(rows)), np.int64)
+    if _around(_at(previous), _at(following), len(previous), _at(rows), len(rows), _at(ring)):
+        raise IndexError(f"a row is none of the {len(previous)} there are")
+    return ring
+
+
+def distinct(values: I64) -> tuple[I64, I64]:
+    """(the different values int64[m] in the order in which they come first, the place there of each int64[n]): quicker
+    than to sort them where they are few thousands.
+    """
+    n = len(values)
+    table = np.full(2 << n.bit_length(), -1, np.int64)
+    out, place = np.empty(n, np.int64), np.empty(n, np.int64)
+    found = _distinct(_at(values), n, _at(table), len(table), _at(out), _at(place))
+    return out[:found], place

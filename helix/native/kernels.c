@@ -12,6 +12,12 @@
 #define WIDE
 #endif
 
+#if defined(__GNUC__)
+#define PREFETCH(at) __builtin_prefetch(at)
+#else
+#define PREFETCH(at) ((void)0)
+#endif
+
 #define LANES 16 /* partial sums of an inner product, whatever the processor's own width */
 
 static inline float sum_of(const float *lane) {
@@ -119,6 +125,8 @@ WIDE void inner_products(const uint64_t *address, const float *scale, int64_t n,
  */
 WIDE void leaning_products(const uint64_t *address, const float *scale, int64_t n, int64_t d, const float *query,
                            float share, const int8_t *nothing, float *alone, float *leaning) {
+    for (int64_t i = 0; i < 3 * n; i++) /* the memory is asked for all codes at once */
+        for (int64_t j = 0; j < d && address[i]; j += 64) PREFETCH((const int8_t *)(uintptr_t)address[i] + j);
     for (int64_t i = 0; i < n; i++) {
         const int8_t *code[3];
         float factor[3];
@@ -151,32 +159,112 @@ WIDE int64_t between(const int64_t *value, const uint8_t *alive, int64_t n, int6
     return count;
 }
 
-/* ------------------------------------------------------------------ words */
+/* ------------------------------------------------------------------ ranking */
 
-/* Where any of t terms (ascending, at most 65,535) stand in the lists of some rows: the list of row r is
- * said[indptr[r]] to said[indptr[r + 1]]. Writes (position in rows, position in terms, place in all lists read) for
- * each, at most `most`, and returns how many; -1 where a list is not within the w entries there are, or there are more.
+/* How often any of t terms stands in the lists of n rows, and how often two of them stand one behind the other: the
+ * list of row r is said[indptr[r]] to said[indptr[r + 1]]. Term k is counted in count[of[k]][n]; of the p pairs, pair
+ * q, a term of left[q] and then one of right[q], is counted in follows[q][n]. Both begin with zeros. Returns -1 where a
+ * row has no list, or one that is not within the w entries there are, else 0.
  */
-int64_t occurrences(const int64_t *indptr, const uint32_t *said, int64_t w, int64_t most, const int64_t *rows, int64_t n, const uint32_t *terms,
-                    int64_t t, int64_t *at, int64_t *term, int64_t *place) {
-    uint8_t maybe[256] = {0}; /* by the lowest bits of a term: most words are none that is asked for */
-    int64_t found = 0, read = 0;
-    for (int64_t i = 0; i < t; i++) maybe[terms[i] & 255] = 1;
+int64_t count_terms(const int64_t *indptr, int64_t lists, const uint32_t *said, int64_t w, const int64_t *rows,
+                    int64_t n, const uint32_t *terms, const int64_t *of, int64_t t, const int64_t *left,
+                    const int64_t *right, int64_t p, float *count, float *follows) {
+    int32_t first[1024] = {0}; /* 1 + the first term of these lowest bits: most words are none that is asked for */
+    for (int64_t k = t - 1; k >= 0; k--) first[terms[k] & 1023] = (int32_t)k + 1;
+    for (int64_t i = 0; i < n; i++) { /* of all lists at first, so that the memory is asked for them at once */
+        if (rows[i] < 0 || rows[i] >= lists) return -1;
+        int64_t start = indptr[rows[i]], end = indptr[rows[i] + 1];
+        if (start < 0 || end < start || end > w) return -1;
+        for (int64_t j = start; j < end; j += 16) PREFETCH(said + j);
+    }
     for (int64_t i = 0; i < n; i++) {
-        int64_t start = indptr[rows[i]], length = indptr[rows[i] + 1] - start;
-        if (start < 0 || length < 0 || start + length > w || found + length > most) return -1;
-        const uint32_t *list = said + start;
-        for (int64_t j = 0; j < length; j++) {
-            if (!maybe[list[j] & 255]) continue;
-            for (int64_t k = 0; k < t; k++) {
-                if (terms[k] != list[j]) continue;
-                at[found] = i;
-                term[found] = k;
-                place[found++] = read + j;
-                break;
-            }
+        int64_t start = indptr[rows[i]], end = indptr[rows[i] + 1], before = -1, last = -2;
+        for (int64_t j = start; j < end; j++) {
+            int64_t k = first[said[j] & 1023];
+            if (!k--) continue;
+            while (k < t && terms[k] != said[j]) k++;
+            if (k == t) continue;
+            count[of[k] * n + i]++;
+            if (last == j - 1)
+                for (int64_t q = 0; q < p; q++)
+                    if (left[q] == before && right[q] == of[k]) follows[q * n + i]++;
+            before = of[k];
+            last = j;
         }
-        read += length;
+    }
+    return 0;
+}
+
+/* BM25 of n texts, each made of `width` rows of u: out[i] = sum over t terms k, in order, of weight[k] * tf * gain /
+ * (tf + k1 * (bare + longer * l)), where tf and l are the sums of count[k][j] and length[j] over the places j in
+ * place[0][i] to place[width - 1][i]; count is [t][u], place [width][n].
+ */
+void pooled(const float *count, int64_t t, int64_t u, const int64_t *place, int64_t width, int64_t n,
+            const float *weight, const float *length, float gain, float k1, float bare, float longer, float *out) {
+    for (int64_t i = 0; i < n; i++) {
+        float l = 0, sum = 0;
+        for (int64_t j = 0; j < width; j++) l += length[place[j * n + i]];
+        float norm = k1 * (bare + longer * l);
+        for (int64_t k = 0; k < t; k++) {
+            float tf = 0;
+            for (int64_t j = 0; j < width; j++) tf += count[k * u + place[j * n + i]];
+            float base = tf + norm;
+            sum += weight[k] * (tf * gain / (base > 1e-9f ? base : 1e-9f));
+        }
+        out[i] = sum;
+    }
+}
+
+/* Runs of up to `longest` terms of one text that may be wanted: those for which bit key & mask of `wanted` is set, the key
+ * being the sum of (term + 1) * power[place in the run]. Writes (key, first term, terms) of each, at most n * longest,
+ * and returns how many.
+ */
+int64_t wanted_runs(const int64_t *text, const uint32_t *terms, int64_t n, const uint64_t *power, int64_t longest,
+                    const uint8_t *wanted, uint64_t mask, uint64_t *key_out, int64_t *start, int64_t *size) {
+    int64_t found = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t key = 0;
+        for (int64_t j = 0; j < longest && i + j < n && text[i + j] == text[i]; j++) {
+            key += ((uint64_t)terms[i + j] + 1) * power[j];
+            if (!(wanted[(key & mask) >> 3] >> (key & 7) & 1)) continue;
+            key_out[found] = key;
+            start[found] = i;
+            size[found++] = j + 1;
+        }
+    }
+    return found;
+}
+
+/* ring[5][n]: of each of n rows the two before it, the one before, itself, the one after and the two after; -1 beyond
+ * either end. Returns -1 where a row is none of `all`, else 0.
+ */
+int64_t around(const int32_t *previous, const int32_t *next, int64_t all, const int64_t *rows, int64_t n,
+               int64_t *ring) {
+    for (int64_t i = 0; i < n; i++) {
+        if (rows[i] < 0 || rows[i] >= all) return -1;
+        int64_t before = previous[rows[i]], after = next[rows[i]];
+        ring[i] = before < 0 ? -1 : previous[before];
+        ring[n + i] = before;
+        ring[2 * n + i] = rows[i];
+        ring[3 * n + i] = after;
+        ring[4 * n + i] = after < 0 ? -1 : next[after];
+    }
+    return 0;
+}
+
+/* The different values, in the order in which they come first, and the place there of each. table: slots, a power of
+ * two above n, of -1 each. Returns how many there are.
+ */
+int64_t distinct(const int64_t *values, int64_t n, int64_t *table, int64_t slots, int64_t *out, int64_t *place) {
+    int64_t found = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = (int64_t)((uint64_t)values[i] * 0x9E3779B97F4A7C15u >> 32) & (slots - 1);
+        while (table[at] >= 0 && out[table[at]] != values[i]) at = (at + 1) & (slots - 1);
+        if (table[at] < 0) {
+            out[found] = values[i];
+            table[at] = found++;
+        }
+        place[i] = table[at];
     }
     return found;
 }

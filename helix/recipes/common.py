@@ -93,9 +93,10 @@ def items_of(
         more: what goes into each one's `why` besides ranks and signals.
     """
     said = more or [{}] * len(entries)
+    scores, types = pool.final.tolist(), snap.columns.type[pool.row].tolist()
     return [
-        shown(entry, float(pool.final[i]), TYPES[snap.columns.type[pool.row[i]]], {**kept_signals(pool, i), **said[i]})
-        for i, entry in enumerate(entries)
+        shown(entry, score, TYPES[kind], {**signals, **added})
+        for entry, score, kind, signals, added in zip(entries, scores, types, kept_signals(pool), said, strict=True)
     ]
 
 

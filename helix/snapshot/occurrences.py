@@ -1,4 +1,4 @@
-"""Where some terms occur in some rows of one segment, read from the rows' own lists of terms."""
+"""How often some terms occur in some rows of one segment, read from the rows' own lists of terms."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import numpy as np
 from helix import native
 from helix.snapshot.segment import Opened
 from helix.text import short_ids
-from helix.types import I64, U64
+from helix.types import F32, I64, U64
+
+_HIGH = np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
 
 
-def occurrences(segment: Opened, rows: I64, terms: U64) -> tuple[I64, I64, I64]:
-    """Every occurrence of the terms in the rows, row by row in reading order.
+def occurrences(segment: Opened, rows: I64, terms: U64, pairs: I64) -> tuple[F32, F32]:
+    """How often the terms occur in the rows, and pairs of them one right behind the other.
 
     Lists hold the short ids of terms. A term whose short id another term of the segment has, too, and all terms of a
     segment that an earlier release wrote without lists, are looked up in the postings: there, what follows what is not
@@ -19,33 +22,35 @@ def occurrences(segment: Opened, rows: I64, terms: U64) -> tuple[I64, I64, I64]:
 
     Args:
         rows: int64[n], of the segment.
-        terms: ascending.
+        terms: uint64[t].
+        pairs: int64[2, p], of positions in `terms`.
 
     Returns:
-        (position in `rows` int64[h], position in `terms` int64[h], place int64[h]: neighbours differ by one).
+        (of terms float32[t, n], of pairs float32[p, n]).
     """
     keys, short = segment["terms.key"], short_ids(terms)
-    low = keys.searchsorted(terms)
-    known = keys.take(np.minimum(low, len(keys) - 1)) == terms if len(keys) else np.zeros(len(terms), bool)
-    alone = known & (_twins(keys, terms) == 1) if len(segment["order.term"]) else np.zeros(len(terms), bool)
-    chosen = np.flatnonzero(alone)
-    at, term, place = native.occurrences(segment["order.indptr"], segment["order.term"], rows, short[chosen])
-    found = [(at, chosen[term], place)]
-    last = int(place[-1]) + 2 if len(place) else 0
-    for other in np.flatnonzero(known & ~alone).tolist():
-        first, end = segment["terms.indptr"][low[other] : low[other] + 2]
-        holding = segment["terms.rows"][first:end]
-        there = np.minimum(holding.searchsorted(rows), len(holding) - 1)
-        here = np.flatnonzero(holding[there] == rows)
-        again = np.repeat(here, segment["terms.tf"][first:end][there[here]])
-        found.append((again, np.full(len(again), other), last + 2 * np.arange(len(again))))
-        last += 2 * len(again)
-    one, two, three = (np.concatenate(part) for part in zip(*found, strict=True))
-    return one, two, three
+    count = np.zeros((len(terms), len(rows)), np.float32)
+    follows = np.zeros((pairs.shape[1], len(rows)), np.float32)
+    first = terms >> _HIGH << _HIGH
+    low, high = keys.searchsorted(first), keys.searchsorted(first | _LOW, "right")  # the terms of that short id
+    alone = high == low + 1
+    alone[alone] = keys[low[alone]] == terms[alone]
+    alone &= len(segment["order.term"]) > 0
+    chosen = alone.nonzero()[0]
+    indptr, said = segment["order.indptr"], segment["order.term"]
+    native.count_terms(indptr, said, rows, short[chosen], chosen, pairs[0], pairs[1], count, follows)
+    for other in (~alone).nonzero()[0].tolist():
+        for at in range(low[other], high[other]):
+            if keys[at] == terms[other]:
+                here, tf = _postings(segment, at, rows)
+                count[other, here] = tf
+    return count, follows
 
 
-def _twins(keys: U64, terms: U64) -> I64:
-    """int64[n]: how many terms of the segment have the short id of each term."""
-    first = terms >> np.uint64(32) << np.uint64(32)
-    last = first | np.uint64(0xFFFFFFFF)
-    return np.asarray(keys.searchsorted(last, "right") - keys.searchsorted(first), np.int64)
+def _postings(segment: Opened, at: int, rows: I64) -> tuple[I64, F32]:
+    """(position in `rows` int64[m], how often float32[m]) of those rows that hold the term at a place."""
+    first, end = segment["terms.indptr"][at : at + 2]
+    holding, tf = segment["terms.rows"][first:end], segment["terms.tf"][first:end]
+    there = np.minimum(holding.searchsorted(rows), len(holding) - 1)
+    here = (holding[there] == rows).nonzero()[0]
+    return here, tf[there[here]].astype(np.float32)

@@ -32,6 +32,7 @@ from helix.snapshot.dense import Dense, open_dense
 from helix.snapshot.events import load_access
 from helix.snapshot.fact_index import FactField
 from helix.snapshot.facts import Facts
+from helix.snapshot.graph import FactEdges, Graph
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.occurrences import occurrences
 from helix.snapshot.pins import pin, release
@@ -39,6 +40,7 @@ from helix.snapshot.queries import KIND, Expansion, Part, open_queries
 from helix.snapshot.rows import NO_TIME
 from helix.snapshot.segment import Opened, check_files, damaged, map_npy, open_segment
 from helix.text import STOP_WORDS, project_words
+from helix.titles import bits
 from helix.types import F32, I64, TYPES, U32, U64, Bool
 
 I32 = npt.NDArray[np.int32]
@@ -59,7 +61,6 @@ _LOADED = ("encoder", "counter", "router", "speaker_words", "speaker_codes")
 BM25 = (0.9, 0.6)
 """k1 and b of most profiles: what is made ready for."""
 
-_MAYBE = np.uint64((1 << 20) - 1)
 _KEPT_DFS = 65_536  # terms whose df is kept
 
 _TRIES = 5  # how often to start over because CURRENT moved on and its files were deleted
@@ -301,6 +302,13 @@ class Snapshot:
         """Whether this is a view of a generation."""
         return self._base is not None
 
+    @property
+    def one_thread(self) -> bool:
+        """Whether a question is to be answered by one thread: where as many are asked at once as there are cores, a
+        second one only costs.
+        """
+        return self._threads == 1
+
     def _whole_snapshot(self) -> Snapshot | None:
         """Of a view: the snapshot it is a view of, unless that was let go meanwhile."""
         return self._base() if self._base else None
@@ -381,11 +389,9 @@ class Snapshot:
                 self._whole,
                 self.fact_edges,
                 self.fact_field,
-                self._fact_joints,
-                self._namings,
-                self.session_size,
+                self.graph,
                 self.expansion,
-                self._maybe_titles,
+                self.some_titles,
                 self._dfs,
                 self.norm(*BM25),
                 reading(),
@@ -682,19 +688,18 @@ class Snapshot:
             total -= float(2 * length[last].sum(dtype=np.float64) + length[inner[inner >= 0]].sum(dtype=np.float64))
         return max(1.0, total / self.live) if self.live else 1.0
 
-    def occurrences(self, rows: I64, terms: U64) -> tuple[I64, I64, I64]:
-        """Where terms, ascending, occur in rows: (position in `rows` int64[h], position in `terms` int64[h], place
-        int64[h], which differs by one between neighbours in reading order).
+    def occurrences(self, rows: I64, terms: U64, pairs: I64) -> tuple[F32, F32]:
+        """How often terms occur in rows float32[t, n], and pairs of them, int64[2, p] of their positions, one right
+        behind the other float32[p, n].
         """
-        ats: list[I64] = []
-        found: list[I64] = []
-        places: list[I64] = []
+        count = np.empty((len(terms), len(rows)), np.float32)
+        follows = np.empty((pairs.shape[1], len(rows)), np.float32)
         for segment, here, local in self._split(rows):
-            at, term, place = occurrences(segment, local, terms)
-            ats.append(here[at])
-            found.append(term)
-            places.append(place)
-        return _joined(ats, np.int64), _joined(found, np.int64), _joined(places, np.int64)
+            found = occurrences(segment, local, terms, pairs)
+            if len(local) == len(rows):
+                return found
+            count[:, here], follows[:, here] = found
+        return count, follows
 
     def order_of(self, rows: npt.NDArray[Any]) -> tuple[I64, U32]:
         """(position in `rows` int64[m], short term ids uint32[m]): the terms of each row in reading order."""
@@ -719,30 +724,23 @@ class Snapshot:
 
     def titled(self, keys: U64) -> tuple[I64, I64]:
         """(position in `keys` int64[m], row int64[m]) of the live documents with a title of that key."""
-        at: list[I64] = [np.empty(0, np.int64)]
-        rows: list[I64] = [np.empty(0, np.int64)]
-        some = self._maybe_titles[keys & _MAYBE].nonzero()[0]  # few: most runs of terms are no title
-        if len(some):
-            wanted = keys[some]
-            for start, segment in zip(self._starts.tolist(), self._opened, strict=True):
-                known = segment["titles.key"]
-                low, high = known.searchsorted(wanted), known.searchsorted(wanted, "right")
-                owner, flat = owners_of(low, high)
-                row = start + segment["titles.row"][flat].astype(np.int64)
-                live = self.alive[row]
-                at.append(some[owner[live]])
-                rows.append(row[live])
-        return np.concatenate(at), np.concatenate(rows)
+        at: list[I64] = []
+        rows: list[I64] = []
+        for start, segment in zip(self._starts.tolist(), self._opened, strict=True):
+            known = segment["titles.key"]
+            owner, flat = owners_of(known.searchsorted(keys), known.searchsorted(keys, "right"))
+            at.append(owner)
+            rows.append(start + segment["titles.row"][flat].astype(np.int64))
+        position, row = _joined(at, np.int64), _joined(rows, np.int64)
+        keep = self.alive[row]
+        return position[keep], row[keep]
 
     @cached_property
-    def _maybe_titles(self) -> Bool:
-        """bool[2²⁰]: whether a title's key has these low bits (Bloom 1970, with one hash)."""
+    def some_titles(self) -> npt.NDArray[np.uint8]:
+        """Which runs of terms may be titles: see `helix.titles.bits`."""
         if base := self._whole_snapshot():
-            return base._maybe_titles
-        found = np.zeros(int(_MAYBE) + 1, bool)
-        for segment in self._opened:
-            found[segment["titles.key"] & _MAYBE] = True
-        return found
+            return base.some_titles
+        return bits(_joined([segment["titles.key"] for segment in self._opened], np.uint64))
 
     # ------------------------------------------------------------ graph
 
@@ -780,13 +778,7 @@ class Snapshot:
 
     def naming(self, entities: U64) -> I64:
         """int64[len(entities)]: how many live items name each entity."""
-        out = np.zeros(len(entities), np.int64)
-        for segment, counts in zip(self._opened, self._namings, strict=True):
-            keys = segment["mentioned.key"]
-            if len(keys):
-                found = np.minimum(keys.searchsorted(entities), len(keys) - 1)
-                out += np.where(keys[found] == entities, counts[found], 0)
-        return out
+        return self.graph.find(entities)[1]
 
     def names_in(self, rows: npt.NDArray[Any]) -> I64:
         """int64[len(rows)]: how many entities each item names."""
@@ -801,23 +793,24 @@ class Snapshot:
         """int64[sessions]: live items of each session."""
         return np.bincount(self.columns.session[self.alive], minlength=len(self.sessions))
 
-    def members_of(self, sessions: npt.NDArray[Any]) -> tuple[I64, I64]:
-        """Items of sessions, which are given by code: (position in `sessions` int64[m], live row int64[m])."""
-        at: list[I64] = []
-        rows: list[I64] = []
-        wanted = self.sessions[sessions]
-        for start, segment in zip(self._starts.tolist(), self._opened, strict=True):
-            keys = segment["sessions.key"]
-            if not len(keys):
-                continue
-            found = np.minimum(keys.searchsorted(wanted), len(keys) - 1)
-            hit = (keys[found] == wanted).nonzero()[0]
-            indptr, flat = flat_index(segment["sessions.indptr"], found[hit])
-            at.append(hit.repeat(indptr[1:] - indptr[:-1]))
-            rows.append(start + segment["sessions.rows"].take(flat).astype(np.int64))
-        position, row = _joined(at, np.int64), _joined(rows, np.int64)
-        keep = self.alive[row]
-        return position[keep], row[keep]
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph of the live rows, read where a question leads."""
+        columns, (one, other, edge) = self.columns, self._fact_joints
+        _, _, confidence, row = self.fact_edges
+        return Graph(
+            self._opened,
+            self._starts,
+            self._namings,
+            columns.previous,
+            columns.next,
+            columns.session,
+            self.alive,
+            columns.key,
+            self.sessions,
+            self.session_size,
+            FactEdges(one, other, confidence[edge], row[edge]),
+        )
 
     def links_of(self, rows: npt.NDArray[Any]) -> tuple[I64, I64, npt.NDArray[np.uint8]]:
         """Items that are linked with the given ones, in either direction.
@@ -888,31 +881,29 @@ class Snapshot:
         """What superseded items: those that say what holds of the same subject and relation, one object at a time.
 
         Args:
-            rows: int64[n], any.
+            rows: int64[n], of which all are superseded.
             at: the moment, in seconds.
 
         Returns:
-            (position in `rows` int64[m], row of a successor int64[m]); of those that are superseded.
+            (position in `rows` int64[m], row of a successor int64[m]).
         """
-        stale = self.stale(rows, at).nonzero()[0]
-        if not len(stale):
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        known, order = self.facts, self._by_group
-        low, high = (known.row.searchsorted(rows[stale], side) for side in ("left", "right"))
+        known, (groups, order) = self.facts, self._by_group
+        low, high = (known.row.searchsorted(rows, side) for side in ("left", "right"))
         owner, fact = owners_of(low, high)
         ended = ~known.closes[fact] & known.functional[fact] & (known.t_valid[fact] <= at)
         owner, fact = owner[ended], fact[ended]
-        low, high = (known.group.searchsorted(known.group[fact], side, sorter=order) for side in ("left", "right"))
+        low, high = (groups.searchsorted(known.group[fact], side) for side in ("left", "right"))
         of, place = owners_of(low, high)
         later = order[place]
         holds = (known.t_valid[later] <= at) & ((self.fact_ends[later] == NO_TIME) | (self.fact_ends[later] > at))
         holds &= ~known.closes[later]
-        return stale[owner[of[holds]]], known.row[later[holds]]
+        return owner[of[holds]], known.row[later[holds]]
 
     @cached_property
-    def _by_group(self) -> I64:
-        """int64[facts]: the facts in the order of their groups."""
-        return np.argsort(self.facts.group, kind="stable")
+    def _by_group(self) -> tuple[U64, I64]:
+        """(the groups of all facts, ascending, uint64[facts]; the fact of each int64[facts])."""
+        order = np.argsort(self.facts.group, kind="stable")
+        return self.facts.group[order], order
 
     def stale(self, rows: npt.NDArray[Any], at: int) -> Bool:
         """bool[len(rows)]: the row says facts, and none of them holds at a moment, in seconds."""
@@ -952,31 +943,16 @@ class Snapshot:
         order = np.lexsort((np.tile(-confidence, 2), one))
         return one[order], other[order], order % max(1, len(subjects))
 
-    def fact_count(self, entities: U64) -> I64:
-        """int64[len(entities)]: how many facts that hold join each entity with another."""
-        one, *_ = self._fact_joints
-        return np.asarray(one.searchsorted(entities, "right") - one.searchsorted(entities), np.int64)
-
-    def facts_of(self, entities: U64) -> tuple[I64, U64, F32, I64]:
-        """Entities that a fact that holds joins with the given ones, in either direction; of each, the surest first.
-
-        Returns:
-            (position in `entities` int64[m] ascending, the other entity uint64[m], confidence float32[m], the row
-            that says it int64[m]).
-        """
-        one, other, edge = self._fact_joints
-        owner, flat = owners_of(one.searchsorted(entities), one.searchsorted(entities, "right"))
-        _, _, confidence, row = self.fact_edges
-        at = edge[flat]
-        return owner, other[flat], confidence[at], row[at]
-
     # ------------------------------------------------------------ what is shown
 
     def signatures(self, rows: npt.NDArray[Any]) -> U32:
         """uint32[len(rows), 64]: MinHash signatures."""
-        out = np.zeros((len(rows), 64), np.uint32)
+        out = np.empty((len(rows), 64), np.uint32)
         for segment, here, local in self._split(rows):
-            out[here] = segment["minhash"][local]
+            found = segment["minhash"].take(local, axis=0)
+            if len(local) == len(rows):
+                return found
+            out[here] = found
         return out
 
     def text(self, rows: npt.NDArray[Any]) -> list[dict[str, Any]]:

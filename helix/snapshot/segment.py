@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import tokenize
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -126,7 +126,7 @@ class Opened:
     arrays: dict[str, npt.NDArray[Any]]
     columns: pa.Table
     text: tuple[pa.RecordBatch, ...]
-    text_columns: tuple[Mapping[str, pa.Array], ...]  # the same by name; `time` in seconds, which is quicker to read
+    readers: tuple[Mapping[str, Callable[[int], Any]], ...]  # of the same, by name; `time` in seconds
     starts: npt.NDArray[np.int64]
     facts: pa.Table  # FACT_NUMBERS
     fact_text: pa.Table  # FACT_TEXT; empty where the facts have no index
@@ -142,14 +142,15 @@ class Opened:
         """What is shown of the given rows."""
         batch = self.starts.searchsorted(rows, "right") - 1
         places = zip(batch.tolist(), (rows - self.starts[batch]).tolist(), strict=True)
-        return [self._shown(self.text_columns[b], row) for b, row in places]
+        return [_shown(self.readers[b], row) for b, row in places]
 
-    def _shown(self, columns: Mapping[str, pa.Array], row: int) -> dict[str, Any]:
-        """One row of a record batch."""
-        entry = {**_UNKNOWN, **{name: column[row].as_py() for name, column in columns.items()}}
-        if entry["time"] is not None:
-            entry["time"] = datetime.fromtimestamp(entry["time"], UTC)
-        return entry
+
+def _shown(readers: Mapping[str, Callable[[int], Any]], row: int) -> dict[str, Any]:
+    """One row of a record batch."""
+    entry = {**_UNKNOWN, **{name: read(row) for name, read in readers.items()}}
+    if entry["time"] is not None:
+        entry["time"] = datetime.fromtimestamp(entry["time"], UTC)
+    return entry
 
 
 def open_segment(root: Path, segment: Segment, arrays: Sequence[str] = ARRAYS) -> Opened:
@@ -175,7 +176,7 @@ def open_segment(root: Path, segment: Segment, arrays: Sequence[str] = ARRAYS) -
         found,
         columns,
         text,
-        tuple(dict(zip(batch.schema.names, map(_seconds, batch.columns), strict=True)) for batch in text),
+        tuple(dict(zip(batch.schema.names, map(_reader, map(_seconds, batch.columns)), strict=True)) for batch in text),
         np.cumsum([0, *counts[:-1]], dtype=np.int64),
         _table(folder / "facts.arrow", there, FACT_NUMBERS),
         _table(folder / "facts.text.arrow", there, FACT_TEXT),
@@ -185,6 +186,31 @@ def open_segment(root: Path, segment: Segment, arrays: Sequence[str] = ARRAYS) -
 def _seconds(column: pa.Array) -> pa.Array:
     """A column of moments as the numbers they are; any other as it is."""
     return column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column
+
+
+def _reader(column: pa.Array) -> Callable[[int], Any]:
+    """What gives `column[row].as_py()` of a row: of text, and of lists of it, without Arrow's scalars in between."""
+    if column.null_count == len(column):
+        return lambda row: None
+    buffers, first = column.buffers(), column.offset
+    if pa.types.is_string(column.type):
+        ends, letters = memoryview(buffers[1]).cast("i")[first:], memoryview(buffers[2] or b"")
+
+        def read(row: int) -> Any:
+            return str(letters[ends[row] : ends[row + 1]], "utf-8")
+
+    elif pa.types.is_list(column.type):
+        ends, inner = memoryview(buffers[1]).cast("i")[first:], _reader(column.values)
+
+        def read(row: int) -> Any:
+            return [inner(i) for i in range(ends[row], ends[row + 1])]
+
+    else:
+        return lambda row: column[row].as_py()
+    if not column.null_count:
+        return read
+    there = memoryview(buffers[0])
+    return lambda row: read(row) if there[(first + row) >> 3] >> ((first + row) & 7) & 1 else None
 
 
 def fact_scales(root: Path, segment: Segment) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]:

@@ -31,9 +31,11 @@ def collapse(search: Callable[[Plan], Leg], plan: Plan, snap: Snapshot, k: int) 
     out, instead = [np.empty(0, np.uint32)], [np.empty(0, np.uint32)]
     kept = Leg(leg.name, np.empty(0, np.uint32), np.empty(0, np.float32))  # the best of each crowd so far
     for _ in range(_ROUNDS):
+        if len(leg.rows) < k or _CROWDED * np.count_nonzero(snap.columns.near[leg.rows]) < k:
+            break  # no more are copies than are marked
         cluster = clusters(leg.rows, snap)
         known, first, which, size = np.unique(cluster, return_index=True, return_inverse=True, return_counts=True)
-        if len(leg.rows) < k or _CROWDED * (len(leg.rows) - len(known)) < k:
+        if _CROWDED * (len(leg.rows) - len(known)) < k:
             break
         crowds = known[size > 1]
         copy = first[which] != np.arange(len(leg.rows))

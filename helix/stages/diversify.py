@@ -6,18 +6,21 @@ Near means an estimated Jaccard similarity of at least the profile's threshold, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from helix.snapshot.arrays import band_keys
+from helix.snapshot.arrays import BANDS
 from helix.topk import order
 from helix.types import F32, U32, Candidates
 
 if TYPE_CHECKING:
     from helix.profiles import Diversify
     from helix.snapshot.reader import Snapshot
+
+_MIX = np.array([pow(0x9E3779B97F4A7C15, i + 1, 1 << 64) for i in range(4)], np.uint64)
+"""Makes one number of a band's values. Pairs that have it in common are compared in full: a chance does no harm."""
 
 _LONGEST = 1.02  # no inner product of two quantised unit vectors is above
 
@@ -31,21 +34,33 @@ class Left(NamedTuple):
     alike: F32  # their inner product with the nearest chosen one
 
 
-def diversify(pool: Candidates, snap: Snapshot, k: int, profile: Diversify) -> tuple[Candidates, Left]:
-    """The k items to return, best first, and what was left out.
+def diversify(pool: Candidates, snap: Snapshot, k: int, profile: Diversify) -> Candidates:
+    """The k items to return, best first.
 
     Which items are returned is MMR's choice; their order is the score's.
     """
+    score, trade = pool.final, profile.lambda_
+    seen, reach = 0, within_reach(score, trade, k)
+    kept = np.arange(0)
+    while seen < reach:  # what is left out makes room for what is further down
+        seen = reach
+        unique = repeats(snap.signatures(pool.row[:seen]), profile.jaccard) < 0
+        kept = unique.nonzero()[0]
+        left = np.concatenate([score[kept], score[seen:]])
+        reach = within_reach(left, trade, k) + seen - len(kept)
+    chosen = kept[mmr(score[kept], snap.vectors(pool.row[kept]), trade, k)]
+    rows = pool.row[chosen]
+    return pool.take(chosen[order(score[chosen], snap.columns.key[rows])])
+
+
+def left_out(pool: Candidates, chosen: Candidates, snap: Snapshot, profile: Diversify) -> Left:
+    """Why the rest of the pool is not among the chosen: for the explanation."""
     repeated = repeats(snap.signatures(pool.row), profile.jaccard)
-    unique = repeated < 0
-    kept = pool.take(np.flatnonzero(unique))
-    vectors = snap.vectors(kept.row[: within_reach(kept.final, profile.lambda_, k)])
-    chosen = mmr(kept.final[: len(vectors)], vectors, profile.lambda_, k)
-    out = kept.take(chosen)
-    out = out.take(order(out.final, snap.columns.key[out.row]))
-    passed = np.setdiff1d(np.flatnonzero(kept.final >= out.final.min(initial=np.inf)), chosen)
-    alike = (vectors[passed] @ vectors[chosen].T).max(axis=1, initial=-1)
-    return out, Left(pool.row[~unique], pool.row[repeated[~unique]], kept.row[passed], alike)
+    near = repeated >= 0
+    as_good = pool.final >= chosen.final.min(initial=np.inf)
+    passed = pool.row[as_good & ~near & ~np.isin(pool.row, chosen.row)]
+    alike = (snap.vectors(passed) @ snap.vectors(chosen.row).T).max(axis=1, initial=-1)
+    return Left(pool.row[near], pool.row[repeated[near]], passed, alike)
 
 
 def repeats(signatures: U32, threshold: float) -> npt.NDArray[np.intp]:
@@ -54,7 +69,7 @@ def repeats(signatures: U32, threshold: float) -> npt.NDArray[np.intp]:
     Pairs that agree in one whole band of the signature are compared in full. Most pools have none.
     """
     of = np.full(len(signatures), -1, np.intp)
-    keys = band_keys(signatures)
+    keys = (signatures.reshape(len(signatures), BANDS, len(_MIX)) @ _MIX).T
     ordered = np.sort(keys, axis=1)
     again = ordered[:, 1:] == ordered[:, :-1]
     if not again.any():
@@ -94,14 +109,12 @@ def mmr(score: F32, vectors: F32, trade: float, k: int) -> npt.NDArray[np.intp]:
         trade: λ; 1 is plain ranking.
         k: how many.
     """
-    n = len(score)
     chosen: list[int] = []
-    nearest = np.zeros(n, np.float32)  # the first choice is by score alone
-    left = np.ones(n, bool)
-    for _ in range(min(k, n)):
-        value: npt.NDArray[Any] = np.where(left, trade * score - (1 - trade) * nearest, -np.inf)
-        best = int(value.argmax())  # the first of equals: the better one
+    gain = trade * score
+    nearest = np.zeros(len(score), np.float32)  # the first choice is by score alone
+    for _ in range(min(k, len(score))):
+        best = int((gain - (1 - trade) * nearest).argmax())  # the first of equals: the better one
         chosen.append(best)
-        left[best] = False
+        gain[best] = -np.inf
         nearest = np.maximum(nearest, vectors @ vectors[best])
     return np.array(chosen, np.intp)

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 def union(legs: Sequence[Leg]) -> tuple[U32, dict[str, F32]]:
     """(rows of any leg uint32[n] ascending; by leg the rank of each, from 1: float32[n], NaN where it has it not)."""
-    rows = np.unique(np.concatenate([np.empty(0, np.uint32), *(leg.rows for leg in legs)])).astype(np.uint32)
+    rows = np.sort(np.concatenate([np.empty(0, np.uint32), *(leg.rows for leg in legs)], dtype=np.uint32))
+    first = np.ones(len(rows), bool)
+    first[1:] = rows[1:] != rows[:-1]
+    rows = rows[first]
     ranks = {leg.name: np.full(len(rows), np.nan, np.float32) for leg in legs}
     for leg in legs:
         ranks[leg.name][np.searchsorted(rows, leg.rows)] = np.arange(1, len(leg.rows) + 1)
@@ -31,14 +34,15 @@ def fuse(legs: Sequence[Leg], snap: Snapshot, k: float, weights: Mapping[str, fl
     rows, ranks = union(legs)
     score = np.zeros(len(rows), np.float64)
     for name, rank in ranks.items():
-        score += np.nan_to_num(weights[name] / (k + rank.astype(np.float64)))
+        seen = ~np.isnan(rank)
+        score[seen] += weights[name] / (k + rank[seen].astype(np.float64))
+    rrf = score.astype(np.float32)
+    best = order(rrf, snap.columns.key[rows])
     unknown = np.full(len(rows), np.nan, np.float32)
-    pool = Candidates(
-        row=rows,
-        dense=ranks.get("dense", unknown),
-        bm25=ranks.get("bm25", unknown),
-        doc2query=ranks.get("doc2query", unknown),
-        rrf=score.astype(np.float32),
+    return Candidates(
+        row=rows[best],
+        **{name: ranks[name][best] if name in ranks else unknown for name in ("dense", "bm25", "doc2query")},
+        rrf=rrf[best],
         ppr=unknown,
         sim=unknown,
         recency=unknown,
@@ -48,4 +52,3 @@ def fuse(legs: Sequence[Leg], snap: Snapshot, k: float, weights: Mapping[str, fl
         rerank=unknown,
         final=unknown,
     )
-    return pool.take(order(pool.rrf, snap.columns.key[pool.row]))

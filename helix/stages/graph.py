@@ -1,24 +1,22 @@
 """Stage 5: personalised PageRank (Haveliwala 2002) around the best fused items, by forward push (Andersen, Chung &
-Lang 2006) over the typed graph.
+Lang 2006) over the typed graph (`helix.snapshot.graph`).
 
-Nodes are items, the entities they name and their sessions; edges are item–entity (weighted by idf), turn–next turn,
-item–session, an item and what it replies to, items about the same file or error, and the two entities of a fact that
-holds. The walk starts from a few seeds and from entities of the question; a node's neighbours are read only where
-enough mass lies on it, and no more than `work` edges in all. Hubs carry nothing, and what the question's filters leave
-out is not there at all.
+The walk starts from a few seeds and from entities of the question; a node's neighbours are read only where enough mass
+lies on it, and no more than `work` edges in all. Hubs carry nothing, and what the question's filters leave out is not
+there at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from helix.snapshot.graph import Seen
 from helix.topk import top_k
-from helix.types import F32, I64, U64, Bool, Candidates, Plan, Query
+from helix.types import F32, I64, Candidates, Plan, Query
 
 if TYPE_CHECKING:
     from helix.profiles import Graph
@@ -26,16 +24,13 @@ if TYPE_CHECKING:
 
 F64 = npt.NDArray[np.float64]
 
-ITEM, ENTITY, SESSION = KINDS = (0, 1, 2)
-_LINKS = ("reply", "same")  # kinds of links, in the order of their codes
-_FACTS = 64  # facts of one entity that carry: the surest
 _BFS_HOPS = 2
 
 
 class Nodes(NamedTuple):
-    """Nodes of one kind that hold mass."""
+    """Nodes that hold mass: items, sessions and entities by their numbers."""
 
-    key: npt.NDArray[Any]  # ascending: row int64[n], entity hash uint64[n] or session code int64[n]
+    number: I64  # ascending; an item's is its row
     estimate: F64  # what stays
     residual: F64  # what is still to be pushed
 
@@ -43,31 +38,9 @@ class Nodes(NamedTuple):
 class State(NamedTuple):
     """Where a push stands. Estimates and residuals of all nodes add up to 1."""
 
-    nodes: tuple[Nodes, Nodes, Nodes]  # by kind
+    nodes: Nodes
     injected: float  # restart mass in all: 1, and what came back from nodes without edges
     edges: int  # read
-
-
-class Edges(NamedTuple):
-    """Edges from some nodes to nodes of one kind."""
-
-    source: I64  # position among the nodes
-    kind: int
-    target: npt.NDArray[Any]  # keys
-    weight: F64
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """The graph as one question sees it."""
-
-    snap: Snapshot
-    allowed: Bool | None
-    profile: Graph
-    asked: U64  # ascending: entities the question names that some live item names
-    hub: U64  # those that are hubs, once for each item of the pool that names it
-    hub_row: I64  # that item
-    hub_weight: F64
 
 
 def spread(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: Graph) -> Candidates:
@@ -79,47 +52,57 @@ def walk(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: Gr
     """`spread`, and how it was done: "push", or "bfs" where the profile says so or `work` is too little for one hop."""
     if not len(pool):
         return pool, profile.method
-    view = look(pool, query, snap, plan, profile)
-    start = origin(pool, view)
-    state = push(start, view) if profile.method == "push" else None
+    seen, asked = look(pool, query, snap, plan, profile)
+    start = origin(pool, asked, profile.seeds)
+    state = push(start, seen, profile) if profile.method == "push" else None
     if state is None:
-        rows, mass = breadth_first(start, view)
+        rows, mass = breadth_first(start, seen, snap.rows, profile)
     else:
-        rows, mass = arrived(state, start[ITEM], profile.restart)
-    capped = np.clip(mass, 0, profile.mass).astype(np.float32)
+        rows, mass = arrived(state, start, snap.rows, profile.restart)
+    capped = mass.clip(0, profile.mass).astype(np.float32)
     return _extend(pool, rows, capped, snap, profile.extra), "push" if state else "bfs"
 
 
-def look(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: Graph) -> View:
-    """The graph as the question sees it. A hub it names leads to items of the pool only: it adds none."""
-    asked = np.unique(query.mentions)
-    df = snap.naming(asked)
-    is_hub = df > profile.entity_df
-    hubs = asked[is_hub]
-    at, keys = snap.entities_of(pool.row) if len(hubs) else (np.empty(0, np.int64), hubs)
-    hub = _position(keys, hubs)
-    at, hub = at[hub >= 0], hub[hub >= 0]
-    weight = _idf(df[is_hub], snap)[hub]
-    return View(snap, plan.allowed, profile, asked[df > 0], hubs[hub], pool.row.astype(np.int64)[at], weight)
+def look(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: Graph) -> tuple[Seen, I64]:
+    """The graph as the question sees it, and the entities it names, ascending: those that some live item names. A hub
+    among them leads to items of the pool only: it adds none.
+    """
+    known, df = snap.graph.find(query.mentions)
+    named = (df > 0).nonzero()[0]
+    asked = query.mentions[named]
+    is_hub = df[named] > profile.entity_df
+    row, hub = _naming(pool.row, asked[is_hub], snap)
+    hubs = (known[named][is_hub][hub], row, np.log1p(snap.live / df[named][is_hub][hub]))
+    weights = profile.edges
+    seen = Seen(snap.graph, plan.allowed, asked, hubs, profile.entity_df, profile.session_size, weights)
+    return seen, np.sort(known[named])
 
 
-def origin(pool: Candidates, view: View) -> tuple[Nodes, Nodes, Nodes]:
-    """Where the walk starts, by kind: half from the best fused items, by their score, half from what is asked for."""
-    rows = pool.row[: view.profile.seeds].astype(np.int64)
+def _naming(rows: npt.NDArray[np.uint32], entities: npt.NDArray[np.uint64], snap: Snapshot) -> tuple[I64, I64]:
+    """(row int64[m], position int64[m] among the entities, ascending, of one it names)."""
+    if not len(entities):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    at, keys = snap.entities_of(rows)
+    place = _position(keys, entities)
+    here = place >= 0
+    return rows[at[here]].astype(np.int64), place[here]
+
+
+def origin(pool: Candidates, asked: I64, seeds: int) -> Nodes:
+    """Where the walk starts: half from the best fused items, by their score, half from what is asked for."""
+    rows = pool.row[:seeds].astype(np.int64)
     score = pool.rrf[: len(rows)].astype(np.float64)
     place = rows.argsort()
-    asked = len(view.asked)
-    return (
-        _start(rows[place], (0.5 if asked else 1.0) * score[place] / score.sum()),
-        _start(view.asked, np.full(asked, 0.5 / max(1, asked))),
-        _start(np.empty(0, np.int64), np.empty(0)),
+    mass = (0.5 if len(asked) else 1.0) * score[place] / score.sum()
+    return _start(
+        np.concatenate([rows[place], asked]), np.concatenate([mass, np.full(len(asked), 0.5 / max(1, len(asked)))])
     )
 
 
 # ---------------------------------------------------------------- forward push
 
 
-def push(start: tuple[Nodes, Nodes, Nodes], view: View) -> State | None:
+def push(start: Nodes, seen: Seen, profile: Graph) -> State | None:
     """Forward push, one hop a round: each node whose residual exceeds epsilon · degree keeps `restart` of it and hands
     the rest on over its edges; a node without edges hands it back to the start.
 
@@ -132,134 +115,107 @@ def push(start: tuple[Nodes, Nodes, Nodes], view: View) -> State | None:
         bring the edges read above `work`; None where that is the first round.
     """
     state = State(start, 1.0, 0)
-    for hop in range(view.profile.hops):
-        ready = [_ready(kind, state.nodes[kind], view) for kind in KINDS]
-        cost = sum(edges for _, edges in ready)
-        if state.edges + cost > view.profile.work:
+    for hop in range(profile.hops):
+        some = (state.nodes.residual > profile.epsilon).nonzero()[0]  # few, of which the degree is asked for
+        degree = np.maximum(seen.degree(state.nodes.number[some]), 1)
+        enough = state.nodes.residual[some] > profile.epsilon * degree
+        ready, cost = some[enough], int(degree[enough].sum())
+        if state.edges + cost > profile.work:
             return state if hop else None
-        if not any(len(at) for at, _ in ready):
+        if not len(ready):
             break
-        state = _round(state, start, [at for at, _ in ready], view)._replace(edges=state.edges + cost)
+        state = _round(state, start, ready, seen, profile.restart)._replace(edges=state.edges + cost)
     return state
 
 
-def _ready(kind: int, nodes: Nodes, view: View) -> tuple[I64, int]:
-    """(positions of the nodes to push int64[m], edges to read for them)."""
-    epsilon = view.profile.epsilon
-    some = (nodes.residual > epsilon).nonzero()[0]  # few, of which the degree is asked for
-    if not len(some):
-        return some, 0
-    degree = np.maximum(_degree(kind, nodes.key[some], view), 1)
-    enough = nodes.residual[some] > epsilon * degree
-    return some[enough], int(degree[enough].sum())
-
-
-def _round(state: State, start: tuple[Nodes, Nodes, Nodes], chosen: Sequence[I64], view: View) -> State:
-    """All chosen nodes pushed at once, from the residuals before the round."""
-    alpha = view.profile.restart
-    keys: list[list[npt.NDArray[Any]]] = [[], [], []]
-    values: list[list[F64]] = [[], [], []]
-    left: list[Nodes] = []
-    lost = 0.0
-    for kind, (nodes, at) in enumerate(zip(state.nodes, chosen, strict=True)):
-        if not len(at):
-            left.append(nodes)
-            continue
-        held = nodes.residual[at]
-        edges = [edge for edge in _EDGES[kind](nodes.key[at], view) if len(edge.source)]
-        out = np.zeros(len(at))
-        for edge in edges:
-            out += np.bincount(edge.source, edge.weight, minlength=len(at))
-        stuck = out <= 0
-        lost += (1 - alpha) * float(held[stuck].sum())
-        share = (1 - alpha) * held / np.where(stuck, 1, out)
-        for edge in edges:
-            keys[edge.kind].append(edge.target)
-            values[edge.kind].append(share[edge.source] * edge.weight)
-        estimate, residual = nodes.estimate.copy(), nodes.residual.copy()
-        estimate[at] += alpha * held
-        residual[at] = 0
-        left.append(Nodes(nodes.key, estimate, residual))
+def _round(state: State, start: Nodes, ready: I64, seen: Seen, alpha: float) -> State:
+    """All ready nodes, by position, pushed at once, from the residuals before the round."""
+    nodes, held = state.nodes, state.nodes.residual[ready]
+    source, target, weight = seen.edges(nodes.number[ready])
+    out = np.bincount(source, weight, minlength=len(ready))
+    stuck = out <= 0
+    share = (1 - alpha) * held / np.where(stuck, 1, out)
+    estimate, residual = nodes.estimate.copy(), nodes.residual.copy()
+    estimate[ready] += alpha * held
+    residual[ready] = 0
+    left, mass = Nodes(nodes.number, estimate, residual), share[source] * weight
+    lost = (1 - alpha) * float(held[stuck].sum())
     if lost:
-        for kind in KINDS:
-            keys[kind].append(start[kind].key)
-            values[kind].append(lost * start[kind].residual)
-    item, entity, session = (_add(left[kind], keys[kind], values[kind]) for kind in KINDS)
-    return State((item, entity, session), state.injected + lost, state.edges)
+        target, mass = np.concatenate([target, start.number]), np.concatenate([mass, lost * start.residual])
+    return State(_add(left, target, mass), state.injected + lost, state.edges)
 
 
-def _start(key: npt.NDArray[Any], mass: F64) -> Nodes:
-    return Nodes(key, np.zeros(len(key)), mass)
+def _start(number: I64, mass: F64) -> Nodes:
+    return Nodes(number, np.zeros(len(number)), mass)
 
 
-def _add(nodes: Nodes, keys: Sequence[npt.NDArray[Any]], values: Sequence[F64]) -> Nodes:
+def _add(nodes: Nodes, number: I64, mass: F64) -> Nodes:
     """The nodes with more residual. Sums are taken in the order given: they come out the same every time."""
-    if not any(map(len, keys)):
-        return nodes
-    joined = np.concatenate([nodes.key, *keys])
+    joined = np.concatenate([nodes.number, number])
     order = joined.argsort(kind="stable")
     ordered = joined[order]
     first = np.ones(len(ordered), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     begin = first.nonzero()[0]
-    key = ordered[begin]
-    estimate = np.zeros(len(key))
-    estimate[key.searchsorted(nodes.key)] = nodes.estimate
-    return Nodes(key, estimate, np.add.reduceat(np.concatenate([nodes.residual, *values])[order], begin))
+    known = ordered[begin]
+    estimate = np.zeros(len(known))
+    estimate[known.searchsorted(nodes.number)] = nodes.estimate
+    return Nodes(known, estimate, np.add.reduceat(np.concatenate([nodes.residual, mass])[order], begin))
 
 
-def arrived(state: State, start: Nodes, alpha: float) -> tuple[I64, F64]:
+def arrived(state: State, start: Nodes, rows: int, alpha: float) -> tuple[I64, F64]:
     """What came to the items over an edge: what a seed gives itself says nothing new.
 
     Of what still lies on an item it would keep `alpha`, so that much is of its PageRank already.
 
+    Args:
+        rows: of the snapshot: smaller numbers are items.
+
     Returns:
         (rows int64[n] ascending, mass float64[n]).
     """
-    item = state.nodes[ITEM]
-    mass = item.estimate + alpha * item.residual
-    mass[item.key.searchsorted(start.key)] -= alpha * state.injected * start.residual
-    return item.key, mass
+    nodes = state.nodes
+    mass = nodes.estimate + alpha * nodes.residual
+    mass[nodes.number.searchsorted(start.number)] -= alpha * state.injected * start.residual
+    items = nodes.number.searchsorted(rows)
+    return nodes.number[:items], mass[:items]
 
 
 # ---------------------------------------------------------------- breadth first
 
 
-def breadth_first(start: tuple[Nodes, Nodes, Nodes], view: View) -> tuple[I64, F64]:
+def breadth_first(start: Nodes, seen: Seen, rows: int, profile: Graph) -> tuple[I64, F64]:
     """What lies within two hops of the start, the best first, as far as `work` goes: the first hop to an item leaves it
     1 − restart of what the node before it holds, of several the most.
+
+    Args:
+        rows: of the snapshot: smaller numbers are items.
 
     Returns:
         (rows int64[n] ascending, mass float64[n]); seeds keep what they start with.
     """
-    profile, work = view.profile, view.profile.work
-    seen, frontier = list(start), list(start)
+    work, known, frontier = profile.work, start, start
     for _ in range(min(profile.hops, _BFS_HOPS)):
-        keys: list[list[npt.NDArray[Any]]] = [[], [], []]
-        values: list[list[F64]] = [[], [], []]
-        for kind, nodes in enumerate(frontier):
-            best = (-nodes.residual).argsort(kind="stable")
-            cost = np.cumsum(_degree(kind, nodes.key[best], view))
-            at = best[cost <= work]
-            if not len(at):
-                continue
-            work -= int(cost[len(at) - 1])
-            for edge in _EDGES[kind](nodes.key[at], view):
-                keys[edge.kind].append(edge.target)
-                values[edge.kind].append((1 - profile.restart) * nodes.residual[at][edge.source])
-        for kind in KINDS:
-            frontier[kind] = _best(keys[kind], values[kind], seen[kind])
-            seen[kind] = _add(seen[kind], [frontier[kind].key], [frontier[kind].residual])
-    return seen[ITEM].key, seen[ITEM].residual
+        best = (-frontier.residual).argsort(kind="stable")
+        cost = seen.degree(frontier.number[best]).cumsum()
+        at = best[cost <= work]
+        if not len(at):
+            break
+        work -= int(cost[len(at) - 1])
+        source, target, _ = seen.edges(frontier.number[at])
+        frontier = _best(target, (1 - profile.restart) * frontier.residual[at][source], known)
+        known = _add(known, frontier.number, frontier.residual)
+    items = known.number.searchsorted(rows)
+    return known.number[:items], known.residual[:items]
 
 
-def _best(keys: Sequence[npt.NDArray[Any]], values: Sequence[F64], seen: Nodes) -> Nodes:
-    """Each key that was not seen yet, with the greatest of its values."""
-    key, at = np.unique(np.concatenate([seen.key[:0], *keys]), return_inverse=True)
-    best = np.zeros(len(key))
-    np.maximum.at(best, at, np.concatenate([np.empty(0), *values]))
-    new = _position(key, seen.key) < 0
-    return _start(key[new], best[new])
+def _best(number: I64, mass: F64, known: Nodes) -> Nodes:
+    """Each node that was not known yet, with the greatest of its masses."""
+    found, at = np.unique(number, return_inverse=True)
+    best = np.zeros(len(found))
+    np.maximum.at(best, at, mass)
+    new = _position(found, known.number) < 0
+    return _start(found[new], best[new])
 
 
 # ---------------------------------------------------------------- power iteration
@@ -291,118 +247,6 @@ def pagerank(left: I64, right: I64, weight: F32, restart: F64, alpha: float, ste
     return p
 
 
-# ---------------------------------------------------------------- the graph
-
-
-def _degree(kind: int, keys: npt.NDArray[Any], view: View) -> I64:
-    """int64[n]: edges to read for each node. An item has two neighbours and a session besides what it names; its links,
-    a handful, are not counted.
-    """
-    snap = view.snap
-    if kind == ITEM:
-        return snap.names_in(keys) + 3
-    if kind == SESSION:
-        return np.asarray(snap.session_size[keys])
-    df, at = snap.naming(keys), _position(view.hub, keys)
-    items = np.where(df > view.profile.entity_df, np.bincount(at[at >= 0], minlength=len(keys)), df)
-    return np.asarray(items + np.minimum(snap.fact_count(keys), _FACTS))
-
-
-def _of_items(rows: I64, view: View) -> list[Edges]:
-    snap, profile = view.snap, view.profile
-    at, keys = snap.entities_of(rows)
-    df = snap.naming(keys)
-    carrying = (_carries(keys, df, view) & (df <= profile.entity_df)).nonzero()[0]
-    named = Edges(at[carrying], ENTITY, keys[carrying], _idf(df[carrying], snap))
-
-    source, row, kind = snap.links_of(rows)
-    each, columns = np.arange(len(rows)), snap.columns
-    joined = Edges(
-        np.concatenate([each, each, source]),
-        ITEM,
-        np.concatenate([columns.previous[rows], columns.next[rows], row], dtype=np.int64),
-        np.concatenate(
-            [
-                np.full(2 * len(rows), profile.edges["next"]),
-                np.array([profile.edges[name] for name in _LINKS])[kind],
-            ]
-        ),
-    )
-
-    session = snap.columns.session[rows].astype(np.int64)
-    size = snap.session_size[session]
-    small = ((size >= 2) & (size <= profile.session_size)).nonzero()[0]
-    within = Edges(small, SESSION, session[small], np.full(len(small), profile.edges["session"]))
-
-    edges = [named, _seen(joined, view), within]
-    if len(view.hub):
-        at = _position(view.hub_row, rows)
-        here = at >= 0
-        edges.append(Edges(at[here], ENTITY, view.hub[here], view.hub_weight[here]))
-    return edges
-
-
-def _of_entities(keys: U64, view: View) -> list[Edges]:
-    snap = view.snap
-    df = snap.naming(keys)
-    carrying = (df <= view.profile.entity_df).nonzero()[0]
-    at, rows = snap.rows_of(keys[carrying])
-    source = carrying[at]
-    naming = Edges(source, ITEM, rows.astype(np.int64), _idf(df, snap)[source])
-    edges = [_seen(naming, view), _facts(keys, view)]
-    if len(view.hub):
-        at = _position(view.hub, keys)
-        here = at >= 0
-        edges.insert(1, Edges(at[here], ITEM, view.hub_row[here], view.hub_weight[here]))
-    return edges
-
-
-def _of_sessions(codes: I64, view: View) -> list[Edges]:
-    at, rows = view.snap.members_of(codes)
-    return [_seen(Edges(at, ITEM, rows, np.full(len(at), view.profile.edges["session"])), view)]
-
-
-_EDGES: tuple[Callable[[Any, View], list[Edges]], ...] = (_of_items, _of_entities, _of_sessions)  # by kind
-
-
-def _facts(keys: U64, view: View) -> Edges:
-    """To what the surest facts say of some entities, of those that items say which may be searched."""
-    at, other, confidence, row = view.snap.facts_of(keys)
-    if not len(at):
-        return Edges(at, ENTITY, other, np.empty(0))
-    seen = np.arange(len(at)) if view.allowed is None else view.allowed[row].nonzero()[0]
-    first = at[seen].searchsorted(at[seen])  # of the same entity
-    surest = seen[np.arange(len(seen)) - first < _FACTS]
-    carries = _carries(other[surest], view.snap.naming(other[surest]), view) & (other[surest] != keys[at[surest]])
-    found = surest[carries]
-    return Edges(at[found], ENTITY, other[found], view.profile.edges["fact"] * confidence[found].astype(np.float64))
-
-
-def _carries(keys: U64, df: I64, view: View) -> Bool:
-    """bool[n]: the entity is a node: it joins items and is no hub, or the question names it."""
-    return np.asarray(((df >= 2) & (df <= view.profile.entity_df)) | (_position(keys, view.asked) >= 0))
-
-
-def _seen(edges: Edges, view: View) -> Edges:
-    """The edges to items that are there and may be searched."""
-    keep = edges.target >= 0
-    if view.allowed is not None:
-        keep &= view.allowed[edges.target]
-    return Edges(edges.source[keep], edges.kind, edges.target[keep], edges.weight[keep])
-
-
-def _idf(df: I64, snap: Snapshot) -> F64:
-    return np.asarray(np.log1p(snap.live / np.maximum(df, 1)))
-
-
-def _position(values: npt.NDArray[Any], among: npt.NDArray[Any]) -> I64:
-    """int64[m]: where each value stands among ascending ones, −1 where it does not."""
-    if not len(among) or not len(values):
-        return np.full(len(values), -1, np.int64)
-    at = np.minimum(among.searchsorted(values), len(among) - 1)
-    return np.where(among[at] == values, at, -1)
-
-
 # ---------------------------------------------------------------- the pool
 
 
@@ -415,3 +259,11 @@ def _extend(pool: Candidates, items: I64, mass: F32, snap: Snapshot, extra: int)
     joined = pool.joined(new_items[best])
     at = _position(joined.row.astype(np.int64), items)
     return replace(joined, ppr=np.where(at >= 0, mass[at], 0).astype(np.float32))
+
+
+def _position(values: npt.NDArray[Any], among: npt.NDArray[Any]) -> I64:
+    """int64[m]: where each value stands among ascending ones, −1 where it does not."""
+    if not len(among) or not len(values):
+        return np.full(len(values), -1, np.int64)
+    at = np.minimum(among.searchsorted(values), len(among) - 1)
+    return np.where(among[at] == values, at, -1)

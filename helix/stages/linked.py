@@ -4,7 +4,7 @@ rare things. What answers the second half of a question often shares no word wit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,46 +25,50 @@ def titled(terms: U32, snap: Snapshot, df: int) -> I64:
         terms: its short term ids in reading order, uint32[n].
         df: a title of one word that more items hold is a common word.
     """
-    return np.unique(_named(np.zeros(len(terms), np.int64), terms, snap, df)[1])
+    return np.sort(_named(np.zeros(len(terms), np.int64), terms, snap, df)[1])
 
 
-def _named(at: I64, terms: U32, snap: Snapshot, df: int) -> tuple[I64, I64]:
+def _named(text: I64, terms: U32, snap: Snapshot, df: int) -> tuple[I64, I64]:
     """(text int64[m], row int64[m]), the texts ascending: the same for several at once.
 
     Args:
-        at: the text of each term, ascending.
+        text: of each term; the terms of one lie together.
     """
-    keys, start, size = runs(terms)
-    run, rows = snap.titled(keys)
-    within = at[start[run]] == at[start[run] + size[run] - 1]
-    run, rows = run[within], rows[within]
+    keys, start, size = runs(text, terms, snap.some_titles)
+    if not len(keys):  # most questions, and many items
+        return start, start
+    run, row = snap.titled(keys)
     if not len(run):
-        return run, rows
-    alone, back = np.unique(terms[start[run]][size[run] == 1], return_inverse=True)
-    common = np.zeros(len(run), bool)
-    common[size[run] == 1] = np.array([snap.short_df(term) > df for term in alone], bool)[back]
-    text, row = np.divmod(np.unique((at[start[run]] * snap.rows + rows)[~common]), snap.rows)
+        return run, row
+    alone = (size[run] == 1).nonzero()[0]
+    if len(alone):
+        word = terms[start[run[alone]]]
+        common = [term for term in np.unique(word) if snap.short_df(term) > df]
+        run, row = (np.delete(one, alone[np.isin(word, common)]) for one in (run, row))
+    text = text[start[run]]
     best = np.lexsort((snap.columns.key[row], text))
-    return text[best], row[best]
+    text, row = text[best], row[best]
+    new = np.ones(len(row), bool)
+    new[1:] = (text[1:] != text[:-1]) | (row[1:] != row[:-1])
+    return text[new], row[new]
 
 
 def join(pool: Candidates, snap: Snapshot, plan: Plan, how: Link) -> Candidates:
     """The pool, best first, with the documents whose titles the question (`plan.titled`) or its best few items name,
     `extra` at most, and the turns before and after its best items.
     """
-    documents: list[int] = []
+    documents, there = list[int](), set(pool.row.tolist())
     if how.extra:
         named = [] if plan.titled is None else plan.titled.tolist()
         named += _named(*snap.order_of(pool.row[: how.readers]), snap, how.title_df)[1].tolist()
-        documents = _fresh(named, pool, plan)[: how.extra]
+        documents = _fresh(named, there, plan)[: how.extra]
     best = pool.row[: how.beside]
     beside = np.stack([snap.columns.previous[best], snap.columns.next[best]]).T.ravel()
-    return pool.joined(np.array(_fresh([*documents, *beside.tolist()], pool, plan), np.int64))
+    return pool.joined(np.array(_fresh([*documents, *beside.tolist()], there, plan), np.int64))
 
 
-def _fresh(rows: Sequence[int], pool: Candidates, plan: Plan) -> list[int]:
-    """Those that may join and have not yet, each once, in the order they are named in."""
-    there = set(pool.row.tolist())
+def _fresh(rows: Sequence[int], there: Set[int], plan: Plan) -> list[int]:
+    """Those that may join and are not there yet, each once, in the order they are named in."""
     new = [row for row in dict.fromkeys(rows) if row >= 0 and row not in there]
     return new if plan.allowed is None or not new else [row for row in new if plan.allowed[row]]
 
@@ -85,9 +89,11 @@ def link(rows: I64, score: F32, snap: Snapshot, how: Link) -> F32:
 
 def _by_title(rows: I64, score: F32, snap: Snapshot, how: Link) -> F32:
     seeds = order(score, snap.columns.key[rows])[: how.seeds]
-    place = rows.argsort()
     text, target = _named(*snap.order_of(rows[seeds]), snap, how.title_df)
-    at = place[np.minimum(np.searchsorted(rows, target, sorter=place), len(rows) - 1)]
+    if not len(target):
+        return score
+    place = rows.argsort()
+    at = place[np.minimum(rows.searchsorted(target, sorter=place), len(rows) - 1)]
     here = (rows[at] == target) & (at != seeds[text])
     at, seed = at[here], score[seeds[text[here]]]
     out = score.copy()
@@ -97,18 +103,22 @@ def _by_title(rows: I64, score: F32, snap: Snapshot, how: Link) -> F32:
 
 def _by_entity(rows: I64, score: F32, snap: Snapshot, how: Link) -> F32:
     seeds = order(score, snap.columns.key[rows])[: how.seeds]
+    is_seed = np.zeros(len(rows), bool)
+    is_seed[seeds] = True
     at, keys = snap.entities_of(rows)
-    distinct, entity = np.unique(keys, return_inverse=True)
-    df = snap.naming(distinct)
+    named = np.unique(keys[is_seed[at]])  # by no other entity does anything come from a seed
+    if not len(named):
+        return score
+    entity = np.minimum(named.searchsorted(keys), len(named) - 1)
+    shared = named[entity] == keys
+    at, entity, df = at[shared], entity[shared], snap.naming(named)
     is_document = snap.columns.role[rows] == ROLES.index("document")
     most = np.where(is_document, how.walk_df, how.walk_df_turns)[at]
     edge = np.where((df[entity] >= 2) & (df[entity] <= most), np.log1p(snap.live / np.maximum(df, 1))[entity], 0)
-    is_seed = np.zeros(len(rows), bool)
-    is_seed[seeds] = True
     total = np.bincount(at, edge, minlength=len(rows))
     # From a seed over its entities, each taking its share of the seed's score, and on to the others.
     from_seed = edge * is_seed[at] * score[at] / np.maximum(total[at], 1e-9)
-    through = np.bincount(entity, from_seed, minlength=len(distinct))
+    through = np.bincount(entity, from_seed, minlength=len(named))
     reached = np.bincount(at, (edge > 0) * through[entity] / np.maximum(df[entity] - 1, 1), minlength=len(rows))
     reached[is_seed] = 0
     if reached.max(initial=0) <= 0:

@@ -24,9 +24,10 @@ _HIDDEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
     r"\ufff9-\ufffb\U000e0000-\U000e01ef]"
 )
-_TAG = re.compile(r"[<＜﹤‹〈⟨](?=\s*[/／⁄∕]?\s*(memory|system)\b)|<(?=!--)", re.IGNORECASE)
-_UUID = re.compile(r"\b([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")  # eight digits tell enough
-_SHORT = r"\1"
+_ANGLES: Final = "<＜﹤‹〈⟨"
+_TAG = re.compile(rf"[{_ANGLES}](?=\s*[/／⁄∕]?\s*(memory|system)\b)|<(?=!--)", re.IGNORECASE)
+# Of a UUID what follows on its first eight digits, which tell enough.
+_REST_OF_UUID = re.compile(r"-(?<=\b[0-9a-f]{8}-)[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 
 LEAST: Final = 40
 """Tokens of an excerpt: in one of 30 too few of the answers are left."""
@@ -197,7 +198,7 @@ def _bring(
         return found
     lines = [
         f"[{sanitise(str(entry['speaker'] or entry['title'] or ''))}, turn {'before' if before else 'after'}] "
-        f"({_cite(entry)})\n{sanitise(str(entry['text'])).strip()}"
+        f"({_one_line(_cite(entry))})\n{sanitise(str(entry['text'])).strip()}"
         for _, before, entry in around
     ]
     for (i, before, _), line, size in zip(around, lines, count([f"{line}\n" for line in lines]), strict=True):
@@ -236,13 +237,13 @@ def _line(heads: Heads, i: int, text: str, *, alone: bool) -> str:
 def _shared(entry: Mapping[str, Any]) -> str:
     """When and what about, and where, of all items of a group."""
     about = " · ".join(part for part in (_day(entry), entry["title"] or "") if part)
-    cited = f"({_UUID.sub(_SHORT, str(entry['session']))})"
+    cited = f"({_REST_OF_UUID.sub('', str(entry['session']))})"
     return _one_line(f"[{about}] {cited}" if about else cited)
 
 
 def _label(entry: Mapping[str, Any]) -> str:
     """Who, and where in the session."""
-    cited = f"(#{_UUID.sub(_SHORT, ','.join(entry['turns']))}):"
+    cited = f"(#{_REST_OF_UUID.sub('', ','.join(entry['turns']))}):"
     return _one_line(f"{entry['speaker']} {cited}" if entry["speaker"] else cited)
 
 
@@ -252,7 +253,7 @@ def _day(entry: Mapping[str, Any]) -> str:
 
 def _cite(entry: Mapping[str, Any]) -> str:
     """Where it is to be found."""
-    return _one_line(_UUID.sub(_SHORT, f"{entry['session']}#{','.join(entry['turns'])}"))
+    return _REST_OF_UUID.sub("", f"{entry['session']}#{','.join(entry['turns'])}")
 
 
 def _one_line(text: str) -> str:
@@ -273,4 +274,7 @@ def header(entry: Mapping[str, Any]) -> str:
 
 def sanitise(text: str) -> str:
     """Recalled text that cannot hide characters or close its wrapper."""
-    return _TAG.sub("&lt;", _HIDDEN.sub("", text))
+    # Two passes that most texts need not.
+    if not (text.isascii() and text.replace("\n", "").isprintable()):
+        text = _HIDDEN.sub("", text)
+    return _TAG.sub("&lt;", text) if any(map(text.__contains__, _ANGLES)) else text

@@ -34,25 +34,26 @@ def rank(
     columns = snap.columns
     rows = pool.row.astype(np.int64)
     kinds = columns.type[rows]
-    signals: dict[str, Any] = {
-        "sim": minmax(link(rows, similarity(rows, pool.rrf, query, vector, snap, plan, profile), snap, profile.link)),
-        "recency": minmax(recency(rows, query, snap, profile)),
-        "salience": minmax(columns.salience[rows]),
-        "confidence": minmax(columns.confidence[rows]),
-        "graph": minmax(np.nan_to_num(pool.ppr)),
+    raw: dict[str, F32] = {
+        "sim": link(rows, similarity(rows, pool.rrf, query, vector, snap, plan, profile), snap, profile.link),
+        "recency": recency(rows, query, snap, profile),
+        "salience": columns.salience[rows],
+        "confidence": columns.confidence[rows],
+        "graph": np.where(np.isnan(pool.ppr), np.float32(0), pool.ppr),
     }
-    weights = type_weights(profile, plan.recent)[:, kinds]
-    final = np.einsum("sn,sn->n", weights, np.stack([signals[name] for name in SIGNALS]))
-    ranked = replace(pool, **signals, final=final.astype(np.float32))
+    signals = minmax(np.stack([raw[name] for name in SIGNALS]))
+    weights = type_weights(profile, plan.recent).take(kinds, axis=1)
+    final = np.einsum("sn,sn->n", weights, signals)
+    ranked = replace(pool, **dict(zip(SIGNALS, signals, strict=True)), final=final)
     return ranked.take(order(ranked.final, columns.key[ranked.row]))
 
 
 def minmax(values: F32) -> F32:
-    """Scale to [0, 1] over the pool; all zero where the pool does not differ."""
-    low, high = float(values.min()), float(values.max())
-    if high - low < _FLAT:
-        return np.zeros(len(values), np.float32)
-    return np.asarray((values - low) / (high - low), np.float32)
+    """Scale to [0, 1] over the pool, the last axis; all zero where the pool does not differ. float32."""
+    low = values.min(axis=-1, keepdims=True)
+    span = values.max(axis=-1, keepdims=True) - low
+    flat = span < _FLAT
+    return np.asarray((values - low) / (span + flat) * ~flat, np.float32)
 
 
 def type_weights(profile: Profile, recent: bool) -> F32:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from helix.bm25 import idf, saturate
 from helix.enrich.cues import ASKS, FIRST_PERSON, STANDING
-from helix.native import leaning_products
+from helix.native import distinct, leaning_products
 from helix.stages.linked import titled
 from helix.stages.words import Heard, adjacent, hear, lexical
 from helix.text import short_ids
@@ -52,7 +52,7 @@ def parts(
     if sim.rrf:
         found["rrf"] = over_best(np.nan_to_num(rrf))
     own = meant = np.zeros(len(rows), np.float32)
-    heard = hear(rows, query.terms, snap)
+    heard = hear(rows, query.terms, query.said, snap)
     if len(query.terms) and (sim.own or sim.window or sim.rare or sim.reply or sim.session):
         words = lexical(heard, snap, how)
         best = np.float32(max(float(words.own.max()), _LEAST))
@@ -61,7 +61,7 @@ def parts(
         found |= {"own": own, "window": over_best(words.window), "rare": words.rare}
         found["reply"] = np.where(answers, words.before, 0) / best
     if sim.adjacent:
-        found["adjacent"] = over_best(adjacent(heard, query.said, snap))
+        found["adjacent"] = over_best(adjacent(heard, snap))
     if sim.doc2query and snap.expansion:
         found["doc2query"] = over_best(expanded(rows, query, snap.expansion, how))
     if vector is not None and (sim.dense or sim.standing or sim.session):
@@ -87,7 +87,7 @@ def parts(
     weights = {name: np.float32(getattr(sim, name)) for name in found}
     if vector is None and "own" in weights:  # words are all there is
         weights["own"] += np.float32(sim.dense)
-    return {name: (weights[name] * found[name]).astype(np.float32) for name in found if weights[name]}
+    return {name: (weights[name] * found[name]).astype(np.float32, copy=False) for name in found if weights[name]}
 
 
 def over_best(values: F32) -> F32:
@@ -113,7 +113,7 @@ def company(rows: I64, score: F32, snap: Snapshot) -> F32:
     """The best score in the pool of each item's session: a turn among others that answer may say the rest. Of a
     document, whose session it is itself, its own.
     """
-    codes, at = np.unique(snap.columns.session[rows], return_inverse=True)
+    codes, at = distinct(snap.columns.session[rows].astype(np.int64))
     best = np.full(len(codes), -np.inf, np.float32)
     np.maximum.at(best, at, score)
     return np.where(snap.columns.role[rows] == ROLES.index("document"), score, best[at]).astype(np.float32)

@@ -6,12 +6,13 @@ items hold a term.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from helix.bm25 import idf, saturate
+from helix.bm25 import idf
+from helix.native import around, distinct, pooled
 from helix.types import F32, I64, U64
 
 if TYPE_CHECKING:
@@ -19,19 +20,20 @@ if TYPE_CHECKING:
     from helix.snapshot.reader import Snapshot
 
 _FIELDS = (1.2, 0.75)  # k1, b of the window and of adjacent words
+_NONE = np.full(1, -1, np.int64)
 RARE = 4
 """Power of idf / (idf of a term that one item holds): an identifier counts, a word that a hundredth holds does not."""
 
 
 class Heard(NamedTuple):
-    """Where terms occur in a pool of n items and in the two turns to either side of each."""
+    """How often terms occur in a pool of n items and in the two turns to either side of each."""
 
-    terms: U64  # ascending
-    rows: I64  # int64[u], ascending; the first is −1 and has no terms
+    rows: I64  # int64[u], different ones; the first is −1 and has no terms
     ring: I64  # int64[5, n]: places in `rows` of two turns before, one before, the item, one after, two after
-    at: I64  # int64[h]: place in `rows` of each occurrence
-    term: I64  # int64[h]: place in `terms`
-    place: I64  # int64[h]: where in the row; neighbours in reading order differ by one
+    weight: F32  # float32[t]: idf of each term; 0 where no item has it
+    counts: F32  # float32[t, u]: how often a row has it
+    pairs: I64  # int64[2, p]: of terms that follow each other in the question, by position
+    follows: F32  # float32[p, u]: how often they do in a row
 
 
 class Lexical(NamedTuple):
@@ -43,63 +45,54 @@ class Lexical(NamedTuple):
     rare: F32  # how rare the rarest term is that the row has of the question, see RARE
 
 
-def hear(rows: I64, terms: U64, snap: Snapshot) -> Heard:
+def hear(rows: I64, terms: U64, said: U64, snap: Snapshot) -> Heard:
     """Read the rows and the turns around them.
 
     Args:
         rows: int64[n], of the pool.
         terms: ascending.
+        said: the same in reading order, with repeats.
     """
-    before, after = step(rows, snap.columns.previous), step(rows, snap.columns.next)
-    ring = np.stack([step(before, snap.columns.previous), before, rows, after, step(after, snap.columns.next)])
-    distinct, place = np.unique(np.append(np.int64(-1), ring), return_inverse=True)
-    at, term, where = snap.occurrences(distinct[1:], terms)
-    return Heard(terms, distinct, place[1:].reshape(ring.shape), at + 1, term, where)
-
-
-def step(rows: I64, link: npt.NDArray[np.int32]) -> I64:
-    """The row each one is linked to; −1 stays −1."""
-    return np.where(rows >= 0, link[rows], np.int64(-1))
+    ring = around(snap.columns.previous, snap.columns.next, rows)
+    there, place = distinct(np.concatenate([_NONE, ring.ravel()]))
+    df = np.array([snap.df(term) for term in terms], np.int64)
+    weight = np.where(df > 0, idf(df, snap.live), np.float32(0))
+    order = terms.searchsorted(said).tolist()
+    follow = [pair for pair in dict.fromkeys(pairwise(order)) if pair[0] != pair[1]]
+    pairs = np.array(follow, np.int64).reshape(-1, 2).T.copy()
+    counts = np.zeros((len(terms), len(there)), np.float32)
+    follows = np.zeros((len(follow), len(there)), np.float32)
+    counts[:, 1:], follows[:, 1:] = snap.occurrences(there[1:], terms, pairs)
+    return Heard(there, place[1:].reshape(ring.shape), weight, counts, pairs, follows)
 
 
 def lexical(heard: Heard, snap: Snapshot, how: Profile) -> Lexical:
     """BM25 of the pool, of the turns before it and of the windows around it; the rarest term each item has."""
-    rows, ring = heard.rows, heard.ring
-    length = np.where(rows >= 0, snap.columns.length[rows], 0).astype(np.float32)
-    counts = np.bincount(heard.term * len(rows) + heard.at, minlength=len(heard.terms) * len(rows))
-    tf = counts.reshape(len(heard.terms), len(rows)).astype(np.float32)
-    df = np.array([snap.df(term) for term in heard.terms], np.int64)
-    weight = np.where(df > 0, idf(df, snap.live), np.float32(0))[:, None]
-    near, k1, b = ring[1:3].ravel(), how.retrieve.k1, how.retrieve.b  # the turn before, and the item
-    own = (weight * saturate(tf[:, near], length[near], snap.mean_length, k1, b)).sum(axis=0).reshape(2, -1)
-    said, around = tf[:, ring].sum(axis=1), length[ring].sum(axis=0)
-    window = (weight * saturate(said, around, snap.mean_window_length, *_FIELDS)).sum(axis=0)
+    ring, weight, item = heard.ring, heard.weight, heard.ring[2]
+    length = lengths(heard, snap)
+    k1, b = how.retrieve.k1, how.retrieve.b
+    near = ring[1:3].reshape(1, -1)  # the turn before, and the item
+    before, own = pooled(heard.counts, near, weight, length, snap.mean_length, k1, b).reshape(2, -1)
+    window = pooled(heard.counts, ring, weight, length, snap.mean_window_length, *_FIELDS)
     rarity = ((weight / idf(1, snap.live)) ** RARE).astype(np.float32)
-    rare = np.where(tf[:, ring[2]] > 0, rarity, np.float32(0)).max(axis=0, initial=0)
-    return Lexical(own[1], own[0], window, rare)
+    rare = ((heard.counts.take(item, axis=1) > 0) * rarity[:, None]).max(axis=0, initial=0)
+    return Lexical(own, before, window, rare)
 
 
-def adjacent(heard: Heard, said: U64, snap: Snapshot) -> F32:
+def lengths(heard: Heard, snap: Snapshot) -> F32:
+    """float32[u]: terms of each row."""
+    length = snap.columns.length[heard.rows]
+    length[0] = 0
+    return length
+
+
+def adjacent(heard: Heard, snap: Snapshot) -> F32:
     """BM25 of pairs of terms that follow each other in the question and in the item; a pair weighs both idf.
 
     The ordered part of the sequential dependence model (Metzler & Croft 2005).
 
-    Args:
-        said: the question's terms in reading order.
-
     Returns:
         float32[n].
     """
-    n, item = len(heard.rows), heard.ring[2]
-    score, length = np.zeros(len(item), np.float32), snap.columns.length[heard.rows[item]]
-    follows = (heard.at[1:] == heard.at[:-1]) & (heard.place[1:] == heard.place[:-1] + 1)
-    at = heard.at[1:][follows]
-    code = (heard.term[:-1] * len(heard.terms) + heard.term[1:])[follows]
-    order = heard.terms.searchsorted(said)
-    for left, right in dict.fromkeys(zip(order[:-1].tolist(), order[1:].tolist(), strict=True)):
-        found = at[code == left * len(heard.terms) + right]
-        if left != right and len(found):
-            count = np.bincount(found, minlength=n)[item].astype(np.float32)
-            weight = sum(idf(snap.df(heard.terms[term]), snap.live) for term in (left, right))
-            score += weight * saturate(count, length, snap.mean_length, *_FIELDS)
-    return score
+    weight = heard.weight[heard.pairs[0]] + heard.weight[heard.pairs[1]]
+    return pooled(heard.follows, heard.ring[2:3], weight, lengths(heard, snap), snap.mean_length, *_FIELDS)

@@ -98,6 +98,7 @@ def measure(
     report["open_ms"] = _open(root, asks)
     say(f"asking {len(asks)} questions in {rounds} rounds")
     report |= _one_client(root, asks, rounds)
+    report["repeated"] = _repeated(root, asks)
     say(f"asking by {', '.join(map(str, CLIENTS))} clients")
     report["clients"] = _processes(root, asks)
     report["threads"] = _threads(root, asks)
@@ -216,6 +217,15 @@ def _latencies(asks: Sequence[Ask], times: Sequence[tuple[int, Mapping[str, floa
     }
 
 
+def _repeated(root: Path, asks: Sequence[Ask]) -> dict[str, float]:
+    """Milliseconds of questions that were asked a moment before: the only ones that are answered from memory."""
+    some = asks[: Settings().answers]
+    with process(HELIX_ANSWERS=str(len(some))) as (ask, _):
+        ask({"do": "open", "root": str(root), "ask": asks[0]})
+        found = [ask({"do": "recall", "asks": some})["recalls"] for _ in range(2)][-1]
+    return percentiles([one["ms"]["total"] for one in found])
+
+
 # ---------------------------------------------------------------- many clients
 
 
@@ -315,7 +325,7 @@ def _compared(root: Path, asks: Sequence[Ask], settings: Settings, say: Say) -> 
     profile = load_profile("helix", settings.profiles)
     if not isinstance(profile, Profile):
         raise StoreError("the profile 'helix' has another recipe", "unset HELIX_PROFILES")
-    memory = Memory(root, settings)
+    memory = Memory(root, replace(settings, answers=0))
     some = [asks[i] for i in np.linspace(0, len(asks) - 1, min(_COMPARED, len(asks))).astype(int).tolist()]
     posed = [pose(memory, ask, profile) for ask in some]
     say(f"comparing the legs of {len(posed)} questions with looking at everything")

@@ -568,7 +568,8 @@ def process(*, watched: bool = True, **environ: str) -> Iterator[tuple[Ask, dict
         watched: look at its memory, which takes a little of a processor's time.
         environ: variables of its own.
     """
-    command, own = [sys.executable, "-m", "pipelines.bench.phase"], {**os.environ, **environ}
+    command = [sys.executable, "-m", "pipelines.bench.phase"]
+    own = {**os.environ, "HELIX_ANSWERS": "0", **environ}  # no answer that is kept from before, unless that is wanted
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=own)
     peak = {"rss": 0.0, "anonymous": 0.0}
     ended = threading.Event()

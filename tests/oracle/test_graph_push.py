@@ -20,7 +20,7 @@ from helix.question import make_query
 from helix.snapshot.reader import Snapshot
 from helix.snapshot.rows import digest
 from helix.stages.fuse import fuse
-from helix.stages.graph import ENTITY, ITEM, SESSION, arrived, look, origin, push, walk
+from helix.stages.graph import arrived, look, origin, push, walk
 from helix.stages.route import route
 from helix.types import Candidates, Leg, Plan, Query
 from tests.tiny import BASE, SETTINGS, make_store
@@ -192,25 +192,26 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
 def pushed(world: World, **bounds: Any) -> Any:
     query, plan = world.query()
     pool = pool_of(world.snap, *world.pool)
-    view = look(pool, query, world.snap, plan, replace(world.graph, **bounds))
-    start = origin(pool, view)
-    return push(start, view), start
+    graph = replace(world.graph, **bounds)
+    seen, asked = look(pool, query, world.snap, plan, graph)
+    start = origin(pool, asked, graph.seeds)
+    return push(start, seen, graph), start
 
 
 def named(world: World, state: Any) -> dict[Any, tuple[float, float]]:
     """(estimate, residual) by node."""
-    names = {key(name): name for name in NAMES}
+    snap = world.snap
     sessions = {int(digest("tiny", name), 16): name for name in set(world.session)}
-    found = {
-        ITEM: lambda row: ("item", row),
-        ENTITY: lambda entity: ("entity", names[entity]),
-        SESSION: lambda code: ("session", sessions[int(world.snap.sessions[code])]),
-    }
-    return {
-        found[kind](k): (p, r)
-        for kind, nodes in enumerate(state.nodes)
-        for k, p, r in zip(nodes.key.tolist(), nodes.estimate.tolist(), nodes.residual.tolist(), strict=True)
-    }
+    nodes: dict[int, Any] = {row: ("item", row) for row in range(world.n)}
+    nodes |= {snap.graph.sessions + code: ("session", sessions[int(k)]) for code, k in enumerate(snap.sessions)}
+    nodes |= {number_of(snap, name): ("entity", name) for name in NAMES}
+    numbers, *mass = (part.tolist() for part in state.nodes)
+    return {nodes[number]: (p, r) for number, p, r in zip(numbers, *mass, strict=True)}
+
+
+def number_of(snap: Snapshot, name: str) -> int:
+    """The node of a person, −1 for one whom nobody names."""
+    return int(snap.graph.find(np.array([key(name)], np.uint64))[0][0])
 
 
 def test_to_the_end_a_push_is_pagerank(world: World) -> None:
@@ -221,7 +222,7 @@ def test_to_the_end_a_push_is_pagerank(world: World) -> None:
     assert {node: p for node, (p, _) in found.items() if p > 1e-9} == pytest.approx(
         {node: p for node, p in exact.items() if p > 1e-9}, abs=1e-7
     )
-    rows, mass = arrived(state, start[ITEM], ALPHA)
+    rows, mass = arrived(state, start, world.n, ALPHA)
     over_edges = {i: exact[node] - own.get(node, 0) for node in exact for kind, i in [node] if kind == "item"}
     assert {i: m for i, m in zip(rows.tolist(), mass.tolist(), strict=True) if m > 1e-9} == pytest.approx(
         {i: m for i, m in over_edges.items() if m > 1e-9}, abs=1e-7
@@ -261,6 +262,14 @@ def test_an_epsilon_bounds_the_edges_read(world: World) -> None:
 # ------------------------------------------------------------ by hand
 
 
+def pushed_from(snap: Snapshot, pool: Candidates, query: Query, **bounds: Any) -> Any:
+    graph = replace(GRAPH, **bounds)
+    seen, asked = look(pool, query, snap, route(query, None, snap), graph)
+    state = push(origin(pool, asked, graph.seeds), seen, graph)
+    assert state is not None
+    return state
+
+
 def shared(folder: Path, *names: Sequence[str], **more: Any) -> Snapshot:
     """Items of their own sessions, each with the people it names."""
     sessions = [chr(ord("a") + i) for i in range(len(names))]
@@ -281,15 +290,14 @@ def test_three_nodes_by_hand(tmp_path: Path) -> None:
     pool, query = pool_of(snap, 0), ask(snap)
     by_hops = []
     for hops in range(4):
-        view = look(pool, query, snap, route(query, None, snap), replace(GRAPH, hops=hops))
-        state = push(origin(pool, view), view)
-        assert state is not None
-        by_hops.append([(n.estimate.tolist(), n.residual.tolist()) for n in state.nodes[:2]])
+        state = pushed_from(snap, pool, query, hops=hops)
+        by_hops.append([part.tolist() for part in state.nodes])
+    ana = number_of(snap, "ana")
     assert by_hops == [
-        [([0], [1]), ([], [])],
-        [([0.5], [0]), ([0], [0.5])],
-        [([0.5, 0], [0.125, 0.125]), ([0.25], [0])],
-        [([0.5625, 0.0625], [0, 0]), ([0.25], [0.125])],
+        [[0], [0], [1]],
+        [[0, ana], [0.5, 0], [0, 0.5]],
+        [[0, 1, ana], [0.5, 0, 0.25], [0.125, 0.125, 0]],
+        [[0, 1, ana], [0.5625, 0.0625, 0.25], [0, 0, 0.125]],
     ]
     # b: 1/16 + 1/64 + … at the end; a has as much over the edge, without the half that it gives itself
     assert mass_of(snap, [0]) == pytest.approx({0: 1 / 12, 1: 1 / 12}, abs=1e-6)
@@ -311,10 +319,8 @@ def test_a_seed_that_leads_nowhere_hands_back_what_it_cannot_push(tmp_path: Path
     snap = shared(tmp_path, [], ["ana"], ["ana"])
     assert mass_of(snap, [0]) == {}  # what it gives itself says nothing
     query, pool = ask(snap), pool_of(snap, 0, 1)
-    view = look(pool, query, snap, route(query, None, snap), GRAPH)
-    state = push(origin(pool, view), view)
-    assert state is not None
-    assert sum(n.estimate.sum() + n.residual.sum() for n in state.nodes) == pytest.approx(1, abs=1e-9)
+    state = pushed_from(snap, pool, query)
+    assert state.nodes.estimate.sum() + state.nodes.residual.sum() == pytest.approx(1, abs=1e-9)
     assert state.injected > 1.1
 
 
@@ -337,11 +343,9 @@ def test_of_many_facts_the_surest_carry(tmp_path: Path) -> None:
     names = [[], ["ana", *others], others]
     snap = shared(tmp_path, *names, facts=[*facts, []])
     query, pool = ask(snap, "ana"), pool_of(snap, 0)
-    view = look(pool, query, snap, route(query, None, snap), replace(GRAPH, hops=1))
-    state = push(origin(pool, view), view)
-    assert state is not None
-    reached = set(state.nodes[ENTITY].key.tolist())
-    assert reached == {key("ana"), *map(key, others[:64])}
+    state = pushed_from(snap, pool, query, hops=1)
+    people = set(state.nodes.number.tolist()) & {number_of(snap, name) for name in ("ana", *others)}
+    assert people == {number_of(snap, name) for name in ("ana", *others[:64])}
 
 
 # ------------------------------------------------------------ bounds
@@ -418,15 +422,14 @@ def test_what_may_not_be_searched_neither_holds_nor_carries(tmp_path: Path) -> N
             query = ask(snap, *asked, project="p")
             plan = route(query, None, snap)
             graph = replace(GRAPH, session_size=0)
-            view = look(pool_of(snap, 0), query, snap, plan, graph)
-            # Started at the item or entity on this side alone.
-            start = origin(pool_of(snap, 0), replace(view, asked=view.asked[:0]))
-            state = push(start, view)
+            seen, none = look(pool_of(snap, 0), query, snap, plan, graph)
+            # Started at the item on this side alone.
+            state = push(origin(pool_of(snap, 0), none[:0], graph.seeds), seen, graph)
             assert state is not None
-            reached.append({ITEM: set(state.nodes[ITEM].key.tolist()), ENTITY: set(state.nodes[ENTITY].key.tolist())})
-        assert 2 in reached[0][ITEM], at
-        assert reached[1][ITEM] == {0}, at
-        assert key("bo") not in reached[1][ENTITY], at
+            reached.append(set(state.nodes.number.tolist()))
+        assert 2 in reached[0], at
+        assert reached[1] & {0, 1, 2} == {0}, at
+        assert number_of(snap, "bo") not in reached[1], at
 
 
 def test_a_fact_leads_only_those_who_may_see_who_said_it(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def test_the_words_of_the_pool(world: World) -> None:
     """BM25 of an item, of the turn before and of the five turns around it, straight from the formula."""
     query, how = world.query(), load("helix")
     rows = world.live()
-    got = pool_lexical(hear(np.array(rows, np.int64), query.terms, world.snap), world.snap, how)
+    got = pool_lexical(hear(np.array(rows, np.int64), query.terms, query.said, world.snap), world.snap, how)
     n, df = len(rows), world.df()
     own = {i: world.terms[i] for i in rows}
     before, after = neighbours(world)
@@ -183,7 +183,7 @@ def test_the_words_of_the_pool(world: World) -> None:
     assert got.rare.tolist() == pytest.approx(rarest, rel=1e-4)
     # A pool of some of them, in any order, is scored the same.
     some = random.Random(3).sample(range(len(rows)), len(rows) // 2)
-    fewer = hear(np.array([rows[i] for i in some], np.int64), query.terms, world.snap)
+    fewer = hear(np.array([rows[i] for i in some], np.int64), query.terms, query.said, world.snap)
     part = pool_lexical(fewer, world.snap, how)
     for field, whole in zip(part, got, strict=True):
         assert field.tolist() == whole[some].tolist()
@@ -208,8 +208,8 @@ def test_adjacent_words(world: World) -> None:
                     weight = sum(math.log(1 + (n - df[term] + 0.5) / (df[term] + 0.5)) for term in (left, right))
                     score += weight * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * len(texts[i]) / mean))
             expected.append(score)
-        heard = hear(np.array(rows, np.int64), np.unique(hash_terms(asked)), world.snap)
-        got = adjacent(heard, hash_terms(asked), world.snap)
+        terms = hash_terms(asked)
+        got = adjacent(hear(np.array(rows, np.int64), np.unique(terms), terms, world.snap), world.snap)
         assert got.tolist() == pytest.approx(expected, rel=1e-4, abs=1e-5)
         best = max(best, *expected)
     assert best > 0

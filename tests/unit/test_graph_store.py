@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from helix.errors import StoreError
+from helix.profiles import load
 from helix.question import make_query
 from helix.settings import Settings
 from helix.snapshot.facts import invalid_since
+from helix.snapshot.graph import Seen
 from helix.snapshot.reader import Snapshot
 from helix.snapshot.rows import NO_TIME, digest
 from helix.snapshot.sql import ask
+from helix.types import U64
 from pipelines.compact import compact
 from tests.tiny import BASE, make_store
 
 TEXTS = ["a", "b", "c", "d", "e"]
+NOBODY = np.empty(0, np.uint64)
 KEYS = [int(digest("tiny", "s", f"t{i}", "0"), 16) for i in range(5)]
 
 
@@ -105,6 +112,59 @@ def test_a_fact_leads_only_those_who_may_see_who_said_it(tmp_path: Path) -> None
             facts=[[], [{"subject": "ana", "relation": "spouse", "object_": "ben"}], [], []],
         )
         query = make_query("ana hello", snapshot, Settings())
-        ben = np.uint64(int(digest(*people["ben"][:2]), 16))
-        _, known, _, _ = snapshot.seen_by(None).facts_of(query.mentions)
-        assert (ben in known) is led
+        graph = snapshot.seen_by(None).graph
+        (ana, ben), _ = graph.find(np.array([int(digest(*people[name][:2]), 16) for name in people], np.uint64))
+        assert (ben in _seen(snapshot.seen_by(None), query.mentions).edges(np.array([ana]))[1]) is led
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("mentions.indptr", [0, 1, 99, 1, 1]),
+        ("mentions.indptr", [0, 1, -1, 1, 1]),
+        ("mentioned.rows", [0, 9]),
+        ("sessions.rows", [0, 1, 2, 77]),
+        ("links.kind", [2]),
+        ("linked.row", [50]),
+    ],
+)
+def test_lists_that_lead_nowhere_are_an_error_and_not_read(tmp_path: Path, name: str, wrong: list[int]) -> None:
+    ana = ("person", "ana", "ana")
+    snapshot = make_store(
+        tmp_path / "s", TEXTS[:4], mentions=[[ana], [ana], [], []], links=[[], [(KEYS[0], 0)], [], []]
+    )
+    nodes = np.arange(snapshot.rows + len(snapshot.sessions) + 1)
+    assert len(_seen(snapshot).edges(nodes)[0]) > 0
+    (segment,) = snapshot._opened
+    array = segment[name]
+    snapshot._opened = [replace(segment, arrays={**segment.arrays, name: np.array(wrong).astype(array.dtype)})]
+    assert len(wrong) == len(array)
+    for made in ("graph", "_namings"):
+        snapshot.__dict__.pop(made, None)
+    snapshot.__dict__["_namings"] = [np.full(len(segment["mentioned.key"]), 2, np.int32)]
+    with pytest.raises(StoreError, match="helix verify"):
+        _seen(snapshot).edges(nodes)
+
+
+def test_there_are_no_nodes_but_those_of_the_graph(tmp_path: Path) -> None:
+    snapshot = linked(tmp_path / "s")
+    for node in (-1, snapshot.rows + len(snapshot.sessions)):  # nobody is named
+        with pytest.raises(IndexError):
+            _seen(snapshot).degree(np.array([node]))
+        with pytest.raises(StoreError):
+            _seen(snapshot).edges(np.array([node]))
+
+
+def test_lists_that_do_not_fit_together_are_no_graph(tmp_path: Path) -> None:
+    snapshot = linked(tmp_path / "s")
+    segment = snapshot._opened[0]
+    short = replace(segment, arrays={**segment.arrays, "links.kind": segment["links.kind"][:-1]})
+    snapshot._opened = [short, *snapshot._opened[1:]]
+    snapshot.__dict__.pop("graph", None)
+    with pytest.raises(ValueError, match=r"links\.kind"):
+        _ = snapshot.graph
+
+
+def _seen(snapshot: Snapshot, asked: U64 = NOBODY) -> Seen:
+    nothing = np.empty(0, np.int64)
+    return Seen(snapshot.graph, None, asked, (nothing, nothing, np.empty(0)), 50, 50, load("helix").graph.edges)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helix import native
+from helix.bm25 import saturate
 from helix.errors import StoreError
-from helix.native import Best, between, inner_products, leaning_products, occurrences
+from helix.native import Best, around, between, count_terms, distinct, inner_products, leaning_products, pooled
 from helix.types import F32, U64
 
 
@@ -51,28 +53,83 @@ def test_leaning_products(d: int, n: int, share: float, seed: int) -> None:
 LISTS = st.lists(st.lists(st.sampled_from([0, 1, 2, 255, 256, 257, 2**32 - 1]), max_size=9), max_size=6)
 
 
-@given(LISTS, st.sets(st.sampled_from([0, 1, 256, 300, 2**32 - 1])), st.data())
+@given(LISTS, st.permutations([0, 1, 256, 300, 2**32 - 1]), st.integers(0, 5), st.data())
 @settings(deadline=None)
-def test_occurrences(lists: list[list[int]], asked: set[int], data: st.DataObject) -> None:
+def test_count_terms(lists: list[list[int]], some: list[int], t: int, data: st.DataObject) -> None:
+    """Terms and pairs in the lists of some rows; each term is counted where `of` says."""
     rows = data.draw(st.lists(st.integers(0, len(lists) - 1), max_size=8)) if lists else []
+    terms, of = some[:t], data.draw(st.permutations(range(t)))
+    pairs = data.draw(st.lists(st.tuples(st.integers(0, t - 1), st.integers(0, t - 1)), max_size=3)) if t else []
     indptr = np.cumsum([0, *map(len, lists)])
-    said, terms = np.array([word for one in lists for word in one], np.uint32), np.array(sorted(asked), np.uint32)
-    at, term, place = occurrences(indptr, said, np.array(rows, np.int64), terms)
-    expected, read = [], 0
-    for i, row in enumerate(rows):
-        found = [(i, sorted(asked).index(word), read + j) for j, word in enumerate(lists[row]) if word in asked]
-        expected += found
-        read += len(lists[row])
-    assert list(zip(at.tolist(), term.tolist(), place.tolist(), strict=True)) == expected
+    said = np.array([word for one in lists for word in one], np.uint32)
+    count, follows = np.zeros((t, len(rows)), np.float32), np.zeros((len(pairs), len(rows)), np.float32)
+    left, right = (np.array([pair[side] for pair in pairs], np.int64) for side in (0, 1))
+    asked = np.array(rows, np.int64), np.array(terms, np.uint32), np.array(of, np.int64)
+    count_terms(indptr, said, *asked, left, right, count, follows)
+    term = {place: word for word, place in zip(terms, of, strict=True)}
+    assert count.tolist() == [[lists[row].count(term[k]) for row in rows] for k in range(t)]
+    assert follows.tolist() == [
+        [sum(two == (term[a], term[b]) for two in pairwise(lists[row])) for row in rows] for a, b in pairs
+    ]
 
 
 @pytest.mark.parametrize("indptr", [[0, 2, 9], [0, -1, 2], [0, 3, 2], [5, 6, 7]])
 def test_lists_that_lie_elsewhere_are_not_read(indptr: list[int]) -> None:
-    said, terms = np.zeros(3, np.uint32), np.zeros(1, np.uint32)
-    with pytest.raises(IndexError):
-        occurrences(np.array(indptr), said, np.array([0, 1]), terms)
-    with pytest.raises(IndexError):
-        occurrences(np.array([0, 1]), said, np.array([5]), terms)
+    said, terms, one, none = (
+        np.zeros(3, np.uint32),
+        np.zeros(1, np.uint32),
+        np.zeros(1, np.int64),
+        np.empty(0, np.int64),
+    )
+    count, follows = np.zeros((1, 2), np.float32), np.empty((0, 2), np.float32)
+    for bounds, rows in ((indptr, [0, 1]), ([0, 1], [0, 1]), ([0, 1, 2], [0, -1])):
+        with pytest.raises(IndexError):
+            count_terms(np.array(bounds), said, np.array(rows), terms, one, none, none, count, follows)
+
+
+@given(st.integers(0, 5), st.integers(1, 4), st.integers(0, 9), st.integers(0, 2**32))
+@settings(deadline=None)
+def test_pooled(t: int, width: int, n: int, seed: int) -> None:
+    """Against `saturate`, over the rows of each text together; a text without terms has nothing."""
+    rng = np.random.default_rng(seed)
+    count, weight = rng.integers(0, 3, (t, 7)).astype(np.float32), rng.random(t).astype(np.float32)
+    place, length = (
+        rng.integers(0, 7, (width, n)),
+        np.maximum(count.sum(axis=0), rng.integers(0, 9, 7)).astype(np.float32),
+    )
+    for b in (0.6, 1.0):
+        each = saturate(count[:, place].sum(axis=1), length[place].sum(axis=0), 4.5, 1.2, b)
+        found = pooled(count, place, weight, length, 4.5, 1.2, b)
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, (weight[:, None] * each).sum(axis=0), rtol=1e-5)
+
+
+def test_around() -> None:
+    """Rows 3, 0, 2 and 1 are a session, 4 is one of its own."""
+    previous, following = np.array([3, 2, 0, -1, -1], np.int32), np.array([2, -1, 1, 0, -1], np.int32)
+    assert around(previous, following, np.array([3, 2, 4, 1])).T.tolist() == [
+        [-1, -1, 3, 0, 2],
+        [3, 0, 2, 1, -1],
+        [-1, -1, 4, -1, -1],
+        [0, 2, 1, -1, -1],
+    ]
+    for row in (-1, 5):
+        with pytest.raises(IndexError):
+            around(previous, following, np.array([0, row]))
+
+
+@given(st.lists(st.sampled_from([-1, 0, 1, 2**31, 2**40, 2**62, -(2**62)]), max_size=40))
+def test_distinct(values: list[int]) -> None:
+    found, place = distinct(np.array(values, np.int64))
+    assert found.tolist() == list(dict.fromkeys(values))
+    assert found[place].tolist() == values
+
+
+def test_distinct_of_many() -> None:
+    values = np.random.default_rng(1).integers(0, 3_000, 5_000)
+    found, place = distinct(values)
+    assert np.array_equal(found[place], values)
+    assert np.array_equal(np.sort(found), np.unique(values))
 
 
 def test_postings_of_no_row_are_not_written() -> None:

@@ -27,9 +27,13 @@ def terms(text: str) -> U64:
     return np.unique(hash_terms(tokenise(text)))
 
 
+NONE = np.empty((2, 0), np.int64)
+
+
 def counted(snap: Snapshot, rows: list[int], asked: U64) -> dict[tuple[int, int], int]:
-    at, term, _ = snap.occurrences(np.array(rows, np.int64), asked)
-    return dict(Counter(zip(at.tolist(), term.tolist(), strict=True)))
+    counts, _ = snap.occurrences(np.array(rows, np.int64), asked, NONE)
+    assert counts.shape == (len(asked), len(rows))
+    return {(at, term): int(counts[term, at]) for term, at in np.argwhere(counts).tolist()}
 
 
 def by_hand(rows: list[int], asked: U64) -> dict[tuple[int, int], int]:
@@ -47,14 +51,12 @@ def test_every_occurrence_is_counted(snap: Snapshot, rows: list[int], asked: str
     assert counted(snap, rows, terms(asked)) == by_hand(rows, terms(asked))
 
 
-def test_places_tell_what_follows_what(snap: Snapshot) -> None:
+def test_pairs_are_counted_where_nothing_stands_between(snap: Snapshot) -> None:
     asked = terms("walnut bread")
-    bread = asked.tolist().index(hash_terms(["bread"])[0])
-    at, term, place = snap.occurrences(np.array([2, 5]), asked)
-    said = [[(int(p), int(t) == bread) for a, t, p in zip(at, term, place, strict=True) if a == row] for row in (0, 1)]
-    assert [is_bread for _, is_bread in said[0]] == [False, False, True, False]
-    assert [p - said[0][0][0] for p, _ in said[0]] == [0, 1, 2, 3]
-    assert [p - said[1][0][0] for p, _ in said[1]] == [0, 1, 3]  # rye stands between
+    walnut, bread = (asked.tolist().index(term) for term in hash_terms(["walnut", "bread"]))
+    pairs = np.array([[walnut, bread, walnut], [bread, walnut, walnut]])
+    _, follows = snap.occurrences(np.array([2, 5, 0, 1]), asked, pairs)
+    assert follows.tolist() == [[1, 0, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0]]  # in the last "rye" stands between
 
 
 def changed(snap: Snapshot, **arrays: np.ndarray) -> None:
@@ -68,8 +70,7 @@ def test_a_segment_without_lists_is_looked_up_in_its_postings(snap: Snapshot) ->
     changed(snap, **nothing)
     rows, asked = [0, 1, 2, 5], terms("walnut bread rye")
     assert counted(snap, rows, asked) == by_hand(rows, asked)
-    at, _, place = snap.occurrences(np.array([2, 0]), asked)
-    follows = (at[1:] == at[:-1]) & (place[1:] == place[:-1] + 1)
+    _, follows = snap.occurrences(np.array([2, 0]), asked, np.array([[0, 1, 2], [1, 2, 0]]))
     assert not follows.any()  # of a posting nobody knows where it stood
 
 

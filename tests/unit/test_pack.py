@@ -19,7 +19,7 @@ from helix.profiles import load
 from helix.question import make_query
 from helix.recall import _short
 from helix.stages.excerpt import excerpt, scores, units
-from helix.stages.pack import CLOSE, OPEN, Short, outside_in, pack, sanitise
+from helix.stages.pack import CLOSE, OPEN, Short, header, outside_in, pack, sanitise
 from tests.tiny import SETTINGS, make_store
 
 DAY = datetime(2026, 2, 3, 9, tzinfo=UTC)
@@ -252,6 +252,19 @@ def test_look_alikes_of_our_tags_and_hidden_characters_are_defused() -> None:
         assert clean.startswith("a &lt;"), bad
     assert sanitise("a\u202eb\u00adc\U000e0041d\u2028e\ufe0ff") == "abcdef"
     assert sanitise("1 < 2 and ‹quoted› text") == "1 < 2 and ‹quoted› text"
+    assert sanitise("a\tb\nc\x07d\x7fe") == "a\tb\ncde"
+
+
+def test_of_ids_in_heads_the_first_eight_digits_stay() -> None:
+    one, other = "5f0c2b7e-0000-4000-8000-0123456789ab", "00000000-1111-4222-8333-444444444444"
+    for session, shown in (
+        (one, "5f0c2b7e"),
+        (f"agent-{one}-{other}.x", "agent-5f0c2b7e-00000000.x"),
+        (f"x{one}", f"x{one}"),  # part of a longer word
+        (f"{one}0", f"{one}0"),
+        (one.upper(), one.upper()),
+    ):
+        assert header(entry(0, "", session=session, turns=[other, "t"])) == f"({shown}#00000000,t)"
 
 
 # ------------------------------------------------------------ how much of what

@@ -123,6 +123,12 @@ def test_a_stretch_is_one_window(text: str, first: tuple[int, ...], last: tuple[
     assert [window for window in spoken_days(text, NOW) if window[2] == 1.0] == [(day(*first), day(*last) - 1, 1.0)]
 
 
+@pytest.mark.parametrize("text", ["on 2023-05-07", "on 7 May 2023", "May 7, 2023", "on the 7th of MAY 2023"])
+def test_a_day_brings_its_month_along(text: str) -> None:
+    month, whole = (day(2023, 5, 1), day(2023, 6, 1) - 1, NEAR), (day(2023, 5, 7), day(2023, 5, 8) - 1, 1.0)
+    assert spoken_days(text, NOW) == (month, whole)
+
+
 def test_two_dates_are_no_stretch() -> None:
     assert len([window for window in spoken_days("on 3 May and on 9 May", NOW) if window[2] == 1.0]) == 2
 

@@ -53,12 +53,13 @@ def scored(
 
 def around(rows: I64, snap: Snapshot) -> Heard:
     """The rows and those beside them; no word is listened for."""
-    return hear(rows, np.empty(0, np.uint64), snap)
+    nothing = np.empty(0, np.uint64)
+    return hear(rows, nothing, nothing, snap)
 
 
 def beside(rows: I64, said: U64, snap: Snapshot) -> F32:
     """What adjacent words give rows."""
-    return adjacent(hear(rows, np.unique(said), snap), said, snap)
+    return adjacent(hear(rows, np.unique(said), said, snap), snap)
 
 
 def leaning_vectors(rows: I64, snap: Snapshot, share: float) -> F32:
@@ -138,7 +139,7 @@ def test_a_window_adds_up_its_words(tmp_path: Path) -> None:
     query = make_query("walnut bread", snap, SETTINGS, now=NOW)
     mean = (2 + 2 + 2 + 1) / 4
     both = bm25(1, 2, mean, 2, 4) + bm25(1, 2, mean, 1, 4)
-    found = lexical(hear(np.arange(4), query.terms, snap), snap, only())
+    found = lexical(hear(np.arange(4), query.terms, query.said, snap), snap, only())
     assert found.window.tolist() == pytest.approx([both, both, bm25(2, 2, mean, 2, 4), 0], rel=1e-5)
     assert found.before.tolist() == pytest.approx([0, found.own[0], 0, 0])
 
@@ -201,7 +202,8 @@ def test_what_answers_a_question_gets_the_questions_words(tmp_path: Path) -> Non
         *talk("what is parsley?", "a herb", session="u"),
     ]
     snap = store(tmp_path, turns)
-    own = lexical(hear(np.arange(7), np.unique(terms("walnut bread")), snap), snap, only()).own
+    said = terms("walnut bread")
+    own = lexical(hear(np.arange(7), np.unique(said), said, snap), snap, only()).own
     assert own[0] > own[3] * 0.99 > 0  # the same words and length
     assert scored(snap, "walnut bread", reply=0.4) == pytest.approx([0, 0.4 * own[0] / own.max(), 0, 0, 0, 0, 0])
     # The first of a session answers nothing, though the last row before it may ask.

@@ -10,13 +10,13 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import helix
 from helix.memory import Memory
 from helix.profiles import load as load_profile
 from helix.settings import load
@@ -35,7 +35,7 @@ FACTORS = {"embed": 1.7, "dense": 1.2, "lexical": 1.2, "fuse": 5.0, "rank": 10.0
 def memory(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Memory:
     root = tmp_path_factory.mktemp("ratios") / "store"
     store.build(root, ITEMS, 7, load(), lambda _: None, real=100)
-    return helix.open(root)
+    return Memory(root, replace(load(), answers=0))  # nothing is answered from before
 
 
 def ms(call: Callable[..., Any], *given: Any) -> float:
@@ -77,6 +77,16 @@ def fuse(one: recall.Posed) -> None:
     found[np.argsort(-fused, kind="stable")]
 
 
+def graph(one: recall.Posed) -> None:
+    """What the best name, who else names it, the turns beside them, and the same again from there."""
+    rows = np.arange(0, POOL, POOL // 5)
+    for _ in range(2):
+        _, named = one.snap.entities_of(rows)
+        found, count = np.unique(one.snap.rows_of(np.unique(named))[1], return_counts=True)
+        beside = np.concatenate([one.snap.columns.previous[rows], one.snap.columns.next[rows]])
+        rows = np.unique(np.concatenate([rows, beside[beside >= 0], found[np.argsort(-count)[:20]]])).astype(np.int64)
+
+
 def rank(one: recall.Posed) -> None:
     """Inner products of a pool and its neighbours, and term frequencies of the question in five turns of each."""
     rows = np.arange(POOL)
@@ -108,8 +118,8 @@ def pack(one: recall.Posed) -> None:
     one.snap.counter(["\n".join(texts)])
 
 
-REFERENCES = {"embed": embed, "dense": dense, "lexical": lexical, "fuse": fuse, "rank": rank, "diversify": diversify,
-              "pack": pack}  # fmt: skip
+REFERENCES = {"embed": embed, "dense": dense, "lexical": lexical, "fuse": fuse, "graph": graph, "rank": rank,
+              "diversify": diversify, "pack": pack}  # fmt: skip
 
 
 def ratios(memory: Memory) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from helix.bm25 import idf, saturate
 from helix.profiles import load
 from helix.question import make_query
 from helix.stages.dense import search_dense
-from helix.stages.diversify import diversify, mmr, repeats
+from helix.stages.diversify import diversify, left_out, mmr, repeats
 from helix.stages.fuse import fuse
 from helix.stages.graph import pagerank, spread
 from helix.stages.lexical import search_lexical
@@ -354,7 +355,8 @@ def test_diversify_returns_k_best_first(tmp_path: Path) -> None:
     final = np.array([0.9, 0.8, 0.7], np.float32)
     nothing = np.full(3, np.nan, np.float32)
     pool = Candidates(np.arange(3, dtype=np.uint32), *([nothing] * 11), final)
-    chosen, left = diversify(pool, snap, 2, PAPER.diversify)
+    chosen = diversify(pool, snap, 2, PAPER.diversify)
+    left = left_out(pool, chosen, snap, PAPER.diversify)
     assert chosen.row.tolist() == [0, 1]
     assert left.near.tolist() == []
     assert left.far.tolist() == []  # the third is out by its score alone
@@ -366,8 +368,19 @@ def test_what_diversify_leaves_out_it_accounts_for(tmp_path: Path) -> None:
     final = np.array([0.9, 0.85, 0.8, 0.7], np.float32)
     nothing = np.full(4, np.nan, np.float32)
     pool = Candidates(np.arange(4, dtype=np.uint32), *([nothing] * 11), final)
-    chosen, left = diversify(pool, snap, 2, PAPER.diversify)
+    chosen = diversify(pool, snap, 2, PAPER.diversify)
+    left = left_out(pool, chosen, snap, PAPER.diversify)
     assert chosen.row.tolist() == [0, 3]  # .5·.8 − .5·1 < .5·.7
     assert (left.near.tolist(), left.of.tolist()) == ([1], [0])
     assert left.far.tolist() == [2]
     assert left.alike == pytest.approx([1], abs=0.01)
+
+
+def test_what_is_left_out_makes_room_for_what_is_further_down(tmp_path: Path) -> None:
+    """Where λ is 1 only the best k are looked at, and more only as far as some of them are copies of others."""
+    long = "the quick brown fox jumps over the lazy dog near the old mill by the river in spring"
+    snap = make_store(tmp_path, [long, long + " ok", "b two", long + " yes", "c three"], np.eye(5))
+    pool = Candidates(np.arange(5, dtype=np.uint32), *([np.full(5, np.nan, np.float32)] * 11), np.linspace(1, 0.5, 5))
+    plain = replace(PAPER.diversify, lambda_=1.0)
+    assert [diversify(pool, snap, k, plain).row.tolist() for k in range(1, 5)] == [[0], [0, 2], [0, 2, 4], [0, 2, 4]]
+    assert diversify(pool.take(np.arange(0)), snap, 3, plain).row.tolist() == []

@@ -10,7 +10,7 @@ import pytest
 from helix.snapshot.reader import Snapshot
 from helix.stages.collapse import clusters, collapse
 from helix.stages.fuse import fuse
-from helix.stages.supersede import demote, succeed
+from helix.stages.supersede import Outdated, demote, outdated, succeed
 from helix.types import Leg, Plan
 from tests.tiny import BASE, make_store, record
 
@@ -38,11 +38,18 @@ def test_successors_are_those_that_hold(tmp_path: Path) -> None:
     snap = homes(tmp_path)
     rows = np.arange(6)
     assert snap.stale(rows, NOW).tolist() == [True, True, False, True, False, False]
-    old, new = snap.successors(rows, NOW)
-    assert list(zip(old.tolist(), new.tolist(), strict=True)) == [(0, 2), (1, 2)]  # not the one between
-    old, new = snap.successors(rows, BASE + 150)
-    assert list(zip(old.tolist(), new.tolist(), strict=True)) == [(0, 1)]
-    assert snap.successors(np.array([2, 5]), NOW)[0].tolist() == []
+    found = superseded(rows, snap)
+    assert found.rows.tolist() == [0, 1, 3]
+    assert list(zip(found.old.tolist(), found.new.tolist(), strict=True)) == [(0, 2), (1, 2)]  # not the one between
+    found = superseded(rows, snap, BASE + 150)
+    assert list(zip(found.old.tolist(), found.new.tolist(), strict=True)) == [(0, 1)]
+    assert outdated(np.array([2, 5], np.uint32), snap, NOW) is None
+
+
+def superseded(rows: np.ndarray, snap: Snapshot, at: int = NOW) -> Outdated:
+    found = outdated(rows.astype(np.uint32), snap, at)
+    assert found
+    return found
 
 
 def test_demotion_by_hand(tmp_path: Path) -> None:
@@ -51,27 +58,26 @@ def test_demotion_by_hand(tmp_path: Path) -> None:
     rows = np.array([2, 0, 3, 4, 5, 1])
     final = np.array([0.3, 0.8, 0.6, 0.5, 0.4, 0.2], np.float32)
     expected = [0.8, 0.9 * 0.8, 0.9 * 0.6, 0.5, 0.4, 0.9 * 0.2]
-    assert demote(rows, final, snap, NOW, 0.1).tolist() == pytest.approx(expected)
+    assert demote(rows, final, superseded(rows, snap), 0.1).tolist() == pytest.approx(expected)
     assert final.tolist() == pytest.approx([0.3, 0.8, 0.6, 0.5, 0.4, 0.2])  # nothing is changed in place
-    assert demote(rows, final, snap, NOW, 0.0).tolist() == final.tolist()
+    assert demote(rows, final, superseded(rows, snap), 0.0).tolist() == final.tolist()
     # A better successor stays where it is; without one in the pool the share alone is taken.
-    assert demote(np.array([0, 2]), np.array([0.5, 0.9], np.float32), snap, NOW, 0.1).tolist() == pytest.approx(
-        [0.45, 0.9]
-    )
-    assert demote(np.array([0, 5]), np.array([0.5, 0.9], np.float32), snap, NOW, 0.1).tolist() == pytest.approx(
-        [0.45, 0.9]
-    )
+    for rows in (np.array([0, 2]), np.array([0, 5])):
+        after = demote(rows, np.array([0.5, 0.9], np.float32), superseded(rows, snap), 0.1)
+        assert after.tolist() == pytest.approx([0.45, 0.9])
 
 
 def test_a_successor_joins_the_pool_if_it_may_be_searched(tmp_path: Path) -> None:
     snap = homes(tmp_path)
     pool = fuse([Leg("bm25", np.array([0, 5], np.uint32), np.ones(2, np.float32))], snap, 60, {"bm25": 1.0})
-    everything = Plan(None, 6)
-    assert succeed(pool, snap, everything, NOW).row.tolist() == [0, 5, 2]
-    assert np.isnan(succeed(pool, snap, everything, NOW).rrf[-1])
+    everything, found = Plan(None, 6), superseded(pool.row, snap)
+    assert succeed(pool, found, everything).row.tolist() == [0, 5, 2]
+    assert np.isnan(succeed(pool, found, everything).rrf[-1])
     without = np.array([True, True, False, True, True, True])
-    assert succeed(pool, snap, Plan(without, 5), NOW).row.tolist() == [0, 5]
-    assert succeed(pool, snap, everything, BASE + 50).row.tolist() == [0, 5]
+    assert succeed(pool, found, Plan(without, 5)).row.tolist() == [0, 5]
+    assert outdated(pool.row, snap, BASE + 50) is None
+    both = fuse([Leg("bm25", np.array([0, 2], np.uint32), np.ones(2, np.float32))], snap, 60, {"bm25": 1.0})
+    assert succeed(both, superseded(both.row, snap), everything).row.tolist() == [0, 2]  # it is there
 
 
 # ------------------------------------------------------------ copies

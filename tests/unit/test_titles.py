@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from helix.snapshot.reader import Snapshot
 from helix.stages.linked import titled
 from helix.text import hash_terms, short_ids, tokenise
-from helix.titles import LONGEST, key_of, runs, title_keys
+from helix.titles import LONGEST, bits, key_of, runs, title_keys
 from helix.types import U32
 from tests.tiny import make_store
 
@@ -33,15 +34,27 @@ def number(terms: list[int]) -> int:
 TERMS = st.lists(st.one_of(st.integers(0, 3), st.sampled_from([2**32 - 1, 2**31])), max_size=14)
 
 
-@given(TERMS, st.integers(1, LONGEST))
-def test_every_run_by_its_number(terms: list[int], longest: int) -> None:
-    key, start, size = runs(np.array(terms, np.uint32), longest)
+@given(st.lists(TERMS, max_size=3))
+def test_every_run_by_its_number(texts: list[list[int]]) -> None:
+    """Of every text for itself, where every number may be that of a title."""
+    of = np.repeat(np.arange(len(texts)), [len(terms) for terms in texts])
+    key, start, size = runs(of, np.array([*chain(*texts)], np.uint32), np.full(1 << 17, 255, np.uint8))
     naive = [
-        (number(terms[begin : begin + count]), begin, count)
-        for count in range(1, longest + 1)
-        for begin in range(len(terms) - count + 1)
+        (number(terms[begin : begin + count]), sum(map(len, texts[:i])) + begin, count)
+        for i, terms in enumerate(texts)
+        for begin in range(len(terms))
+        for count in range(1, min(LONGEST, len(terms) - begin) + 1)
     ]
     assert list(zip(key.tolist(), start.tolist(), size.tolist(), strict=True)) == naive
+
+
+@given(TERMS, st.sets(st.integers(0, 13)))
+def test_only_runs_that_may_be_titles(terms: list[int], begin: set[int]) -> None:
+    """All that are asked for, and others at most where the lowest bits of their numbers are the same."""
+    wanted = [number(terms[i : i + 3]) for i in sorted(begin) if i < len(terms)]
+    key, _, _ = runs(np.zeros(len(terms), np.int64), np.array(terms, np.uint32), bits(np.array(wanted, np.uint64)))
+    assert set(key.tolist()) >= set(wanted)
+    assert {one % (1 << 20) for one in key.tolist()} == {one % (1 << 20) for one in wanted}
 
 
 @given(TERMS)

@@ -41,13 +41,41 @@ def test_every_text_has_the_tokens_the_tokenizer_gives_it(counter: TokenCounter,
     assert counter(texts) == wanted  # what is known by now says the same
 
 
+PLAIN = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=40)
+HEXADECIMAL = st.text("0123456789abcdef", min_size=1, max_size=12)
+
+
+@given(texts=st.lists(st.one_of(PLAIN, HEXADECIMAL), max_size=8))
+@example(texts=["a[SEP]b", "[sep]", "##ing", "x" * 100, "x" * 101, "(5049c3db#b7025ca2):"])
+@settings(max_examples=500, deadline=None)
+def test_plain_words_have_the_tokens_the_tokenizer_gives_them(counter: TokenCounter, texts: list[str]) -> None:
+    assert counter(texts) == [tokens(counter, text) for text in texts]
+
+
+@pytest.mark.parametrize("lower", [None, False, True])
+def test_word_pieces_of_any_kind(tmp_path: Path, lower: bool | None) -> None:
+    """Its own prefix, words of at most six letters, a token with a name of its own, words that are unknown."""
+    vocabulary = {piece: i for i, piece in enumerate(["[UNK]", "ab", "a", "@b", "@cd", "@d", "AB", "."])}
+    named = Tokenizer(
+        models.WordPiece(vocabulary, unk_token="[UNK]", continuing_subword_prefix="@", max_input_chars_per_word=6)
+    )
+    named.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    if lower is not None:
+        named.normalizer = normalizers.BertNormalizer(lowercase=lower)
+    named.add_tokens(["cdd"])
+    named.save(str(tmp_path / "tokenizer.json"))
+    counter = TokenCounter(tmp_path)
+    for text in ("abcd", "ABcd", "abcdd", "a.abd!", "abbbbb", "abbbbbb", "xab", "abx", "@d", "CDD abcd", "Abcd"):
+        assert counter([text]) == [tokens(counter, text)], text
+
+
 def test_a_word_is_asked_for_once(counter: TokenCounter, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     counted = TokenCounter._counted
-    monkeypatch.setattr(TokenCounter, "_counted", lambda self, texts: asked.extend(texts) or counted(self, texts))  # type: ignore[func-returns-value]
-    counter(["quibblefax and quibblefax", "and"])
-    counter(["quibblefax"])
-    assert asked.count("quibblefax") == 1
+    monkeypatch.setattr(TokenCounter, "_counted", lambda self, text: asked.append(text) or counted(self, text))  # type: ignore[func-returns-value]
+    counter(["quibblefäx and quibblefäx", "and"])
+    counter(["quibblefäx"])
+    assert asked == ["quibblefäx"]  # plain words are not asked for at all
 
 
 def test_memory_is_bounded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
