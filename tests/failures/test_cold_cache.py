@@ -16,7 +16,8 @@ import pytest
 
 from helix.memory import Memory
 from helix.snapshot import ledger, paths
-from helix.snapshot.reader import Columns, Snapshot
+from helix.snapshot.columns import Columns
+from helix.snapshot.reader import Snapshot
 from helix.snapshot.writer import following, lock, publish
 from tests.tiny import make_store, memory_of
 

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from helix.enrich.cues import cues
-from helix.snapshot.reader import Snapshot, link
+from helix.snapshot.columns import link
+from helix.snapshot.reader import Snapshot
 from helix.snapshot.rows import digest
 from helix.text import hash_terms, tokenise
 from helix.titles import key_of
