@@ -26,9 +26,15 @@ def main() -> int:
     for line in sys.stdin:
         request = json.loads(line)
         answer = STEPS[request.pop("do")](**request)
-        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.write(_line(answer))
         sys.stdout.flush()
     return 0
+
+
+def _line(answer: Any) -> str:
+    import orjson  # by now: what is timed has been
+
+    return orjson.dumps(answer, default=dict).decode() + "\n"
 
 
 # ---------------------------------------------------------------- a writer
@@ -114,9 +120,7 @@ def recall(asks: list[Request]) -> Request:
 
 def answer(ask: Request) -> Request:
     """One question; the answer as a caller of another process gets it, as JSON."""
-    import orjson
-
-    return {"answer": orjson.dumps(_ask(_held["memory"], ask), default=dict).decode()}
+    return {"answer": _ask(_held["memory"], ask)}
 
 
 def together(asks: list[Request], clients: int) -> Request:

@@ -591,7 +591,7 @@ def process(*, watched: bool = True, **environ: str) -> Iterator[tuple[Ask, dict
                 )
             if watched:
                 _look(child.pid, peak)
-            return dict(json.loads(line))
+            return dict(orjson.loads(line))
 
         yield ask, peak
     finally:
