@@ -111,10 +111,9 @@ class Memory:
             UsageError: an argument is out of range or names what is not there.
         """
         began, whole = time.perf_counter(), self._snapshot  # one generation for the whole call, whatever refresh() does
-        asked = (
-            *(whole.name, query, k, budget, project, type, since, until, as_of, session, speaker, current_only),
-            *(tuple(entities), principal, profile, rerank, rerank_top, now or f"minute {time.time() // 60:.0f}"),
-        )
+        minute = f"minute {time.time() // 60:.0f}"
+        within = (project, type, since, until, as_of, session, speaker, current_only, tuple(entities), principal)
+        asked = repr((whole.name, query, k, budget, *within, profile, rerank, rerank_top, now or minute))
         if not (explain or why_not) and (known := self._answers.get(asked)):
             spent = round((time.perf_counter() - began) * 1000, 3)
             return replace(known, ms={**dict.fromkeys(known.ms, 0.0), "total": spent})  # no stage ran
