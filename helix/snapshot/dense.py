@@ -228,8 +228,8 @@ class Dense:
         They are k at most; in a tier whose own scores are coarse over · k, and no fewer than over · 100, as measured.
 
         Where a share s of the rows is allowed, their k nearest lie in more lists, but not in 1 / s times as many: a
-        question is far from all of them. Of a million items, 2 to 50 per cent of them allowed, s^−0.2 times as many
-        keep what is found of the nearest 100 where it is without a filter, at .96 to .98.
+        question is far from all of them. Of a million items, as many lists as without a filter find as much of the
+        nearest 100 (.95 to .96) where a tenth or more is allowed, and (10 · s)^−¼ times as many below.
         """
         import faiss
 
@@ -242,7 +242,7 @@ class Dense:
                 return np.empty(0, np.int64)
             share, wanted = n / len(allowed), min(k, n)
             # Probes of 8-bit codes were tuned on easy questions, in earlier releases, and are few.
-            probes = int(probes * (share**-0.2 if self.over > 1 else 3 / share - 2))
+            probes = int(probes * (max(1.0, (10 * share) ** -0.25) if self.over > 1 else 3 / share - 2))
             bitmap = np.packbits(allowed, bitorder="little")  # kept alive until the search is over
             chosen["sel"] = faiss.IDSelectorBitmap(len(allowed), faiss.swig_ptr(bitmap))
         if self.tier == "binary":  # all rows are compared: there is nothing to widen
