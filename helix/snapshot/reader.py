@@ -371,6 +371,8 @@ class Snapshot:
     @cached_property
     def last_access(self) -> I64:
         """int64[rows]: when an item was last of use; its own time, else when it came in, where it never was."""
+        if base := self._whole_snapshot():  # of the rows a view has it is the same
+            return base.last_access
         own = np.where(self.columns.time != NO_TIME, self.columns.time, self.columns.t_ingested)
         rows, last, _ = self._accesses
         own[rows] = np.maximum(own[rows], last)

@@ -276,7 +276,7 @@ def test_filters_add_up(world: World, kinds: dict[str, int], seed: int) -> None:
         kinds = {kind: size for kind, size in kinds.items() if kind not in ("since", "until")}
     reader = kinds.get("principal")
     if reader and any(kinds.get(name, reader) != reader for name in ("project", "session", "speaker")):
-        with pytest.raises(UsageError, match="unknown|swap them"):  # they see nothing of that name
+        with pytest.raises(UsageError, match=r"unknown|swap them"):  # they see nothing of that name
             check(world, kinds, seed)
     elif "since" in kinds and "until" in kinds:
         with pytest.raises(UsageError, match="swap them") if crossed(world, kinds) else nullcontext():
