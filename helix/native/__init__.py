@@ -64,12 +64,9 @@ _distinct.argtypes = (_P, _N, _P, _N, _P, _P)
 _distinct.restype = ctypes.c_int64
 
 
-def _at(array: npt.NDArray[Any]) -> int:
+def addr(array: npt.NDArray[Any]) -> int:
     """Where the numbers of an array lie."""
     return int(array.__array_interface__["data"][0])
-
-
-address_of = _at
 
 
 class Best:
@@ -120,10 +117,10 @@ class Best:
         if not len(scores) == len(norm) == (len(scores) if allowed is None else len(allowed)) or len(rows) > len(tf):
             raise IndexError("scores, norms and filter are not of the same rows")
         touched = np.empty(len(rows), np.int64)
-        mask = None if allowed is None else _at(allowed)
+        mask = None if allowed is None else addr(allowed)
         n = _add_postings(
-            _at(rows), _at(tf), len(rows), start, mask, _at(norm), weight, _at(scores), len(scores), rest, self._slack,
-            _at(self._heap), len(self._heap), _at(self._held), _at(self.floor), _at(touched),
+            addr(rows), addr(tf), len(rows), start, mask, addr(norm), weight, addr(scores), len(scores), rest,
+            self._slack, addr(self._heap), len(self._heap), addr(self._held), addr(self.floor), addr(touched),
         )  # fmt: skip
         if n < 0:
             raise IndexError(f"a posting is of none of {len(scores)} rows")
@@ -139,7 +136,7 @@ def inner_products(address: U64, scale: F32, query: F32) -> F32:
         query: float32[d].
     """
     out = np.empty(len(address), np.float32)
-    _inner_products(_at(address), _at(scale), len(address), len(query), _at(query), _at(out))
+    _inner_products(addr(address), addr(scale), len(address), len(query), addr(query), addr(out))
     return out
 
 
@@ -155,15 +152,15 @@ def leaning_products(address: U64, scale: F32, query: F32, share: float) -> tupl
     n, d = address.shape[1], len(query)
     alone, leaning, nothing = np.empty(n, np.float32), np.empty(n, np.float32), np.zeros(d, np.int8)
     _leaning_products(
-        _at(address),
-        _at(scale),
+        addr(address),
+        addr(scale),
         n,
         d,
-        _at(query),
+        addr(query),
         share,
-        _at(nothing),
-        _at(alone),
-        _at(leaning),
+        addr(nothing),
+        addr(alone),
+        addr(leaning),
     )
     return alone, leaning
 
@@ -181,7 +178,7 @@ def between(values: I64, alive: Bool, low: int, high: int) -> Bool:
     if len(values) != len(alive):
         raise IndexError("values and mask are not of the same rows")
     out = np.empty(len(values), bool)
-    _between(_at(values), _at(alive), len(values), low, high, _at(out))
+    _between(addr(values), addr(alive), len(values), low, high, addr(out))
     return out
 
 
@@ -202,8 +199,8 @@ def count_terms(
         IndexError: a row has no list, or one that is not within `said`.
     """
     broken = _count_terms(
-        _at(indptr), len(indptr) - 1, _at(said), len(said), _at(rows), len(rows), _at(terms), _at(of), len(terms),
-        _at(left), _at(right), len(left), _at(count), _at(follows),
+        addr(indptr), len(indptr) - 1, addr(said), len(said), addr(rows), len(rows), addr(terms), addr(of), len(terms),
+        addr(left), addr(right), len(left), addr(count), addr(follows),
     )  # fmt: skip
     if broken:
         raise IndexError(f"a list of terms is not within the {len(said)} there are")
@@ -222,8 +219,8 @@ def pooled(count: F32, place: I64, weight: F32, length: F32, mean_length: float,
     """
     out = np.empty(place.shape[1], np.float32)
     _pooled(
-        _at(count), *count.shape, _at(place), *place.shape, _at(weight), _at(length),
-        k1 + 1, k1, 1 - b, b / mean_length, _at(out),
+        addr(count), *count.shape, addr(place), *place.shape, addr(weight), addr(length),
+        k1 + 1, k1, 1 - b, b / mean_length, addr(out),
     )  # fmt: skip
     return out
 
@@ -240,8 +237,8 @@ def wanted_runs(text: I64, terms: U32, power: U64, wanted: npt.NDArray[np.uint8]
     most = len(terms) * len(power)
     key, start, size = np.empty(most, np.uint64), np.empty(most, np.int64), np.empty(most, np.int64)
     n = _wanted_runs(
-        _at(text), _at(terms), len(terms), _at(power), len(power), _at(wanted), 8 * len(wanted) - 1,
-        _at(key), _at(start), _at(size),
+        addr(text), addr(terms), len(terms), addr(power), len(power), addr(wanted), 8 * len(wanted) - 1,
+        addr(key), addr(start), addr(size),
     )  # fmt: skip
     return key[:n], start[:n], size[:n]
 
@@ -258,7 +255,7 @@ def around(previous: npt.NDArray[np.int32], following: npt.NDArray[np.int32], ro
         IndexError: a row is none of them.
     """
     ring = np.empty((5, len(rows)), np.int64)
-    if _around(_at(previous), _at(following), len(previous), _at(rows), len(rows), _at(ring)):
+    if _around(addr(previous), addr(following), len(previous), addr(rows), len(rows), addr(ring)):
         raise IndexError(f"a row is none of the {len(previous)} there are")
     return ring
 
@@ -270,5 +267,5 @@ def distinct(values: I64) -> tuple[I64, I64]:
     n = len(values)
     table = np.full(2 << n.bit_length(), -1, np.int64)
     out, place = np.empty(n, np.int64), np.empty(n, np.int64)
-    found = _distinct(_at(values), n, _at(table), len(table), _at(out), _at(place))
+    found = _distinct(addr(values), n, addr(table), len(table), addr(out), addr(place))
     return out[:found], place

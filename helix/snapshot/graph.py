@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from helix.errors import StoreError
-from helix.native import address_of, short
+from helix.native import addr, short
 from helix.snapshot.rows import LINKS
 from helix.snapshot.segment import Opened
 from helix.types import F32, I64, U64, Bool
@@ -162,13 +162,13 @@ class Graph:
         """Where it lies; mapped arrays are not copied."""
         kept = np.ascontiguousarray(array, dtype)
         self._kept.append(kept)
-        return address_of(kept)
+        return addr(kept)
 
     def find(self, keys: U64) -> tuple[I64, I64]:
         """(node int64[n], −1 where no item ever named it; live items that name it int64[n]) of entities."""
         keys = np.ascontiguousarray(keys, np.uint64)
         node, df = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
-        _find(self.address, address_of(keys), len(keys), address_of(node), address_of(df))
+        _find(self.address, addr(keys), len(keys), addr(node), addr(df))
         return node, df
 
 
@@ -206,7 +206,7 @@ class Seen:
         self._question = _Question(
             entity_df, session_size, FACTS, len(asked), len(node),
             *(weights[name] for name in ("next", "session", "fact", *LINKS)),
-            *(None if array is None else address_of(array) for array in self._kept),
+            *(None if array is None else addr(array) for array in self._kept),
         )  # fmt: skip
         self._at = ctypes.addressof(self._question)
 
@@ -215,7 +215,7 @@ class Seen:
         links, a handful, are not counted.
         """
         nodes, out = np.ascontiguousarray(nodes, np.int64), np.empty(len(nodes), np.int64)
-        if _degrees(self.graph.address, self._at, address_of(nodes), len(nodes), address_of(out)) < 0:
+        if _degrees(self.graph.address, self._at, addr(nodes), len(nodes), addr(out)) < 0:
             raise IndexError("there is no such node")
         return out
 
@@ -229,8 +229,8 @@ class Seen:
         while True:
             source, target, weight = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.float64)
             n = _edges(
-                self.graph.address, self._at, address_of(nodes), len(nodes),
-                address_of(source), address_of(target), address_of(weight), most,
+                self.graph.address, self._at, addr(nodes), len(nodes),
+                addr(source), addr(target), addr(weight), most,
             )  # fmt: skip
             if n < 0:
                 raise StoreError("the graph of the store is damaged", "run 'helix verify': it names the file")
