@@ -127,7 +127,11 @@ def new_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def building(root: Path) -> Iterator[Path]:
-    """A folder in `building/` that is this process's as long as it lives; what is left in it at the end goes."""
+    """A folder in `building/` that is this process's as long as it lives; what is left in it at the end goes.
+
+    What killed builders have left goes first: a merge can be as large as the store, and the disk may not hold two.
+    """
+    _sweep_builders(root)
     base = root / "building" / secrets.token_hex(8)
     hidden = base.with_name(f"{TEMPORARY}{base.name}")
     hidden.mkdir(mode=0o700)
@@ -182,6 +186,10 @@ def sweep(root: Path) -> None:
         for path in folder.glob(f"{TEMPORARY}*"):
             if age(path) > STALE:
                 remove(path)
+    _sweep_builders(root)
+
+
+def _sweep_builders(root: Path) -> None:
     for path in (root / "building").glob("[0-9a-f]*"):
         if not is_held(path / "lock"):
             remove(path)

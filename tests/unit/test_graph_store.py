@@ -146,6 +146,20 @@ def test_lists_that_lead_nowhere_are_an_error_and_not_read(tmp_path: Path, name:
         _seen(snapshot).edges(nodes)
 
 
+def test_nothing_leads_to_what_is_deleted(tmp_path: Path) -> None:
+    """The last item is said next to the fourth, answers it, names Ana as it does, and is in its session."""
+    ana = ("person", "ana", "ana")
+    given = {"mentions": [[], [], [], [ana], [ana]], "links": [[], [], [], [], [(KEYS[3], 0)]]}
+    led = {}
+    for name, gone in (("with", {}), ("without", {0: [4]})):
+        snapshot = make_store(tmp_path / name, TEXTS, deleted=gone, **given)
+        (person,), _ = snapshot.graph.find(np.array([int(digest("person", "ana"), 16)], np.uint64))
+        sources = np.array([3, snapshot.rows, person])  # the item it answers, its session, and who it names
+        at, to, _ = _seen(snapshot, np.array([int(digest("person", "ana"), 16)], np.uint64)).edges(sources)
+        led[name] = [(to[at == i] == 4).any() for i in range(len(sources))]
+    assert led == {"with": [True] * 3, "without": [False] * 3}
+
+
 def test_there_are_no_nodes_but_those_of_the_graph(tmp_path: Path) -> None:
     snapshot = linked(tmp_path / "s")
     for node in (-1, snapshot.rows + len(snapshot.sessions)):  # nobody is named

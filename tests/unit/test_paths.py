@@ -44,6 +44,16 @@ def test_a_folder_being_built_stays_until_its_builder_is_gone(root: Path) -> Non
     assert list((root / "building").iterdir()) == []
 
 
+def test_a_builder_first_removes_what_a_killed_one_has_left(root: Path) -> None:
+    """A merge killed and begun anew needs the disk of one, not of two."""
+    left = root / "building" / "0123"
+    left.mkdir()
+    (left / "lock").touch()
+    with paths.building(root) as folder, paths.building(root) as other:
+        assert not left.exists()
+        assert folder.is_dir() and other.is_dir()
+
+
 def test_what_another_process_finishes_while_it_is_looked_at_is_left_alone(root: Path, monkeypatch) -> None:
     """Every process that opens a store for writing makes and removes a file in it."""
     glob = Path.glob
