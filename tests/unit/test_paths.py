@@ -51,7 +51,8 @@ def test_a_builder_first_removes_what_a_killed_one_has_left(root: Path) -> None:
     (left / "lock").touch()
     with paths.building(root) as folder, paths.building(root) as other:
         assert not left.exists()
-        assert folder.is_dir() and other.is_dir()
+        assert folder.is_dir()
+        assert other.is_dir()
 
 
 def test_what_another_process_finishes_while_it_is_looked_at_is_left_alone(root: Path, monkeypatch) -> None:
