@@ -44,9 +44,10 @@ _inner_products.restype = None
 _leaning_products = short.leaning_products
 _leaning_products.argtypes = (_P, _P, _N, _N, _P, _F, _P, _P, _P)
 _leaning_products.restype = None
-_between = _long.between
-_between.argtypes = (_P, _P, _N, _N, _N, _P)
-_between.restype = ctypes.c_int64
+_between = {name: getattr(_long, f"between_{name}") for name in ("int64", "int32", "uint8")}
+for _each in _between.values():
+    _each.argtypes = (_P, _P, _P, _N, _N, _N, _P)
+    _each.restype = None
 _count_terms = short.count_terms
 _count_terms.argtypes = (_P, _N, _P, _N, _P, _N, _P, _P, _N, _P, _P, _N, _P, _P)
 _count_terms.restype = ctypes.c_int64
@@ -165,21 +166,42 @@ def leaning_products(address: U64, scale: F32, query: F32, share: float) -> tupl
     return alone, leaning
 
 
-def between(values: I64, alive: Bool, low: int, high: int) -> Bool:
-    """bool[n]: where `alive` holds and low ≤ value ≤ high, in one pass.
+ZONE: Final = 64
+"""Rows whose least and most value `between` is told; as in kernels.c."""
+
+
+def zones(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """(least, most) of every ZONE values in a row, of the same dtype (a zone map; G. Moerkotte, VLDB 1998)."""
+    if not len(values):
+        return values[:0], values[:0]
+    begins = np.arange(0, len(values), ZONE)
+    return np.minimum.reduceat(values, begins), np.maximum.reduceat(values, begins)
+
+
+def between(
+    values: npt.NDArray[Any],
+    within: tuple[npt.NDArray[Any], npt.NDArray[Any]],
+    low: int,
+    high: int,
+    passed: Bool,
+) -> None:
+    """Take out, in place, the rows whose value is not in low ≤ value ≤ high. Most zones are decided unread.
 
     Args:
-        values: int64[n].
-        alive: bool[n].
+        values: int64[n], int32[n] or uint8[n].
+        within: their `zones`.
+        low, high: in 64 bits with a sign.
+        passed: bool[n].
 
     Raises:
         IndexError: they are not of one length.
+        KeyError: values of another dtype.
     """
-    if len(values) != len(alive):
-        raise IndexError("values and mask are not of the same rows")
-    out = np.empty(len(values), bool)
-    _between(addr(values), addr(alive), len(values), low, high, addr(out))
-    return out
+    least, most = within
+    if len(values) != len(passed) or not len(least) == len(most) == -(-len(values) // ZONE):
+        raise IndexError("values, zones and mask are not of the same rows")
+    kernel = _between[values.dtype.name]
+    kernel(addr(values), addr(least), addr(most), len(values), low, high, addr(passed))
 
 
 def count_terms(

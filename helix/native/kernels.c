@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -148,16 +149,32 @@ WIDE void leaning_products(const uint64_t *address, const float *scale, int64_t 
 
 /* ------------------------------------------------------------------ filters */
 
-/* out[i] = alive[i] and low <= value[i] <= high; returns how many are. */
-WIDE int64_t between(const int64_t *value, const uint8_t *alive, int64_t n, int64_t low, int64_t high, uint8_t *out) {
-    int64_t count = 0;
-    for (int64_t i = 0; i < n; i++) {
-        uint8_t passes = (uint8_t)(alive[i] & (value[i] >= low) & (value[i] <= high));
-        out[i] = passes;
-        count += passes;
+#define ZONE 64 /* rows whose least and most value are known */
+
+/* passed[i] = passed[i] and low <= value[i] <= high, for n rows. least and most have an entry for every ZONE rows: where
+ * all of a zone pass, or none, its values are not read.
+ */
+#define BETWEEN(NAME, TYPE, LEAST, MOST)                                                                               \
+    WIDE void NAME(const TYPE *value, const TYPE *least, const TYPE *most, int64_t n, int64_t low, int64_t high,       \
+                   uint8_t *passed) {                                                                                  \
+        TYPE from = (TYPE)(low < LEAST ? LEAST : low), to = (TYPE)(high > MOST ? MOST : high);                         \
+        int none = low > MOST || high < LEAST;                                                                         \
+        for (int64_t zone = 0, zones = (n + ZONE - 1) / ZONE; zone < zones; zone++) {                                  \
+            int64_t begin = zone * ZONE, end = begin + ZONE < n ? begin + ZONE : n;                                    \
+            if (!none && least[zone] >= from && most[zone] <= to) continue;                                            \
+            if (none || most[zone] < from || least[zone] > to) {                                                       \
+                while (zone + 1 < zones && (none || most[zone + 1] < from || least[zone + 1] > to)) zone++;            \
+                end = (zone + 1) * ZONE < n ? (zone + 1) * ZONE : n;                                                   \
+                memset(passed + begin, 0, (size_t)(end - begin));                                                      \
+                continue;                                                                                              \
+            }                                                                                                          \
+            for (int64_t i = begin; i < end; i++) passed[i] &= (uint8_t)((value[i] >= from) & (value[i] <= to));       \
+        }                                                                                                              \
     }
-    return count;
-}
+
+BETWEEN(between_int64, int64_t, INT64_MIN, INT64_MAX)
+BETWEEN(between_int32, int32_t, INT32_MIN, INT32_MAX)
+BETWEEN(between_uint8, uint8_t, 0, UINT8_MAX)
 
 /* ------------------------------------------------------------------ ranking */
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from helix.native import zones
 from helix.snapshot.rows import NO_TIME
 from helix.snapshot.segment import Opened
 from helix.types import F32, I64, U32, U64, Bool
@@ -31,6 +32,7 @@ class Columns:
         self.next = following
         self.project, self.projects = _dictionary([segment.columns for segment in segments], "project")
         self.speaker, self.speakers = _dictionary([segment.columns for segment in segments], "speaker")
+        self._zones: dict[str, tuple[Any, Any]] = {}  # of columns that do not depend on who looks: views share them
 
     def linked(self, session: I32, previous: I32, following: I32) -> Columns:
         """The same columns with other neighbours."""
@@ -43,6 +45,16 @@ class Columns:
         if len(arrays) == 1:
             return arrays[0].astype(dtype, copy=False)  # mapped, not copied
         return np.concatenate(arrays, dtype=dtype) if arrays else np.empty(0, dtype)
+
+    def zones(self, name: str) -> tuple[Any, Any]:
+        """(least, most) value of a column in every `native.ZONE` rows, read when first asked for.
+
+        Args:
+            name: "time", "project" or "type".
+        """
+        if name not in self._zones:
+            self._zones[name] = zones(getattr(self, name))
+        return self._zones[name]
 
     @cached_property
     def key(self) -> U64:

@@ -7,7 +7,7 @@ conservative threshold and to questions without any filter.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +78,7 @@ def _named_projects(query: Query, snap: Snapshot) -> tuple[int, ...]:
     return tuple(sorted(set(found)))
 
 
-_NO_TIME = np.iinfo(np.int64).min
+_FIRST, _LAST = -(2**63) + 1, 2**63 - 1  # seconds; a missing time is before the first: in no window
 
 
 def _allowed(query: Query, snap: Snapshot) -> Bool | None:
@@ -87,17 +87,16 @@ def _allowed(query: Query, snap: Snapshot) -> Bool | None:
     What the asker may not see, and what `as_of` did not know, is not alive in the snapshot that is asked: see
     `Snapshot.seen_by` and `Snapshot.known_at`.
     """
-    allowed = None if snap.live == snap.rows else snap.alive  # as it is: it is asked for again and again
-    window = _window(query)
-    if window is not None:
-        allowed = between(snap.columns.time, snap.alive, *window)
-    for _, passes in _filters(query, snap, timed=window is None):
-        mask = passes(slice(None))
-        allowed = mask if allowed is None else allowed & mask
-    over = _over(query, snap)
-    if len(over):
-        allowed = np.ones(snap.rows, bool) if allowed is None else allowed.copy()
-        allowed[over] = False
+    columns = snap.columns
+    ranges, sets, over = list(_ranges(query, snap)), list(_sets(query, snap)), _over(query, snap)
+    if not ranges and not sets and not len(over):
+        return None if snap.live == snap.rows else snap.alive  # as it is: it is asked for again and again
+    allowed = snap.alive.copy()
+    for _, name, least, most in ranges:
+        between(getattr(columns, name), columns.zones(name), least, most, allowed)
+    for _, codes, wanted in sets:
+        allowed &= np.isin(codes, wanted)
+    allowed[over] = False
     return allowed
 
 
@@ -108,53 +107,41 @@ def _over(query: Query, snap: Snapshot) -> npt.NDArray[Any]:
     return np.union1d(over, snap.superseded(at)) if query.current_only else over
 
 
-def _window(query: Query) -> tuple[int, int] | None:
-    """(first, last second) of the question's time filter. A missing time is the smallest number there is: never in."""
-    if query.since is None and query.until is None:
-        return None
-    since = _NO_TIME + 1 if query.since is None else int(query.since.timestamp())
-    until = np.iinfo(np.int64).max if query.until is None else int(query.until.timestamp())
-    return int(since), int(until)
-
-
-def _filters(query: Query, snap: Snapshot, *, timed: bool = True) -> Iterator[tuple[str, Callable[[Any], Any]]]:
-    """The filters the question sets: (what it asks for, whether rows pass, given an index into them).
-
-    Args:
-        timed: those of the time, too.
-    """
-    columns = snap.columns
+def _ranges(query: Query, snap: Snapshot) -> Iterator[tuple[str, str, int, int]]:
+    """The question's filters by a range of numbers: (what it asks for, column, least, most)."""
     if query.project is not None:
-        project = snap.projects.index(query.project)
-        yield f"project {query.project}", lambda rows: columns.project[rows] == project
+        code = snap.projects.index(query.project)
+        yield f"project {query.project}", "project", code, code
     if query.type is not None:
-        kind = TYPES.index(query.type)
-        yield f"type {query.type}", lambda rows: columns.type[rows] == kind
+        code = TYPES.index(query.type)
+        yield f"type {query.type}", "type", code, code
+    if query.since is not None:
+        yield f"since {query.since:%Y-%m-%d %H:%M}", "time", int(query.since.timestamp()), _LAST
+    if query.until is not None:
+        yield f"until {query.until:%Y-%m-%d %H:%M}", "time", _FIRST, int(query.until.timestamp())
+
+
+def _sets(query: Query, snap: Snapshot) -> Iterator[tuple[str, npt.NDArray[Any], tuple[int, ...]]]:
+    """The question's filters by name: (what it asks for, code of each row, codes of that name)."""
     if query.session is not None:
-        yield f"session {query.session}", lambda rows: np.isin(columns.session[rows], query.sessions)
+        yield f"session {query.session}", snap.columns.session, query.sessions
     if query.speaker is not None:
-        yield f"speaker {query.speaker}", lambda rows: np.isin(columns.speaker[rows], query.speakers)
-    if timed and query.since is not None:
-        since = int(query.since.timestamp())
-        yield f"since {query.since:%Y-%m-%d %H:%M}", lambda rows: columns.time[rows] >= since
-    if timed and query.until is not None:
-        until = int(query.until.timestamp())
-        yield (
-            f"until {query.until:%Y-%m-%d %H:%M}",
-            lambda rows: (columns.time[rows] <= until) & (columns.time[rows] > _NO_TIME),
-        )
+        yield f"speaker {query.speaker}", snap.columns.speaker, query.speakers
 
 
 def outside(query: Query, snap: Snapshot, row: int) -> str | None:
     """Which filter leaves a row out, in words; None where none does."""
     if not snap.alive[row]:
         return f"not known, or not valid, at {query.as_of:%Y-%m-%d %H:%M}" if query.as_of else "it is not live"
-    for said, passes in _filters(query, snap):
-        if not passes(row):
+    for said, name, least, most in _ranges(query, snap):
+        if not least <= getattr(snap.columns, name)[row] <= most:
+            return f"outside the filter {said}"
+    for said, codes, wanted in _sets(query, snap):
+        if codes[row] not in wanted:
             return f"outside the filter {said}"
     if row in _over(query, snap):
         over = snap.columns.t_invalid[row]
-        return "it no longer holds" if over > _NO_TIME else "what it says no longer holds (current_only)"
+        return "it no longer holds" if over >= _FIRST else "what it says no longer holds (current_only)"
     return None
 
 

@@ -13,7 +13,18 @@ from hypothesis import strategies as st
 from helix import native
 from helix.bm25 import saturate
 from helix.errors import StoreError
-from helix.native import Best, around, between, count_terms, distinct, inner_products, leaning_products, pooled
+from helix.native import (
+    ZONE,
+    Best,
+    around,
+    between,
+    count_terms,
+    distinct,
+    inner_products,
+    leaning_products,
+    pooled,
+    zones,
+)
 from helix.types import F32, U64
 
 
@@ -170,16 +181,34 @@ def test_the_floor_is_below_the_best_and_no_row_of_them_is_left_out(k: int, term
     assert scores[chosen].tolist() == whole[chosen].tolist()
 
 
-@given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.booleans()), max_size=40), st.data())
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])
+@given(st.data())
 @settings(deadline=None)
-def test_between(entries: list[tuple[int, bool]], data: st.DataObject) -> None:
-    ends = st.one_of(st.integers(-(2**63), 2**63 - 1), st.sampled_from([value for value, _ in entries] or [0]))
+def test_between(dtype: str, data: st.DataObject) -> None:
+    """Zones of one value, all inside, all outside, and mixed; ends beyond what the dtype holds."""
+    least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+    runs = data.draw(st.lists(st.tuples(st.integers(int(least), int(most)), st.integers(1, 150)), max_size=6))
+    values = np.repeat(np.array([value for value, _ in runs], dtype), [count for _, count in runs])
+    alive = np.random.default_rng(len(values)).random(len(values)) < 0.8
+    ends = st.one_of(st.integers(-(2**63), 2**63 - 1), st.sampled_from([value for value, _ in runs] or [0]))
     low, high = data.draw(ends), data.draw(ends)
-    values = np.array([value for value, _ in entries], np.int64)
-    alive = np.array([lives for _, lives in entries], bool)
-    assert between(values, alive, low, high).tolist() == [lives and low <= value <= high for value, lives in entries]
+    passed = alive.copy()
+    between(values, zones(values), low, high, passed)
+    expected = [lives and low <= value <= high for value, lives in zip(values.tolist(), alive, strict=True)]
+    assert passed.tolist() == expected
     with pytest.raises(IndexError):
-        between(values, np.append(alive, True), low, high)
+        between(values, zones(values), low, high, np.append(alive, True))
+    with pytest.raises(IndexError):
+        between(values, zones(np.zeros(len(values) + ZONE, dtype)), low, high, passed)
+
+
+def test_zones_decide_what_is_not_read() -> None:
+    values = np.arange(3 * ZONE)
+    told = zones(values)
+    assert [each.tolist() for each in told] == [[0, ZONE, 2 * ZONE], [ZONE - 1, 2 * ZONE - 1, 3 * ZONE - 1]]
+    passed = np.ones(len(values), bool)
+    between(np.full(len(values), -1), told, ZONE, 2 * ZONE, passed)  # had they been read, none would pass
+    assert np.flatnonzero(passed).tolist() == list(range(ZONE, 2 * ZONE))
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
