@@ -186,7 +186,8 @@ def _one_client(root: Path, asks: Sequence[Ask], rounds: int) -> Report:
 def _latencies(asks: Sequence[Ask], times: Sequence[tuple[int, Mapping[str, float]]]) -> Report:
     """Percentiles of all recalls, and by stage and kind; a kind's ratios are those to all kinds without a filter.
 
-    `legs` is of both legs together, `outside` of what no stage counts: reading the question, fetching texts.
+    `legs` is of the longer of both legs, which run beside each other, the lexical one beside embedding, too. `outside`
+    is of what no stage counts: reading the question, waiting for the lexical leg, fetching texts.
     `by_question` is of the medians of each question's rounds: what is left when other work on the machine is not
     counted.
     """
@@ -198,7 +199,8 @@ def _latencies(asks: Sequence[Ask], times: Sequence[tuple[int, Mapping[str, floa
             stages[stage].append(spent)
         kinds[asks[i]["kind"]].append(ms["total"])
         own[i].append(ms["total"])
-    legs = [ms.get("dense", 0.0) + ms.get("lexical", 0.0) for _, ms in times]
+    legs = [max(ms.get("dense", 0.0), ms.get("lexical", 0.0)) for _, ms in times]
+    outside = [2 * ms["total"] + ms.get("lexical", 0.0) - sum(ms.values()) for _, ms in times]
     totals = stages.pop("total")
     unfiltered = percentiles([ms for kind in OPEN for ms in kinds[kind]])
     by_kind = {kind: percentiles(kinds[kind]) for kind in KINDS if kinds[kind]}
@@ -209,7 +211,7 @@ def _latencies(asks: Sequence[Ask], times: Sequence[tuple[int, Mapping[str, floa
         "filtered": percentiles([ms for kind in FILTERED for ms in kinds[kind]]),
         "stages": {stage: percentiles(spent) for stage, spent in stages.items()},
         "legs": percentiles(legs),
-        "outside": percentiles([2 * ms["total"] - sum(ms.values()) for _, ms in times]),
+        "outside": percentiles(outside),
         "kinds": {
             kind: {**one, "ratio": rounded({name: one[name] / unfiltered[name] for name in ("p50", "p95")})}
             for kind, one in by_kind.items()

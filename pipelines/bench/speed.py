@@ -186,7 +186,7 @@ def markdown(reports: Reports, images: Mapping[str, str]) -> str:
         f"## Stages, at {report['items']:,} items",
         _stages(report),
         f"![A pair of bars a stage: its median and 95th percentile, beside its budget]({images['stages']})",
-        "*Milliseconds by stage; the line is the budget. Stages that run beside each other count in full each.*",
+        "*Milliseconds by stage; the line is the budget. The lexical leg runs beside embedding and the dense leg.*",
         "## Kinds of question",
         _kinds(report),
         "## Growth",

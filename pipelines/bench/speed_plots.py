@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LEGS: Final = "dense + lexical"
-"""Both legs together, which have one budget."""
+LEGS: Final = "dense ∥ lexical"
+"""The longer of both legs: they run beside each other and have one budget."""
 
 BUDGETS: Final = {
     "whole recall": 15.0,

@@ -196,8 +196,8 @@ def test_a_kind_that_is_slower_shows(report: store.Report) -> None:
     assert found["unfiltered"]["p50"] == 2
     assert found["filtered"]["p95"] == 8
     assert found["kinds"]["type"]["ratio"] == {"p50": 4, "p95": 4}
-    assert found["legs"]["p99"] == 6
-    assert found["outside"]["p99"] == 2
+    assert found["legs"]["p99"] == 5
+    assert found["outside"]["p99"] == 3
     assert found["total"]["p99"] == 8
 
 
