@@ -1,7 +1,7 @@
 """Other stores on the items of a synthetic store: built once and kept, tuned to the same dense recall, and asked.
 
 Each runs in a process of its own (`pipelines.bench.phase`), and gets a question's vector: its search is timed alone,
-without embedding, ranking or packing.
+without embedding, ranking or packing. Helix answers the same questions between its rounds.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from helix.snapshot import ledger
 from helix.snapshot.reader import Snapshot
 from helix.snapshot.segment import read_table
 from helix.types import F32, I64
-from pipelines.bench.peers import PEERS, Corpus, Peer, tune
+from pipelines.bench.peers import PEERS, Corpus, Peer, Searcher, tune
 from pipelines.bench.questions import OPEN, Ask
 from pipelines.bench.real import texts
 from pipelines.bench.store import Report, Say, percentiles, process, rounded
@@ -31,6 +31,7 @@ K: Final = 100
 
 _PROJECT: Final = "project 1 %"
 _TUNED: Final = 100  # questions whose dense recall the effort is chosen by
+ROUNDS: Final = 3
 _BLOCK: Final = 50_000
 
 
@@ -47,17 +48,38 @@ def measure(root: Path, asks: Sequence[Ask], names: Sequence[str], settings: Set
     chosen = [ask for ask in asks if ask["kind"] in (*OPEN, _PROJECT)]
     place = Path(settings.cache).expanduser() / "bench" / f"peers-{root.name}"
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found: Report = {}
-    for name in names:
-        say(f"peer {name}")
-        with process() as (ask, peak):
-            given = {"name": name, "root": str(root), "folder": str(place / name), "asks": chosen}
-            one = ask({"do": "peer", **given})
-            if "refused" in one:
-                raise UsageError(*one["refused"])
-            memory = ask({"do": "memory"})
-        found[name] = {**one, "memory_mb": {**rounded(memory), "peak": round(peak["anonymous"], 2)}}
-    return found
+    return {name: _beside(name, root, place / name, chosen, say) for name in names}
+
+
+def _beside(name: str, root: Path, folder: Path, asks: list[Ask], say: Say) -> Report:
+    """Helix and one peer asked the same in alternate rounds: a machine that slows down slows both down.
+
+    `helix` is of whole recalls of the questions without a filter, `ratio` that of 95th percentiles.
+    """
+    say(f"peer {name}")
+    unfiltered = [ask for ask in asks if ask["kind"] in OPEN]
+    theirs: dict[str, list[float]] = {"open": [], "project": []}
+    ours: list[float] = []
+    with process() as (ask, peak), process() as (helix, _):
+        told = ask({"do": "peer", "name": name, "root": str(root), "folder": str(folder), "asks": asks})
+        if "refused" in told:
+            raise UsageError(*told["refused"])
+        helix({"do": "open", "root": str(root), "ask": unfiltered[0]})
+        for i in range(ROUNDS + 1):
+            spent, recalls = ask({"do": "peer_turn"}), helix({"do": "recall", "asks": unfiltered})["recalls"]
+            if i:  # the first is to warm up
+                theirs = {kind: [*theirs[kind], *spent[kind]] for kind in theirs}
+                ours += [one["ms"]["total"] for one in recalls]
+        memory = ask({"do": "memory"})
+    searched, whole = percentiles(theirs["open"]), percentiles(ours)
+    return {
+        **searched,
+        **({"project": percentiles(theirs["project"])} if theirs["project"] else {}),
+        "helix": whole,
+        "ratio": round(whole["p95"] / searched["p95"], 3),
+        **told,
+        "memory_mb": {**rounded(memory), "peak": round(peak["anonymous"], 2)},
+    }
 
 
 def known(names: Sequence[str]) -> None:
@@ -71,38 +93,56 @@ def known(names: Sequence[str]) -> None:
             raise UsageError(f"no peer {name!r}", f"there are {', '.join(PEERS)}")
 
 
-def ask_peer(name: str, root: str, folder: str, asks: Sequence[Ask], rounds: int = 3) -> Report:
-    """Build one peer where it is not there, tune it, and ask it every question in turn, after a warm-up."""
+class Ready(NamedTuple):
+    """A peer that is built, tuned and open, and what it is asked."""
+
+    searcher: Searcher
+    asks: list[Ask]
+    vectors: F32  # float32[asks, 384]
+    told: Report  # what the report says of it beside times
+
+
+def prepare(name: str, root: str, folder: str, asks: Sequence[Ask]) -> Ready:
+    """Build one peer where it is not there, open it and tune it.
+
+    Raises:
+        UsageError: it takes no so many items, or there is no such peer.
+    """
     peer = PEERS[name]()
     snap = Snapshot(Path(root))
     whole = corpus(Path(root), snap)
     items = min(whole.n, peer.most_items or whole.n)
     part = Corpus(items, whole.vectors, whole.texts, whole.project)
     built = peer.build(part, Path(folder), _say)
-    vectors = np.stack([snap.encoder.query(ask["query"]) for ask in asks])
+    asked = [ask for ask in asks if peer.filters or not _project(ask)]
+    vectors = np.stack([snap.encoder.query(ask["query"]) for ask in asked])
     some = vectors[np.linspace(0, len(vectors) - 1, min(_TUNED, len(vectors))).astype(int)]
     searcher = peer.open(Path(folder))
     tuned = tune(searcher, peer.efforts, some, nearest(part, some, min(K, items)))
-    spent: dict[str, list[float]] = {"open": [], "project": []}
-    for turn in range(rounds + 1):  # the first is to warm up
-        for vector, ask in zip(vectors, asks, strict=True):
-            project = ask["with"].get("project")
-            if project and not peer.filters:
-                continue
-            began = time.perf_counter()
-            searcher.hybrid(vector, ask["query"], K, project)
-            if turn:
-                spent["project" if project else "open"].append((time.perf_counter() - began) * 1000)
-    searcher.close()
-    return {
-        **percentiles(spent["open"]),
-        **({"project": percentiles(spent["project"])} if spent["project"] else {}),
+    told = {
         "items": items,
         "dense_recall_at_100": round(tuned.recall, 4),
         "effort": tuned.effort,
         "build": {"seconds": round(built["seconds"], 1), "bytes": built["bytes"]},
         **described(peer),
     }
+    return Ready(searcher, asked, vectors, told)
+
+
+def turn(ready: Ready) -> dict[str, list[float]]:
+    """Ask a peer every question once: milliseconds of those of all items, and of those within a project."""
+    spent: dict[str, list[float]] = {"open": [], "project": []}
+    for vector, ask in zip(ready.vectors, ready.asks, strict=True):
+        project = _project(ask)
+        began = time.perf_counter()
+        ready.searcher.hybrid(vector, ask["query"], K, project)
+        spent["project" if project else "open"].append((time.perf_counter() - began) * 1000)
+    return spent
+
+
+def _project(ask: Ask) -> str | None:
+    project: str | None = ask["with"].get("project")
+    return project
 
 
 def _say(line: str) -> None:

@@ -156,14 +156,23 @@ def refresh(ask: Request, items: list[str], wait: float) -> Request:
 
 
 def peer(name: str, root: str, folder: str, asks: list[Request]) -> Request:
-    """Everything about one peer; `refused` says why it cannot be asked."""
+    """Build, open and tune one peer; `refused` says why it cannot be asked."""
     from helix.errors import UsageError
-    from pipelines.bench.against import ask_peer
+    from pipelines.bench.against import prepare
 
     try:
-        return ask_peer(name, root, folder, asks)
+        _held["peer"] = prepare(name, root, folder, asks)
     except UsageError as error:
         return {"refused": [error.what, error.remedy]}
+    told: Request = _held["peer"].told
+    return told
+
+
+def peer_turn() -> Request:
+    """Ask the peer everything once."""
+    from pipelines.bench.against import turn
+
+    return dict(turn(_held["peer"]))
 
 
 def _ask(memory: Memory, ask: Request) -> Bundle:
@@ -189,6 +198,7 @@ STEPS: dict[str, Callable[..., Request]] = {
     "together": together,
     "refresh": refresh,
     "peer": peer,
+    "peer_turn": peer_turn,
     "memory": memory,
 }
 

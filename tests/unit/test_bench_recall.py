@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +15,9 @@ import pytest
 import helix
 from helix.errors import StoreError, UsageError
 from helix.profiles import load as load_profile
-from helix.settings import load
+from helix.settings import Settings, load
 from helix.types import Leg
-from pipelines.bench import against, questions, recall, speed, store
+from pipelines.bench import against, phase, questions, recall, speed, store
 from pipelines.bench.commands import bench
 from pipelines.bench.peers import Corpus, Peer
 
@@ -147,13 +149,31 @@ def test_a_peer_gets_the_same_items_and_questions(built: Path, tmp_path: Path, m
     peer = Peer("scan", ("numpy",), "everything", "nothing", "all else", "half or all", (1, 2), index, Scan)
     monkeypatch.setitem(against.PEERS, "scan", lambda: peer)
     asks = [ask for ask in questions.draw(built, 7, 27) if ask["kind"] in ("natural", "project 1 %")]
-    found = against.ask_peer("scan", str(built), str(tmp_path / "scan"), asks, rounds=1)
-    assert found["dense_recall_at_100"] == 1.0
-    assert found["effort"] == 2  # with half of the items it finds half of the nearest
-    assert found["items"] == ITEMS
+    ready = against.prepare("scan", str(built), str(tmp_path / "scan"), asks)
+    assert ready.told["dense_recall_at_100"] == 1.0
+    assert ready.told["effort"] == 2  # with half of the items it finds half of the nearest
+    assert ready.told["items"] == ITEMS
+    assert ready.told["lacks"] == "all else"
+    spent = against.turn(ready)
+    assert {kind: len(ms) for kind, ms in spent.items()} == {
+        "open": sum(ask["kind"] == "natural" for ask in asks),
+        "project": sum(ask["kind"] == "project 1 %" for ask in asks),
+    }
+    assert min(spent["open"]) > 0
+    ready.searcher.close()
+
+    @contextmanager
+    def here() -> Iterator[tuple[Callable[[dict[str, Any]], Any], dict[str, float]]]:
+        yield lambda request: phase.STEPS[request.pop("do")](**request), {"anonymous": 1.0}
+
+    monkeypatch.setattr(against, "process", here)
+    monkeypatch.setenv("HELIX_ANSWERS", "0")  # as in processes of the benchmark
+    found = against.measure(built, asks, ["scan"], Settings(cache=str(tmp_path)), lambda _: None)["scan"]
     assert 0 < found["p50"] <= found["p95"]
     assert found["project"]["p50"] > 0
-    assert found["lacks"] == "all else"
+    assert found["helix"]["p95"] > found["helix"]["p50"] > 0
+    assert found["ratio"] == pytest.approx(found["helix"]["p95"] / found["p95"], abs=0.001)
+    assert found["dense_recall_at_100"] == 1.0
 
 
 # ---------------------------------------------------------------- the report
