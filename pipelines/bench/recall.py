@@ -34,6 +34,7 @@ from helix.recall import Profile, asked
 from helix.recipes.common import begin
 from helix.settings import Settings
 from helix.snapshot import ledger
+from helix.snapshot.dense import library
 from helix.snapshot.reader import Snapshot
 from helix.stages.dense import search_dense
 from helix.stages.lexical import search_lexical
@@ -481,9 +482,7 @@ def _timed(call: Callable[..., Any], *given: Any, **named: Any) -> float:
 
 def search_raw(one: Posed) -> None:
     """The library's own search of every dense index, with the lists it was built for and no filter."""
-    import faiss
-
-    parameters: Any = faiss.SearchParametersIVF
+    parameters: Any = library().SearchParametersIVF
     for block in one.snap.blocks:
         if block.dense is not None and block.dense.tier == "int8":
             chosen = parameters(nprobe=block.dense.probes)

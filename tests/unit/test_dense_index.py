@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -363,3 +366,44 @@ def test_an_index_goes_with_its_segment(tmp_path: Path, monkeypatch) -> None:
         shares.append(len(before & now) / 20)
     assert np.mean(shares) >= 0.95
     assert verify(tmp_path / "s").problems == ()
+
+
+# ---------------------------------------------------------------- the library
+
+
+@pytest.mark.parametrize(
+    ("flags", "core"),
+    [
+        ("fpu sse2 avx2 fma avx512f avx512bw avx512dq avx512vl", "SkylakeX"),
+        ("fpu sse2 avx2 fma avx512f", "Haswell"),  # a part of what the kernels need
+        ("fpu sse2", None),
+    ],
+)
+def test_the_processor_is_known_by_what_it_can_do(
+    flags: str, core: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = tmp_path / "cpuinfo"
+    told.write_text(f"processor\t: 0\nmodel name\t: avx2 fma\nflags\t\t: {flags}\nflags\t\t: avx2 fma\n")
+    monkeypatch.setattr(dense, "_CPU", told)
+    assert dense._core() == core
+    monkeypatch.setattr(dense, "_CPU", tmp_path / "none")
+    assert dense._core() is None
+
+
+@pytest.mark.skipif(dense._core() is None, reason="a processor without AVX2")
+@pytest.mark.parametrize(("chosen", "expected"), [(None, dense._core()), ("Nehalem", "Nehalem")])
+def test_the_library_multiplies_as_fast_as_the_processor_can(chosen: str | None, expected: str) -> None:
+    """Unless the user says how. In a process of its own: it is told while it is loaded."""
+    told = """
+import os, threadpoolctl
+from helix.snapshot.dense import library
+before = os.environ.get("OPENBLAS_CORETYPE")
+library()
+assert os.environ.get("OPENBLAS_CORETYPE") == before
+of_it = (one for one in threadpoolctl.threadpool_info() if "faiss" in one["filepath"])
+print(*(one["architecture"] for one in of_it if one["internal_api"] == "openblas"))
+"""
+    env = {name: value for name, value in os.environ.items() if name != "OPENBLAS_CORETYPE"}
+    env |= {"OPENBLAS_CORETYPE": chosen} if chosen else {}
+    done = subprocess.run([sys.executable, "-c", told], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [expected]
