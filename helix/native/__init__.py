@@ -1,4 +1,4 @@
-"""The inner loops in C (`kernels.c`), as functions on arrays. Compiled when Helix is installed (`hatch_build.py`).
+"""The inner loops in C (`*.c`), as functions on arrays. Compiled when Helix is installed (`hatch_build.py`).
 
 Arrays that are passed have the dtype said and lie in one piece; nothing is copied. Loops that take long give the
 interpreter's lock away while they run.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,9 +35,9 @@ short = _load(ctypes.PyDLL)
 
 _P, _N, _F = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 
-_add_postings = _long.add_postings
-_add_postings.argtypes = (_P, _P, _N, _N, _P, _P, _F, _P, _N, _F, _F, _P, _N, _P, _P, _P)
-_add_postings.restype = ctypes.c_int64
+_best_rows = _long.best_rows
+_best_rows.argtypes = (_N, _N, *[_P] * 5, _N, *[_P] * 4, _N, _N, _F, *[_P] * 9)
+_best_rows.restype = ctypes.c_int64
 _inner_products = _long.inner_products
 _inner_products.argtypes = (_P, _P, _N, _N, _P, _P)
 _inner_products.restype = None
@@ -70,62 +70,66 @@ def addr(array: npt.NDArray[Any]) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-class Best:
-    """The k-th best score of a search, at least: what a term's rows are held against while its postings are added.
+RANGE: Final = 32_768
+"""Rows whose scores are worked out at a time: they and their norms stay in a processor's own cache."""
+
+LOOK_UP: Final = 16
+"""To find one row among postings costs as much as to read so many of them in a row."""
+
+
+class Postings(NamedTuple):
+    """Where some terms stand, in parts; those of term t are first[t] to first[t + 1]."""
+
+    first: I64  # int64[t + 1]
+    start: I64  # int64[p]: the row that the rows of a part count from
+    rows: list[U32]  # uint32[m] each, ascending; a row is in one part of a term at most
+    tf: list[npt.NDArray[np.uint16]]  # uint16[m] each: how often it has the term
+
+
+def best_rows(
+    postings: Postings, weight: F32, rest: F32, allowed: Bool | None, norm: F32, k: int, slack: float, floor: float = 0
+) -> tuple[U32, F32, float]:
+    """Rows that may be among the k best by BM25, the k best among them, in no order.
 
     Args:
+        postings: of t terms, the rarest first: a row's gains are summed in their order.
+        weight: float32[t], idf · (k1 + 1).
+        rest: float32[t + 1], what terms t and on can give a row.
+        allowed: bool[n]; None allows every row.
+        norm: float32[n], of `helix.bm25.norms`.
+        k: at least 1.
         slack: below 1 by more than scores and bounds, which are rounded apart, can differ.
+        floor: a score that the k-th best has at least.
+
+    Returns:
+        (rows uint32[m]; scores float32[m]; a score that the k-th best has at least).
+
+    Raises:
+        IndexError: a posting is of no row there is, or arrays are not of one length.
     """
-
-    def __init__(self, k: int, slack: float) -> None:
-        self.floor = np.zeros(1, np.float32)
-        self._slack = slack
-        self._heap = np.empty(k, np.float32)
-        self._held = np.zeros(1, np.int64)
-
-    def next_term(self) -> None:
-        """Rows of one term are distinct; those of two are not, and would be counted twice."""
-        self._held[0] = 0
-
-    def add(
-        self,
-        rows: U32,
-        tf: npt.NDArray[np.uint16],
-        start: int,
-        allowed: Bool | None,
-        norm: F32,
-        weight: float,
-        scores: F32,
-        rest: float,
-    ) -> I64:
-        """Add some postings of one term to the scores; rows that can no longer be among the k best are left out.
-
-        Args:
-            rows: uint32[p], counted from `start`.
-            tf: uint16[p].
-            allowed: bool[n]; None allows every row.
-            norm: float32[n], of `helix.bm25.norms`.
-            weight: idf · (k1 + 1).
-            scores: float32[n], written to.
-            rest: what the terms ahead can give a row.
-
-        Returns:
-            int64[m]: rows whose score was 0.
-
-        Raises:
-            IndexError: a posting is of no row there is.
-        """
-        if not len(scores) == len(norm) == (len(scores) if allowed is None else len(allowed)) or len(rows) > len(tf):
-            raise IndexError("scores, norms and filter are not of the same rows")
-        touched = np.empty(len(rows), np.int64)
-        mask = None if allowed is None else addr(allowed)
-        n = _add_postings(
-            addr(rows), addr(tf), len(rows), start, mask, addr(norm), weight, addr(scores), len(scores), rest,
-            self._slack, addr(self._heap), len(self._heap), addr(self._held), addr(self.floor), addr(touched),
-        )  # fmt: skip
-        if n < 0:
-            raise IndexError(f"a posting is of none of {len(scores)} rows")
-        return touched[:n]
+    first, start, rows, tf = postings
+    size = np.array([len(part) for part in rows], np.int64)
+    fits = len(first) == len(weight) + 1 == len(rest) and len(start) == len(rows) == int(first[-1])
+    if (
+        not fits
+        or [len(part) for part in tf] != size.tolist()
+        or not len(norm) == len(norm if allowed is None else allowed)
+    ):
+        raise IndexError("postings, weights, norms and filter do not fit together")
+    most = min(len(norm), int(size.sum()))
+    row_at, tf_at = (np.array([addr(part) for part in parts], np.uint64) for parts in (rows, tf))
+    best, scores, gain = np.empty(k, np.float32), np.zeros(RANGE, np.float32), np.empty(RANGE, np.float32)
+    read, (place, touched) = np.zeros(len(rows), np.int64), np.empty((2, RANGE), np.uint32)
+    out_rows, out_scores, reached = np.empty(most, np.uint32), np.empty(most, np.float32), np.array([floor], np.float32)
+    mask = None if allowed is None else addr(allowed)
+    found = _best_rows(
+        RANGE, LOOK_UP, addr(row_at), addr(tf_at), addr(size), addr(start), addr(first), len(weight),
+        addr(weight), addr(rest), mask, addr(norm), len(norm), k, slack, addr(reached), addr(best), addr(read),
+        addr(scores), addr(place), addr(gain), addr(touched), addr(out_rows), addr(out_scores),
+    )  # fmt: skip
+    if found < 0:
+        raise IndexError(f"a posting is of none of {len(norm)} rows")
+    return out_rows[:found], out_scores[:found], float(reached[0])
 
 
 def inner_products(address: U64, scale: F32, query: F32) -> F32:

@@ -1,44 +1,35 @@
 """Stage 3, lexical leg: exact BM25, without scoring every posting.
 
-MaxScore (Turtle & Flood 1995), a term at a time, rarest first. As long as a row that only the terms ahead know could
-be one of the k best, postings are scattered into an array of scores. From then on no row is new: the terms ahead only
-add to the rows that can still get there. Either way a row's terms are added in the same order, so its score has the
-same bits as if every posting had been scored.
+MaxScore (Turtle & Flood 1995) over ranges of rows, the rarest terms first (`helix/native/postings.c`). A few rare terms
+alone come first of all: what the k-th best row has of them, the k-th best has at least.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from itertools import groupby
-from typing import Any, Final, NamedTuple, Protocol
+from itertools import accumulate, groupby
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from helix.bm25 import Norms, gain, idf
-from helix.native import Best
+from helix.native import Postings, best_rows
 from helix.topk import top_k
-from helix.types import F32, U32, U64, Bool, Leg, Plan, Query
+from helix.types import F32, U32, U64, Leg, Plan, Query
 
 Rows = npt.NDArray[np.intp]
 TFs = npt.NDArray[np.uint16]
 Part = tuple[int, U32, TFs]  # postings: the row they count from, rows ascending, term frequencies
 
 _LOOK_UP: Final = 25
-"""To find one row among postings costs as much as to read so many of them in a row."""
-
-_BLOCK: Final = 1 << 16
-"""Postings worked on at a time: they stay in a processor's own cache."""
+"""To find one row among postings, in NumPy, costs as much as to read so many of them in a row."""
 
 _SMALL: Final = 1 << 15
-"""Postings of a term in a segment that are not worth calls of their own."""
+"""Postings of a term in a segment that are not worth an array of their own."""
 
-_MANY: Final = 8
-"""Where one row in so many has a score, going through all scores beats sorting those rows."""
-
-_TINY: Final = float(np.finfo(np.float32).tiny)
-"""Less than any score, more than none."""
+_RARE: Final = 16
+"""One posting in so many is read twice, for a bound before the rest is read."""
 
 
 class Field(Protocol):
@@ -85,34 +76,18 @@ def search_lexical(query: Query, snap: Field, plan: Plan, k: int, k1: float, b: 
     terms = _terms(query, snap, k1)
     if k <= 0 or not terms:
         return Leg(name, np.empty(0, np.uint32), np.empty(0, np.float32))
-    rest = np.cumsum([0.0, *(term.most for term in reversed(terms))])[::-1].tolist()  # rest[i]: terms i and on, at most
+    norm, allowed = snap.norm(k1, b), plan.allowed
     slack = 1 - (len(terms) + 8) * 2.0**-23  # scores and bounds are rounded apart; this is more than that can make
-
-    norm, allowed, best = snap.norm(k1, b), plan.allowed, Best(k, slack)
     few = np.flatnonzero(allowed) if allowed is not None and _LOOK_UP * plan.allowed_rows < snap.rows else None
-    scores, touched, done = _borrow(snap.rows), list[Rows](), 0
-    while done < len(terms) and rest[done] >= best.floor[0]:
-        term, done = terms[done], done + 1
-        best.next_term()
-        for start, local, tf in term.parts if few is None else _narrow(term, few):
-            gives = term.weight * (k1 + 1)
-            touched.append(best.add(local, tf, start, allowed, norm, gives, scores, rest[done]))
-
-    floor = float(best.floor[0])
-    rows = _reaching(scores, touched, max(floor - rest[done], _TINY))
-    for term, ahead in zip(terms[done:], rest[done:], strict=False):
-        so_far = scores.take(rows)
-        floor = max(floor, slack * _kth(so_far, k))
-        least = max(floor - ahead, _TINY)
-        rows = rows.compress(so_far >= least)
-        for found, tf in _postings(term, rows, scores, least):
-            scores[found] += gain(tf, norm.take(found), term.weight, k1)
-
-    final = scores.take(rows)
-    _give_back(scores, touched)
-    rows, final = _pick(final >= _kth(final, k), rows, final)
-    order = top_k(final, snap.key.take(rows), k)
-    return Leg(name, rows[order].astype(np.uint32), final[order])
+    parts = [term.parts if few is None else list(_narrow(term, few)) for term in terms]
+    floor, rare = 0.0, _rare(parts)
+    if 0 < rare < len(terms):
+        *_, floor = best_rows(_flat(parts[:rare]), *_bounds(terms[:rare], k1), allowed, norm, k, slack)
+    rows, scores, _ = best_rows(_flat(parts), *_bounds(terms, k1), allowed, norm, k, slack, floor)
+    best = np.flatnonzero(scores >= _kth(scores, k))
+    rows, scores = rows.take(best), scores.take(best)
+    order = top_k(scores, snap.key.take(rows), k)
+    return Leg(name, rows[order], scores[order])
 
 
 def lexical_score(query: Query, snap: Field, row: int, k1: float, b: float) -> float:
@@ -149,16 +124,24 @@ def _joined(parts: list[Part]) -> list[Part]:
     return joined
 
 
-def _postings(term: _Term, among: Rows, values: npt.NDArray[Any], least: float) -> Iterator[tuple[Rows, TFs]]:
-    """(rows intp[m] ascending, term frequencies) of a term within the rows `among`, ascending: those, and no others,
-    whose `values` reach `least`. Looked up where they are few, else all postings are read and `values` asked.
-    """
-    if _LOOK_UP * len(among) < term.size:
-        yield from _look_up(term, among)
-    else:
-        for rows, tf in _scan(term):
-            rows, tf = _pick(values.take(rows) >= least, rows, tf)
-            yield rows, tf
+def _bounds(terms: list[_Term], k1: float) -> tuple[F32, F32]:
+    """(what each term's saturated frequency is multiplied with: float32[t]; what terms t and on can give: [t + 1])."""
+    weight = np.array([term.weight * (k1 + 1) for term in terms], np.float32)
+    rest = np.cumsum([0.0, *(term.most for term in reversed(terms))])[::-1].astype(np.float32)
+    return weight, rest
+
+
+def _rare(terms: list[list[Part]]) -> int:
+    """How many of the first terms have, together, no more than one in _RARE of the postings."""
+    sizes = [sum(len(rows) for _, rows, _ in parts) for parts in terms]
+    return sum(_RARE * read <= sum(sizes) for read in accumulate(sizes))
+
+
+def _flat(terms: list[list[Part]]) -> Postings:
+    parts = [part for each in terms for part in each]
+    first = np.cumsum([0, *map(len, terms)])
+    start = np.array([start for start, _, _ in parts], np.int64)
+    return Postings(first, start, [rows for _, rows, _ in parts], [tf for _, _, tf in parts])
 
 
 def _narrow(term: _Term, few: Rows) -> Iterator[tuple[int, U32, TFs]]:
@@ -169,14 +152,6 @@ def _narrow(term: _Term, few: Rows) -> Iterator[tuple[int, U32, TFs]]:
                 yield 0, rows.astype(np.uint32), found
         else:
             yield start, local, tf
-
-
-def _scan(term: _Term) -> Iterator[tuple[Rows, TFs]]:
-    """All postings, block by block: (rows of the snapshot intp[p] ascending, term frequencies)."""
-    for start, local, tf in term.parts:
-        for low in range(0, len(local), _BLOCK):
-            rows = local[low : low + _BLOCK].astype(np.intp)
-            yield rows + start if start else rows, tf[low : low + _BLOCK]
 
 
 def _look_up(term: _Term, rows: Rows) -> Iterator[tuple[Rows, TFs]]:
@@ -197,36 +172,6 @@ def _common(a: U32, b: U32) -> tuple[Rows, Rows]:
     return hit, at.take(hit)
 
 
-def _pick(mask: Bool, *arrays: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-    """Where the mask holds, of each array; faster than indexing with it."""
-    at = np.flatnonzero(mask)
-    return [array.take(at) for array in arrays]
-
-
 def _kth(scores: F32, k: int) -> float:
     """The k-th best; 0 where there are fewer."""
     return float(np.partition(scores, -k)[-k]) if len(scores) >= k else 0.0
-
-
-def _reaching(scores: F32, touched: list[Rows], least: float) -> Rows:
-    """The touched rows with a score of at least `least`, ascending."""
-    if _MANY * sum(map(len, touched)) > len(scores):
-        return np.flatnonzero(scores >= least)
-    rows = np.concatenate(touched)
-    return np.sort(rows.compress(scores.take(rows) >= least), kind="stable")  # a merge: each list is ascending
-
-
-_spare = threading.local()
-
-
-def _borrow(rows: int) -> F32:
-    """float32[rows], all zero. The thread's last one is used again: a fresh one costs more than many a search."""
-    scores: F32 | None = _spare.__dict__.pop("scores", None)
-    return scores if scores is not None and len(scores) == rows else np.zeros(rows, np.float32)
-
-
-def _give_back(scores: F32, touched: list[Rows]) -> None:
-    """Zero again, and kept for the next search; what a failed one leaves behind is not."""
-    for rows in touched:
-        scores[rows] = 0
-    _spare.scores = scores

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helix import native
 from helix.bm25 import Norms
 from helix.stages import lexical
 from helix.stages.lexical import search_lexical
@@ -77,12 +78,13 @@ class World:
 
 @pytest.fixture(params=["as it is", "every short cut"])
 def short_cuts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small stores would never be looked up in, or cut into blocks."""
+    """Small stores would never be looked up in, or worked on in ranges."""
     if request.param == "every short cut":
         monkeypatch.setattr(lexical, "_LOOK_UP", 2)
-        monkeypatch.setattr(lexical, "_BLOCK", 5)
         monkeypatch.setattr(lexical, "_SMALL", 4)
-        monkeypatch.setattr(lexical, "_MANY", 0)
+        monkeypatch.setattr(lexical, "_RARE", 2)
+        monkeypatch.setattr(native, "RANGE", 5)
+        monkeypatch.setattr(native, "LOOK_UP", 1)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -114,7 +116,7 @@ def check(found: Leg, naive: dict[int, float], world: World, k: int) -> None:
         assert all(world.keys[other] < world.keys[row] for other in twins)
 
 
-def skewed(seed: int, rows: int = 30_000, terms: int = 9) -> tuple[Store, Any]:
+def skewed(seed: int, rows: int = 80_000, terms: int = 9) -> tuple[Store, Any]:
     """Lists of 20 rows to two thirds of all, over seven segments; lengths of few values, so that many tie."""
     rng = np.random.default_rng(seed)
     keys = np.sort(rng.integers(1, 2**63, terms).astype(np.uint64))
@@ -151,39 +153,20 @@ def test_long_lists_under_every_filter(seed: int) -> None:
             assert same(query, store, Plan(allowed, int(allowed.sum())), 100)
 
 
-@pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Lengths of the posting lists that were read through."""
-    sizes: list[int] = []
-    scan, add = lexical._scan, lexical.Best.add
-
-    def counted(term: Any) -> Any:
-        sizes.append(term.size)
-        return scan(term)
-
-    def added(self: Any, rows: Any, *given: Any) -> Any:
-        sizes.append(len(rows))
-        return add(self, rows, *given)
-
-    monkeypatch.setattr(lexical, "_scan", counted)
-    monkeypatch.setattr(lexical.Best, "add", added)
-    return sizes
-
-
-def test_a_rare_term_spares_the_postings_of_a_frequent_one(read: list[int]) -> None:
-    store, keys = skewed(0)
-    by_df = sorted(keys, key=store.df)
-    query = SimpleNamespace(terms=np.array([by_df[0], by_df[1], by_df[-1]], np.uint64))
-    assert same(query, store, Plan(None, store.rows), 10)
-    assert read == [store.df(by_df[0]), store.df(by_df[1])]  # the third is only looked up in
-
-
-def test_a_narrow_filter_reads_no_long_list(read: list[int]) -> None:
+def test_a_narrow_filter_reads_no_long_list(monkeypatch: pytest.MonkeyPatch) -> None:
     store, keys = skewed(1)
+    sizes: list[int] = []
+    best = lexical.best_rows
+
+    def counted(postings: Any, *given: Any) -> Any:
+        sizes.extend(map(len, postings.rows))
+        return best(postings, *given)
+
+    monkeypatch.setattr(lexical, "best_rows", counted)
     allowed = np.zeros(store.rows, bool)
     allowed[::2000] = True
     assert same(SimpleNamespace(terms=keys), store, Plan(allowed, int(allowed.sum())), 10)
-    assert max(read) < 25 * allowed.sum() < max(map(store.df, keys))
+    assert max(sizes) < 25 * allowed.sum() < max(map(store.df, keys))
 
 
 def test_a_failed_search_leaves_nothing_behind() -> None:

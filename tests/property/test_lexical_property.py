@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from helix import native
 from helix.stages import lexical
 from helix.stages.lexical import search_lexical
 from helix.types import Plan
@@ -46,24 +48,33 @@ TIED = build(np.ones((3, 40), np.uint16), np.full(40, 7, np.float32), np.arange(
 
 COSTS = st.fixed_dictionaries(
     {
-        "_LOOK_UP": st.sampled_from([1, 3, 25]),
-        "_BLOCK": st.sampled_from([1, 4, 65_536]),
-        "_SMALL": st.sampled_from([0, 3, 32_768]),
-        "_MANY": st.sampled_from([0, 8]),
+        lexical: st.fixed_dictionaries(
+            {
+                "_LOOK_UP": st.sampled_from([1, 3, 25]),
+                "_SMALL": st.sampled_from([0, 3, 32_768]),
+                "_RARE": st.sampled_from([1, 2, 16]),
+            }
+        ),
+        native: st.fixed_dictionaries(
+            {"RANGE": st.sampled_from([1, 4, 7, 32_768]), "LOOK_UP": st.sampled_from([0, 1, 16])}
+        ),
     }
 )
-AS_IT_IS = {name: getattr(lexical, name) for name in ("_LOOK_UP", "_BLOCK", "_SMALL", "_MANY")}
+AS_IT_IS: dict[Any, dict[str, int]] = {lexical: {}, native: {}}
 
 
 @given(worlds(), st.integers(0, 60), K1_B, COSTS)
 @example((TIED, np.ones(40, bool)), 7, (1.2, 0.75), AS_IT_IS)
 @example((TIED, np.arange(40) % 2 == 0), 50, (1.2, 0.75), AS_IT_IS)
 @example((TIED, np.zeros(40, bool)), 7, (1.2, 0.75), AS_IT_IS)
-def test_pruned_is_exhaustive(world: Any, k: int, k1_b: tuple[float, float], costs: dict[str, int]) -> None:
+def test_pruned_is_exhaustive(world: Any, k: int, k1_b: tuple[float, float], costs: dict[Any, dict[str, int]]) -> None:
     (store, hashes), allowed = world
     query: Any = SimpleNamespace(terms=np.append(hashes, np.uint64(5)))  # nobody holds the last
     plan = Plan(None, store.rows) if allowed.all() else Plan(allowed, int(allowed.sum()))
-    with patch.multiple(lexical, **costs):
+    with ExitStack() as patched:
+        for module, values in costs.items():
+            for name, value in values.items():
+                patched.enter_context(patch.object(module, name, value))
         found = search_lexical(query, store, plan, k, *k1_b)  # type: ignore[arg-type]
     expected = exhaustive(query, store, plan, k, *k1_b)
     assert found.rows.tolist() == expected.rows.tolist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -14,9 +15,11 @@ from helix import native
 from helix.bm25 import saturate
 from helix.errors import StoreError
 from helix.native import (
+    RANGE,
     ZONE,
-    Best,
+    Postings,
     around,
+    best_rows,
     between,
     count_terms,
     distinct,
@@ -143,42 +146,93 @@ def test_distinct_of_many() -> None:
     assert np.array_equal(np.sort(found), np.unique(values))
 
 
-def test_postings_of_no_row_are_not_written() -> None:
-    rows, tf, norm = np.array([0, 5], np.uint32), np.ones(2, np.uint16), np.ones(5, np.float32)
-    scores = np.zeros(5, np.float32)
-    best = Best(1, 1.0)
-    with pytest.raises(IndexError):
-        best.add(rows, tf, 0, None, norm, 1.0, scores, 0.0)
-    with pytest.raises(IndexError):
-        best.add(rows[:1], tf, 5, None, norm, 1.0, scores, 0.0)
-    for fewer in (norm[:4], norm):
-        with pytest.raises(IndexError):
-            best.add(rows[:1], tf, 0, None if len(fewer) < 5 else np.ones(4, bool), fewer, 1.0, scores, 0.0)
+def said(*terms: list[tuple[int, list[int]]]) -> Postings:
+    """Postings with a term frequency of 1, from (the row a part counts from, its rows) of each term."""
+    parts = [part for term in terms for part in term]
+    rows = [np.array(part, np.uint32) for _, part in parts]
+    first, start = np.cumsum([0, *map(len, terms)]), np.array([start for start, _ in parts], np.int64)
+    return Postings(first, start, rows, [np.ones(len(part), np.uint16) for part in rows])
 
 
-@given(st.integers(1, 12), st.integers(1, 6), st.integers(0, 2**32))
+def numbers(*values: float) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+def test_best_rows_by_hand() -> None:
+    """1 / (norm + 1) of the weight each: row 3 has both terms, and lies in the second part of one of them."""
+    norm = numbers(1, 1, 1, 3, 1)
+    postings = said([(0, [1]), (2, [1])], [(0, [0, 3, 4])])
+    rows, scores, floor = best_rows(postings, numbers(8, 4), numbers(12, 4, 0), None, norm, 2, 0.999)
+    assert dict(zip(rows.tolist(), scores.tolist(), strict=True))[3] == 8 / 4 + 4 / 4
+    assert sorted(scores.tolist())[-2:] == [3, 4]
+    assert floor == pytest.approx(3 * 0.999)
+    rows, scores, _ = best_rows(
+        postings, numbers(8, 4), numbers(12, 4, 0), np.array([1, 0, 1, 0, 1], bool), norm, 2, 0.999
+    )
+    assert rows.tolist() == [0, 4]
+    assert scores.tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("bad", [[0, 5], [2**32 - 1], [3, 0, 4]])
+def test_postings_of_no_row_are_an_error(bad: list[int]) -> None:
+    """Rows there are not, and rows out of order."""
+    norm = np.ones(5, np.float32)
+    for postings in (said([(0, bad)]), said([(0, [0])], [(0, bad)])):
+        terms = len(postings.first) - 1
+        given = np.ones(terms, np.float32), np.ones(terms + 1, np.float32)
+        with pytest.raises(IndexError, match="none of 5 rows"), patch.object(native, "RANGE", 2):
+            best_rows(postings, *given, None, norm, 1, 1.0)
+    with pytest.raises(IndexError):
+        best_rows(said([(3, [0, 2])]), numbers(1), numbers(1, 0), None, norm, 1, 1.0)
+
+
+def test_arrays_that_do_not_fit_together_are_not_read() -> None:
+    postings, one, norm = said([(0, [0, 1])]), (numbers(1), numbers(1, 0)), np.ones(5, np.float32)
+    with pytest.raises(IndexError):
+        best_rows(postings, *one, np.ones(4, bool), norm, 1, 1.0)
+    with pytest.raises(IndexError):
+        best_rows(postings, numbers(1, 1), numbers(1, 0), None, norm, 1, 1.0)
+    with pytest.raises(IndexError):
+        best_rows(postings._replace(tf=[np.ones(1, np.uint16)]), *one, None, norm, 1, 1.0)
+    with pytest.raises(IndexError):
+        best_rows(postings._replace(start=np.zeros(2, np.int64)), *one, None, norm, 1, 1.0)
+
+
+def test_what_cannot_lift_a_row_among_the_best_is_not_read() -> None:
+    """The frequent term is out of order where no row has the rare one: reading it there would be an error."""
+    rows = 3 * RANGE
+    frequent = list(range(rows))
+    frequent[RANGE + 10] = 0
+    postings, norm = said([(0, [5, 2 * RANGE + 7])], [(0, frequent)]), np.ones(rows, np.float32)
+    given = postings, numbers(10, 1), numbers(11, 1, 0), None, norm, 1, 1.0
+    found, scores, _ = best_rows(*given, 2.0)
+    assert found.tolist() == [5, 2 * RANGE + 7]
+    assert scores.tolist() == [5.5, 5.5]
+    with pytest.raises(IndexError):
+        best_rows(*given[:-2], 3, 1.0)  # three are wanted: the third has the frequent term alone
+
+
+@given(st.integers(1, 12), st.integers(1, 6), st.sampled_from([1, 7, 64]), st.integers(0, 2**32))
 @settings(deadline=None)
-def test_the_floor_is_below_the_best_and_no_row_of_them_is_left_out(k: int, terms: int, seed: int) -> None:
-    """Rows may be left out only where they cannot be among the k best: those have every gain, in this order."""
+def test_no_row_of_the_best_is_left_out(k: int, terms: int, width: int, seed: int) -> None:
+    """Each of them with every gain, summed in the order of the terms."""
     rng = np.random.default_rng(seed)
     n = 60
     norm, allowed = rng.random(n).astype(np.float32) + np.float32(0.2), rng.random(n) < 0.7
-    weights = np.sort(rng.random(terms).astype(np.float32))[::-1]
-    scores, whole = np.zeros(n, np.float32), np.zeros(n, np.float32)
-    best, touched = Best(k, 0.999), list[int]()
-    for i, weight in enumerate(weights.tolist()):
-        rows = np.flatnonzero(rng.random(n) < 0.6).astype(np.uint32)
-        tf = rng.integers(1, 5, len(rows)).astype(np.uint16)
-        best.next_term()
-        rest = float(weights[i + 1 :].sum()) * 1.001
-        touched += best.add(rows, tf, 0, allowed, norm, weight, scores, rest).tolist()
-        gained = tf.astype(np.float32) / (norm[rows] + tf.astype(np.float32)) * np.float32(weight)
-        whole[rows] += np.where(allowed[rows], gained, np.float32(0))
-    assert len(touched) == len(set(touched))
-    assert set(np.flatnonzero(scores).tolist()) == set(touched)
+    weight = np.sort(rng.random(terms).astype(np.float32))[::-1].copy()
+    rest = np.cumsum([0, *weight[::-1] * np.float32(1.001)])[::-1].astype(np.float32)
+    held = [np.flatnonzero(rng.random(n) < 0.6).tolist() for _ in range(terms)]
+    whole = np.zeros(n, np.float32)
+    for rows, each in zip(held, weight, strict=True):
+        whole[rows] += np.where(allowed[rows], np.float32(1) / (norm[rows] + np.float32(1)) * each, np.float32(0))
+    with patch.object(native, "RANGE", width):
+        found, scores, floor = best_rows(said(*([(0, rows)] for rows in held)), weight, rest, allowed, norm, k, 0.999)
     chosen = np.argsort(-whole, kind="stable")[:k]
-    assert best.floor[0] <= whole[chosen].min()
-    assert scores[chosen].tolist() == whole[chosen].tolist()
+    chosen = chosen[whole[chosen] > 0]
+    assert set(chosen.tolist()) <= set(found.tolist())
+    assert len(set(found.tolist())) == len(found)
+    assert scores.tolist() == whole[found].tolist()
+    assert floor <= whole[chosen].min(initial=np.inf)
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])

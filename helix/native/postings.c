@@ -1,0 +1,178 @@
+/* The k best rows by BM25, exactly: MaxScore (Turtle & Flood 1995), a range of rows at a time.
+ *
+ * Within a range the terms are taken one after the other, rarest first, so scores lie in a processor's own cache however
+ * many rows there are. Once k rows are known, the most frequent terms that cannot lift a row of their own among the best
+ * are only added to rows that other terms have found, and rows that can no longer get there are left out. A row's terms
+ * are added in the same order wherever it lies: its score has the same bits as if every posting had been scored.
+ */
+#include <stdint.h>
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define WIDE
+#endif
+
+/* place[i] = row[i] + shift, gain[i] = tf / (norm of that place + tf) · weight. Returns 0 where one is not below width. */
+WIDE int64_t gains(const uint32_t *row, const uint16_t *tf, int64_t n, uint32_t shift, uint32_t width, const float *norm,
+                   float weight, uint32_t *place, float *gain) {
+    uint32_t outside = 0;
+    for (int64_t i = 0; i < n; i++) {
+        place[i] = row[i] + shift;
+        outside |= place[i] >= width;
+    }
+    if (outside) return 0;
+    for (int64_t i = 0; i < n; i++) {
+        float count = tf[i];
+        gain[i] = count / (norm[place[i]] + count) * weight;
+    }
+    return 1;
+}
+
+/* The first of size ascending rows, from `at` on, that is not below `wanted`: steps that double, then halves. */
+static int64_t from(const uint32_t *row, int64_t size, int64_t at, int64_t wanted) {
+    int64_t step = 1;
+    while (at + step <= size && row[at + step - 1] < wanted) {
+        at += step;
+        step *= 2;
+    }
+    int64_t end = at + step - 1 < size ? at + step - 1 : size;
+    while (at < end) {
+        int64_t middle = (at + end) / 2;
+        if (row[middle] < wanted)
+            at = middle + 1;
+        else
+            end = middle;
+    }
+    return at;
+}
+
+static void sift_down(float *heap, int64_t k) {
+    float value = heap[0];
+    int64_t at = 0;
+    for (;;) {
+        int64_t child = 2 * at + 1;
+        if (child >= k) break;
+        if (child + 1 < k && heap[child + 1] < heap[child]) child++;
+        if (heap[child] >= value) break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = value;
+}
+
+static void sift_up(float *heap, int64_t at) {
+    float value = heap[at];
+    while (at) {
+        int64_t parent = (at - 1) / 2;
+        if (heap[parent] <= value) break;
+        heap[at] = heap[parent];
+        at = parent;
+    }
+    heap[at] = value;
+}
+
+/* The postings of term t, rarest first, are the parts first[t] to first[t + 1]: size[p] rows from start[p] on, at row[p],
+ * ascending, with their term frequencies at tf[p]. Terms t and on give a row rest[t] at most.
+ *
+ * next[p]: begin with 0. scores[range]: begin with 0. heap[k], place, gain and touched [range]: room. To look a row up in
+ * postings costs as much as to read look_up of them in a row.
+ * *floor: no row below it is wanted; raised to slack times the k-th best. out_row, out_score: rows that may be among the k
+ * best, the k best among them; room for as many as there are rows or postings. Returns how many, -1 where a posting is of
+ * none of the rows, of which there are `all`.
+ */
+int64_t best_rows(int64_t range, int64_t look_up, const uint64_t *row_at, const uint64_t *tf_at, const int64_t *size, const int64_t *start,
+                  const int64_t *first, int64_t terms, const float *weight, const float *rest, const uint8_t *allowed,
+                  const float *norm, int64_t all, int64_t k, float slack, float *floor_at, float *heap, int64_t *next,
+                  float *scores, uint32_t *place, float *gain, uint32_t *touched, uint32_t *out_row, float *out_score) {
+    int64_t held = 0, found = 0;
+    float floor = *floor_at;
+    for (int64_t p = 0; p < first[terms]; p++) /* rows ascend: the last tells of all */
+        if (size[p] && start[p] + ((const uint32_t *)(uintptr_t)row_at[p])[size[p] - 1] >= all) return -1;
+    for (int64_t low = 0; low < all; low += range) {
+        int64_t high = low + range < all ? low + range : all, essential = terms, count = 0;
+        const float *norms = norm + low;
+        const uint8_t *passes = allowed ? allowed + low : 0;
+        while (essential && rest[essential - 1] < floor) essential--;
+        if (!essential) break; /* no row can still come among the best */
+        for (int64_t t = 0; t < essential; t++)
+            for (int64_t p = first[t]; p < first[t + 1]; p++) {
+                const uint32_t *row = (const uint32_t *)(uintptr_t)row_at[p];
+                const uint16_t *tf = (const uint16_t *)(uintptr_t)tf_at[p];
+                int64_t end = from(row, size[p], next[p], high - start[p]), m;
+                for (int64_t i = next[p]; i < end; i += m) {
+                    m = end - i < range ? end - i : range;
+                    if (!gains(row + i, tf + i, m, (uint32_t)(start[p] - low), (uint32_t)(high - low), norms, weight[t],
+                               place, gain))
+                        return -1;
+                    for (int64_t j = 0; j < m; j++) {
+                        uint32_t at = place[j];
+                        if (passes && !passes[at]) continue;
+                        float before = scores[at], after = before + gain[j];
+                        if (before == 0 && after > 0) touched[count++] = at;
+                        scores[at] = after;
+                    }
+                }
+                next[p] = end;
+            }
+        for (int64_t t = essential; t < terms && count; t++) {
+            int64_t kept = 0;
+            for (int64_t i = 0; i < count; i++) {
+                uint32_t at = touched[i];
+                touched[kept] = at;
+                if (scores[at] >= floor - rest[t])
+                    kept++;
+                else
+                    scores[at] = 0;
+            }
+            count = kept;
+            for (int64_t p = first[t]; p < first[t + 1] && count; p++) {
+                const uint32_t *row = (const uint32_t *)(uintptr_t)row_at[p];
+                const uint16_t *tf = (const uint16_t *)(uintptr_t)tf_at[p];
+                int64_t begin = from(row, size[p], next[p], low - start[p]);
+                int64_t end = from(row, size[p], begin, high - start[p]);
+                next[p] = end;
+                if (count * look_up < end - begin) {
+                    for (int64_t i = 0; i < count; i++) {
+                        int64_t wanted = low + touched[i] - start[p], a = begin, b = end;
+                        while (a < b) {
+                            int64_t middle = (a + b) / 2;
+                            if (row[middle] < wanted)
+                                a = middle + 1;
+                            else
+                                b = middle;
+                        }
+                        if (a == end || row[a] != wanted) continue;
+                        float frequency = tf[a];
+                        scores[touched[i]] += frequency / (norms[touched[i]] + frequency) * weight[t];
+                    }
+                } else {
+                    for (int64_t i = begin; i < end; i++) {
+                        uint32_t at = row[i] + (uint32_t)(start[p] - low);
+                        if (at >= (uint32_t)(high - low)) return -1;
+                        if (scores[at] == 0) continue;
+                        float frequency = tf[i];
+                        scores[at] += frequency / (norms[at] + frequency) * weight[t];
+                    }
+                }
+            }
+        }
+        for (int64_t i = 0; i < count; i++) {
+            float score = scores[touched[i]];
+            scores[touched[i]] = 0;
+            if (score < floor) continue;
+            out_row[found] = (uint32_t)low + touched[i];
+            out_score[found++] = score;
+            if (held < k) {
+                heap[held] = score;
+                sift_up(heap, held++);
+            } else if (score > heap[0]) {
+                heap[0] = score;
+                sift_down(heap, k);
+            }
+            if (held == k && slack * heap[0] > floor) floor = slack * heap[0];
+        }
+    }
+    *floor_at = floor;
+    return found;
+}
