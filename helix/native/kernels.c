@@ -82,6 +82,8 @@ WIDE void leaning_products(const uint64_t *address, const float *scale, int64_t 
 /* ------------------------------------------------------------------ filters */
 
 #define ZONE 64 /* rows whose least and most value are known */
+#define AHEAD 8 /* zones whose values are asked for before they are read */
+#define STRADDLES(z) (!none && least[z] <= to && most[z] >= from && (least[z] < from || most[z] > to))
 
 /* passed[i] = passed[i] and low <= value[i] <= high, for n rows. least and most have an entry for every ZONE rows: where
  * all of a zone pass, or none, its values are not read.
@@ -92,15 +94,14 @@ WIDE void leaning_products(const uint64_t *address, const float *scale, int64_t 
         TYPE from = (TYPE)(low < LEAST ? LEAST : low), to = (TYPE)(high > MOST ? MOST : high);                         \
         int none = low > MOST || high < LEAST;                                                                         \
         for (int64_t zone = 0, zones = (n + ZONE - 1) / ZONE; zone < zones; zone++) {                                  \
-            int64_t begin = zone * ZONE, end = begin + ZONE < n ? begin + ZONE : n;                                    \
-            if (!none && least[zone] >= from && most[zone] <= to) continue;                                            \
-            if (none || most[zone] < from || least[zone] > to) {                                                       \
-                while (zone + 1 < zones && (none || most[zone + 1] < from || least[zone + 1] > to)) zone++;            \
-                end = (zone + 1) * ZONE < n ? (zone + 1) * ZONE : n;                                                   \
+            int64_t begin = zone * ZONE, end = begin + ZONE < n ? begin + ZONE : n, ahead = zone + AHEAD;              \
+            if (ahead < zones && STRADDLES(ahead))                                                                     \
+                for (size_t at = 0; at < ZONE * sizeof(TYPE); at += 64)                                                \
+                    PREFETCH((const char *)(value + ahead * ZONE) + at);                                               \
+            if (none || most[zone] < from || least[zone] > to)                                                         \
                 memset(passed + begin, 0, (size_t)(end - begin));                                                      \
-                continue;                                                                                              \
-            }                                                                                                          \
-            for (int64_t i = begin; i < end; i++) passed[i] &= (uint8_t)((value[i] >= from) & (value[i] <= to));       \
+            else if (STRADDLES(zone))                                                                                  \
+                for (int64_t i = begin; i < end; i++) passed[i] &= (uint8_t)((value[i] >= from) & (value[i] <= to));   \
         }                                                                                                              \
     }
 

@@ -88,11 +88,15 @@ def _allowed(query: Query, snap: Snapshot) -> Bool | None:
     `Snapshot.seen_by` and `Snapshot.known_at`.
     """
     columns = snap.columns
-    ranges, sets, over = list(_ranges(query, snap)), list(_sets(query, snap)), _over(query, snap)
+    sets, over = list(_sets(query, snap)), _over(query, snap)
+    ranges: dict[str, tuple[int, int]] = {}  # by column: since and until are one
+    for _, name, least, most in _ranges(query, snap):
+        other = ranges.get(name, (least, most))
+        ranges[name] = max(least, other[0]), min(most, other[1])
     if not ranges and not sets and not len(over):
         return None if snap.live == snap.rows else snap.alive  # as it is: it is asked for again and again
     allowed = snap.alive.copy()
-    for _, name, least, most in ranges:
+    for name, (least, most) in ranges.items():
         between(getattr(columns, name), columns.zones(name), least, most, allowed)
     for _, codes, wanted in sets:
         allowed &= np.isin(codes, wanted)
