@@ -38,8 +38,10 @@ _SAMPLE = 128  # training vectors a list: with 40, as many lists found .7 % less
 _TRAINED = 1 << 19  # training vectors at most: 0.8 GB
 _ROUNDS = 8  # of k-means
 _BATCH = 65_536  # rows turned into float32 at a time
-_WANTED = 0.995  # recall@100 of a whole index that the number of candidates is chosen for
-_LISTS = 0.9875  # the same of some of its lists; real questions get a little less
+_WANTED = 0.99  # recall@100 of a whole index that the number of candidates is chosen for
+_LISTS = 0.985  # the same of some of its lists
+_MOST = 256  # lists looked into, whatever they find: .95 of a million items' nearest 100, in 2 ms
+_MIXED = 2_000  # items in such a sum
 _LIKE = 0.5  # inner product of a question with its nearest item
 _K = 100
 _ASKED = 256  # questions the recall is measured on
@@ -185,11 +187,13 @@ def _questions(codes: npt.NDArray[np.int8], scale: F32, rng: np.random.Generator
     """(questions float32[m, d]; their nearest rows int64[m, ≤ 100]).
 
     A question is no item: it lies off all of them, at an inner product of about one half with the nearest. So each is
-    half an item, and for the rest has nothing to do with any.
+    half an item, and for the rest as likely to be anywhere as the items are: a random sum of many. (Of noise that is
+    alike in all directions, half as many lists seem to do: most of it is in none of the items'.)
     """
     n = len(codes)
     own = vectors(codes, scale, rng.choice(n, min(_ASKED, n), replace=False))
-    noise = rng.normal(size=own.shape).astype(np.float32)
+    others = vectors(codes, scale, rng.choice(n, min(_MIXED, n), replace=False))
+    noise = rng.normal(size=(len(own), len(others))).astype(np.float32) @ others
     asked = _LIKE * own + (1 - _LIKE**2) ** 0.5 * _unit(noise)
     asked = _unit(asked.astype(np.float32))
     return asked, nearest(asked, codes, scale, min(_K, n))
@@ -240,7 +244,7 @@ def _effort(
 
     over, best = _least(_FILE_OVER, lambda over: recall(index.nlist, over))
     steps = 2 * index.nlist.bit_length()  # each of √2 times as many lists
-    choices = tuple(sorted({min(round(2 ** (i / 2)), index.nlist) for i in range(steps + 1)}))
+    choices = tuple(sorted({min(round(2 ** (i / 2)), index.nlist, _MOST) for i in range(steps + 1)}))
     probes, reached = _least(choices, lambda probes: recall(probes, over), min(_LISTS, best - 0.002))
     return probes, over, reached
 
