@@ -27,7 +27,7 @@ ASKED = 18
 ATTEMPTS = 4
 POOL, SHOWN = 200, 10
 
-FACTORS = {"embed": 1.7, "dense": 0.6, "lexical": 1.2, "fuse": 1.8, "graph": 2.6, "rank": 4.5, "diversify": 0.1,
+FACTORS = {"embed": 1.7, "dense": 0.7, "lexical": 1.0, "fuse": 1.8, "graph": 2.6, "rank": 4.5, "diversify": 0.1,
            "pack": 0.8}  # fmt: skip
 """Median of a stage over that of its reference, at most."""
 
