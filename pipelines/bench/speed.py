@@ -14,7 +14,7 @@ from helix.settings import Settings
 from pipelines.bench import against
 from pipelines.bench.questions import FILTERED, OPEN
 from pipelines.bench.recall import measure
-from pipelines.bench.speed_plots import BUDGETS, LEGS, draw
+from pipelines.bench.speed_plots import BUDGETS, LEGS, MILLION, draw, main
 from pipelines.bench.store import Report, Say, build, default_root
 
 Reports = Mapping[int, Report]
@@ -22,8 +22,6 @@ Reports = Mapping[int, Report]
 
 OUTSIDE: Final = "outside the stages"
 """Reading the question, and fetching texts."""
-
-_MILLION: Final = 1_000_000
 
 
 class How(NamedTuple):
@@ -106,13 +104,13 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def joined(reports: Reports) -> Report:
-    """The report of the largest store; `growth` has the totals of all, with each p95 over that of the smallest."""
-    largest, least = reports[max(reports)], reports[min(reports)]
+    """The main report; `growth` has the totals of all, with each p95 over that of the smallest."""
+    least = reports[min(reports)]
     growth = {
         str(items): {**one["total"], "ratio": round(one["total"]["p95"] / least["total"]["p95"], 2)}
         for items, one in sorted(reports.items())
     }
-    return {**largest, "growth": growth}
+    return {**main(reports), "growth": growth}
 
 
 # ---------------------------------------------------------------- to be read
@@ -230,7 +228,7 @@ def _how(reports: Reports) -> Iterator[str]:
         f"{of['python']}, NumPy {of['numpy']}, ONNX Runtime {of['onnxruntime']}, FAISS {of['faiss']}."
         for of, which in measured_on
     ]
-    any_one = reports[max(reports)]
+    any_one = main(reports)
     lines += [
         "- The items are synthetic: text of a Zipfian vocabulary with topics, names, paths, identifiers and errors, in "
         "sessions of 100 projects of skewed size, with entities, links and facts. The vectors of some whole sessions "
@@ -260,7 +258,7 @@ def _targets(report: Report) -> str:
         rows.append(("4 clients, recalls a second", "≥ 150", four["qps"], four["qps"] >= 150))
         rows.append(("4 clients, p95", "≤ 50", four["p95"], four["p95"] <= 50))
     if len(growth) > 1:
-        ratio = growth[max(growth, key=int)]["ratio"]
+        ratio = growth[str(report["items"])]["ratio"]
         rows.append((f"p95 over that of {int(min(growth, key=int)):,} items", "≤ 3", ratio, ratio <= 3))
     if report["limit"]:
         ratio = report["limit"]["ratio"]
@@ -270,6 +268,9 @@ def _targets(report: Report) -> str:
         name = min(hybrid, key=hybrid.__getitem__)
         share = report["peers"][name]["ratio"]
         rows.append((f"p95 over that of the fastest peer's search alone ({name})", "≤ 0.5", share, share <= 0.5))
+    larger = sorted(int(items) for items in growth if int(items) > report["items"])
+    p95 = [(items, growth[str(items)]["p95"]) for items in larger]
+    rows += [(f"whole recall of {items:,} items, p95", "≤ 45", value, value <= _goal(items)) for items, value in p95]
     return _table(
         [f"at {report['items']:,} items", "target", "measured", "met"],
         [[what, target, _figure(value), "yes" if met else "**no**"] for what, target, value, met in rows],
@@ -278,7 +279,7 @@ def _targets(report: Report) -> str:
 
 def _goal(items: int) -> float:
     """Milliseconds a whole recall may take at the 95th percentile."""
-    return 15 if items <= _MILLION else 45
+    return 15 if items <= MILLION else 45
 
 
 def _stages(report: Report) -> str:
@@ -344,9 +345,9 @@ def _legs(reports: Reports) -> Iterator[str]:
             for items, one in reports.items()
         ],
     )
-    report = reports[max(reports)]
+    report = main(reports)
     yield _table(
-        [f"at {max(reports):,} items", "dense", "bm25"],
+        [f"at {report['items']:,} items", "dense", "bm25"],
         [[kind, f"{one['dense']:.4f}", f"{one['bm25']:.4f}"] for kind, one in report["recall_by_kind"].items()],
     )
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+MILLION: Final = 1_000_000
+
 LEGS: Final = "dense ∥ lexical"
 """The longer of both legs: they run beside each other and have one budget."""
 
@@ -35,12 +37,17 @@ _SIZES = ((_SKY, "s"), (_ORANGE, "^"), (_BLUE, "o"), (_GREEN, "D"), (_PINK, "v")
 Reports = Mapping[int, Mapping[str, Any]]
 
 
+def main(reports: Reports) -> Mapping[str, Any]:
+    """What the report is about: the largest store of a million items at most, for which the budgets are."""
+    return reports[max([items for items in reports if items <= MILLION] or reports)]
+
+
 def draw(reports: Reports, folder: Path) -> dict[str, Path]:
     """Write every plot; its file, by name: stages, growth, effort, clients."""
     import matplotlib
 
     folder.mkdir(parents=True, exist_ok=True)
-    largest = reports[max(reports)]
+    largest = main(reports)
     out = {}
     # A salt instead of a random one: identifiers inside the file are the same every time.
     with matplotlib.rc_context({"svg.hashsalt": "helix", "font.size": 9, "font.family": "DejaVu Sans"}):
