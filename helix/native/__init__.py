@@ -110,11 +110,8 @@ def best_rows(
     first, start, rows, tf = postings
     size = np.array([len(part) for part in rows], np.int64)
     fits = len(first) == len(weight) + 1 == len(rest) and len(start) == len(rows) == int(first[-1])
-    if (
-        not fits
-        or [len(part) for part in tf] != size.tolist()
-        or not len(norm) == len(norm if allowed is None else allowed)
-    ):
+    fits &= [len(part) for part in tf] == size.tolist() and (allowed is None or len(allowed) == len(norm))
+    if not fits:
         raise IndexError("postings, weights, norms and filter do not fit together")
     most = min(len(norm), int(size.sum()))
     row_at, tf_at = (np.array([addr(part) for part in parts], np.uint64) for parts in (rows, tf))

@@ -127,8 +127,8 @@ def _joined(parts: list[Part]) -> list[Part]:
 def _bounds(terms: list[_Term], k1: float) -> tuple[F32, F32]:
     """(what each term's saturated frequency is multiplied with: float32[t]; what terms t and on can give: [t + 1])."""
     weight = np.array([term.weight * (k1 + 1) for term in terms], np.float32)
-    rest = np.cumsum([0.0, *(term.most for term in reversed(terms))])[::-1].astype(np.float32)
-    return weight, rest
+    rest = np.cumsum([0.0, *(term.most for term in reversed(terms))])[::-1]
+    return weight, np.ascontiguousarray(rest, np.float32)
 
 
 def _rare(terms: list[list[Part]]) -> int:
