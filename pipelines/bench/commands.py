@@ -134,11 +134,12 @@ def _recall(argv: Sequence[str]) -> int:
         root = Path(options.store).expanduser() if options.store else None
         for items in speed.sizes(options.items or "1000000", alone=root is not None):
             reports[items] = speed.measured(items, how, root, keep, load(), say)
+    measured = list(reports)
     if keep:
         reports = speed.kept(keep)
     if options.out:
         say(f"written: {speed.write(reports, Path(options.out).expanduser())}")
-    report = speed.joined(reports)
+    report = speed.joined(reports, measured)
     if options.json:
         print_json(report)
     else:

@@ -103,14 +103,16 @@ def _replace(path: Path, data: bytes) -> None:
     new.replace(path)
 
 
-def joined(reports: Reports) -> Report:
-    """The main report; `growth` has the totals of all, with each p95 over that of the smallest."""
+def joined(reports: Reports, among: Sequence[int] = ()) -> Report:
+    """The main report, of the stores of so many items if any are named; `growth` has the totals of all, with each p95
+    over that of the smallest.
+    """
     least = reports[min(reports)]
     growth = {
         str(items): {**one["total"], "ratio": round(one["total"]["p95"] / least["total"]["p95"], 2)}
         for items, one in sorted(reports.items())
     }
-    return {**main(reports), "growth": growth}
+    return {**main({items: reports[items] for items in among or reports}), "growth": growth}
 
 
 # ---------------------------------------------------------------- to be read

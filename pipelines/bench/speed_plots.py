@@ -113,7 +113,7 @@ def growth(reports: Reports) -> Figure:
 
 def effort(reports: Reports) -> Figure:
     """Recall@100 over the median milliseconds of the dense leg: a line a store, a point a number of lists."""
-    figure, (axes,) = _panels(1, 5.0, 3.2)
+    figure, (axes,) = _panels(1, 5.0, 3.6)
     for (items, report), (colour, mark) in zip(reports.items(), _cycled(len(reports)), strict=True):
         points = report["effort"]
         if not points:
@@ -135,8 +135,9 @@ def effort(reports: Reports) -> Figure:
     ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if _inside(tick, axes.get_xlim())]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False, loc="lower right")
+    handles, labels = axes.get_legend_handles_labels()
+    if handles:  # above: the lines fill the panel
+        figure.legend(handles, labels, loc="outside upper center", ncols=2, frameon=False)
     _grid(axes)
     return figure
 

@@ -236,6 +236,7 @@ def test_what_is_kept_is_written_without_measuring(
     told = json.loads(capsys.readouterr().out)
     assert told["items"] == 10 * ITEMS  # the targets are for a million items at most
     assert told["growth"][str(huge)]["p95"] == slower["p95"]
+    assert speed.joined(speed.kept(keep), [huge])["items"] == huge  # what was measured just now is told of
     assert told["growth"][str(10 * ITEMS)]["ratio"] == pytest.approx(2, abs=0.02)
     page = out.read_text()
     for image in ("stages", "growth", "effort", "clients"):
