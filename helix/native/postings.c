@@ -29,14 +29,8 @@ WIDE int64_t gains(const uint32_t *row, const uint16_t *tf, int64_t n, uint32_t 
     return 1;
 }
 
-/* The first of size ascending rows, from `at` on, that is not below `wanted`: steps that double, then halves. */
-static int64_t from(const uint32_t *row, int64_t size, int64_t at, int64_t wanted) {
-    int64_t step = 1;
-    while (at + step <= size && row[at + step - 1] < wanted) {
-        at += step;
-        step *= 2;
-    }
-    int64_t end = at + step - 1 < size ? at + step - 1 : size;
+/* The first of ascending rows, from `at` to before `end`, that is not below `wanted`; `end` where all are. */
+static int64_t bisect(const uint32_t *row, int64_t at, int64_t end, int64_t wanted) {
     while (at < end) {
         int64_t middle = (at + end) / 2;
         if (row[middle] < wanted)
@@ -45,6 +39,16 @@ static int64_t from(const uint32_t *row, int64_t size, int64_t at, int64_t wante
             end = middle;
     }
     return at;
+}
+
+/* The same of all `size` rows, where it is not far from `at`: steps that double, then halves. */
+static int64_t from(const uint32_t *row, int64_t size, int64_t at, int64_t wanted) {
+    int64_t step = 1;
+    while (at + step <= size && row[at + step - 1] < wanted) {
+        at += step;
+        step *= 2;
+    }
+    return bisect(row, at, at + step - 1 < size ? at + step - 1 : size, wanted);
 }
 
 static void sift_down(float *heap, int64_t k) {
@@ -134,14 +138,7 @@ int64_t best_rows(int64_t range, int64_t look_up, const uint64_t *row_at, const 
                 next[p] = end;
                 if (count * look_up < end - begin) {
                     for (int64_t i = 0; i < count; i++) {
-                        int64_t wanted = low + touched[i] - start[p], a = begin, b = end;
-                        while (a < b) {
-                            int64_t middle = (a + b) / 2;
-                            if (row[middle] < wanted)
-                                a = middle + 1;
-                            else
-                                b = middle;
-                        }
+                        int64_t wanted = low + touched[i] - start[p], a = bisect(row, begin, end, wanted);
                         if (a == end || row[a] != wanted) continue;
                         float frequency = tf[a];
                         scores[touched[i]] += frequency / (norms[touched[i]] + frequency) * weight[t];
