@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -24,8 +24,8 @@ def beside(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Callable[
 
 
 def later(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Callable[[], R]:
-    """The same without a second thread: it is done when its result is asked for."""
-    return lambda: work(*args, **kwargs)
+    """The same without a second thread: it is done when its result is first asked for."""
+    return cache(partial(work, *args, **kwargs))
 
 
 @cache

@@ -44,9 +44,9 @@ __all__ = ["Profile", "recall"]
 def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models: Rerankers) -> Bundle:
     """Answer one question from one snapshot. Same snapshot, query, `now` and profile: same answer."""
     query = asked(query, snap, profile.ask)
-    within = trace.run("route", scope, query, snap)
     meanwhile = later if snap.one_thread else beside
-    words = meanwhile(_by_words, query, snap, within, profile)  # the lexical legs need no vector
+    within = meanwhile(timed, scope, query, snap)  # what needs no vector goes on while the question is embedded
+    words = meanwhile(lambda: _by_words(query, snap, within()[0], profile))
     vector, plan = begin(query, snap, trace, query.spoken, within)
     if plan.skip:
         return bundle(query, snap, profile, trace, skipped=True)

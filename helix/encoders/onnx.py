@@ -155,6 +155,8 @@ class Encoder:
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
         """The token ids of each text, cut to the window: int32[≤ max_tokens] each."""
         given = [text.lower() for text in texts] if self.spec.lower else list(texts)
+        if len(given) == 1:  # a question: another thread that took the interpreter's lock meanwhile would keep it long
+            return [np.array(self._tokenizer.encode(given[0]).ids, np.int32)]
         return [np.array(entry.ids, np.int32) for entry in self._tokenizer.encode_batch_fast(given)]
 
     def feed(self, tokens: Sequence[Tokens]) -> dict[str, I64]:

@@ -46,8 +46,8 @@ _leaning_products.argtypes = (_P, _P, _N, _N, _P, _F, _P, _P, _P)
 _leaning_products.restype = None
 _between = {name: getattr(_long, f"between_{name}") for name in ("int64", "int32", "uint8")}
 for _each in _between.values():
-    _each.argtypes = (_P, _P, _P, _N, _N, _N, _P)
-    _each.restype = None
+    _each.argtypes = (_P, _P, _P, _N, _N, _N, _P, _P)
+    _each.restype = ctypes.c_int64
 _count_terms = short.count_terms
 _count_terms.argtypes = (_P, _N, _P, _N, _P, _N, _P, _P, _N, _P, _P, _N, _P, _P)
 _count_terms.restype = ctypes.c_int64
@@ -184,25 +184,27 @@ def between(
     within: tuple[npt.NDArray[Any], npt.NDArray[Any]],
     low: int,
     high: int,
+    among: Bool,
     passed: Bool,
-) -> None:
-    """Take out, in place, the rows whose value is not in low ≤ value ≤ high. Most zones are decided unread.
+) -> int:
+    """Of some rows those whose value is in low ≤ value ≤ high, and how many there are. Most zones are decided unread.
 
     Args:
         values: int64[n], int32[n] or uint8[n].
         within: their `zones`.
         low, high: in 64 bits with a sign.
-        passed: bool[n].
+        among: bool[n], the rows that may pass.
+        passed: bool[n], written to; may be `among`.
 
     Raises:
         IndexError: they are not of one length.
         KeyError: values of another dtype.
     """
     least, most = within
-    if len(values) != len(passed) or not len(least) == len(most) == -(-len(values) // ZONE):
+    if not len(values) == len(among) == len(passed) or not len(least) == len(most) == -(-len(values) // ZONE):
         raise IndexError("values, zones and mask are not of the same rows")
     kernel = _between[values.dtype.name]
-    kernel(addr(values), addr(least), addr(most), len(values), low, high, addr(passed))
+    return int(kernel(addr(values), addr(least), addr(most), len(values), low, high, addr(among), addr(passed)))
 
 
 def count_terms(

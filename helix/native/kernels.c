@@ -85,24 +85,33 @@ WIDE void leaning_products(const uint64_t *address, const float *scale, int64_t 
 #define AHEAD 8 /* zones whose values are asked for before they are read */
 #define STRADDLES(z) (!none && least[z] <= to && most[z] >= from && (least[z] < from || most[z] > to))
 
-/* passed[i] = passed[i] and low <= value[i] <= high, for n rows. least and most have an entry for every ZONE rows: where
- * all of a zone pass, or none, its values are not read.
+/* passed[i] = among[i] and low <= value[i] <= high, for n rows; returns how many pass. least and most have an entry for
+ * every ZONE rows: where all of a zone pass, or none, its values are not read. among and passed may be the same.
  */
 #define BETWEEN(NAME, TYPE, LEAST, MOST)                                                                               \
-    WIDE void NAME(const TYPE *value, const TYPE *least, const TYPE *most, int64_t n, int64_t low, int64_t high,       \
-                   uint8_t *passed) {                                                                                  \
+    WIDE int64_t NAME(const TYPE *value, const TYPE *least, const TYPE *most, int64_t n, int64_t low, int64_t high,    \
+                      const uint8_t *among, uint8_t *passed) {                                                         \
         TYPE from = (TYPE)(low < LEAST ? LEAST : low), to = (TYPE)(high > MOST ? MOST : high);                         \
         int none = low > MOST || high < LEAST;                                                                         \
+        int64_t count = 0;                                                                                             \
         for (int64_t zone = 0, zones = (n + ZONE - 1) / ZONE; zone < zones; zone++) {                                  \
             int64_t begin = zone * ZONE, end = begin + ZONE < n ? begin + ZONE : n, ahead = zone + AHEAD;              \
             if (ahead < zones && STRADDLES(ahead))                                                                     \
                 for (size_t at = 0; at < ZONE * sizeof(TYPE); at += 64)                                                \
                     PREFETCH((const char *)(value + ahead * ZONE) + at);                                               \
-            if (none || most[zone] < from || least[zone] > to)                                                         \
+            if (none || most[zone] < from || least[zone] > to) {                                                       \
                 memset(passed + begin, 0, (size_t)(end - begin));                                                      \
-            else if (STRADDLES(zone))                                                                                  \
-                for (int64_t i = begin; i < end; i++) passed[i] &= (uint8_t)((value[i] >= from) & (value[i] <= to));   \
+                continue;                                                                                              \
+            }                                                                                                          \
+            uint8_t here = 0; /* at most ZONE */                                                                       \
+            if (STRADDLES(zone))                                                                                       \
+                for (int64_t i = begin; i < end; i++)                                                                  \
+                    here += passed[i] = among[i] & (uint8_t)((value[i] >= from) & (value[i] <= to));                   \
+            else                                                                                                       \
+                for (int64_t i = begin; i < end; i++) here += passed[i] = among[i];                                    \
+            count += here;                                                                                             \
         }                                                                                                              \
+        return count;                                                                                                  \
     }
 
 BETWEEN(between_int64, int64_t, INT64_MIN, INT64_MAX)

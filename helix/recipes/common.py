@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from helix.encoders.rerank import LateEncoder, own_tokens
 from helix.errors import EncoderError
-from helix.explain import Trace, kept_signals
+from helix.explain import Trace, kept_signals, timed
 from helix.stages.embed import embed
 from helix.stages.rerank import maxsims
-from helix.stages.route import outside, route
+from helix.stages.route import outside, route, scope
 from helix.types import F32, TYPES, Bundle, Item, Plan, Pool, Query
 
 if TYPE_CHECKING:
@@ -26,16 +26,22 @@ if TYPE_CHECKING:
 
 
 def begin(
-    query: Query, snap: Snapshot, trace: Trace, text: str | None = None, within: Plan | None = None
+    query: Query,
+    snap: Snapshot,
+    trace: Trace,
+    text: str | None = None,
+    within: Callable[[], tuple[Plan, float]] | None = None,
 ) -> tuple[F32 | None, Plan]:
     """Stages 1 and 2: the question's vector (None where the encoder is missing; the answer says so) and the plan.
 
     Args:
         text: what is embedded; the question's own where not given.
-        within: the question's `scope`, where that is known already.
+        within: waits for the question's `scope` and its milliseconds, where that was begun already.
     """
     vector = trace.run("embed", _embed, query.text if text is None else text, snap, trace)
-    plan = trace.run("route", route, query, vector, snap, within)
+    searched, ms = within() if within else timed(scope, query, snap)
+    trace.took("route", ms)
+    plan = trace.run("route", route, query, vector, snap, searched)
     if trace.on:
         trace.outside = lambda row: outside(query, snap, row)
         trace.skipped = f"skipped as a question that needs no memory (score {plan.skip_score:.2f})" if plan.skip else ""

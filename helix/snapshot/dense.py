@@ -263,8 +263,12 @@ class Dense:
     tier: str = "int8"
     over: int = 1
 
-    def search(self, vector: F32, k: int, allowed: Bool | None) -> I64:
-        """The rows the index holds nearest, to be rescored: int64[m]; `allowed` bool[n] or None for all.
+    def search(self, vector: F32, k: int, allowed: Bool | None, left: int | None = None) -> I64:
+        """The rows the index holds nearest, to be rescored: int64[m].
+
+        Args:
+            allowed: bool[n]; None allows all.
+            left: how many are allowed, where that is known.
 
         They are k at most; in a tier whose own scores are coarse over · k, and no fewer than over · 100, as measured.
 
@@ -277,7 +281,7 @@ class Dense:
         chosen: dict[str, Any] = {}
         probes, wanted = self.probes, k
         if allowed is not None:
-            n = int(np.count_nonzero(allowed))
+            n = int(np.count_nonzero(allowed)) if left is None else left
             if not n:
                 return np.empty(0, np.int64)
             share, wanted = n / len(allowed), min(k, n)

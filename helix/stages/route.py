@@ -33,8 +33,7 @@ _RECENT = re.compile(
 
 def scope(query: Query, snap: Snapshot) -> Plan:
     """What may be searched: as much of the plan as the question's filters decide."""
-    allowed = _allowed(query, snap)
-    count = snap.live if allowed is None or allowed is snap.alive else int(np.count_nonzero(allowed))
+    allowed, count = _allowed(query, snap)
     return Plan(allowed=None if count == snap.rows else allowed, allowed_rows=count)
 
 
@@ -81,8 +80,8 @@ def _named_projects(query: Query, snap: Snapshot) -> tuple[int, ...]:
 _FIRST, _LAST = -(2**63) + 1, 2**63 - 1  # seconds; a missing time is before the first: in no window
 
 
-def _allowed(query: Query, snap: Snapshot) -> Bool | None:
-    """bool[rows]: the pre-filter of every leg; None where nothing is left out.
+def _allowed(query: Query, snap: Snapshot) -> tuple[Bool | None, int]:
+    """bool[rows], the pre-filter of every leg, None where nothing is left out; and how many rows it leaves.
 
     What the asker may not see, and what `as_of` did not know, is not alive in the snapshot that is asked: see
     `Snapshot.seen_by` and `Snapshot.known_at`.
@@ -94,14 +93,20 @@ def _allowed(query: Query, snap: Snapshot) -> Bool | None:
         other = ranges.get(name, (least, most))
         ranges[name] = max(least, other[0]), min(most, other[1])
     if not ranges and not sets and not len(over):
-        return None if snap.live == snap.rows else snap.alive  # as it is: it is asked for again and again
-    allowed = snap.alive.copy()
+        return None if snap.live == snap.rows else snap.alive, snap.live  # as it is: it is asked for again and again
+    allowed, among, count = np.empty(snap.rows, bool), snap.alive, snap.live
     for name, (least, most) in ranges.items():
-        between(getattr(columns, name), columns.zones(name), least, most, allowed)
+        count = between(getattr(columns, name), columns.zones(name), least, most, among, allowed)
+        among = allowed
     for _, codes, wanted in sets:
-        allowed &= np.isin(codes, wanted)
+        named = np.logical_or.reduce([codes == code for code in wanted])  # one, mostly
+        among = np.logical_and(among, named, out=allowed)
+        count = int(np.count_nonzero(allowed))
+    if among is snap.alive:
+        allowed[:] = among
+    count -= int(np.count_nonzero(allowed[over]))
     allowed[over] = False
-    return allowed
+    return allowed, count
 
 
 def _over(query: Query, snap: Snapshot) -> npt.NDArray[Any]:

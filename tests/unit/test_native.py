@@ -246,22 +246,27 @@ def test_between(dtype: str, data: st.DataObject) -> None:
     alive = np.random.default_rng(len(values)).random(len(values)) < 0.8
     ends = st.one_of(st.integers(-(2**63), 2**63 - 1), st.sampled_from([value for value, _ in runs] or [0]))
     low, high = data.draw(ends), data.draw(ends)
-    passed = alive.copy()
-    between(values, zones(values), low, high, passed)
     expected = [lives and low <= value <= high for value, lives in zip(values.tolist(), alive, strict=True)]
+    passed = np.ones(len(values), bool)
+    assert between(values, zones(values), low, high, alive, passed) == sum(expected)
+    assert passed.tolist() == expected
+    passed = alive.copy()
+    assert between(values, zones(values), low, high, passed, passed) == sum(expected)
     assert passed.tolist() == expected
     with pytest.raises(IndexError):
-        between(values, zones(values), low, high, np.append(alive, True))
+        between(values, zones(values), low, high, alive, np.append(alive, True))
     with pytest.raises(IndexError):
-        between(values, zones(np.zeros(len(values) + ZONE, dtype)), low, high, passed)
+        between(values, zones(values), low, high, np.append(alive, True), passed)
+    with pytest.raises(IndexError):
+        between(values, zones(np.zeros(len(values) + ZONE, dtype)), low, high, alive, passed)
 
 
 def test_zones_decide_what_is_not_read() -> None:
     values = np.arange(3 * ZONE)
     told = zones(values)
     assert [each.tolist() for each in told] == [[0, ZONE, 2 * ZONE], [ZONE - 1, 2 * ZONE - 1, 3 * ZONE - 1]]
-    passed = np.ones(len(values), bool)
-    between(np.full(len(values), -1), told, ZONE, 2 * ZONE, passed)  # had they been read, none would pass
+    every, passed = np.ones((2, len(values)), bool)
+    between(np.full(len(values), -1), told, ZONE, 2 * ZONE, every, passed)  # had they been read, none would pass
     assert np.flatnonzero(passed).tolist() == list(range(ZONE, 2 * ZONE))
 
 
