@@ -7,23 +7,34 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def beside(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Callable[[], R]:
+class Meanwhile(Protocol):
+    """How some work is done while the caller goes on: `beside` or `later`."""
+
+    def __call__(self, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Callable[[], R]:
+        """What gives the result."""
+        ...
+
+
+def beside(work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Callable[[], R]:
     """Begin some work; what is returned waits for it and gives its result, or raises what it raised.
 
-    On one core nothing is gained: there it is done when its result is asked for.
+    On one core nothing is gained, and where all threads are busy it would only wait: there it is done when its result
+    is asked for.
     """
+    mine = later(work, *args, **kwargs)
     if _cores() < 2:
-        return later(work, *args, **kwargs)
-    return _threads().submit(work, *args, **kwargs).result
+        return mine
+    begun = _threads().submit(work, *args, **kwargs)
+    return lambda: mine() if begun.cancel() else begun.result()
 
 
-def later(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Callable[[], R]:
+def later(work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Callable[[], R]:
     """The same without a second thread: it is done when its result is first asked for."""
     return cache(partial(work, *args, **kwargs))
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from helix.anchors import TOP, anchor, window
 from helix.asked import core, spoken
-from helix.beside import beside, later
 from helix.bm25 import idf
 from helix.encoders.onnx import TokenCounter
 from helix.explain import Trace, timed
@@ -44,9 +43,8 @@ __all__ = ["Profile", "recall"]
 def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models: Rerankers) -> Bundle:
     """Answer one question from one snapshot. Same snapshot, query, `now` and profile: same answer."""
     query = asked(query, snap, profile.ask)
-    meanwhile = later if snap.one_thread else beside
-    within = meanwhile(timed, scope, query, snap)  # what needs no vector goes on while the question is embedded
-    words = meanwhile(lambda: _by_words(query, snap, within()[0], profile))
+    within = snap.meanwhile(timed, scope, query, snap)  # what needs no vector goes on while the question is embedded
+    words = snap.meanwhile(lambda: _by_words(query, snap, within()[0], profile))
     vector, plan = begin(query, snap, trace, query.spoken, within)
     if plan.skip:
         return bundle(query, snap, profile, trace, skipped=True)

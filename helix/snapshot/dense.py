@@ -27,6 +27,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from helix.beside import Meanwhile, later
 from helix.errors import StoreError, UsageError
 from helix.types import F32, I64, Bool
 
@@ -47,6 +48,7 @@ _K = 100
 _ASKED = 256  # questions the recall is measured on
 _OVER = (10, 20, 40, 80)  # candidates a wanted row, of the binary tier
 _FILE_OVER = (1, 2, 4, 6, 8, 10, 16, 32)  # the same of an inverted file
+_OF_HALF = 5  # eighths of all candidates that each half of the lists gives: halves are seldom that unequal
 _PIECE = 2  # dimensions that one code stands for
 _CODED = 4_096  # rows, below which 8-bit codes cost no more
 
@@ -263,14 +265,18 @@ class Dense:
     tier: str = "int8"
     over: int = 1
 
-    def search(self, vector: F32, k: int, allowed: Bool | None, left: int | None = None) -> I64:
+    def search(
+        self, vector: F32, k: int, allowed: Bool | None, left: int | None = None, meanwhile: Meanwhile = later
+    ) -> I64:
         """The rows the index holds nearest, to be rescored: int64[m].
 
         Args:
             allowed: bool[n]; None allows all.
             left: how many are allowed, where that is known.
+            meanwhile: how the second half of the lists is looked into; the rows are the same ones.
 
-        They are k at most; in a tier whose own scores are coarse over · k, and no fewer than over · 100, as measured.
+        They are k at most; in a tier whose own scores are coarse over · k, as measured, and up to twice as many where
+        the halves are unequal, but no fewer than over · 100.
 
         Where a share s of the rows is allowed, their k nearest lie in more lists, but not in 1 / s times as many: a
         question is far from all of them. Of a million items, as many lists as without a filter find as much of the
@@ -295,14 +301,40 @@ class Dense:
             return np.asarray(rows[0][rows[0] >= 0], np.int64)
         short = _cut(vector[None, :], self.index.d)
         parameters: Any = faiss.SearchParametersIVF
-        with _one_thread():
-            while True:
-                chosen["nprobe"] = min(probes, self.index.nlist)
-                _, rows = self.index.search(short, k, params=parameters(**chosen))
+        each = k if self.over == 1 else -(-_OF_HALF * k // 8)
+        while True:
+            chosen["nprobe"] = lists = min(probes, self.index.nlist)
+            if self.over == 1:
+                with _one_thread():
+                    _, rows = self.index.search(short, k, params=parameters(**chosen))
                 found = np.asarray(rows[0][rows[0] >= 0], np.int64)
-                if len(found) >= wanted or probes >= self.index.nlist:
-                    return found
-                probes *= 4  # what is allowed lies far from the question
+            else:
+                found = self._halves(short, lists, each, chosen, meanwhile)
+            if len(found) >= wanted or (lists == self.index.nlist and each == k):
+                return found
+            probes, each = probes * 4, k  # what is allowed lies far from the question
+
+    def _halves(self, asked: F32, lists: int, k: int, chosen: dict[str, Any], meanwhile: Meanwhile) -> I64:
+        """The k best of every second of the nearest lists, and the k best of the others: int64[≤ 2k]."""
+        with _one_thread():
+            distance, nearest = self.index.quantizer.search(asked, lists)
+        odd = meanwhile(self._looked_into, asked, nearest[:, 1::2], distance[:, 1::2], k, chosen)
+        even = self._looked_into(asked, nearest[:, ::2], distance[:, ::2], k, chosen)
+        return np.concatenate([even, odd()])
+
+    def _looked_into(self, asked: F32, lists: I64, distance: F32, k: int, chosen: dict[str, Any]) -> I64:
+        """The k best rows of some lists, whose centres lie so far: int64[≤ k]."""
+        if not lists.size:
+            return np.empty(0, np.int64)
+        faiss = library()
+        lists, distance = np.ascontiguousarray(lists), np.ascontiguousarray(distance)
+        scores, rows = np.empty((1, k), np.float32), np.empty((1, k), np.int64)
+        given = [faiss.swig_ptr(array) for array in (lists, distance, scores, rows)]
+        parameters: Any = faiss.SearchParametersIVF
+        parameters = parameters(**{**chosen, "nprobe": lists.size})
+        with _one_thread():  # the wrapper that takes arrays takes no parameters
+            self.index.search_preassigned_c(1, faiss.swig_ptr(asked), k, *given, False, parameters)
+        return np.asarray(rows[0][rows[0] >= 0])
 
 
 @contextmanager

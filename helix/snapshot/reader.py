@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from helix.beside import beside
+from helix.beside import Meanwhile, beside, later
 from helix.bm25 import Norms
 from helix.encoders.onnx import Encoder, EstimatedCounter, TokenCounter
 from helix.enrich.gazetteer import COMMON
@@ -200,11 +200,11 @@ class Snapshot:
         return self._base is not None
 
     @property
-    def one_thread(self) -> bool:
-        """Whether a question is to be answered by one thread: where as many are asked at once as there are cores, a
-        second one only costs.
+    def meanwhile(self) -> Meanwhile:
+        """How a question has work done while it goes on: by a second thread; by its own where `threads` is 1, as where
+        as many questions are asked at once as there are cores.
         """
-        return self._threads == 1
+        return later if self._threads == 1 else beside
 
     def _whole_snapshot(self) -> Snapshot | None:
         """Of a view: the snapshot it is a view of, unless that was let go meanwhile."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from helix.beside import Meanwhile, later
 from helix.native import inner_products
 from helix.topk import top_k
 from helix.types import F32, I64, Bool, Leg, Plan
@@ -39,7 +40,8 @@ def search_dense(vector: F32, snap: Snapshot, plan: Plan, k: int) -> Leg:
     found, scored = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
     for block in snap.blocks:
         allowed = None if plan.allowed is None else plan.allowed[block.start : block.start + len(block.codes)]
-        rows = candidates(vector, block, allowed, k, scan, plan.allowed_rows if len(snap.blocks) == 1 else None)
+        left = plan.allowed_rows if len(snap.blocks) == 1 else None
+        rows = candidates(vector, block, allowed, k, scan, left, snap.meanwhile)
         scores = score(vector, block, rows)
         if block.exact is not None:
             rows = np.sort(rows[top_k(scores, snap.columns.key[block.start + rows], _EXACT * k)])
@@ -58,18 +60,25 @@ def dense_score(vector: F32, snap: Snapshot, row: int) -> float:
 
 
 def candidates(
-    vector: F32, block: Block, allowed: Bool | None, k: int, scan: bool = False, left: int | None = None
+    vector: F32,
+    block: Block,
+    allowed: Bool | None,
+    k: int,
+    scan: bool = False,
+    left: int | None = None,
+    meanwhile: Meanwhile = later,
 ) -> I64:
     """Rows of one segment, ascending, among which its k best are: int64[m].
 
     Args:
         scan: all that are allowed, whether there is an index or not.
         left: how many are, where that is known.
+        meanwhile: how half of the work is done.
     """
     if left is None:
         left = len(block.codes) if allowed is None else int(np.count_nonzero(allowed))
     if block.dense is not None and not scan and (left > _SCANNED or 2 * left > len(block.codes)):
-        return np.sort(block.dense.search(vector, k, allowed, left))
+        return np.sort(block.dense.search(vector, k, allowed, left, meanwhile))
     return np.arange(len(block.codes)) if allowed is None else np.flatnonzero(allowed)
 
 

@@ -26,15 +26,29 @@ def test_the_result_or_the_error_comes_when_asked_for() -> None:
 
 
 def test_one_core_does_it_in_turn_two_at_once(cores: int) -> None:
-    waiting = beside(threading.current_thread)
+    begun = threading.Event()
+    waiting = beside(lambda: begun.set() or threading.current_thread())
+    assert begun.wait(5 if cores == 2 else 0.05) == (cores == 2)
     assert (waiting() is threading.current_thread()) == (cores == 1)
     meet = threading.Barrier(2, timeout=5 if cores == 2 else 0.05)
     other = beside(meet.wait)
     if cores == 2:
-        assert {meet.wait(), other()} == {0, 1}
+        mine = meet.wait()  # before it is asked for
+        assert {mine, other()} == {0, 1}
     else:
         with pytest.raises(threading.BrokenBarrierError):
             meet.wait()
+
+
+def test_what_waits_for_a_free_thread_is_done_by_who_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_cores", lambda: 2)
+    done = threading.Event()
+    busy = [beside(done.wait, 30) for _ in range(os.cpu_count() or 2)] + [beside(done.wait, 30) for _ in range(2)]
+    waiting = beside(threading.current_thread)
+    assert waiting() is threading.current_thread()
+    assert waiting() is threading.current_thread()  # and once only
+    done.set()
+    assert all(one() for one in busy)
 
 
 def test_a_forked_process_begins_threads_of_its_own() -> None:

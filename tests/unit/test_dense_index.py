@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 
 import helix.stages.dense as stage
+from helix.beside import beside, later
 from helix.errors import StoreError, UsageError
 from helix.question import make_query
 from helix.snapshot import dense
@@ -94,7 +97,7 @@ def test_only_allowed_rows(world, share: float) -> None:
     for q, row in zip(questions, exact, strict=True):
         found = index_of(block).search(q, 100, allowed)
         assert allowed[found].all()
-        assert len(found) == len(np.unique(found)) <= 100 * index_of(block).over
+        assert len(found) == len(np.unique(found)) <= 2 * 100 * index_of(block).over
         shares.append(len(np.intersect1d(found, best(np.where(allowed, row, -9), wanted))) / wanted)
     assert np.mean(shares) >= 0.95
 
@@ -110,6 +113,36 @@ def test_a_filter_far_from_the_question_still_finds_k(world) -> None:
         assert allowed[found].all()
         assert len(found) == 100
     assert index_of(block).search(questions[0], 100, np.zeros(N, bool)).tolist() == []
+
+
+@pytest.mark.parametrize("share", [None, 0.3, 0.004])
+def test_half_the_lists_by_another_thread_are_the_same_rows(world, share: float | None) -> None:
+    block, questions, _, _ = world
+    allowed = None if share is None else np.random.default_rng(3).random(N) < share
+    dense, threads = index_of(block), set[int]()
+
+    def watched(work: Callable[..., Any], /, *args: Any) -> Callable[[], Any]:
+        def done() -> Any:
+            threads.add(threading.get_ident())
+            return work(*args)
+
+        return beside(done)
+
+    for q in questions[:20]:
+        alone = dense.search(q, 100, allowed)
+        assert dense.search(q, 100, allowed, None, watched).tolist() == alone.tolist()
+        assert len(np.unique(alone)) == len(alone)  # no list is looked into twice
+    assert threads - {threading.get_ident()}
+
+
+def test_each_half_looks_into_every_second_list(world) -> None:
+    block, questions, _, _ = world
+    dense = index_of(block)
+    asked = questions[:1]
+    for lists in (1, 2, 5):
+        whole = dense.index.search(asked, N, params=faiss.SearchParametersIVF(nprobe=lists))[1][0]
+        found = dense._halves(asked, lists, N, {}, later)
+        assert sorted(found.tolist()) == sorted(whole[whole >= 0].tolist())
 
 
 def test_few_allowed_rows_are_scanned(world, monkeypatch) -> None:
@@ -279,6 +312,7 @@ def test_float16_vectors_settle_what_int8_cannot_tell() -> None:
     snap = SimpleNamespace(
         blocks=[SimpleNamespace(start=0, codes=codes, scale=scale, dense=None, exact=None)],
         columns=SimpleNamespace(key=np.arange(400)),
+        meanwhile=later,
     )
     assert search_dense(question, snap, Plan(None, 400), 10).rows.tolist() != wanted.tolist()
     snap.blocks[0].exact = points.astype(np.float16)
