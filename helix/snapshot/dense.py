@@ -49,6 +49,7 @@ _ASKED = 256  # questions the recall is measured on
 _OVER = (10, 20, 40, 80)  # candidates a wanted row, of the binary tier
 _FILE_OVER = (1, 2, 4, 6, 8, 10, 16, 32)  # the same of an inverted file
 _OF_HALF = 5  # eighths of all candidates that each half of the lists gives: halves are seldom that unequal
+_HALVED = 50_000  # rows in the lists: fewer are compared sooner than they are divided
 _PIECE = 2  # dimensions that one code stands for
 _CODED = 4_096  # rows, below which 8-bit codes cost no more
 
@@ -273,10 +274,10 @@ class Dense:
         Args:
             allowed: bool[n]; None allows all.
             left: how many are allowed, where that is known.
-            meanwhile: how the second half of the lists is looked into; the rows are the same ones.
+            meanwhile: how half of many lists are looked into; the rows are the same ones.
 
-        They are k at most; in a tier whose own scores are coarse over · k, as measured, and up to twice as many where
-        the halves are unequal, but no fewer than over · 100.
+        They are k at most; in a tier whose own scores are coarse over · k, as measured, but no fewer than over · 100,
+        and up to twice as many where the lists are looked into by halves.
 
         Where a share s of the rows is allowed, their k nearest lie in more lists, but not in 1 / s times as many: a
         question is far from all of them. Of a million items, as many lists as without a filter find as much of the
@@ -301,10 +302,11 @@ class Dense:
             return np.asarray(rows[0][rows[0] >= 0], np.int64)
         short = _cut(vector[None, :], self.index.d)
         parameters: Any = faiss.SearchParametersIVF
-        each = k if self.over == 1 else -(-_OF_HALF * k // 8)
+        in_halves = self.over > 1 and probes * self.index.ntotal >= _HALVED * self.index.nlist
+        each = -(-_OF_HALF * k // 8) if in_halves else k
         while True:
             chosen["nprobe"] = lists = min(probes, self.index.nlist)
-            if self.over == 1:
+            if not in_halves:
                 with _one_thread():
                     _, rows = self.index.search(short, k, params=parameters(**chosen))
                 found = np.asarray(rows[0][rows[0] >= 0], np.int64)

@@ -37,21 +37,26 @@ def search_dense(vector: F32, snap: Snapshot, plan: Plan, k: int) -> Leg:
     """
     few = plan.allowed is not None and plan.allowed_rows <= EXACT_ROWS
     scan = few and (snap.is_view or plan.allowed_rows < snap.live)
-    found, scored = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
-    for block in snap.blocks:
-        allowed = None if plan.allowed is None else plan.allowed[block.start : block.start + len(block.codes)]
-        left = plan.allowed_rows if len(snap.blocks) == 1 else None
-        rows = candidates(vector, block, allowed, k, scan, left, snap.meanwhile)
-        scores = score(vector, block, rows)
-        if block.exact is not None:
-            rows = np.sort(rows[top_k(scores, snap.columns.key[block.start + rows], _EXACT * k)])
-            scores = exact_score(vector, block.exact, rows)
-        best = top_k(scores, snap.columns.key[block.start + rows], k)
-        found.append(block.start + rows[best])
-        scored.append(scores[best])
-    rows, scores = np.concatenate(found), np.concatenate(scored)
+    others = [snap.meanwhile(_of_block, vector, snap, block, plan, k, scan) for block in snap.blocks[1::2]]
+    found = [_of_block(vector, snap, block, plan, k, scan) for block in snap.blocks[::2]]
+    found += [other() for other in others]
+    rows = np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in found)])
+    scores = np.concatenate([np.empty(0, np.float32), *(scores for _, scores in found)])
     best = top_k(scores, snap.columns.key[rows], k)
     return Leg("dense", rows[best].astype(np.uint32), scores[best])
+
+
+def _of_block(vector: F32, snap: Snapshot, block: Block, plan: Plan, k: int, scan: bool) -> tuple[I64, F32]:
+    """The k nearest of one segment, best first: (rows int64[≤ k], scores)."""
+    allowed = None if plan.allowed is None else plan.allowed[block.start : block.start + len(block.codes)]
+    left = plan.allowed_rows if len(snap.blocks) == 1 else None
+    rows = candidates(vector, block, allowed, k, scan, left, snap.meanwhile)
+    scores = score(vector, block, rows)
+    if block.exact is not None:
+        rows = np.sort(rows[top_k(scores, snap.columns.key[block.start + rows], _EXACT * k)])
+        scores = exact_score(vector, block.exact, rows)
+    best = top_k(scores, snap.columns.key[block.start + rows], k)
+    return block.start + rows[best], scores[best]
 
 
 def dense_score(vector: F32, snap: Snapshot, row: int) -> float:

@@ -67,6 +67,13 @@ def best(exact: np.ndarray, k: int) -> np.ndarray:
     return np.argsort(-exact, kind="stable")[:k]
 
 
+@pytest.fixture(params=[True, False], ids=["in halves", "at once"])
+def in_halves(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lists of large indexes are looked into by halves; these are small."""
+    monkeypatch.setattr(dense, "_HALVED", 0 if request.param else 1 << 40)
+
+
+@pytest.mark.usefixtures("in_halves")
 def test_hardly_anything_is_missed(world) -> None:
     block, questions, exact, params = world
     shares = [
@@ -88,6 +95,7 @@ def test_one_list_would_not_do(world) -> None:
     )
 
 
+@pytest.mark.usefixtures("in_halves")
 @pytest.mark.parametrize("share", [0.5, 0.05, 0.002])
 def test_only_allowed_rows(world, share: float) -> None:
     block, questions, exact, _ = world
@@ -102,24 +110,27 @@ def test_only_allowed_rows(world, share: float) -> None:
     assert np.mean(shares) >= 0.95
 
 
-def test_a_filter_far_from_the_question_still_finds_k(world) -> None:
+@pytest.mark.usefixtures("in_halves")
+@pytest.mark.parametrize("over", [1, 4])
+def test_a_filter_far_from_the_question_still_finds_k(world, over: int) -> None:
     """All that is allowed is what lies furthest: not in any list that is looked into first."""
     block, questions, exact, _ = world
-    narrow = Dense(index_of(block).index, 1)
+    narrow = Dense(index_of(block).index, 1, over=over)
     for q, row in zip(questions[:10], exact[:10], strict=True):
         allowed = np.zeros(N, bool)
         allowed[np.argsort(row)[: N * 3 // 5]] = True
         found = narrow.search(q, 100, allowed)
         assert allowed[found].all()
-        assert len(found) == 100
+        assert over * 100 <= len(found) <= (1 if over == 1 else 2) * over * 100
     assert index_of(block).search(questions[0], 100, np.zeros(N, bool)).tolist() == []
 
 
 @pytest.mark.parametrize("share", [None, 0.3, 0.004])
-def test_half_the_lists_by_another_thread_are_the_same_rows(world, share: float | None) -> None:
+def test_half_the_lists_by_another_thread_are_the_same_rows(world, share: float | None, monkeypatch) -> None:
+    monkeypatch.setattr(dense, "_HALVED", 0)
     block, questions, _, _ = world
     allowed = None if share is None else np.random.default_rng(3).random(N) < share
-    dense, threads = index_of(block), set[int]()
+    index, threads = index_of(block), set[int]()
 
     def watched(work: Callable[..., Any], /, *args: Any) -> Callable[[], Any]:
         def done() -> Any:
@@ -129,19 +140,19 @@ def test_half_the_lists_by_another_thread_are_the_same_rows(world, share: float 
         return beside(done)
 
     for q in questions[:20]:
-        alone = dense.search(q, 100, allowed)
-        assert dense.search(q, 100, allowed, None, watched).tolist() == alone.tolist()
+        alone = index.search(q, 100, allowed)
+        assert index.search(q, 100, allowed, None, watched).tolist() == alone.tolist()
         assert len(np.unique(alone)) == len(alone)  # no list is looked into twice
     assert threads - {threading.get_ident()}
 
 
 def test_each_half_looks_into_every_second_list(world) -> None:
     block, questions, _, _ = world
-    dense = index_of(block)
+    index = index_of(block)
     asked = questions[:1]
     for lists in (1, 2, 5):
-        whole = dense.index.search(asked, N, params=faiss.SearchParametersIVF(nprobe=lists))[1][0]
-        found = dense._halves(asked, lists, N, {}, later)
+        whole = index.index.search(asked, N, params=faiss.SearchParametersIVF(nprobe=lists))[1][0]
+        found = index._halves(asked, lists, N, {}, later)
         assert sorted(found.tolist()) == sorted(whole[whole >= 0].tolist())
 
 
