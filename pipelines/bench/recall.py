@@ -188,7 +188,8 @@ def _latencies(asks: Sequence[Ask], times: Sequence[tuple[int, Mapping[str, floa
     """Percentiles of all recalls, and by stage and kind; a kind's ratios are those to all kinds without a filter.
 
     `legs` is of the longer of both legs, which run beside each other, the lexical one beside embedding, too. `outside`
-    is of what no stage counts: reading the question, waiting for the lexical leg, fetching texts.
+    is of what no stage counts, of questions without a filter, whose rows are found beside embedding: reading the
+    question, waiting for the lexical leg, fetching texts.
     `by_question` is of the medians of each question's rounds: what is left when other work on the machine is not
     counted.
     """
@@ -201,7 +202,8 @@ def _latencies(asks: Sequence[Ask], times: Sequence[tuple[int, Mapping[str, floa
         kinds[asks[i]["kind"]].append(ms["total"])
         own[i].append(ms["total"])
     legs = [max(ms.get("dense", 0.0), ms.get("lexical", 0.0)) for _, ms in times]
-    outside = [2 * ms["total"] + ms.get("lexical", 0.0) - sum(ms.values()) for _, ms in times]
+    free = [ms for i, ms in times if asks[i]["kind"] in OPEN]
+    outside = [2 * ms["total"] + ms.get("lexical", 0.0) - sum(ms.values()) for ms in free]
     totals = stages.pop("total")
     unfiltered = percentiles([ms for kind in OPEN for ms in kinds[kind]])
     by_kind = {kind: percentiles(kinds[kind]) for kind in KINDS if kinds[kind]}

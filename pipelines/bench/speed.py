@@ -190,7 +190,8 @@ def markdown(reports: Reports, images: Mapping[str, str]) -> str:
         f"## Stages, at {report['items']:,} items",
         _stages(report),
         f"![A pair of bars a stage: its median and 95th percentile, beside its budget]({images['stages']})",
-        "*Milliseconds by stage; the line is the budget. The lexical leg runs beside embedding and the dense leg.*",
+        "*Milliseconds by stage; the line is the budget. Beside embedding, a second thread finds the rows a filter "
+        "allows and runs the lexical leg; then it takes half of the dense one.*",
         "## Kinds of question",
         _kinds(report),
         "## Growth",
