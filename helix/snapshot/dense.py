@@ -321,8 +321,11 @@ class Dense:
         with _one_thread():
             distance, nearest = self.index.quantizer.search(asked, lists)
         odd = meanwhile(self._looked_into, asked, nearest[:, 1::2], distance[:, 1::2], k, chosen)
-        even = self._looked_into(asked, nearest[:, ::2], distance[:, ::2], k, chosen)
-        return np.concatenate([even, odd()])
+        try:
+            even = self._looked_into(asked, nearest[:, ::2], distance[:, ::2], k, chosen)
+        finally:
+            others = odd()  # whatever happens: the filter it points at is there until the search is over
+        return np.concatenate([even, others])
 
     def _looked_into(self, asked: F32, lists: I64, distance: F32, k: int, chosen: dict[str, Any]) -> I64:
         """The k best rows of some lists, whose centres lie so far: int64[≤ k]."""
