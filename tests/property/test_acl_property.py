@@ -19,6 +19,7 @@ import httpx
 import numpy as np
 import pytest
 
+from helix.beside import later
 from helix.encoders.onnx import Encoder, EstimatedCounter
 from helix.enrich.neardup import signatures
 from helix.errors import UsageError
@@ -504,6 +505,13 @@ def lines_of(run: Callable[[], Any]) -> list[tuple[str, int]]:
     return ran
 
 
+@pytest.fixture
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two threads nobody knows which is first, and the tracer sees one."""
+    monkeypatch.setattr(Snapshot, "meanwhile", staticmethod(later))
+
+
+@pytest.mark.usefixtures("one_thread")
 def test_a_hidden_id_takes_the_path_of_an_unknown_one(tmp_path: Path) -> None:
     plain, hidden = (found := placed([*PLAIN, SECRETS["a neighbour in a session"]]))[:-1], found[-1]
     root = build(tmp_path / "a", [[*plain, hidden]])
@@ -526,6 +534,7 @@ def test_a_hidden_id_takes_the_path_of_an_unknown_one(tmp_path: Path) -> None:
         service.stop()
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_as_many_rows_are_scored_with_hidden_items_as_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scored: list[int] = []
     score = stage.score
