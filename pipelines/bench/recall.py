@@ -53,12 +53,12 @@ K: Final = 100
 """Rows of a leg that are compared."""
 
 _OPENED: Final = 3  # times a store is opened anew
-_BY_CLIENTS: Final = 400  # questions that so many clients ask together
+_BY_CLIENTS: Final = 400  # questions that so many clients ask together, each turn
 _COMPARED: Final = 200  # questions whose legs are compared with looking at everything
 _BLOCK: Final = 32_768  # rows scored at a time
 _CLOSE: Final = 1e-5  # scores that differ by less are the same: sums are added up in another order
 _SAMPLED: Final = 2_000  # items that neighbours are looked for among
-_TURNS: Final = 3  # of recalls and of the parts they cannot do without
+_TURNS: Final = 3  # of what is compared: numbers of clients, recalls and the parts they cannot do without
 _BANDWIDTH: Final = 1 << 29  # bytes read to measure how fast they are read
 
 
@@ -247,10 +247,9 @@ def _processes(root: Path, asks: Sequence[Ask]) -> Report:
             worker({"do": "answer", "ask": question})
             free.put(worker)
 
-        return {
-            str(clients): _by_clients(lambda question: line.submit(served, question).result(), asks, clients)
-            for clients in CLIENTS
-        }
+        return _in_turns(
+            lambda asks, clients: _by_clients(lambda ask: line.submit(served, ask).result(), asks, clients), asks
+        )
 
 
 @contextmanager
@@ -266,7 +265,16 @@ def workers(root: Path, asks: Sequence[Ask], n: int) -> Iterator[SimpleQueue[Wor
         yield free
 
 
-def _by_clients(serve: Callable[[Ask], None], asks: Sequence[Ask], clients: int) -> dict[str, float]:
+def _in_turns(together: Callable[[list[Ask], int], Report], asks: Sequence[Ask]) -> Report:
+    """Each number of clients by turns, since a machine's speed may change from one second to the next."""
+    done: dict[int, list[Report]] = {clients: [] for clients in CLIENTS}
+    for turn in range(_TURNS):
+        for clients in CLIENTS:
+            done[clients].append(together(_mixed(asks, turn), clients))
+    return {str(clients): _rate(turns) for clients, turns in done.items()}
+
+
+def _by_clients(serve: Callable[[Ask], None], asks: Sequence[Ask], clients: int) -> Report:
     """So many clients, each of which asks the next question when its last one is answered."""
 
     def timed(question: Ask) -> float:
@@ -276,8 +284,8 @@ def _by_clients(serve: Callable[[Ask], None], asks: Sequence[Ask], clients: int)
 
     with ThreadPoolExecutor(clients) as each:
         began = time.perf_counter()
-        spent = list(each.map(timed, _mixed(asks, clients)))
-        return _rate(spent, time.perf_counter() - began)
+        spent = list(each.map(timed, asks))
+        return {"ms": spent, "seconds": time.perf_counter() - began}
 
 
 def _threads(root: Path, asks: Sequence[Ask]) -> Report:
@@ -285,11 +293,7 @@ def _threads(root: Path, asks: Sequence[Ask]) -> Report:
     with process(watched=False, HELIX_THREADS="1") as (ask, _):
         ask({"do": "open", "root": str(root), "ask": asks[0]})
         ask({"do": "recall", "asks": _mixed(asks, 0)})
-        done = {
-            str(clients): ask({"do": "together", "asks": _mixed(asks, clients), "clients": clients})
-            for clients in CLIENTS
-        }
-    return {clients: _rate(one["ms"], one["seconds"]) for clients, one in done.items()}
+        return _in_turns(lambda asks, clients: ask({"do": "together", "asks": asks, "clients": clients}), asks)
 
 
 def _mixed(asks: Sequence[Ask], seed: int) -> list[Ask]:
@@ -297,8 +301,9 @@ def _mixed(asks: Sequence[Ask], seed: int) -> list[Ask]:
     return [asks[i] for i in np.random.default_rng(seed).permutation(len(asks))[:_BY_CLIENTS].tolist()]
 
 
-def _rate(spent: Sequence[float], seconds: float) -> dict[str, float]:
-    return {**percentiles(spent), "qps": round(len(spent) / seconds, 1)}
+def _rate(turns: Sequence[Report]) -> dict[str, float]:
+    spent = [ms for turn in turns for ms in turn["ms"]]
+    return {**percentiles(spent), "qps": round(len(spent) / sum(turn["seconds"] for turn in turns), 1)}
 
 
 # ---------------------------------------------------------------- against looking at everything
