@@ -267,14 +267,16 @@ def outside_in(n: int) -> list[int]:
 
 def header(entry: Mapping[str, Any]) -> str:
     """Who, when, what about, and where it is to be found."""
-    about = " · ".join(part for part in (_day(entry), entry["speaker"] or "", entry["title"] or "") if part)
-    cited = _cite(entry)
-    return _one_line(f"[{about}] ({cited})" if about else f"({cited})")
+    # Part by part: what is between them is no letter of a tag, and most parts are ASCII.
+    said = (_one_line(part) if part else "" for part in (entry["speaker"], entry["title"]))
+    about, cited = " · ".join(filter(None, (_day(entry), *said))), _one_line(_cite(entry))
+    return f"[{about}] ({cited})" if about else f"({cited})"
 
 
 def sanitise(text: str) -> str:
     """Recalled text that cannot hide characters or close its wrapper."""
-    # Two passes that most texts need not.
-    if not (text.isascii() and text.replace("\n", "").isprintable()):
-        text = _HIDDEN.sub("", text)
+    # Most texts need neither pass.
+    if text.isascii() and (text.isprintable() or text.replace("\n", "").isprintable()):
+        return _TAG.sub("&lt;", text) if "<" in text else text
+    text = _HIDDEN.sub("", text)
     return _TAG.sub("&lt;", text) if any(map(text.__contains__, _ANGLES)) else text
