@@ -21,7 +21,7 @@ from helix.snapshot import ledger
 from helix.snapshot.reader import Snapshot
 from helix.snapshot.segment import read_table
 from helix.types import F32, I64
-from pipelines.bench.peers import PEERS, Corpus, Peer, Searcher, tune
+from pipelines.bench.peers import ENOUGH, PEERS, Corpus, Peer, Searcher, tune
 from pipelines.bench.questions import OPEN, Ask
 from pipelines.bench.real import texts
 from pipelines.bench.store import Report, Say, percentiles, process, rounded
@@ -35,11 +35,14 @@ ROUNDS: Final = 3
 _BLOCK: Final = 50_000
 
 
-def measure(root: Path, asks: Sequence[Ask], names: Sequence[str], settings: Settings, say: Say) -> Report:
+def measure(
+    root: Path, asks: Sequence[Ask], names: Sequence[str], wanted: float, settings: Settings, say: Say
+) -> Report:
     """Build, tune and ask each peer.
 
     Args:
         asks: of `questions.draw`; those without a filter are asked, and those within a project of 1 %.
+        wanted: dense recall@100 without a filter that each is tuned to, 0 … 1.
 
     Raises:
         UsageError: no such peer, or its package is missing.
@@ -48,10 +51,10 @@ def measure(root: Path, asks: Sequence[Ask], names: Sequence[str], settings: Set
     chosen = [ask for ask in asks if ask["kind"] in (*OPEN, _PROJECT)]
     place = Path(settings.cache).expanduser() / "bench" / f"peers-{root.name}"
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return {name: _beside(name, root, place / name, chosen, say) for name in names}
+    return {name: _beside(name, root, place / name, chosen, wanted, say) for name in names}
 
 
-def _beside(name: str, root: Path, folder: Path, asks: list[Ask], say: Say) -> Report:
+def _beside(name: str, root: Path, folder: Path, asks: list[Ask], wanted: float, say: Say) -> Report:
     """Helix and one peer asked the same in alternate rounds: a machine that slows down slows both down.
 
     `helix` is of whole recalls of the questions without a filter, `ratio` that of 95th percentiles.
@@ -61,7 +64,8 @@ def _beside(name: str, root: Path, folder: Path, asks: list[Ask], say: Say) -> R
     theirs: dict[str, list[float]] = {"open": [], "project": []}
     ours: list[float] = []
     with process() as (ask, peak), process() as (helix, _):
-        told = ask({"do": "peer", "name": name, "root": str(root), "folder": str(folder), "asks": asks})
+        what = {"name": name, "root": str(root), "folder": str(folder), "asks": asks, "wanted": wanted}
+        told = ask({"do": "peer", **what})
         if "refused" in told:
             raise UsageError(*told["refused"])
         helix({"do": "open", "root": str(root), "ask": unfiltered[0]})
@@ -102,7 +106,7 @@ class Ready(NamedTuple):
     told: Report  # what the report says of it beside times
 
 
-def prepare(name: str, root: str, folder: str, asks: Sequence[Ask]) -> Ready:
+def prepare(name: str, root: str, folder: str, asks: Sequence[Ask], wanted: float = ENOUGH) -> Ready:
     """Build one peer where it is not there, open it and tune it.
 
     Raises:
@@ -116,9 +120,10 @@ def prepare(name: str, root: str, folder: str, asks: Sequence[Ask]) -> Ready:
     built = peer.build(part, Path(folder), _say)
     asked = [ask for ask in asks if peer.filters or not _project(ask)]
     vectors = np.stack([snap.encoder.query(ask["query"]) for ask in asked])
-    some = vectors[np.linspace(0, len(vectors) - 1, min(_TUNED, len(vectors))).astype(int)]
+    unfiltered = vectors[[ask["kind"] in OPEN for ask in asked]]
+    some = unfiltered[np.linspace(0, len(unfiltered) - 1, min(_TUNED, len(unfiltered))).astype(int)]
     searcher = peer.open(Path(folder))
-    tuned = tune(searcher, peer.efforts, some, nearest(part, some, min(K, items)))
+    tuned = tune(searcher, peer.efforts, some, nearest(part, some, min(K, items)), wanted)
     told = {
         "items": items,
         "dense_recall_at_100": round(tuned.recall, 4),

@@ -155,13 +155,13 @@ def refresh(ask: Request, items: list[str], wait: float) -> Request:
     return {"when": None}
 
 
-def peer(name: str, root: str, folder: str, asks: list[Request]) -> Request:
+def peer(name: str, root: str, folder: str, asks: list[Request], wanted: float) -> Request:
     """Build, open and tune one peer; `refused` says why it cannot be asked."""
     from helix.errors import UsageError
     from pipelines.bench.against import prepare
 
     try:
-        _held["peer"] = prepare(name, root, folder, asks)
+        _held["peer"] = prepare(name, root, folder, asks, wanted)
     except UsageError as error:
         return {"refused": [error.what, error.remedy]}
     told: Request = _held["peer"].told

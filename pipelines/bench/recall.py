@@ -40,6 +40,7 @@ from helix.stages.dense import search_dense
 from helix.stages.lexical import search_lexical
 from helix.types import F32, I64, Bool, Plan, Query
 from pipelines.bench import against, questions
+from pipelines.bench.peers import ENOUGH
 from pipelines.bench.questions import FILTERED, KINDS, OPEN, Ask
 from pipelines.bench.real import FILE
 from pipelines.bench.store import Report, Say, drop_caches, marker, opening, percentiles, process, rounded
@@ -104,7 +105,7 @@ def measure(
     report["clients"] = _processes(root, asks)
     report["threads"] = _threads(root, asks)
     report |= _compared(root, asks, settings, say)
-    report["peers"] = against.measure(root, asks, peers, settings, say)
+    report["peers"] = against.measure(root, asks, peers, min(ENOUGH, report["recall_unfiltered"]), settings, say)
     return report
 
 
@@ -348,6 +349,7 @@ def _compared(root: Path, asks: Sequence[Ask], settings: Settings, say: Say) -> 
     say("recall against effort, and the distance to the limit")
     return {
         "recall_at_100": {"dense": _mean(near), "bm25": _mean(words)},
+        "recall_unfiltered": _mean([share for share, kind in zip(near, kinds, strict=True) if kind in OPEN]),
         "recall_by_kind": {
             kind: {"dense": _mean(near, kinds, kind), "bm25": _mean(words, kinds, kind)}
             for kind in dict.fromkeys(kinds)

@@ -168,7 +168,11 @@ def test_a_peer_gets_the_same_items_and_questions(built: Path, tmp_path: Path, m
 
     monkeypatch.setattr(against, "process", here)
     monkeypatch.setenv("HELIX_ANSWERS", "0")  # as in processes of the benchmark
-    found = against.measure(built, asks, ["scan"], Settings(cache=str(tmp_path)), lambda _: None)["scan"]
+    settings = Settings(cache=str(tmp_path))
+    little = against.measure(built, asks, ["scan"], 0.2, settings, lambda _: None)["scan"]
+    assert little["effort"] == 1
+    assert little["dense_recall_at_100"] >= 0.2
+    found = against.measure(built, asks, ["scan"], 0.99, settings, lambda _: None)["scan"]
     assert 0 < found["p50"] <= found["p95"]
     assert found["project"]["p50"] > 0
     assert found["helix"]["p95"] > found["helix"]["p50"] > 0

@@ -163,12 +163,16 @@ def content_words(text: str) -> list[str]:
     return [word for word in _WORD.findall(text.lower()) if word not in STOP_WORDS]
 
 
+ENOUGH: Final = 0.99
+"""Dense recall above which more is not asked of a peer."""
+
+
 class Tuned(NamedTuple):
     effort: int
     recall: float  # dense recall@k against exact search, 0 … 1
 
 
-def tune(searcher: Searcher, efforts: Sequence[int], questions: F32, exact: I64, wanted: float = 0.99) -> Tuned:
+def tune(searcher: Searcher, efforts: Sequence[int], questions: F32, exact: I64, wanted: float = ENOUGH) -> Tuned:
     """Set the least effort whose dense recall@k reaches `wanted`, else the one that comes nearest.
 
     Args:

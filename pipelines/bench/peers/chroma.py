@@ -71,7 +71,7 @@ PEER: Final = Peer(
         "ranking by several signals, near-duplicates, packing, a token budget"
     ),
     knob="ef_search",
-    efforts=(100, 150, 200, 300, 400, 600, 800, 1200, 1600, 2400, 3600, 4800),
+    efforts=(100, 150, 200, 300, 400, 600, 800, 1200, 1600, 2400, 3600, 4800, 7200, 9600, 14400, 19200, 28800),
     index=_index,
     reader=_Searcher,
     hybrid=False,

@@ -96,7 +96,7 @@ PEER: Final = Peer(
         "a token budget"
     ),
     knob="ef",
-    efforts=(200, 300, 400, 600, 800, 1200, 1600, 2400, 3200, 4800),
+    efforts=(200, 300, 400, 600, 800, 1200, 1600, 2400, 3200, 4800, 6400, 9600, 14400),
     index=_index,
     reader=_Searcher,
 )
