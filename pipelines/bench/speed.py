@@ -425,8 +425,8 @@ def _peers(reports: Reports) -> Iterator[str]:
         "The same items, vectors and questions in the same run: the search of each alone for 100 rows, the vector "
         "given, without embedding, graph, ranking or packing. The effort is the least that finds as many of the "
         "nearest 100 as Helix does without a filter, or 99 % where Helix finds more. Helix answers the same questions "
-        "in alternate rounds, whole recalls without a filter: the ratio is of its p95 to the peer's, which a machine that "
-        "slows down for a while hardly changes."
+        "in alternate rounds, whole recalls without a filter: the ratio is of its p95 to the peer's, which a machine "
+        "that slows down for a while hardly changes."
     )
     yield _table(
         [
