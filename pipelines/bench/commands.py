@@ -111,7 +111,7 @@ def _recall(argv: Sequence[str]) -> int:
     new.add_argument("--items", metavar="N[,N]", help="items of the store, or of several (1000000)")
     new.add_argument("--seed", type=int, default=1, metavar="S", help="of the generator (1)")
     new.add_argument("--questions", type=int, default=540, metavar="N", help="asked of each store (540)")
-    new.add_argument("--rounds", type=int, default=3, metavar="N", help="how often each is asked (3)")
+    new.add_argument("--rounds", type=int, default=5, metavar="N", help="how often each is asked (5)")
     new.add_argument("--peers", default="", metavar="A,B", help="other stores to ask as well: lancedb, txtai, …")
     new.add_argument("--keep", metavar="DIR", help="keep the figures there; else they are only printed")
     new.add_argument("--out", metavar="FILE", help="write the report with its plots")

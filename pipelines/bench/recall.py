@@ -46,7 +46,7 @@ from pipelines.bench.real import FILE
 from pipelines.bench.store import Report, Say, drop_caches, marker, opening, percentiles, process, rounded
 
 QUESTIONS: Final = 540
-ROUNDS: Final = 3
+ROUNDS: Final = 5
 CLIENTS: Final = (1, 2, 4, 8)
 Worker = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -54,6 +54,7 @@ K: Final = 100
 """Rows of a leg that are compared."""
 
 _OPENED: Final = 3  # times a store is opened anew
+_WARM: Final = 60  # questions before each round
 _BY_CLIENTS: Final = 400  # questions that so many clients ask together, each turn
 _COMPARED: Final = 200  # questions whose legs are compared with looking at everything
 _BLOCK: Final = 32_768  # rows scored at a time
@@ -99,12 +100,13 @@ def measure(
     say("opening")
     report["open_ms"] = _open(root, asks)
     say(f"asking {len(asks)} questions in {rounds} rounds")
-    report |= _one_client(root, asks, rounds)
-    report["repeated"] = _repeated(root, asks)
-    say(f"asking by {', '.join(map(str, CLIENTS))} clients")
-    report["clients"] = _processes(root, asks)
-    report["threads"] = _threads(root, asks)
-    report |= _compared(root, asks, settings, say)
+    between: list[Callable[[], Report]] = [
+        lambda: {"repeated": _repeated(root, asks)},
+        lambda: {"clients": _processes(root, asks)},
+        lambda: {"threads": _threads(root, asks)},
+        lambda: _compared(root, asks, settings, say),
+    ]
+    report |= _one_client(root, asks, rounds, between)
     report["peers"] = against.measure(root, asks, peers, min(ENOUGH, report["recall_unfiltered"]), settings, say)
     return report
 
@@ -167,22 +169,32 @@ def _first(root: Path, question: Ask) -> dict[str, float]:
 # ---------------------------------------------------------------- one client
 
 
-def _one_client(root: Path, asks: Sequence[Ask], rounds: int) -> Report:
-    """Milliseconds of every recall by stage and by kind of question, and the memory of the reader."""
+def _one_client(root: Path, asks: Sequence[Ask], rounds: int, between: Sequence[Callable[[], Report]] = ()) -> Report:
+    """Milliseconds of every recall by stage and by kind of question, and the memory of the reader.
+
+    After each round comes something else that is measured: a machine may be fast or slow for minutes, and rounds in a
+    row would say which it was. A part of the questions is asked before each, to warm up.
+    """
+    report: Report = {}
     rng = np.random.default_rng(len(asks))
     times: list[tuple[int, dict[str, float]]] = []  # (question, milliseconds by stage)
     unanswered = 0
     with process() as (ask, _):
         ask({"do": "open", "root": str(root), "ask": asks[0]})
         first = ask({"do": "memory"})
-        ask({"do": "recall", "asks": [asks[i] for i in rng.permutation(len(asks)).tolist()]})  # to warm up
-        for _ in range(rounds):
+        ask({"do": "recall", "asks": asks})
+        for turn in range(rounds):
+            ask({"do": "recall", "asks": _mixed(asks, 0)[:_WARM]})
             order = rng.permutation(len(asks)).tolist()
             found = ask({"do": "recall", "asks": [asks[i] for i in order]})["recalls"]
             times += [(i, one["ms"]) for i, one in zip(order, found, strict=True) if one["answered"]]
             unanswered += sum(not one["answered"] for one in found)
+            for step in between[turn : turn + 1]:
+                report |= step()
         memory = {"after_one": rounded(first), "after_all": rounded(ask({"do": "memory"}))}
-    return {**_latencies(asks, times), "unanswered": unanswered, "memory_mb": memory}
+    for step in between[rounds:]:
+        report |= step()
+    return {**_latencies(asks, times), "unanswered": unanswered, "memory_mb": memory, **report}
 
 
 def _latencies(asks: Sequence[Ask], times: Sequence[tuple[int, Mapping[str, float]]]) -> Report:

@@ -241,8 +241,8 @@ def _how(reports: Reports) -> Iterator[str]:
         f"under a filter {', '.join(FILTERED)}. `window` is a week around the item, `acl` a principal's view, `type` "
         "one of five. Without a filter 3 % of the sessions are hidden, too: they have an ACL.",
         f"- One client in a fresh process, after one round to warm up; then {any_one['rounds']} rounds in random "
-        "order, every recall timed by itself, with embedding and packing. No answer is kept "
-        "(`HELIX_ANSWERS=0`); what it takes to be given a kept one is under opening.",
+        "order, other measurements between them, every recall timed by itself, with embedding and packing. No answer "
+        "is kept (`HELIX_ANSWERS=0`); what it takes to be given a kept one is under opening.",
     ]
     yield "\n".join(lines)
 

@@ -180,6 +180,33 @@ def test_a_peer_gets_the_same_items_and_questions(built: Path, tmp_path: Path, m
     assert found["dense_recall_at_100"] == 1.0
 
 
+def test_between_the_rounds_comes_what_else_is_measured(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    happened: list[str] = []
+
+    @contextmanager
+    def here(**_: str) -> Iterator[tuple[Callable[[dict[str, Any]], Any], dict[str, float]]]:
+        def ask(request: dict[str, Any]) -> Any:
+            happened.append(request["do"])
+            found = {"ms": {"total": 1.0}, "answered": True}
+            return {"recalls": [found for _ in request["asks"]]} if request["do"] == "recall" else {}
+
+        yield ask, {}
+
+    monkeypatch.setattr(recall, "process", here)
+    asks = questions.draw(built, 7, 9)
+    steps = [lambda name=name: happened.append(name) or {name: 1} for name in "abc"]
+    one = ["recall", "recall"]  # to warm up, and the round
+    for rounds, wanted in (
+        (2, [*one, "a", *one, "b", "memory", "c"]),
+        (4, [*one, "a", *one, "b", *one, "c", *one, "memory"]),
+    ):
+        happened.clear()
+        found = recall._one_client(built, asks, rounds, steps)
+        assert happened == ["open", "memory", "recall", *wanted]
+        assert found["a"] == found["b"] == found["c"] == 1
+        assert found["total"]["p50"] == 1.0
+
+
 # ---------------------------------------------------------------- the report
 
 
