@@ -100,9 +100,14 @@ def measure(
     say("opening")
     report["open_ms"] = _open(root, asks)
     say(f"asking {len(asks)} questions in {rounds} rounds")
+
+    def clients() -> Report:
+        say(f"asking by {', '.join(map(str, CLIENTS))} clients")
+        return {"clients": _processes(root, asks)}
+
     between: list[Callable[[], Report]] = [
         lambda: {"repeated": _repeated(root, asks)},
-        lambda: {"clients": _processes(root, asks)},
+        clients,
         lambda: {"threads": _threads(root, asks)},
         lambda: _compared(root, asks, settings, say),
     ]
