@@ -7,7 +7,6 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.forks import run as call
+from tests.forks import start
 from tests.labelled import REPORT
 
 # Nothing may reach for a model hub, and no setting of the developer's may leak in.
@@ -90,20 +91,24 @@ def own_store(sample_store: Path, tmp_path: Path) -> Path:
     return target
 
 
+@pytest.fixture(scope="session")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where a process listens that forks calls of `helix`."""
+    place = tmp_path_factory.mktemp("forks") / "socket"
+    process = start(place)
+    try:
+        yield place
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
 @pytest.fixture
-def run_helix(cache: Path):
-    """Run the real `helix` command in its own process."""
+def run_helix(cache: Path, forks: Path):
+    """Run the real `helix` command in its own process, forked from one that has the imports behind it."""
 
     def run(*arguments: object, **environ: str) -> subprocess.CompletedProcess[str]:
-        command = Path(sys.executable).with_name("helix")
-        return subprocess.run(
-            [str(command), *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=240,
-            env={**os.environ, **environ},
-        )
+        return call(forks, [*map(str, arguments)], {**os.environ, **environ}, timeout=240)
 
     return run
 

@@ -1,0 +1,80 @@
+"""A forked call of `helix` is what the command itself is: same output, same status, nothing left over from another."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.forks import run
+
+HELIX = Path(sys.executable).with_name("helix")
+CALLS = [
+    ["--version"],
+    [],
+    ["bread"],
+    ["recall", "--help"],
+    ["recall", "x", "--k", "0", "--store", "STORE"],
+    ["recall", "where is the blue key", "--store", "nowhere"],
+    ["recall", "What did I tell Priya?", "--store", "STORE", "--now", "2026-06-01", "--json"],
+    ["sql", "SELECT count(*) FROM items", "--store", "STORE", "--json"],
+    ["status", "--store", "STORE", "--json"],
+]
+
+
+def without_times(output: str) -> Any:
+    try:
+        found = json.loads(output)
+    except ValueError:
+        return output
+    return {**found, "ms": None} if isinstance(found, dict) else found
+
+
+@pytest.mark.parametrize("call", CALLS, ids=" ".join)
+def test_it_says_what_the_command_says(call: list[str], sample_store: Path, cache: Path, run_helix) -> None:
+    arguments = [str(sample_store) if word == "STORE" else word for word in call]
+    cold = subprocess.run([str(HELIX), *arguments], capture_output=True, text=True, check=False)
+    warm = run_helix(*arguments)
+    assert cold.stdout + cold.stderr
+    assert warm.returncode == cold.returncode
+    assert (without_times(warm.stdout), warm.stderr) == (without_times(cold.stdout), cold.stderr)
+
+
+def test_a_call_knows_its_own_environment_and_folder_only(
+    run_helix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    assert "here" in run_helix("status", HELIX_STORE=str(tmp_path / "here" / "none")).stderr
+    monkeypatch.chdir(tmp_path)
+    elsewhere = run_helix("status").stderr
+    assert "here" not in elsewhere
+    assert "helix-store" in elsewhere
+
+
+def test_calls_at_once_and_one_that_is_killed(run_helix, own_store: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text(json.dumps({"session": "s", "id": "1", "text": "the walnut loaf is in the oven"}) + "\n")
+
+    def ask(word: str) -> subprocess.CompletedProcess[str]:
+        return run_helix("recall", word, "--store", own_store, "--json")
+
+    with ThreadPoolExecutor(3) as threads:
+        dying = threads.submit(run_helix, "ingest", log, "--store", own_store, HELIX_FAILPOINT="accept.envelope")
+        found = [json.loads(done.stdout)["items"] for done in threads.map(ask, ["Priya", "timeout"])]
+    assert all(found)
+    assert dying.result().returncode == -signal.SIGKILL
+    assert run_helix("ingest", log, "--store", own_store).returncode == 0
+
+
+def test_a_call_that_takes_too_long_is_killed(forks: Path, tmp_path: Path) -> None:
+    place = tmp_path / "none"
+    with pytest.raises(subprocess.TimeoutExpired):
+        run(forks, ["serve", "--store", str(place), "--port", "0"], os.environ, timeout=1.5)
+    assert run(forks, ["--version"], os.environ, timeout=60).returncode == 0
