@@ -8,6 +8,7 @@ import tokenize
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -286,17 +287,26 @@ def map_npy(path: Path) -> npt.NDArray[Any]:
         StoreError: the file is missing or damaged.
     """
     buffer = _map(path)
-    head = io.BytesIO(buffer.slice(0, min(buffer.size, 4096)).to_pybytes())
+    start = buffer.slice(0, min(buffer.size, 4096)).to_pybytes()
+    data = 10 + int.from_bytes(start[8:10], "little")
     try:
-        np.lib.format.read_magic(head)
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(head)
-        if fortran or dtype.hasobject:
-            raise ValueError("not a plain C array")
+        shape, dtype = _header(start[:data])
         count = int(np.prod(shape, dtype=np.int64))
-        array = np.frombuffer(buffer, dtype, count, head.tell()) if count else np.empty(0, dtype)
+        array = np.frombuffer(buffer, dtype, count, data) if count else np.empty(0, dtype)
         return array.reshape(shape)
     except (ValueError, TypeError, SyntaxError, tokenize.TokenError) as error:  # numpy reads a header as Python does
         raise damaged(path, str(error)) from None
+
+
+@lru_cache(maxsize=1024)
+def _header(text: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and kind of an array. NumPy has Python parse what it reads, and the arrays of a segment are much alike."""
+    head = io.BytesIO(text)
+    np.lib.format.read_magic(head)
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(head)
+    if fortran or dtype.hasobject:
+        raise ValueError("not a plain C array")
+    return shape, dtype
 
 
 def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
