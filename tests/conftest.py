@@ -8,7 +8,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.forks import run as call
-from tests.forks import start
+from tests.forks import forking
 from tests.labelled import REPORT
 
 # Nothing may reach for a model hub, and no setting of the developer's may leak in.
@@ -92,23 +91,18 @@ def own_store(sample_store: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where a process listens that forks calls of `helix`."""
-    place = tmp_path_factory.mktemp("forks") / "socket"
-    process = start(place)
-    try:
-        yield place
-    finally:
-        process.terminate()
-        process.wait(10)
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+    """`helix`, forked from a process that has the imports behind it."""
+    with forking(tmp_path_factory.mktemp("forks") / "socket") as run:
+        yield run
 
 
 @pytest.fixture
-def run_helix(cache: Path, forks: Path):
-    """Run the real `helix` command in its own process, forked from one that has the imports behind it."""
+def run_helix(cache: Path, forks):
+    """Run the real `helix` command in its own process."""
 
     def run(*arguments: object, **environ: str) -> subprocess.CompletedProcess[str]:
-        return call(forks, [*map(str, arguments)], {**os.environ, **environ}, timeout=240)
+        return forks([*map(str, arguments)], {**os.environ, **environ}, timeout=240)
 
     return run
 

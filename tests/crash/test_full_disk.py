@@ -30,6 +30,7 @@ from pipelines.accept import accept
 from pipelines.commit import commit
 from pipelines.enrich import enrich
 from tests.crash.test_kill import write_log
+from tests.forks import forking
 from tests.unit.test_encoder import tiny_bert
 
 # ---------------------------------------------------------------- a disk of our own
@@ -383,27 +384,28 @@ def test_a_store_of_somebody_else(readable: bool, prepared: Path, tmp_path: Path
         path.chmod(path.stat().st_mode | (0o055 if path.is_dir() else 0o044) * readable)
         os.chown(path, NOBODY, NOBODY)
 
-    def run(*arguments: str) -> Said:
-        # Root of a user namespace that does not know the owner is nobody special to these files.
-        command = ["unshare", "-r", str(Path(sys.executable).with_name("helix")), *arguments]
-        environ = {**os.environ, "HELIX_ITEM_WORDS": "5"}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
-        return Said(done.returncode, done.stdout, done.stderr)
-
-    if not shutil.which("unshare") or run("--version").status:
+    # Root of a user namespace that does not know the owner is nobody special to these files.
+    apart = ("unshare", "-r")
+    if not shutil.which(apart[0]) or subprocess.run([*apart, "true"], check=False, capture_output=True).returncode:
         pytest.skip("no user namespaces")
-    for command in READING:
-        said = run(*command, "--store", str(root), "--json")
-        if readable:
-            assert (said.status, said.err) == (0, ""), command
-        else:
-            assert (said.status, len(said.err.splitlines())) == (4, 1), (command, said)
-            assert str(root) in said.err
-    for command in WRITING:
-        arguments = [str(log) if word == "LOG" else word for word in command]
-        said = run(*arguments, "--store", str(root))
-        if readable:
-            assert_one_clear_line(said, command[0], root)
-        else:
-            assert (said.status, said.out, len(said.err.splitlines())) == (4, "", 1), (command, said)
-            assert str(root) in said.err
+    with forking(tmp_path / "socket", *apart) as call:
+
+        def run(*arguments: str) -> Said:
+            done = call(arguments, {**os.environ, "HELIX_ITEM_WORDS": "5"}, timeout=240)
+            return Said(done.returncode, done.stdout, done.stderr)
+
+        for command in READING:
+            said = run(*command, "--store", str(root), "--json")
+            if readable:
+                assert (said.status, said.err) == (0, ""), command
+            else:
+                assert (said.status, len(said.err.splitlines())) == (4, 1), (command, said)
+                assert str(root) in said.err
+        for command in WRITING:
+            arguments = [str(log) if word == "LOG" else word for word in command]
+            said = run(*arguments, "--store", str(root))
+            if readable:
+                assert_one_clear_line(said, command[0], root)
+            else:
+                assert (said.status, said.out, len(said.err.splitlines())) == (4, "", 1), (command, said)
+                assert str(root) in said.err

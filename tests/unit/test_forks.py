@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from tests.forks import run
-
 HELIX = Path(sys.executable).with_name("helix")
 CALLS = [
     ["--version"],
@@ -73,8 +71,8 @@ def test_calls_at_once_and_one_that_is_killed(run_helix, own_store: Path, tmp_pa
     assert run_helix("ingest", log, "--store", own_store).returncode == 0
 
 
-def test_a_call_that_takes_too_long_is_killed(forks: Path, tmp_path: Path) -> None:
+def test_a_call_that_takes_too_long_is_killed(forks, tmp_path: Path) -> None:
     place = tmp_path / "none"
     with pytest.raises(subprocess.TimeoutExpired):
-        run(forks, ["serve", "--store", str(place), "--port", "0"], os.environ, timeout=1.5)
-    assert run(forks, ["--version"], os.environ, timeout=60).returncode == 0
+        forks(["serve", "--store", str(place), "--port", "0"], os.environ, timeout=1.5)
+    assert forks(["--version"], os.environ, timeout=60).returncode == 0

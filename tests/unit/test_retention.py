@@ -6,7 +6,6 @@ import json
 import math
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -242,15 +241,6 @@ def test_a_training_is_due_when_enough_is_folded(store: Path) -> None:
 
 # ------------------------------------------------------------ its life in the store
 
-TRAIN = "import sys; from pipelines.commands import train; sys.exit(train(sys.argv[1:]))"
-
-
-def command(*arguments: object, environ: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    import os
-
-    call = [sys.executable, "-c", TRAIN, *map(str, arguments)]
-    return subprocess.run(call, capture_output=True, text=True, check=False, env={**os.environ, **(environ or {})})
-
 
 def test_the_worker_that_maintains_has_it_trained_when_it_is_due(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from workers import tasks
@@ -281,12 +271,12 @@ def test_the_worker_that_maintains_has_it_trained_when_it_is_due(store: Path, mo
         ("retention.published", True),
     ],
 )
-def test_a_kill_leaves_the_old_generation_or_the_new_one(point: str, after: bool, store: Path) -> None:
-    killed = command("--store", store, environ={"HELIX_FAILPOINT": point})
+def test_a_kill_leaves_the_old_generation_or_the_new_one(point: str, after: bool, store: Path, run_helix) -> None:
+    killed = run_helix("train", "--store", store, HELIX_FAILPOINT=point)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert verify(store).problems == ()
     assert (model_bytes(store) is not None) == after
-    done = command("--store", store, "--json")
+    done = run_helix("train", "--store", store, "--json")
     assert done.returncode == 0, done.stderr
     assert bool(json.loads(done.stdout)["off"]) == after
     assert model_bytes(store) is not None
@@ -295,9 +285,9 @@ def test_a_kill_leaves_the_old_generation_or_the_new_one(point: str, after: bool
     assert not verify(store).orphans
 
 
-def test_the_command_says_what_it_did(store: Path, tmp_path: Path) -> None:
-    assert "trained on 60 items" in command("--store", store).stdout
-    assert "nothing was trained" in command("--store", store).stdout
+def test_the_command_says_what_it_did(store: Path, run_helix) -> None:
+    assert "trained on 60 items" in run_helix("train", "--store", store).stdout
+    assert "nothing was trained" in run_helix("train", "--store", store).stdout
 
 
 def test_a_damaged_model_is_named(store: Path) -> None:
