@@ -91,9 +91,9 @@ def own_store(sample_store: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+def forks() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
     """`helix`, forked from a process that has the imports behind it."""
-    with forking(tmp_path_factory.mktemp("forks") / "socket") as run:
+    with forking() as run:
         yield run
 
 

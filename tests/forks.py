@@ -38,50 +38,44 @@ _INT = struct.Struct("i")
 
 
 def run(
-    place: Path, arguments: Sequence[str], environ: Mapping[str, str], timeout: float
+    server: socket.socket, arguments: Sequence[str], environ: Mapping[str, str], timeout: float
 ) -> subprocess.CompletedProcess[str]:
     """Call `helix` as `subprocess.run` would: in this folder, with its output caught.
 
     Args:
-        place: where `serve` listens.
+        server: the near end of what `serve` listens to.
 
     Raises:
         TimeoutExpired: it took longer than `timeout` seconds, and was killed.
     """
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, socket.socket(socket.AF_UNIX) as server:
-        server.connect(str(place))
+    near, far = socket.socketpair()
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, near:
+        with far:
+            socket.send_fds(server, [b"call"], [far.fileno(), out.fileno(), err.fileno()])
         asked = orjson.dumps([list(arguments), dict(environ), str(Path.cwd())])
-        socket.send_fds(server, [_INT.pack(len(asked))], [out.fileno(), err.fileno()])
-        server.sendall(asked)
-        (child,) = _INT.unpack(_read(server, _INT.size))
-        server.settimeout(timeout)
+        near.sendall(_INT.pack(len(asked)) + asked)
+        child = _read_int(near)
+        near.settimeout(timeout)
         try:
-            (status,) = _INT.unpack(_read(server, _INT.size))
+            status = os.waitstatus_to_exitcode(_read_int(near))
         except TimeoutError:
             os.kill(child, signal.SIGKILL)
             raise subprocess.TimeoutExpired(["helix", *arguments], timeout) from None
         out.seek(0)
         err.seek(0)
-        return subprocess.CompletedProcess(
-            ["helix", *arguments], os.waitstatus_to_exitcode(status), out.read().decode(), err.read().decode()
-        )
+        return subprocess.CompletedProcess(["helix", *arguments], status, out.read().decode(), err.read().decode())
 
 
 @contextlib.contextmanager
-def forking(place: Path, *before: str) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
-    """Listen at `place` for a while; gives `run` for there. `before` are words to put before the server's command."""
-    command = [*before, sys.executable, "-m", "tests.forks", str(place)]
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 60
-        while not place.exists():
-            assert process.poll() is None, "see stderr"
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        yield partial(run, place)
-    finally:
-        process.terminate()
-        process.wait(10)
+def forking(*before: str) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+    """Have a process that forks calls for a while; gives `run` for it. `before` are words to put before its command."""
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    command = [*before, sys.executable, "-m", "tests.forks", str(far.fileno())]
+    with near:
+        with far:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[far.fileno()])
+        yield partial(run, near)
+    process.wait(60)  # it ends when nobody can call it any more
 
 
 def _read(connection: socket.socket, size: int) -> bytes:
@@ -92,35 +86,38 @@ def _read(connection: socket.socket, size: int) -> bytes:
     return found
 
 
-def serve(place: Path) -> None:
-    """Accept calls; returns in the process that is to be one, never in the one that was started."""
+def _read_int(connection: socket.socket) -> int:
+    return int(*_INT.unpack(_read(connection, _INT.size)))
+
+
+def serve(control: socket.socket) -> None:
+    """Fork calls; returns in the process that is to be one, never in the one that was started."""
     for name in WARM:
         importlib.import_module(name)
     for command in entry_points(group="helix.commands"):
         if not command.value.startswith("workers"):  # the application takes its broker's address when it is imported
             command.load()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # what waits for a call is waited for by nobody
-    with socket.socket(socket.AF_UNIX) as listening:
-        unheard = place.with_suffix(".unheard")
-        listening.bind(str(unheard))
-        listening.listen(64)
-        unheard.rename(place)
-        while True:
-            connection, _ = listening.accept()
-            if not os.fork():
-                break
-            connection.close()
-    _answer(connection)
+    while True:
+        message, files, *_ = socket.recv_fds(control, 16, 3)
+        if not message:
+            os._exit(0)
+        if not os.fork():
+            break
+        for file in files:
+            os.close(file)
+    control.close()
+    _answer(socket.socket(fileno=files[0]), files[1:])
 
 
-def _answer(connection: socket.socket) -> None:
+def _answer(connection: socket.socket, files: Sequence[int]) -> None:
     """In a process that waits for one call; returns in the call's own."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    size, files, *_ = socket.recv_fds(connection, _INT.size, 2)
-    arguments, environ, folder = orjson.loads(_read(connection, *_INT.unpack(size)))
+    arguments, environ, folder = orjson.loads(_read(connection, _read_int(connection)))
     if child := os.fork():
-        connection.sendall(_INT.pack(child))
-        connection.sendall(_INT.pack(os.waitpid(child, 0)[1]))
+        with contextlib.suppress(OSError):  # who called has given up
+            connection.sendall(_INT.pack(child))
+            connection.sendall(_INT.pack(os.waitpid(child, 0)[1]))
         os._exit(0)
     connection.close()
     os.environ.clear()
@@ -157,5 +154,5 @@ def become() -> NoReturn:
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]))
+    serve(socket.socket(fileno=int(sys.argv[1])))
     become()

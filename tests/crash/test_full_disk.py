@@ -388,7 +388,7 @@ def test_a_store_of_somebody_else(readable: bool, prepared: Path, tmp_path: Path
     apart = ("unshare", "-r")
     if not shutil.which(apart[0]) or subprocess.run([*apart, "true"], check=False, capture_output=True).returncode:
         pytest.skip("no user namespaces")
-    with forking(tmp_path / "socket", *apart) as call:
+    with forking(*apart) as call:
 
         def run(*arguments: str) -> Said:
             done = call(arguments, {**os.environ, "HELIX_ITEM_WORDS": "5"}, timeout=240)
