@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -46,14 +48,15 @@ def test_it_says_what_the_command_says(call: list[str], sample_store: Path, cach
 
 
 def test_a_call_knows_its_own_environment_and_folder_only(
-    run_helix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_helix, own_store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "here").mkdir()
-    assert "here" in run_helix("status", HELIX_STORE=str(tmp_path / "here" / "none")).stderr
-    monkeypatch.chdir(tmp_path)
-    elsewhere = run_helix("status").stderr
-    assert "here" not in elsewhere
-    assert "helix-store" in elsewhere
+    assert "elsewhere" in run_helix("status", HELIX_STORE="elsewhere").stderr
+    said = run_helix("status").stderr
+    assert "elsewhere" not in said
+    assert "helix-store" in said
+    assert run_helix("status", "--store", own_store.name).returncode == 4
+    monkeypatch.chdir(own_store.parent)
+    assert run_helix("status", "--store", own_store.name).returncode == 0
 
 
 def test_calls_at_once_and_one_that_is_killed(run_helix, own_store: Path, tmp_path: Path) -> None:
@@ -72,7 +75,12 @@ def test_calls_at_once_and_one_that_is_killed(run_helix, own_store: Path, tmp_pa
 
 
 def test_a_call_that_takes_too_long_is_killed(forks, tmp_path: Path) -> None:
-    place = tmp_path / "none"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
     with pytest.raises(subprocess.TimeoutExpired):
-        forks(["serve", "--store", str(place), "--port", "0"], os.environ, timeout=1.5)
+        forks(["serve", "--store", str(tmp_path / "none"), "--port", str(port)], os.environ, timeout=3)
+    time.sleep(0.5)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), 1)
     assert forks(["--version"], os.environ, timeout=60).returncode == 0
