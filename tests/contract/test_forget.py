@@ -46,6 +46,7 @@ from pipelines.reindex import reindex
 from pipelines.rollback import rollback
 from pipelines.selection import Selection
 from pipelines.touch import touch
+from tests.walk import read_all
 
 Receipt = dict[str, Any]
 Turn = tuple[str, str, str]  # session, id, text
@@ -104,9 +105,8 @@ def leaves(value: Any) -> Iterator[bytes]:
         yield "\0".join(str(entry) for entry in value.to_pylist()).encode()
 
 
-def contents(path: Path) -> bytes:
+def contents(path: Path, data: bytes) -> bytes:
     """The bytes of a file as they lie, and once more decoded where a format may hide them."""
-    data = path.read_bytes()
     if path.suffix == ".parquet":
         file = pq.ParquetFile(path)
         table = file.read()
@@ -142,9 +142,9 @@ def needles(words: Sequence[str] = WORDS, entities: Sequence[tuple[str, str]] = 
 def traces(root: Path, wanted: dict[str, bytes]) -> list[str]:
     """`<what> in <file>` for every one of them that is anywhere in the store, its encoder apart."""
     found = []
-    for path in sorted(root.rglob("*")):
-        if path.is_file() and path.relative_to(root).parts[0] != "encoders":
-            data = contents(path)
+    for path, data in read_all(root):
+        if path.relative_to(root).parts[0] != "encoders":
+            data = contents(path, data)
             found += [f"{name} in {path.relative_to(root)}" for name, needle in wanted.items() if needle in data]
     return found
 
@@ -270,7 +270,7 @@ def sha256(path: Path) -> str:
 
 
 def hashes(root: Path) -> dict[str, str]:
-    return {str(path.relative_to(root)): sha256(path) for path in root.rglob("*") if path.is_file()}
+    return {str(path.relative_to(root)): hashlib.sha256(data).hexdigest() for path, data in read_all(root)}
 
 
 @pytest.mark.parametrize("how", [Selection(session=SESSION), Selection(project=PROJECT)], ids=["session", "project"])

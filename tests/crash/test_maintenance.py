@@ -55,6 +55,7 @@ from pipelines.touch import touch
 from tests.crash.test_damage import flip
 from tests.crash.test_kill import write_log
 from tests.unit.test_encoder import tiny_bert
+from tests.walk import read_all
 
 # ---------------------------------------------------------------- processes that die
 
@@ -406,8 +407,7 @@ GONE = (
 def traces(root: Path, words: str = SECRET) -> list[str]:
     """Files of the store that hold the words in whatever case, compressed or not."""
     found = []
-    for path in sorted(path for path in root.rglob("*") if path.is_file()):
-        data = path.read_bytes()
+    for path, data in read_all(root):
         if path.suffix == ".parquet":
             data += repr(pq.read_table(path).to_pylist()).encode()
         if words.encode() in data.lower():
