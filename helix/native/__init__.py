@@ -44,6 +44,15 @@ _best_rows.restype = ctypes.c_int64
 _inner_products = _long.inner_products
 _inner_products.argtypes = (_P, _P, _N, _N, _P, _P)
 _inner_products.restype = None
+_best_coded = _long.best_coded
+_best_coded.argtypes = (*[_P] * 4, _N, _P, _N, _P, *[_N] * 3, _P, _P)
+_best_coded.restype = ctypes.c_int64
+_code_parts = short.code_parts
+_code_parts.argtypes = (_P, _N, _N, _P, _P)
+_code_parts.restype = _F
+_in_steps = short.in_steps
+_in_steps.argtypes = (_P, _N, _F, _P)
+_in_steps.restype = None
 _leaning_products = short.leaning_products
 _leaning_products.argtypes = (_P, _P, _N, _N, _P, _F, _P, _P, _P)
 _leaning_products.restype = None
@@ -149,6 +158,74 @@ def inner_products(address: U64, scale: F32, query: F32) -> F32:
     out = np.empty(len(address), np.float32)
     _inner_products(addr(address), addr(scale), len(address), len(query), addr(query), addr(out))
     return out
+
+
+def code_parts(book: F32, query: F32) -> tuple[F32, float]:
+    """What each code of each piece adds to an inner product, from the least of its piece on: (float32[m, 16], the
+    largest).
+
+    Args:
+        book: float32[dimensions of a piece, m, 16]: what each code stands for.
+        query: float32[m · dimensions of a piece].
+
+    Raises:
+        IndexError: the query is of another length.
+    """
+    size, m, codes = book.shape
+    if len(query) != size * m:
+        raise IndexError(f"a query of {len(query)} dimensions for {m} pieces of {size}")
+    part = np.empty((m, codes), np.float32)
+    return part, float(_code_parts(addr(book), size, m, addr(query), addr(part)))
+
+
+def in_steps(part: F32, steps: float) -> npt.NDArray[np.uint8]:
+    """part · steps, rounded: uint8 of the same shape. They are below 255.5."""
+    out = np.empty(part.shape, np.uint8)
+    _in_steps(addr(part), part.size, steps, addr(out))
+    return out
+
+
+GROUP: Final = 32
+"""Rows whose codes `best_coded` looks up at a time; as in lists.c."""
+
+
+def best_coded(
+    code: U64,
+    row: U64,
+    size: I64,
+    near: npt.NDArray[np.int32],
+    table: npt.NDArray[np.uint8],
+    allowed: Bool | None,
+    rows: int,
+    k: int,
+    registers: int = 0,
+) -> I64:
+    """The k best of the rows in some lists by 4-bit codes, in no order: int64[≤ k]. Of equal ones the smaller rows.
+
+    Args:
+        code, row: uint64[n], where each list's codes lie, as lists.c says, and its rows, int64.
+        size: int64[n], how many it has.
+        near: int32[n], 0 to 2²⁴, what each gives its rows.
+        table: uint8[m, 16], m even: what each code gives; the largest of all m add up to less than 2¹⁶.
+        allowed: bool[rows]; None allows all.
+        k: at least 1.
+        registers: bytes of those that are used, 1 for none; 0: the widest of this machine.
+
+    Raises:
+        IndexError: a list names a row that is none of `rows`.
+        ValueError: this machine has no such registers.
+    """
+    key, out = np.empty(4 * k, np.uint64), np.empty(k, np.int64)
+    mask = None if allowed is None else addr(allowed)
+    found = _best_coded(
+        addr(code), addr(row), addr(size), addr(near), len(code), addr(table), len(table), mask, rows, k, registers,
+        addr(key), addr(out),
+    )  # fmt: skip
+    if found == -2:
+        raise ValueError(f"this machine has no registers of {registers} bytes for such sums")
+    if found < 0:
+        raise IndexError(f"a list names a row that is none of {rows}")
+    return out[:found]
 
 
 def leaning_products(address: U64, scale: F32, query: F32, share: float) -> tuple[F32, F32]:

@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from helix.beside import Meanwhile, later
 from helix.errors import StoreError, UsageError
+from helix.snapshot.coded import Coded, nearest_coded, open_coded
 from helix.types import F32, I64, Bool
 
 INDEXED_ROWS = 8_192
@@ -48,8 +49,6 @@ _K = 100
 _ASKED = 256  # questions the recall is measured on
 _OVER = (10, 20, 40, 80)  # candidates a wanted row, of the binary tier
 _FILE_OVER = (1, 2, 4, 6, 8, 10, 16, 32)  # the same of an inverted file
-_OF_HALF = 5  # eighths of all candidates that each half of the lists gives: halves are seldom that unequal
-_HALVED = 50_000  # rows in the lists: fewer are compared sooner than they are divided
 _PIECE = 2  # dimensions that one code stands for
 _CODED = 4_096  # rows, below which 8-bit codes cost no more
 
@@ -265,27 +264,26 @@ class Dense:
     probes: int
     tier: str = "int8"
     over: int = 1
+    coded: Coded | None = None  # an inverted file over codes of 4 bits
 
     def search(
-        self, vector: F32, k: int, allowed: Bool | None, left: int | None = None, meanwhile: Meanwhile = later
+        self, vector: F32, k: int, allowed: Bool | None, left: int | None = None, meanwhile: Meanwhile | None = later
     ) -> I64:
         """The rows the index holds nearest, to be rescored: int64[m].
 
         Args:
             allowed: bool[n]; None allows all.
             left: how many are allowed, where that is known.
-            meanwhile: how half of many lists are looked into; the rows are the same ones.
+            meanwhile: how half of many lists is looked into; with None they are not divided.
 
         They are k at most; in a tier whose own scores are coarse over · k, as measured, but no fewer than over · 100,
-        and up to twice as many where the lists are looked into by halves.
+        and up to a quarter more where the lists are looked into by halves.
 
         Where a share s of the rows is allowed, their k nearest lie in more lists, but not in 1 / s times as many: a
         question is far from all of them. Of a million items, as many lists as without a filter find as much of the
         nearest 100 (.95 to .96) where a tenth or more is allowed, and (10 · s)^−¼ times as many below.
         """
-        faiss = library()
         k = min(self.over * max(k, _K) if self.over > 1 else k, self.index.ntotal)
-        chosen: dict[str, Any] = {}
         probes, wanted = self.probes, k
         if allowed is not None:
             n = int(np.count_nonzero(allowed)) if left is None else left
@@ -294,52 +292,30 @@ class Dense:
             share, wanted = n / len(allowed), min(k, n)
             # Probes of 8-bit codes were tuned on easy questions, in earlier releases, and are few.
             probes = int(probes * (max(1.0, (10 * share) ** -0.25) if self.over > 1 else 3 / share - 2))
-            bitmap = np.packbits(allowed, bitorder="little")  # kept alive until the search is over
-            chosen["sel"] = faiss.IDSelectorBitmap(len(allowed), faiss.swig_ptr(bitmap))
         if self.tier == "binary":  # all rows are compared: there is nothing to widen
-            with _one_thread():
-                _, rows = self.index.search(bits(vector[None, :]), k, params=faiss.SearchParameters(**chosen))
-            return np.asarray(rows[0][rows[0] >= 0], np.int64)
+            return self._by_faiss(bits(vector[None, :]), k, allowed)
         short = _cut(vector[None, :], self.index.d)
-        parameters: Any = faiss.SearchParametersIVF
-        in_halves = self.over > 1 and probes * self.index.ntotal >= _HALVED * self.index.nlist
-        each = -(-_OF_HALF * k // 8) if in_halves else k
         while True:
-            chosen["nprobe"] = lists = min(probes, self.index.nlist)
-            if not in_halves:
-                with _one_thread():
-                    _, rows = self.index.search(short, k, params=parameters(**chosen))
-                found = np.asarray(rows[0][rows[0] >= 0], np.int64)
+            lists = min(probes, self.index.nlist)
+            if self.coded:
+                found = nearest_coded(self.coded, short[0], k, lists, allowed, meanwhile)
             else:
-                found = self._halves(short, lists, each, chosen, meanwhile)
-            if len(found) >= wanted or (lists == self.index.nlist and each == k):
+                found = self._by_faiss(short, k, allowed, nprobe=lists)
+            if len(found) >= wanted or (lists == self.index.nlist and meanwhile is None):
                 return found
-            probes, each = probes * 4, k  # what is allowed lies far from the question
+            probes, meanwhile = probes * 4, None  # what is allowed lies far from the question, or mostly in one half
 
-    def _halves(self, asked: F32, lists: int, k: int, chosen: dict[str, Any], meanwhile: Meanwhile) -> I64:
-        """The k best of every second of the nearest lists, and the k best of the others: int64[≤ 2k]."""
-        with _one_thread():
-            distance, nearest = self.index.quantizer.search(asked, lists)
-        odd = meanwhile(self._looked_into, asked, nearest[:, 1::2], distance[:, 1::2], k, chosen)
-        try:
-            even = self._looked_into(asked, nearest[:, ::2], distance[:, ::2], k, chosen)
-        finally:
-            others = odd()  # whatever happens: the filter it points at is there until the search is over
-        return np.concatenate([even, others])
-
-    def _looked_into(self, asked: F32, lists: I64, distance: F32, k: int, chosen: dict[str, Any]) -> I64:
-        """The k best rows of some lists, whose centres lie so far: int64[≤ k]."""
-        if not lists.size:
-            return np.empty(0, np.int64)
+    def _by_faiss(self, asked: npt.NDArray[Any], k: int, allowed: Bool | None, **chosen: int) -> I64:
+        """The k nearest allowed rows: int64[≤ k]."""
         faiss = library()
-        lists, distance = np.ascontiguousarray(lists), np.ascontiguousarray(distance)
-        scores, rows = np.empty((1, k), np.float32), np.empty((1, k), np.int64)
-        given = [faiss.swig_ptr(array) for array in (lists, distance, scores, rows)]
-        parameters: Any = faiss.SearchParametersIVF
-        parameters = parameters(**{**chosen, "nprobe": lists.size})
-        with _one_thread():  # the wrapper that takes arrays takes no parameters
-            self.index.search_preassigned_c(1, faiss.swig_ptr(asked), k, *given, False, parameters)
-        return np.asarray(rows[0][rows[0] >= 0])
+        parameters: Any = faiss.SearchParametersIVF if chosen else faiss.SearchParameters
+        passed: dict[str, Any] = {}
+        if allowed is not None:
+            bitmap = np.packbits(allowed, bitorder="little")  # kept alive until the search is over
+            passed = {"sel": faiss.IDSelectorBitmap(len(allowed), faiss.swig_ptr(bitmap))}
+        with _one_thread():
+            _, rows = self.index.search(asked, k, params=parameters(**chosen, **passed))
+        return np.asarray(rows[0][rows[0] >= 0], np.int64)
 
 
 @contextmanager
@@ -368,9 +344,10 @@ def open_dense(path: Path, params: Any) -> Dense:
             index = faiss.read_index_binary(str(path), faiss.IO_FLAG_MMAP_IFC | faiss.IO_FLAG_READ_ONLY)
         else:
             index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
-    except RuntimeError as error:
+        coded = open_coded(index, faiss) if isinstance(index, faiss.IndexIVFPQFastScan) else None
+    except (RuntimeError, ValueError) as error:
         raise StoreError(
             f"{path} is damaged: {str(error).splitlines()[0][:200]}",
             "run 'helix verify', and 'helix compact' after removing what it names, which builds the index anew",
         ) from None
-    return Dense(index, int(params["probes"]), tier, over)
+    return Dense(index, int(params["probes"]), tier, over, coded)

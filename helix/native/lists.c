@@ -1,0 +1,200 @@
+/* The best rows of some lists by product codes of 4 bits, which are looked up in tables that lie in registers (André,
+ * Kermarrec & Le Scouarnec 2015), 32 rows at a time. Sums are of whole numbers: the same on every machine.
+ *
+ * Of a group of 32 rows, every piece of the vectors has 16 bytes, piece after piece: byte j has the codes of rows
+ * j / 2 + 8 · (j % 2) and 16 more, the second in its upper half. This is how FAISS packs them (Douze et al. 2024).
+ */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#define X86 1
+#endif
+
+#if defined(__GNUC__)
+#define PREFETCH(at) __builtin_prefetch(at)
+#else
+#define PREFETCH(at) ((void)0)
+#endif
+
+#define GROUP 32
+#define PIECE 16 /* bytes of a piece of a group, and of its table */
+
+/* sum[r] = sum over m pieces of table[piece][code of row r], below 2^16. What lies at `ahead` is read next. */
+typedef void sums_of(const uint8_t *code, const uint8_t *table, int64_t m, const uint8_t *ahead, uint16_t *sum);
+
+static void sums_plain(const uint8_t *code, const uint8_t *table, int64_t m, const uint8_t *ahead, uint16_t *sum) {
+    (void)ahead;
+    memset(sum, 0, GROUP * sizeof(uint16_t));
+    for (int64_t p = 0; p < m; p++, code += PIECE, table += PIECE)
+        for (int j = 0; j < PIECE; j++) {
+            int row = j / 2 + 8 * (j % 2);
+            sum[row] = (uint16_t)(sum[row] + table[code[j] & 15]);
+            sum[row + 16] = (uint16_t)(sum[row + 16] + table[code[j] >> 4]);
+        }
+}
+
+#ifdef X86
+/* Two pieces at a time, and four. A byte of a sum of 16 bits stands for a row each: `both` adds up the two with what the
+ * upper one carries, `upper` the upper one alone, so that the lower one is the difference.
+ */
+__attribute__((target("avx2"))) static void sums_32(const uint8_t *code, const uint8_t *table, int64_t m,
+                                                    const uint8_t *ahead, uint16_t *sum) {
+    const __m256i low = _mm256_set1_epi8(15);
+    __m256i both = _mm256_setzero_si256(), upper = both, both16 = both, upper16 = both;
+    for (int64_t p = 0; p < m; p += 2) {
+        if (!(p & 3)) PREFETCH(ahead + p * PIECE);
+        __m256i codes = _mm256_loadu_si256((const void *)(code + p * PIECE));
+        __m256i tables = _mm256_loadu_si256((const void *)(table + p * PIECE));
+        __m256i here = _mm256_shuffle_epi8(tables, _mm256_and_si256(codes, low));
+        __m256i here16 = _mm256_shuffle_epi8(tables, _mm256_and_si256(_mm256_srli_epi16(codes, 4), low));
+        both = _mm256_add_epi16(both, here);
+        upper = _mm256_add_epi16(upper, _mm256_srli_epi16(here, 8));
+        both16 = _mm256_add_epi16(both16, here16);
+        upper16 = _mm256_add_epi16(upper16, _mm256_srli_epi16(here16, 8));
+    }
+    both = _mm256_sub_epi16(both, _mm256_slli_epi16(upper, 8));
+    both16 = _mm256_sub_epi16(both16, _mm256_slli_epi16(upper16, 8));
+    const __m256i all[4] = {both, upper, both16, upper16};
+    for (int i = 0; i < 4; i++) {
+        __m128i one = _mm_add_epi16(_mm256_castsi256_si128(all[i]), _mm256_extracti128_si256(all[i], 1));
+        _mm_storeu_si128((void *)(sum + 8 * i), one);
+    }
+}
+
+__attribute__((target("avx512f,avx512bw"))) static void sums_64(const uint8_t *code, const uint8_t *table, int64_t m,
+                                                                const uint8_t *ahead, uint16_t *sum) {
+    const __m512i low = _mm512_set1_epi8(15);
+    __m512i both = _mm512_setzero_si512(), upper = both, both16 = both, upper16 = both;
+    for (int64_t p = 0; p < m; p += 4) {
+        __mmask16 there = m - p < 4 ? 0xff : 0xffff; /* m is even */
+        PREFETCH(ahead + p * PIECE);
+        __m512i codes = _mm512_maskz_loadu_epi32(there, code + p * PIECE);
+        __m512i tables = _mm512_maskz_loadu_epi32(there, table + p * PIECE);
+        __m512i here = _mm512_shuffle_epi8(tables, _mm512_and_si512(codes, low));
+        __m512i here16 = _mm512_shuffle_epi8(tables, _mm512_and_si512(_mm512_srli_epi16(codes, 4), low));
+        both = _mm512_add_epi16(both, here);
+        upper = _mm512_add_epi16(upper, _mm512_srli_epi16(here, 8));
+        both16 = _mm512_add_epi16(both16, here16);
+        upper16 = _mm512_add_epi16(upper16, _mm512_srli_epi16(here16, 8));
+    }
+    both = _mm512_sub_epi16(both, _mm512_slli_epi16(upper, 8));
+    both16 = _mm512_sub_epi16(both16, _mm512_slli_epi16(upper16, 8));
+    const __m512i all[4] = {both, upper, both16, upper16};
+    for (int i = 0; i < 4; i++) {
+        __m256i two = _mm256_add_epi16(_mm512_castsi512_si256(all[i]), _mm512_extracti64x4_epi64(all[i], 1));
+        __m128i one = _mm_add_epi16(_mm256_castsi256_si128(two), _mm256_extracti128_si256(two, 1));
+        _mm_storeu_si128((void *)(sum + 8 * i), one);
+    }
+}
+#endif
+
+/* part[p][c] = what code c of piece p adds to an inner product with the query, from the least of its piece: `size`
+ * dimensions a piece, book[size][m][16], query[m * size]. Returns the largest.
+ */
+float code_parts(const float *book, int64_t size, int64_t m, const float *query, float *part) {
+    float most = 0;
+    for (int64_t p = 0; p < m; p++, part += PIECE) {
+        float least = 0;
+        for (int c = 0; c < PIECE; c++) part[c] = 0;
+        for (int64_t i = 0; i < size; i++)
+            for (int c = 0; c < PIECE; c++) part[c] += query[p * size + i] * book[(i * m + p) * PIECE + c];
+        for (int c = 0; c < PIECE; c++) least = c && least < part[c] ? least : part[c];
+        for (int c = 0; c < PIECE; c++) {
+            part[c] -= least;
+            most = part[c] > most ? part[c] : most;
+        }
+    }
+    return most;
+}
+
+/* out[i] = part[i] in steps, rounded */
+void in_steps(const float *part, int64_t n, float steps, uint8_t *out) {
+    for (int64_t i = 0; i < n; i++) out[i] = (uint8_t)lrintf(part[i] * steps);
+}
+
+/* The sums by registers of so many bytes, 1 for none, 0 for the widest there are; NULL where this machine has none. */
+static sums_of *sums_by(int64_t bytes) {
+#ifdef X86
+    int wide = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512f");
+    if (wide && (!bytes || bytes == 64)) return sums_64;
+    if (__builtin_cpu_supports("avx2") && (!bytes || bytes == 32)) return sums_32;
+#endif
+    return bytes < 2 ? sums_plain : NULL;
+}
+
+/* Brings the k largest of n different keys to the front (Hoare 1961). */
+static void largest_first(uint64_t *key, int64_t n, int64_t k) {
+    int64_t low = 0, high = n - 1;
+    while (low < high) {
+        uint64_t middle = key[(low + high) / 2];
+        int64_t i = low, j = high;
+        while (i <= j) {
+            while (key[i] > middle) i++;
+            while (key[j] < middle) j--;
+            if (i > j) break;
+            uint64_t other = key[i];
+            key[i++] = key[j];
+            key[j--] = other;
+        }
+        if (k - 1 <= j)
+            high = j;
+        else if (k - 1 >= i)
+            low = i;
+        else
+            return;
+    }
+}
+
+/* The k best of the rows in n lists, in no order; of equal ones the smaller row. List l is at code[l] and row[l], size[l]
+ * rows of which each has the score near[l] + sum of m table entries, m even. allowed, where it is given, has a byte for
+ * each of `all` rows. key has room for 4 * k. Returns how many there are, -1 where a list names a row that is none, -2
+ * where this machine has no registers of `bytes`.
+ */
+int64_t best_coded(const uint64_t *code, const uint64_t *row, const int64_t *size, const int32_t *near, int64_t n,
+                   const uint8_t *table, int64_t m, const uint8_t *allowed, int64_t all, int64_t k, int64_t bytes,
+                   uint64_t *key, int64_t *out) {
+    sums_of *sums = sums_by(bytes);
+    if (!sums) return -2;
+    int64_t found = 0;
+    uint64_t least = 0; /* of the k best so far: score, and the row from above */
+    for (int64_t l = 0; l < n; l++) {
+        const uint8_t *at = (const uint8_t *)(uintptr_t)code[l];
+        const int64_t *rows = (const int64_t *)(uintptr_t)row[l];
+        const uint8_t *next = l + 1 < n ? (const uint8_t *)(uintptr_t)code[l + 1] : at;
+        for (int64_t first = 0; first < size[l]; first += GROUP, at += m * PIECE) {
+            uint16_t sum[GROUP], any = 0;
+            int64_t left = size[l] - first, ahead = left > 2 * GROUP ? 2 : 0; /* a group is 3 KB: two ahead */
+            sums(at, table, m, ahead ? at + ahead * m * PIECE : left > GROUP ? next : next + m * PIECE, sum);
+            int64_t needed = (int64_t)(least >> 32) - near[l];
+            if (needed > UINT16_MAX) continue;
+            uint16_t bar = needed < 0 ? 0 : (uint16_t)needed;
+            for (int i = 0; i < GROUP; i++) any |= (uint16_t)-(sum[i] >= bar);
+            if (!any) continue;
+            for (int64_t i = 0, here = left < GROUP ? left : GROUP; i < here; i++) {
+                if (sum[i] < bar) continue;
+                int64_t r = rows[first + i];
+                if (r < 0 || r >= all) return -1;
+                uint64_t one = (uint64_t)(sum[i] + near[l]) << 32 | (UINT32_MAX - (uint32_t)r);
+                if (one < least || (allowed && !allowed[r])) continue;
+                key[found++] = one;
+                if (found < 4 * k) continue;
+                largest_first(key, found, k);
+                found = k;
+                least = key[0];
+                for (int64_t j = 1; j < k; j++) least = key[j] < least ? key[j] : least;
+                needed = (int64_t)(least >> 32) - near[l];
+                if (needed > UINT16_MAX) break;
+                bar = needed < 0 ? 0 : (uint16_t)needed;
+            }
+        }
+    }
+    if (found > k) {
+        largest_first(key, found, k);
+        found = k;
+    }
+    for (int64_t i = 0; i < found; i++) out[i] = (int64_t)(UINT32_MAX - (uint32_t)key[i]);
+    return found;
+}
