@@ -11,6 +11,12 @@
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #define X86 1
+#define LOOK_UP(table, at) ((bytes16)_mm_shuffle_epi8((__m128i)(table), (__m128i)(at)))
+#define BY_16 __attribute__((target("ssse3")))
+#elif defined(__aarch64__) && defined(__GNUC__)
+#include <arm_neon.h>
+#define LOOK_UP(table, at) ((bytes16)vqtbl1q_u8((uint8x16_t)(table), (uint8x16_t)(at)))
+#define BY_16
 #endif
 
 #if defined(__GNUC__)
@@ -36,10 +42,35 @@ static void sums_plain(const uint8_t *code, const uint8_t *table, int64_t m, con
         }
 }
 
-#ifdef X86
-/* Two pieces at a time, and four. A byte of a sum of 16 bits stands for a row each: `both` adds up the two with what the
- * upper one carries, `upper` the upper one alone, so that the lower one is the difference.
+#ifdef LOOK_UP
+typedef uint8_t bytes16 __attribute__((vector_size(16)));
+typedef uint16_t sums16 __attribute__((vector_size(16)));
+
+/* One piece at a time. The two bytes of 16 bits are of a row each: `both` adds them up as one number, `upper` the upper
+ * one alone, so that the difference is the lower one.
  */
+BY_16 static void sums_16(const uint8_t *code, const uint8_t *table, int64_t m, const uint8_t *ahead, uint16_t *sum) {
+    sums16 both = {0}, upper = {0}, both16 = {0}, upper16 = {0};
+    for (int64_t p = 0; p < m; p++) {
+        bytes16 codes, tables;
+        if (!(p & 3)) PREFETCH(ahead + p * PIECE);
+        memcpy(&codes, code + p * PIECE, sizeof codes);
+        memcpy(&tables, table + p * PIECE, sizeof tables);
+        sums16 here = (sums16)LOOK_UP(tables, codes & 15), here16 = (sums16)LOOK_UP(tables, codes >> 4);
+        both += here;
+        upper += here >> 8;
+        both16 += here16;
+        upper16 += here16 >> 8;
+    }
+    both -= upper << 8;
+    both16 -= upper16 << 8;
+    const sums16 all[4] = {both, upper, both16, upper16};
+    memcpy(sum, all, sizeof all);
+}
+#endif
+
+#ifdef X86
+/* The same, two pieces at a time, and four. */
 __attribute__((target("avx2"))) static void sums_32(const uint8_t *code, const uint8_t *table, int64_t m,
                                                     const uint8_t *ahead, uint16_t *sum) {
     const __m256i low = _mm256_set1_epi8(15);
@@ -121,6 +152,9 @@ static sums_of *sums_by(int64_t bytes) {
     int wide = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512f");
     if (wide && (!bytes || bytes == 64)) return sums_64;
     if (__builtin_cpu_supports("avx2") && (!bytes || bytes == 32)) return sums_32;
+    if (__builtin_cpu_supports("ssse3") && (!bytes || bytes == 16)) return sums_16;
+#elif defined(LOOK_UP)
+    if (!bytes || bytes == 16) return sums_16;
 #endif
     return bytes < 2 ? sums_plain : NULL;
 }

@@ -35,7 +35,7 @@ def widths() -> list[int]:
     """Registers this machine has."""
     none = np.zeros(0, np.int64)
     found = []
-    for bytes_ in (1, 32, 64):
+    for bytes_ in (1, 16, 32, 64):
         try:
             given_ = (none.astype(np.uint64), none.astype(np.uint64), none, none.astype(np.int32))
             best_coded(*given_, np.zeros((2, 16), np.uint8), None, 1, 1, bytes_)
@@ -45,7 +45,7 @@ def widths() -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("registers", [0, 1, 32, 64])
+@pytest.mark.parametrize("registers", [0, 1, 16, 32, 64])
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_the_best_of_some_lists(registers: int, data: st.DataObject) -> None:
@@ -99,6 +99,17 @@ def test_what_codes_add() -> None:
     assert in_steps(part, 0.1).tolist() == [[0] * 16, [0] * 3 + [21] + [0] * 12]  # .4 is none
     with pytest.raises(IndexError, match="3 dimensions for 2 pieces of 2"):
         code_parts(book, np.zeros(3, np.float32))
+
+
+def test_many_pieces_stay_within_sixteen_bits() -> None:
+    """600 pieces that differ by as much each: 255 steps of each would be twice too many."""
+    book = np.zeros((1, 600, 16), np.float32)
+    book[:, :, 15] = 1
+    none = np.zeros(1, np.uint64)
+    coded = Coded(none, np.ones(1, np.float32), book, none, none, np.zeros(1, np.int64), 0, ())
+    table, near = tables(coded, np.ones(600, np.float32), np.array([3], np.float32))
+    assert table[:, 15].tolist() == [65_535 // 600] * 600
+    assert near.tolist() == [0]
 
 
 @pytest.fixture(scope="module", params=[DIM, DIM + 2], ids=["even", "odd"])

@@ -176,8 +176,11 @@ def test_what_lies_in_one_half_is_found(world, monkeypatch) -> None:
     there = np.ctypeslib.as_array((ctypes.c_int64 * int(lists.size[largest])).from_address(int(lists.row[largest])))
     allowed = np.zeros(N, bool)
     allowed[there] = True
-    assert len(there) > 100
-    assert sorted(index_of(block).search(questions[0], N, allowed).tolist()) == sorted(there.tolist())
+    assert len(there) > 200
+    for probes in (1, index_of(block).index.nlist):
+        index = replace(index_of(block), probes=probes, over=2)
+        assert sorted(index.search(questions[0], N, allowed).tolist()) == sorted(there.tolist())
+        assert len(set(index.search(questions[0], 100, allowed).tolist()) & set(there.tolist())) == 200
 
 
 def test_few_allowed_rows_are_scanned(world, monkeypatch) -> None:
