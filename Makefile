@@ -16,7 +16,7 @@ help:
 
 venv: $(VENV)/.done
 
-$(VENV)/.done: pyproject.toml constraints.txt hatch_build.py $(wildcard helix/native/*.c)
+$(VENV)/.done: pyproject.toml constraints.txt hatch_build.py $(wildcard helix/native/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Helix needs Python 3.11 or newer: make venv PYTHON=python3.11"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing Helix with every extra into $(VENV) (a few minutes the first time)"

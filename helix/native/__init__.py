@@ -212,9 +212,11 @@ def best_coded(
         registers: bytes of those that are used, 1 for none; 0: the widest of this machine.
 
     Raises:
-        IndexError: a list names a row that is none of `rows`.
+        IndexError: a list names a row that is none of `rows`, or arrays are not of one length.
         ValueError: this machine has no such registers.
     """
+    if not len(code) == len(row) == len(size) == len(near) or (allowed is not None and len(allowed) != rows):
+        raise IndexError("lists and filter do not fit together")
     key, out = np.empty(4 * k, np.uint64), np.empty(k, np.int64)
     mask = None if allowed is None else addr(allowed)
     found = _best_coded(

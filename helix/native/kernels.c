@@ -7,17 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define WIDE
-#endif
-
-#if defined(__GNUC__)
-#define PREFETCH(at) __builtin_prefetch(at)
-#else
-#define PREFETCH(at) ((void)0)
-#endif
+#include "machine.h"
 
 #define LANES 16 /* partial sums of an inner product, whatever the processor's own width */
 

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "machine.h"
+
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #define X86 1
@@ -17,12 +19,6 @@
 #include <arm_neon.h>
 #define LOOK_UP(table, at) ((bytes16)vqtbl1q_u8((uint8x16_t)(table), (uint8x16_t)(at)))
 #define BY_16
-#endif
-
-#if defined(__GNUC__)
-#define PREFETCH(at) __builtin_prefetch(at)
-#else
-#define PREFETCH(at) ((void)0)
 #endif
 
 #define GROUP 32

@@ -7,11 +7,7 @@
  */
 #include <stdint.h>
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define WIDE
-#endif
+#include "machine.h"
 
 /* place[i] = row[i] + shift, gain[i] = tf / (norm of that place + tf) · weight. Returns 0 where one is not below width. */
 WIDE int64_t gains(const uint32_t *row, const uint16_t *tf, int64_t n, uint32_t shift, uint32_t width, const float *norm,

@@ -84,6 +84,9 @@ def test_what_no_list_may_name() -> None:
     for allowed in (None, np.ones(5, bool)):
         with pytest.raises(IndexError, match="none of 5"):
             best_coded(*given_, allowed, 5, 9)
+    for wrong in ((*given_, np.ones(4, bool), 6), (*given_[:3], np.zeros(2, np.int32), given_[4], None, 6)):
+        with pytest.raises(IndexError, match="do not fit"):
+            best_coded(*wrong, 9)
     with pytest.raises(ValueError, match="registers of 7"):
         best_coded(*given_, None, 6, 9, 7)
 
