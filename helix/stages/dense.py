@@ -47,7 +47,7 @@ def search_dense(vector: F32, snap: Snapshot, plan: Plan, k: int) -> Leg:
 
 
 def _of_block(vector: F32, snap: Snapshot, block: Block, plan: Plan, k: int, scan: bool) -> tuple[I64, F32]:
-    """The k nearest of one segment, best first: (rows int64[≤ k], scores)."""
+    """Rows of one segment, among which its k nearest are, and their scores: (int64[m], float32[m])."""
     allowed = None if plan.allowed is None else plan.allowed[block.start : block.start + len(block.codes)]
     left = plan.allowed_rows if len(snap.blocks) == 1 else None
     rows = candidates(vector, block, allowed, k, scan, left, snap.meanwhile)
@@ -55,8 +55,7 @@ def _of_block(vector: F32, snap: Snapshot, block: Block, plan: Plan, k: int, sca
     if block.exact is not None:
         rows = np.sort(rows[top_k(scores, snap.columns.key[block.start + rows], _EXACT * k)])
         scores = exact_score(vector, block.exact, rows)
-    best = top_k(scores, snap.columns.key[block.start + rows], k)
-    return block.start + rows[best], scores[best]
+    return block.start + rows, scores
 
 
 def dense_score(vector: F32, snap: Snapshot, row: int) -> float:
