@@ -58,7 +58,7 @@ _leaning_products.argtypes = (_P, _P, _N, _N, _P, _F, _P, _P, _P)
 _leaning_products.restype = None
 _between = {name: getattr(_long, f"between_{name}") for name in ("int64", "int32", "uint8")}
 for _each in _between.values():
-    _each.argtypes = (_P, _P, _P, _N, _N, _N, _P, _P)
+    _each.argtypes = (*[_P] * 4, *[_N] * 3, *[_P] * 3)
     _each.restype = ctypes.c_int64
 _count_terms = short.count_terms
 _count_terms.argtypes = (_P, _N, _P, _N, _P, _N, _P, _P, _N, _P, _P, _N, _P, _P)
@@ -75,6 +75,9 @@ _around.restype = ctypes.c_int64
 _distinct = short.distinct
 _distinct.argtypes = (_P, _N, _P, _N, _P, _P)
 _distinct.restype = ctypes.c_int64
+_fuse_legs = short.fuse_legs
+_fuse_legs.argtypes = (_P, _P, _N, _P, ctypes.c_double, _P, _N, _P, _N, *[_P] * 6)
+_fuse_legs.restype = ctypes.c_int64
 _add_pieces = short.add_pieces
 _add_pieces.argtypes = (_P, _P, _N, _N, _P, ctypes.c_uint64)
 _add_pieces.restype = None
@@ -255,44 +258,52 @@ def leaning_products(address: U64, scale: F32, query: F32, share: float) -> tupl
     return alone, leaning
 
 
-ZONE: Final = 64
-"""Rows whose least and most value `between` is told; as in kernels.c."""
+ZONE: Final = 192
+"""Rows of a zone at most: three of the widest registers, and fewer than 2⁸, since `between` counts them in a byte."""
 
 
-def zones(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """(least, most) of every ZONE values in a row, of the same dtype (a zone map; G. Moerkotte, VLDB 1998)."""
+class Zones(NamedTuple):
+    """The least and the most value in each of some runs of rows (a zone map: G. Moerkotte, VLDB 1998)."""
+
+    begin: npt.NDArray[np.int32]  # int32[z + 1]: the first row of each, and the number of rows
+    least: npt.NDArray[Any]  # [z], of the values' dtype
+    most: npt.NDArray[Any]
+
+
+def zones(values: npt.NDArray[Any], first: npt.NDArray[Any]) -> Zones:
+    """The zones of some values.
+
+    Args:
+        first: integer[m], ascending, the rows where one has to begin; others begin so that none has more than ZONE.
+    """
+    begin = np.union1d(first, np.arange(0, len(values), ZONE))
+    ends = np.append(begin, len(values)).astype(np.int32)
     if not len(values):
-        return values[:0], values[:0]
-    begins = np.arange(0, len(values), ZONE)
-    return np.minimum.reduceat(values, begins), np.maximum.reduceat(values, begins)
+        return Zones(ends, values, values)
+    return Zones(ends, np.minimum.reduceat(values, begin), np.maximum.reduceat(values, begin))
 
 
-def between(
-    values: npt.NDArray[Any],
-    within: tuple[npt.NDArray[Any], npt.NDArray[Any]],
-    low: int,
-    high: int,
-    among: Bool,
-    passed: Bool,
-) -> int:
+def between(values: npt.NDArray[Any], within: Zones, low: int, high: int, among: Bool | None, passed: Bool) -> int:
     """Of some rows those whose value is in low ≤ value ≤ high, and how many there are. Most zones are decided unread.
 
     Args:
         values: int64[n], int32[n] or uint8[n].
         within: their `zones`.
         low, high: in 64 bits with a sign.
-        among: bool[n], the rows that may pass.
-        passed: bool[n], written to; may be `among`.
+        among: bool[n], the rows that may pass; None: all.
+        passed: bool[n], written to; another array.
 
     Raises:
         IndexError: they are not of one length.
         KeyError: values of another dtype.
     """
-    least, most = within
-    if not len(values) == len(among) == len(passed) or not len(least) == len(most) == -(-len(values) // ZONE):
-        raise IndexError("values, zones and mask are not of the same rows")
-    kernel = _between[values.dtype.name]
-    return int(kernel(addr(values), addr(least), addr(most), len(values), low, high, addr(among), addr(passed)))
+    begin, least, most = within
+    if not len(values) == len(passed) == begin[-1] or (among is not None and len(among) != len(values)):
+        raise IndexError("values, zones and masks are not of the same rows")
+    kernel, some = _between[values.dtype.name], np.empty(len(least) + 1, np.int32)
+    may = None if among is None else addr(among)
+    told = addr(begin), addr(least), addr(most), len(least)
+    return int(kernel(addr(values), *told, low, high, may, addr(passed), addr(some)))
 
 
 def count_terms(
@@ -382,6 +393,35 @@ def distinct(values: I64) -> tuple[I64, I64]:
     out, place = np.empty(n, np.int64), np.empty(n, np.int64)
     found = _distinct(addr(values), n, addr(table), len(table), addr(out), addr(place))
     return out[:found], place
+
+
+def fuse_legs(legs: Sequence[U32], weights: Sequence[float], k: float, key: U64) -> tuple[U32, F32, F32]:
+    """Reciprocal rank fusion: the different rows of some legs, the highest Σ weight / (k + rank) first.
+
+    Args:
+        legs: uint32 each, best first, ranks from 1; none has a row twice.
+        weights: of each leg.
+        key: uint64[rows]: of equal scores, as float32, the smaller key goes first.
+
+    Returns:
+        (row uint32[n]; score float32[n]; rank in each leg, NaN where it has it not, float32[legs, n]).
+
+    Raises:
+        IndexError: a leg has a row that has no key.
+    """
+    end = np.array([*accumulate(map(len, legs))], np.int64)
+    rows = np.concatenate(legs) if legs else np.empty(0, np.uint32)
+    m = len(rows)
+    table, slot, work = np.full(2 << m.bit_length(), -1, np.int32), np.empty(m, np.int32), np.empty((m, 4), np.uint64)
+    row, score, rank = np.empty(m, np.uint32), np.empty(m, np.float32), np.empty((len(legs), m), np.float32)
+    weight = np.array(weights, np.float64)
+    found = _fuse_legs(
+        addr(rows), addr(end), len(legs), addr(weight), k, addr(key), len(key), addr(table), len(table), addr(slot),
+        addr(work), addr(work) + 8 * m, addr(row), addr(score), addr(rank),
+    )  # fmt: skip
+    if found < 0:
+        raise IndexError(f"a leg has a row that is none of {len(key)}")
+    return row[:found], score[:found], rank[:, :found]
 
 
 class Pieces(NamedTuple):

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "machine.h"
@@ -90,34 +91,38 @@ WIDE void leaning_products(const uint64_t *address, const float *scale, int64_t 
 
 /* ------------------------------------------------------------------ filters */
 
-#define ZONE 64 /* rows whose least and most value are known */
 #define AHEAD 8 /* zones whose values are asked for before they are read */
-#define STRADDLES(z) (!none && least[z] <= to && most[z] >= from && (least[z] < from || most[z] > to))
+#define STRADDLES(z) (least[z] < from || most[z] > to)
 
-/* passed[i] = among[i] and low <= value[i] <= high, for n rows; returns how many pass. least and most have an entry for
- * every ZONE rows: where all of a zone pass, or none, its values are not read. among and passed may be the same.
+/* passed[i] = among[i] and low <= value[i] <= high, of rows i; returns how many pass. Zone z is the rows begin[z] to
+ * begin[z + 1], UINT8_MAX at most, whose values are least[z] to most[z]: where all of a zone pass, or none, they are not
+ * read. among: NULL where all may pass; some: room for all zones.
  */
 #define BETWEEN(NAME, TYPE, LEAST, MOST)                                                                               \
-    WIDE int64_t NAME(const TYPE *value, const TYPE *least, const TYPE *most, int64_t n, int64_t low, int64_t high,    \
-                      const uint8_t *among, uint8_t *passed) {                                                         \
+    WIDE int64_t NAME(const TYPE *value, const int32_t *begin, const TYPE *least, const TYPE *most, int64_t zones,     \
+                      int64_t low, int64_t high, const uint8_t *among, uint8_t *passed, int32_t *some) {               \
         TYPE from = (TYPE)(low < LEAST ? LEAST : low), to = (TYPE)(high > MOST ? MOST : high);                         \
-        int none = low > MOST || high < LEAST;                                                                         \
-        int64_t count = 0;                                                                                             \
-        for (int64_t zone = 0, zones = (n + ZONE - 1) / ZONE; zone < zones; zone++) {                                  \
-            int64_t begin = zone * ZONE, end = begin + ZONE < n ? begin + ZONE : n, ahead = zone + AHEAD;              \
-            if (ahead < zones && STRADDLES(ahead))                                                                     \
-                for (size_t at = 0; at < ZONE * sizeof(TYPE); at += 64)                                                \
-                    PREFETCH((const char *)(value + ahead * ZONE) + at);                                               \
-            if (none || most[zone] < from || least[zone] > to) {                                                       \
-                memset(passed + begin, 0, (size_t)(end - begin));                                                      \
-                continue;                                                                                              \
+        int64_t count = 0, found = 0;                                                                                  \
+        memset(passed, 0, (size_t)begin[zones]);                                                                       \
+        if (low > MOST || high < LEAST) return 0;                                                                      \
+        for (int64_t zone = 0; zone < zones; zone++) {                                                                 \
+            some[found] = (int32_t)zone;                                                                               \
+            found += (most[zone] >= from) & (least[zone] <= to);                                                       \
+        }                                                                                                              \
+        for (int64_t i = 0; i < found; i++) {                                                                          \
+            if (i + AHEAD < found) {                                                                                   \
+                int64_t zone = some[i + AHEAD];                                                                        \
+                if (among) PREFETCH(among + begin[zone]);                                                              \
+                for (int64_t at = begin[zone]; STRADDLES(zone) && at < begin[zone + 1]; at += 64 / sizeof(TYPE))       \
+                    PREFETCH(value + at);                                                                              \
             }                                                                                                          \
-            uint8_t here = 0; /* at most ZONE */                                                                       \
+            int64_t zone = some[i], end = begin[zone + 1];                                                             \
+            uint8_t here = 0;                                                                                          \
             if (STRADDLES(zone))                                                                                       \
-                for (int64_t i = begin; i < end; i++)                                                                  \
-                    here += passed[i] = among[i] & (uint8_t)((value[i] >= from) & (value[i] <= to));                   \
+                for (int64_t at = begin[zone]; at < end; at++)                                                         \
+                    here += passed[at] = (uint8_t)((!among || among[at]) & (value[at] >= from) & (value[at] <= to));   \
             else                                                                                                       \
-                for (int64_t i = begin; i < end; i++) here += passed[i] = among[i];                                    \
+                for (int64_t at = begin[zone]; at < end; at++) here += passed[at] = !among || among[at];               \
             count += here;                                                                                             \
         }                                                                                                              \
         return count;                                                                                                  \
@@ -126,6 +131,65 @@ WIDE void leaning_products(const uint64_t *address, const float *scale, int64_t 
 BETWEEN(between_int64, int64_t, INT64_MIN, INT64_MAX)
 BETWEEN(between_int32, int32_t, INT32_MIN, INT32_MAX)
 BETWEEN(between_uint8, uint8_t, 0, UINT8_MAX)
+
+/* ------------------------------------------------------------------ fusion */
+
+struct fused {
+    uint64_t key;
+    float score;
+    uint32_t row;
+    int64_t at; /* in the order in which rows come first */
+};
+
+static int before(const void *left, const void *right) {
+    const struct fused *a = left, *b = right;
+    if (a->score != b->score) return a->score > b->score ? -1 : 1;
+    if (a->key != b->key) return a->key < b->key ? -1 : 1;
+    return a->at < b->at ? -1 : a->at > b->at;
+}
+
+/* Reciprocal rank fusion: the different rows of some legs, the highest sum of weight / (k + rank) first, of equal ones
+ * (as floats) that with the least key. Leg l is rows[end[l - 1]] to rows[end[l]], best first, ranks from 1; key has an
+ * entry for each of `all` rows. table: slots, a power of two above the m rows there are, of -1 each; slot: m; sum: m;
+ * entry: m. Writes row, score and rank[legs][m], NaN where a leg has it not; returns how many, or -1 where a row is
+ * none of `all`.
+ */
+int64_t fuse_legs(const uint32_t *rows, const int64_t *end, int64_t legs, const double *weight, double k,
+                  const uint64_t *key, int64_t all, int32_t *table, int64_t slots, int32_t *slot, double *sum,
+                  struct fused *entry, uint32_t *row, float *score, float *rank) {
+    int64_t found = 0, m = legs ? end[legs - 1] : 0;
+    for (int64_t i = 0; i < m; i++) { /* the memory is asked for all keys at once */
+        if (rows[i] >= all) return -1;
+        PREFETCH(key + rows[i]);
+    }
+    for (int64_t l = 0, i = 0; l < legs; l++)
+        for (int64_t first = i; i < end[l]; i++) {
+            int64_t at = (int64_t)(((uint64_t)rows[i] + 1) * 0x9E3779B97F4A7C15u >> 32) & (slots - 1);
+            while (table[at] >= 0 && entry[table[at]].row != rows[i]) at = (at + 1) & (slots - 1);
+            if (table[at] < 0) {
+                entry[found].row = rows[i];
+                entry[found].at = found;
+                sum[found] = 0;
+                table[at] = (int32_t)found++;
+            }
+            slot[i] = table[at];
+            sum[table[at]] += weight[l] / (k + (double)(i - first + 1));
+        }
+    for (int64_t i = 0; i < found; i++) {
+        entry[i].score = (float)sum[i];
+        entry[i].key = key[entry[i].row];
+    }
+    qsort(entry, (size_t)found, sizeof *entry, before);
+    for (int64_t i = 0; i < found; i++) {
+        row[i] = entry[i].row;
+        score[i] = entry[i].score;
+        table[entry[i].at] = (int32_t)i; /* from here on: where each came to stand */
+    }
+    for (int64_t i = 0; i < legs * m; i++) rank[i] = NAN;
+    for (int64_t l = 0, i = 0; l < legs; l++)
+        for (int64_t first = i; i < end[l]; i++) rank[l * m + table[slot[i]]] = (float)(i - first + 1);
+    return found;
+}
 
 /* ------------------------------------------------------------------ ranking */
 

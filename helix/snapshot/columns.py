@@ -12,12 +12,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from helix.native import zones
+from helix.native import Zones, zones
 from helix.snapshot.rows import NO_TIME
 from helix.snapshot.segment import Opened
 from helix.types import F32, I64, U32, U64, Bool
 
 I32 = npt.NDArray[np.int32]
+
+_FEW = 4  # rows: zones that are shorter would take more memory than what they spare reading
 
 
 class Columns:
@@ -32,7 +34,7 @@ class Columns:
         self.next = following
         self.project, self.projects = _dictionary([segment.columns for segment in segments], "project")
         self.speaker, self.speakers = _dictionary([segment.columns for segment in segments], "speaker")
-        self._zones: dict[str, tuple[Any, Any]] = {}  # of columns that do not depend on who looks: views share them
+        self._zones: dict[str, Zones] = {}  # of columns that do not depend on who looks: views share them
 
     def linked(self, session: I32, previous: I32, following: I32) -> Columns:
         """The same columns with other neighbours."""
@@ -46,15 +48,22 @@ class Columns:
             return arrays[0].astype(dtype, copy=False)  # mapped, not copied
         return np.concatenate(arrays, dtype=dtype) if arrays else np.empty(0, dtype)
 
-    def zones(self, name: str) -> tuple[Any, Any]:
-        """(least, most) value of a column in every `native.ZONE` rows, read when first asked for.
+    def zones(self, name: str) -> Zones:
+        """The least and the most value of a column in runs of rows, read when first asked for.
 
         Args:
             name: "time", "project" or "type".
         """
         if name not in self._zones:
-            self._zones[name] = zones(getattr(self, name))
+            # Of one session the project is one and the times lie close; the type changes from item to item.
+            first = np.empty(0, np.int64) if name == "type" else self._sessions()
+            self._zones[name] = zones(getattr(self, name), first)
         return self._zones[name]
+
+    def _sessions(self) -> I64:
+        """Rows where a session begins, or goes on after others; of those in the same few rows the first."""
+        first = np.flatnonzero(np.diff(self.session, prepend=-1))
+        return first[np.flatnonzero(np.diff(first // _FEW, prepend=-1))]
 
     @cached_property
     def key(self) -> U64:

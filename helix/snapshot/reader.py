@@ -267,7 +267,7 @@ class Snapshot:
             return everybody.warm() and self
         with _readable(self.root, self.name):
             reading = beside(getattr, self, "counter")  # the tokenizer and the encoder, by another core
-            for name in ("live", "mean_length", "mean_window_length", "last_access", "centroids"):
+            for name in ("live", "mean_length", "mean_window_length", "last_access", "type_directions"):
                 getattr(self, name)
             scored = ("key", "time", "t_invalid", "ends", "length", "near", "type", "role", "salience", "confidence")
             for name in scored:
@@ -483,6 +483,13 @@ class Snapshot:
             sums[there] -= gone
             sums[-1] -= gone.sum(axis=0)
         return np.asarray(sums / np.maximum(counts, 1)[:, None], np.float32)
+
+    @cached_property
+    def type_directions(self) -> F32:
+        """float32[types, d]: the unit vectors of the types' centroids; zero where a type has no items."""
+        centroids = self.centroids[:-1]
+        norms = np.linalg.norm(centroids, axis=1, keepdims=True)
+        return np.asarray(centroids / np.maximum(norms, 1e-9), np.float32)
 
     # ------------------------------------------------------------ lexical
 

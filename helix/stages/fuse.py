@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from helix.topk import order
+from helix.native import fuse_legs
 from helix.types import F32, U32, Candidates, Leg
 
 if TYPE_CHECKING:
@@ -31,18 +31,14 @@ def union(legs: Sequence[Leg]) -> tuple[U32, dict[str, F32]]:
 
 def fuse(legs: Sequence[Leg], snap: Snapshot, k: float, weights: Mapping[str, float]) -> Candidates:
     """The union of the legs as a pool, best fused score first."""
-    rows, ranks = union(legs)
-    score = np.zeros(len(rows), np.float64)
-    for name, rank in ranks.items():
-        seen = ~np.isnan(rank)
-        score[seen] += weights[name] / (k + rank[seen].astype(np.float64))
-    rrf = score.astype(np.float32)
-    best = order(rrf, snap.columns.key[rows])
+    given = [weights[leg.name] for leg in legs]
+    rows, rrf, found = fuse_legs([leg.rows for leg in legs], given, k, snap.columns.key)
+    ranks = dict(zip((leg.name for leg in legs), found, strict=True))
     unknown = np.full(len(rows), np.nan, np.float32)
     return Candidates(
-        row=rows[best],
-        **{name: ranks[name][best] if name in ranks else unknown for name in ("dense", "bm25", "doc2query")},
-        rrf=rrf[best],
+        row=rows,
+        **{name: ranks.get(name, unknown) for name in ("dense", "bm25", "doc2query")},
+        rrf=rrf,
         ppr=unknown,
         sim=unknown,
         recency=unknown,

@@ -92,27 +92,25 @@ def _allowed(query: Query, snap: Snapshot) -> tuple[Bool | None, int]:
     for _, name, least, most in _ranges(query, snap):
         other = ranges.get(name, (least, most))
         ranges[name] = max(least, other[0]), min(most, other[1])
-    if not ranges and not sets and not len(over):
-        return None if snap.live == snap.rows else snap.alive, snap.live  # as it is: it is asked for again and again
-    allowed, among, count = np.empty(snap.rows, bool), snap.alive, snap.live
+    allowed, count = None if snap.live == snap.rows else snap.alive, snap.live  # as it is: it is asked again and again
     for name, (least, most) in ranges.items():
+        among, allowed = allowed, np.empty(snap.rows, bool)
         count = between(getattr(columns, name), columns.zones(name), least, most, among, allowed)
-        among = allowed
     for _, codes, wanted in sets:
         named = np.logical_or.reduce([codes == code for code in wanted])  # one, mostly
-        among = np.logical_and(among, named, out=allowed)
+        allowed = named if allowed is None else allowed & named
         count = int(np.count_nonzero(allowed))
-    if among is snap.alive:
-        allowed[:] = among
-    count -= int(np.count_nonzero(allowed[over]))
-    allowed[over] = False
+    if len(over):
+        allowed = np.ones(snap.rows, bool) if allowed is None else allowed.copy()
+        count -= int(np.count_nonzero(allowed[over]))
+        allowed[over] = False
     return allowed, count
 
 
 def _over(query: Query, snap: Snapshot) -> npt.NDArray[Any]:
     """Rows that no longer hold; with `current_only` also those that only say facts that no longer do."""
     ends, at = snap.columns.ends, int((query.as_of or query.now).timestamp())
-    over = ends[snap.columns.t_invalid[ends] <= at]
+    over = ends[snap.columns.t_invalid[ends] <= at] if len(ends) else ends
     return np.union1d(over, snap.superseded(at)) if query.current_only else over
 
 
@@ -170,6 +168,4 @@ def _type_scores(vector: F32 | None, snap: Snapshot) -> F32 | None:
     """Cosine of the question to the centroid of each type: float32[types]; 0 where a type has no items."""
     if vector is None or not snap.rows:
         return None
-    centroids = snap.centroids[:-1]
-    norms = np.linalg.norm(centroids, axis=1)
-    return np.asarray(centroids @ vector / np.maximum(norms, 1e-9), np.float32)
+    return np.asarray(snap.type_directions @ vector)

@@ -23,11 +23,13 @@ from helix.native import (
     between,
     count_terms,
     distinct,
+    fuse_legs,
     inner_products,
     leaning_products,
     pooled,
     zones,
 )
+from helix.topk import order
 from helix.types import F32, U64
 
 
@@ -146,6 +148,39 @@ def test_distinct_of_many() -> None:
     assert np.array_equal(np.sort(found), np.unique(values))
 
 
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_fuse_legs(data: st.DataObject) -> None:
+    """As a dictionary says it; few rows, weights and keys, so that scores and keys are equal now and then."""
+    legs = data.draw(st.lists(st.lists(st.integers(0, 11), unique=True, max_size=12), max_size=3))
+    weights = data.draw(st.lists(st.sampled_from([0.5, 1.0]), min_size=len(legs), max_size=len(legs)))
+    key = np.array(data.draw(st.lists(st.sampled_from([0, 5, 2**63, 2**64 - 1]), min_size=12, max_size=12)), np.uint64)
+    score: dict[int, float] = {}
+    for leg, weight in zip(legs, weights, strict=True):
+        for place, row in enumerate(leg):
+            score[row] = score.get(row, 0.0) + weight / (7.5 + place + 1)
+    best = sorted(score, key=lambda row: (-float(np.float32(score[row])), int(key[row])))
+    given_legs = [np.array(leg, np.uint32) for leg in legs]
+    rows, found, ranks = fuse_legs(given_legs, weights, 7.5, key)
+    assert rows.tolist() == best
+    assert found.tolist() == [float(np.float32(score[row])) for row in best]
+    expected = [[leg.index(row) + 1.0 if row in leg else None for row in best] for leg in legs]
+    assert [[None if np.isnan(rank) else rank for rank in of.tolist()] for of in ranks] == expected
+    with pytest.raises(IndexError):
+        fuse_legs([*given_legs, np.array([12], np.uint32)], [*weights, 1.0], 7.5, key)
+
+
+def test_fuse_legs_of_many() -> None:
+    rng = np.random.default_rng(2)
+    key = rng.integers(0, 2**63, 50_000).astype(np.uint64)
+    legs = [rng.permutation(50_000)[:5_000].astype(np.uint32) for _ in range(3)]
+    rows, score, ranks = fuse_legs(legs, [1.0, 1.0, 1.0], 60, key)
+    assert np.array_equal(np.sort(rows), np.unique(np.concatenate(legs)))
+    assert np.array_equal(order(score, key[rows]), np.arange(len(rows)))
+    for leg, of in zip(legs, ranks, strict=True):
+        assert np.array_equal(rows[np.argsort(of)[: len(leg)]], leg)
+
+
 def said(*terms: list[tuple[int, list[int]]]) -> Postings:
     """Postings with a term frequency of 1, from (the row a part counts from, its rows) of each term."""
     parts = [part for term in terms for part in term]
@@ -241,32 +276,39 @@ def test_no_row_of_the_best_is_left_out(k: int, terms: int, width: int, seed: in
 def test_between(dtype: str, data: st.DataObject) -> None:
     """Zones of one value, all inside, all outside, and mixed; ends beyond what the dtype holds."""
     least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
-    runs = data.draw(st.lists(st.tuples(st.integers(int(least), int(most)), st.integers(1, 150)), max_size=6))
-    values = np.repeat(np.array([value for value, _ in runs], dtype), [count for _, count in runs])
+    runs = data.draw(st.lists(st.tuples(st.integers(int(least), int(most)), st.integers(1, 400)), max_size=6))
+    counts = [count for _, count in runs]
+    values = np.repeat(np.array([value for value, _ in runs], dtype), counts)
+    first = np.cumsum([0, *counts])[: len(runs)]
+    told = zones(values, first[data.draw(st.lists(st.booleans(), min_size=len(first), max_size=len(first)))])
     alive = np.random.default_rng(len(values)).random(len(values)) < 0.8
     ends = st.one_of(st.integers(-(2**63), 2**63 - 1), st.sampled_from([value for value, _ in runs] or [0]))
     low, high = data.draw(ends), data.draw(ends)
     expected = [lives and low <= value <= high for value, lives in zip(values.tolist(), alive, strict=True)]
     passed = np.ones(len(values), bool)
-    assert between(values, zones(values), low, high, alive, passed) == sum(expected)
+    assert between(values, told, low, high, alive, passed) == sum(expected)
     assert passed.tolist() == expected
-    passed = alive.copy()
-    assert between(values, zones(values), low, high, passed, passed) == sum(expected)
-    assert passed.tolist() == expected
+    assert between(values, told, low, high, None, passed) == passed.sum()
+    assert passed.tolist() == [low <= value <= high for value in values.tolist()]
     with pytest.raises(IndexError):
-        between(values, zones(values), low, high, alive, np.append(alive, True))
+        between(values, told, low, high, alive, np.append(alive, True))
     with pytest.raises(IndexError):
-        between(values, zones(values), low, high, np.append(alive, True), passed)
+        between(values, told, low, high, np.append(alive, True), passed)
     with pytest.raises(IndexError):
-        between(values, zones(np.zeros(len(values) + ZONE, dtype)), low, high, alive, passed)
+        between(values, zones(np.zeros(len(values) + 1, dtype), first), low, high, alive, passed)
+
+
+def test_zones_begin_where_they_have_to_and_are_not_too_long() -> None:
+    told = zones(np.arange(3 * ZONE), np.array([0, 5, 2 * ZONE + 7]))
+    assert told.begin.tolist() == [0, 5, ZONE, 2 * ZONE, 2 * ZONE + 7, 3 * ZONE]
+    assert told.least.tolist() == told.begin[:-1].tolist()
+    assert told.most.tolist() == (told.begin[1:] - 1).tolist()
 
 
 def test_zones_decide_what_is_not_read() -> None:
-    values = np.arange(3 * ZONE)
-    told = zones(values)
-    assert [each.tolist() for each in told] == [[0, ZONE, 2 * ZONE], [ZONE - 1, 2 * ZONE - 1, 3 * ZONE - 1]]
-    every, passed = np.ones((2, len(values)), bool)
-    between(np.full(len(values), -1), told, ZONE, 2 * ZONE, every, passed)  # had they been read, none would pass
+    told = zones(np.arange(3 * ZONE), np.array([], np.int64))
+    every, passed = np.ones((2, 3 * ZONE), bool)
+    between(np.full(3 * ZONE, -1), told, ZONE, 2 * ZONE - 1, every, passed)  # had they been read, none would pass
     assert np.flatnonzero(passed).tolist() == list(range(ZONE, 2 * ZONE))
 
 
