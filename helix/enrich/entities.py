@@ -104,8 +104,8 @@ _SHAPES: Final = {
 # joins to more. Only a URL may begin within a word.
 _ENDS: Final = r"(?![\w/\\@`\[+~-]|\.\S|\(\)|==|::|:[/\\]|[<>]=)"
 _PASSED: Final = (
-    r"(?:[^\w.@+~/#\\-]++|(?<=\w)(?:\w++(?!:)|[.@+~/#\\-])|(?:(?<!\S)(?!status|http)[a-z]{1,40}+[,;!?.]?\s{1,8}+){1,200}+"
-    rf"|(?<!ommit )(?!status|http)(?:[a-z]{{1,40}}+(?:-[a-z]{{1,40}}+){{0,4}}+|\d{{1,6}}+){_ENDS})++"
+    r"(?>(?:[^\w.@+~/#\\-]++|(?<=\w)(?:\w++(?!:)|[.@+~/#\\-])|(?>(?:(?<!\S)(?!status|http)[a-z]{1,40}+[,;!?.]?\s{1,8}+){1,200})"
+    rf"|(?<!ommit )(?!status|http)(?:[a-z]{{1,40}}+(?>(?:-[a-z]{{1,40}}+){{0,4}})|\d{{1,6}}+){_ENDS})+)"
 )
 # A capitalised word that nothing joins to more is a name, or nothing.
 _CAPITALISED: Final = rf"(?=[A-Z][a-z]{{0,40}}+{_ENDS})(?!Makefile|Dockerfile|Justfile|Jenkinsfile|H[Tt]|[Ss]tatus)"
@@ -179,7 +179,7 @@ _COMMAND = re.compile(
     rf"|(?<![\w./@`$-])(?:(?P<bare>{_BARE}) (?:(?P<bare_sub>{_SUB})(?![\w/.-])|(?=-{{1,2}}[a-zA-Z]"
     rf"|https?:|[\w.]{{1,40}}/\w)))"
     # else what can begin none is passed over
-    rf"|(?:(?<=\w)\w++|[^\w`&\n]++|(?!(?:{_BARE}) )\w++)++"
+    rf"|(?>(?:(?<=\w)\w++|[^\w`&\n]++|(?!(?:{_BARE}) )\w++)+)"
 )
 
 _NAME: Final = r"@?[A-Za-z][\w.-]{0,60}(?:/[\w.-]{1,60})?"

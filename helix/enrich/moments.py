@@ -136,7 +136,7 @@ _FIRST: Final = (
     r"\d{1,3} (?:day|week|fortnight|month|year)|"
     rf"(?:{_ANY_MONTH}|{_WEEKDAY.replace('?P<weekday>', '?:')}|{_SHORT_DAY}|{_FIRST_WORDS})(?!\w)"
 )
-_PASSED: Final = rf"(?:(?<=\w)(?:\w++ ?| )|[^\w ]++|(?!{_FIRST})\w++ ?)++"
+_PASSED: Final = rf"(?>(?:(?<=\w)(?:\w++ ?| )|[^\w ]++|(?!{_FIRST})\w++ ?)+)"
 
 
 # Compiled when a text first has a trigger: together they take as long as some questions.

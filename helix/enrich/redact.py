@@ -114,8 +114,8 @@ def _assignment(key: str) -> re.Pattern[str]:
     separator = r"\s{0,4}(?:=>|:=|={1,3}|:(?!:)|\\u003[aAdD])\s{0,4}"
     return re.compile(
         rf"(?i:{key})(?P<closed>\\{{0,16}}[\"'`]\]?)?{separator}"
-        rf"(?:[bru]?\\{{0,16}}[\"'`](?P<quoted>{_START}{_IN}{{5,4095}}+)(?=\\|[\"'`]|\[REDACTED:)"
-        rf"|(?<=[A-Z]=)(?P<shell>{_START}{_IN}{{5,4095}}+)"
+        rf"(?:[bru]?\\{{0,16}}[\"'`](?P<quoted>{_START}(?>{_IN}{{5,4095}}))(?=\\|[\"'`]|\[REDACTED:)"
+        rf"|(?<=[A-Z]=)(?P<shell>{_START}(?>{_IN}{{5,4095}}))"
         rf"|(?P<bare>{_START}{_BARE}{{5,4095}}+))"
     )
 
@@ -123,8 +123,8 @@ def _assignment(key: str) -> re.Pattern[str]:
 _PEM = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
     # Whole: everything up to END. Cut off: the base64 lines that are there. Newlines are real or escaped (\n, \\n).
-    r"(?:(?:[^-\"'`\\<>{}]|-(?!----)|\\+[nrt/])*+-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-    r"|(?:(?:\s|\\+[nr])*+[A-Za-z0-9+/=]{16,}+)+)"
+    r"(?:(?>(?:[^-\"'`\\<>{}]|-(?!----)|\\+[nrt/])*)-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+    r"|(?:(?>(?:\s|\\+[nr])*)[A-Za-z0-9+/=]{16,}+)+)"
 )
 
 RULES: Final = (
