@@ -88,6 +88,14 @@ def test_hardly_anything_is_missed(world) -> None:
     assert abs(np.mean(shares) - params["recall"]) < 0.05
 
 
+def test_no_more_rows_are_looked_at_than_the_bound(world, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """However little that finds: what a question costs does not grow with the store."""
+    block, *_ = world
+    monkeypatch.setattr(dense, "_MOST", N // 20)
+    params = build(block.codes, block.scale, tmp_path / "ivf.faiss")
+    assert params["probes"] == params["lists"] // 20
+
+
 def test_one_list_would_not_do(world) -> None:
     """What probes are for: the test above is able to fail."""
     block, questions, exact, _ = world
