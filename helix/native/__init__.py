@@ -408,9 +408,10 @@ def fuse_legs(legs: Sequence[U32], weights: Sequence[float], k: float, key: U64)
 
     Raises:
         IndexError: a leg has a row that has no key.
+        TypeError: a leg's rows are of wider numbers.
     """
     end = np.array([*accumulate(map(len, legs))], np.int64)
-    rows = np.concatenate(legs) if legs else np.empty(0, np.uint32)
+    rows = np.concatenate([np.empty(0, np.uint32), *legs], dtype=np.uint32)  # of no wider numbers
     m = len(rows)
     table, slot, work = np.full(2 << m.bit_length(), -1, np.int32), np.empty(m, np.int32), np.empty((m, 4), np.uint64)
     row, score, rank = np.empty(m, np.uint32), np.empty(m, np.float32), np.empty((len(legs), m), np.float32)

@@ -168,6 +168,8 @@ def test_fuse_legs(data: st.DataObject) -> None:
     assert [[None if np.isnan(rank) else rank for rank in of.tolist()] for of in ranks] == expected
     with pytest.raises(IndexError):
         fuse_legs([*given_legs, np.array([12], np.uint32)], [*weights, 1.0], 7.5, key)
+    with pytest.raises(TypeError):
+        fuse_legs([*given_legs, np.array([1])], [*weights, 1.0], 7.5, key)  # int64
 
 
 def test_fuse_legs_of_many() -> None:
