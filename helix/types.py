@@ -75,6 +75,7 @@ class Parsed:
     sessions: tuple[Session, ...]
     problems: tuple[Problem, ...] = ()
     unknown: Mapping[str, int] = field(default_factory=Counter)  # record types nobody knows, counted
+    junk: Mapping[str, int] = field(default_factory=Counter)  # characters left out, by rule
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,53 +7,51 @@ from typing import Final, Protocol
 
 from helix.errors import InputRefused, UsageError
 from helix.sources import captions, claude_code, generic_jsonl, markdown
-from helix.sources.claude_code import TOOL_CHARS
 from helix.sources.decode import decode
+from helix.sources.sample import Sample, sample
 from helix.sources.shared import looks_like_json
+from helix.sources.tools import TOOL_CHARS
 from helix.types import Document, Parsed
 
 __all__ = ["FORMATS", "JSON_FORMATS", "Adapter", "decode", "detect", "parse"]
 
 
 class Adapter(Protocol):
-    """One format: a module with a name, a test on the first lines, and a parser."""
+    """One format: a module with a name, a test on a sample, and a parser."""
 
     NAME: str
+    JSON: bool  # JSON, or JSON lines
+    GROWS: bool  # sources of this format grow at their end, a whole line at a time: what is new can be taken alone
 
-    def detect(self, head: str, path: str) -> bool:
+    def detect(self, sample: Sample) -> bool:
         """Whether this is the format, by content."""
         ...
 
-    def parse(self, document: Document) -> Parsed:
-        """Sessions and turns, with what could not be taken."""
+    def parse(self, document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
+        """Sessions and turns, with what could not be taken. `tool_chars`: characters kept of one tool result."""
         ...
 
 
-_HEAD_CHARS: Final = 1 << 16
-
 # In the order in which they are asked; Markdown is what remains.
-FORMATS: Final[Mapping[str, Adapter]] = {
-    captions.NAME: captions,
-    claude_code.NAME: claude_code,
-    generic_jsonl.NAME: generic_jsonl,
-    markdown.NAME: markdown,
-}
+_ADAPTERS: Final[tuple[Adapter, ...]] = (captions, claude_code, generic_jsonl, markdown)
 
-JSON_FORMATS: Final = frozenset({claude_code.NAME, generic_jsonl.NAME})
-"""Formats whose documents are JSON lines."""
+FORMATS: Final[Mapping[str, Adapter]] = {adapter.NAME: adapter for adapter in _ADAPTERS}
+
+JSON_FORMATS: Final = frozenset(adapter.NAME for adapter in _ADAPTERS if adapter.JSON)
+"""Formats whose documents are JSON, or JSON lines."""
 
 
 def detect(document: Document) -> Adapter:
-    """The adapter for a text, by its first 64 kB of whole lines, never by its name.
+    """The adapter for a text, by its content, never by its name.
 
     Raises:
         InputRefused: JSON of no known layout.
     """
-    head = _head(document.text)
-    for name, adapter in FORMATS.items():
-        if name != markdown.NAME and adapter.detect(head, document.path):
+    seen = sample(document.text, document.path)
+    for adapter in _ADAPTERS:
+        if adapter is not markdown and adapter.detect(seen):
             return adapter
-    if looks_like_json(head):
+    if looks_like_json(seen.head):
         raise InputRefused(
             "unknown format: JSON, but neither a Claude Code log nor one turn a line",
             "convert it to JSON lines with one turn a line, or name it with --format",
@@ -73,10 +71,4 @@ def parse(document: Document, format: str = "auto", tool_chars: int = TOOL_CHARS
     if format != "auto" and format not in FORMATS:
         raise UsageError(f"unknown format {format!r}", f"use auto or one of {', '.join(sorted(FORMATS))}")
     adapter = detect(document) if format == "auto" else FORMATS[format]
-    return claude_code.parse(document, tool_chars) if adapter is claude_code else adapter.parse(document)
-
-
-def _head(text: str) -> str:
-    """At least the first 64 kB, to the end of a line: half a record would tell nothing."""
-    end = text.find("\n", _HEAD_CHARS)
-    return text if end < 0 else text[:end]
+    return adapter.parse(document, tool_chars)

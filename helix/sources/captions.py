@@ -14,6 +14,7 @@ import srt
 import webvtt
 
 from helix.errors import InputRefused
+from helix.sources.sample import Sample
 from helix.sources.shared import (
     TITLE_CHARS,
     date_in_name,
@@ -25,9 +26,12 @@ from helix.sources.shared import (
     unique,
 )
 from helix.sources.strip import strip_memory
+from helix.sources.tools import TOOL_CHARS
 from helix.types import Document, Parsed, Problem, Session, Turn
 
 NAME = "captions"
+JSON = False
+GROWS = False
 
 TURN_WORDS: Final = 60  # some 25 s of speech: one thought, and well below the item that a longer turn is cut into
 PAUSE_SECONDS: Final = 8.0  # a longer silence is mostly a change of subject; within one, people think or search
@@ -52,16 +56,16 @@ class _Cue:
     text: str  # lines, without tags
 
 
-def detect(head: str, path: str) -> bool:
+def detect(sample: Sample) -> bool:
     """Whether it begins as WebVTT, or as SRT: a number and a timing line."""
-    head = head.lstrip()
+    head = sample.head.lstrip()
     if re.match(r"WEBVTT(?=\s|$)", head):
         return True
     first, _, rest = head.partition("\n")
     return bool(_TIMING.match(first) or (first.strip().isdecimal() and _TIMING.match(rest.split("\n", 1)[0])))
 
 
-def parse(document: Document) -> Parsed:
+def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     """One session: the cues without what rolling captions repeat, joined per speaker.
 
     Raises:

@@ -19,24 +19,24 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from helix.sources.sample import Sample
 from helix.sources.shared import (
     TITLE_CHARS,
-    file_name,
     file_stem,
+    folder_name,
     json_records,
-    json_sample,
     one_line,
     parse_iso,
+    string,
     unique,
 )
 from helix.sources.strip import strip_host, strip_memory
+from helix.sources.tools import TOOL_CHARS, both_ends, call_line
 from helix.types import Document, Parsed, Problem, Session, Turn
 
 NAME = "claude-code"
-
-TOOL_CHARS: Final = 1_200  # characters kept of one tool result (settings.tool_chars)
-TOOL_LINE_CHARS: Final = 200  # characters of the line that stands for one tool call
-_CUT: Final = " … "
+JSON = True
+GROWS = True
 
 _NOISE: Final = frozenset(
     {
@@ -64,23 +64,6 @@ _TITLES: Final = {  # record type: (field that holds the title, rank)
     "summary": ("summary", 2),
     "agent-name": ("agentName", 1),
 }
-# The first of these that a tool call gives says the most about it.
-_TELLING: Final = (
-    "command",
-    "file_path",
-    "notebook_path",
-    "pattern",
-    "query",
-    "url",
-    "description",
-    "path",
-    "skill",
-    "prompt",
-    "question",
-    "content",
-    "plan",
-)
-
 _HOOK_TEXT: Final = re.compile(
     r"\s*(?:(?:Stop|SubagentStop|SessionStart|SessionEnd|UserPromptSubmit|PreToolUse|PostToolUse|PreCompact|Notification)"
     r"(?::\S+)? hook (?:feedback|additional context|blocking error|stopped|success|error)\b"
@@ -141,9 +124,9 @@ class _Place:
     dropped: bool = False
 
 
-def detect(head: str, path: str) -> bool:
+def detect(sample: Sample) -> bool:
     """Whether any line is a record of Claude Code."""
-    return any(_is_record(record) for record in json_sample(head))
+    return any(_is_record(record) for record in sample.records)
 
 
 def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
@@ -157,7 +140,7 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     facts = _Facts()
     session = ""
     for line, raw in json_records(document.text, problems):
-        session = _string(raw, "sessionId") or session or file_stem(document.path)
+        session = string(raw, "sessionId") or session or file_stem(document.path)
         _note_facts(raw, session, facts)
         kind = raw.get("type")
         if not isinstance(kind, str):
@@ -193,30 +176,25 @@ def _known(kind: str) -> bool:
     return kind in _NOISE or kind in _TITLES or kind.startswith(_NOISE_PREFIX)
 
 
-def _string(raw: Mapping[str, Any], name: str) -> str | None:
-    value = raw.get(name)
-    return value if isinstance(value, str) and value else None
-
-
 def _note_facts(raw: Mapping[str, Any], session: str, facts: _Facts) -> None:
-    project = _project(_string(raw, "cwd") or "")
+    project = folder_name(string(raw, "cwd") or "")
     if project:
         facts.projects.setdefault(session, project)
     kind = raw.get("type")
     if isinstance(kind, str) and kind in _TITLES:
         name, rank = _TITLES[kind]
-        title = (_string(raw, name) or "").strip()
+        title = (string(raw, name) or "").strip()
         if title:
-            facts.titles.append((rank, session, _string(raw, "leafUuid"), title))
+            facts.titles.append((rank, session, string(raw, "leafUuid"), title))
 
 
 def _read(raw: Mapping[str, Any], line: int, session: str, tool_chars: int) -> _Record | None:
     """The record as a node; None where it neither says anything nor can be anybody's parent."""
-    uuid = _string(raw, "uuid")
-    parent = _string(raw, "parentUuid") or _string(raw, "logicalParentUuid")
-    time = parse_iso(_string(raw, "timestamp") or "")
+    uuid = string(raw, "uuid")
+    parent = string(raw, "parentUuid") or string(raw, "logicalParentUuid")
+    time = parse_iso(string(raw, "timestamp") or "")
     message = raw.get("message")
-    message_id = _string(message, "id") if raw.get("type") == "assistant" and isinstance(message, dict) else None
+    message_id = string(message, "id") if raw.get("type") == "assistant" and isinstance(message, dict) else None
     role, text, tool = _content(raw, tool_chars)
     if not text and not tool:
         return _Record(uuid, parent, session, time, message_id) if uuid else None
@@ -274,7 +252,7 @@ def _blocks(content: object) -> list[Mapping[str, Any]]:
 
 
 def _text_of(block: Mapping[str, Any]) -> str:
-    return (_string(block, "text") or "") if block.get("type") == "text" else ""
+    return (string(block, "text") or "") if block.get("type") == "text" else ""
 
 
 def _human_text(text: str) -> str:
@@ -290,36 +268,14 @@ def _tool_result(block: Mapping[str, Any], tool_chars: int) -> str:
     text = _TOOL_ERROR.sub("", strip_host(strip_memory(text))).strip()
     if not text:
         return ""
-    return ("error: " if block.get("is_error") is True else "") + _both_ends(text, tool_chars)
-
-
-def _both_ends(text: str, limit: int) -> str:
-    """At most `limit` characters, half from each end: tools say what they did first and how it ended last."""
-    if len(text) <= limit:
-        return text
-    half = max((limit - len(_CUT)) // 2, 1)
-    return text[:half].rstrip() + _CUT + text[-half:].lstrip()
+    return ("error: " if block.get("is_error") is True else "") + both_ends(text, tool_chars)
 
 
 def _tool_line(block: Mapping[str, Any]) -> str:
     kind = block.get("type")
     if not isinstance(kind, str) or not kind.endswith("tool_use"):
         return ""
-    return one_line(f"[{_string(block, 'name') or 'tool'}] {_telling(block.get('input'))}", TOOL_LINE_CHARS)
-
-
-def _telling(given: object, depth: int = 3) -> str:
-    """The input field of a tool call that says most about it, at most `depth` lists deep."""
-    if isinstance(given, list) and depth > 0:
-        found = [value for value in given if isinstance(value, dict)]
-        found.sort(key=lambda value: value.get("status") != "in_progress")  # of a to-do list, what is being done
-        return next(filter(None, (_telling(value, depth - 1) for value in found)), "")
-    if not isinstance(given, dict):
-        return ""
-    named = (_string(given, name) for name in _TELLING)
-    other = (value for value in given.values() if isinstance(value, str))
-    inner = (_telling(value, depth) for value in given.values() if isinstance(value, list))
-    return next(filter(None, (*named, *other, *inner)), "")
+    return call_line(string(block, "name") or "", block.get("input"))
 
 
 # ---------------------------------------------------------------- the graph
@@ -474,9 +430,3 @@ def _titles(facts: _Facts, records: Mapping[str, _Record], sessions: Collection[
         if rank >= best.get(session, (0, ""))[0]:
             best[session] = (rank, title)
     return {session: title for session, (_, title) in best.items()}
-
-
-def _project(cwd: str) -> str | None:
-    """Last component of a folder, POSIX or Windows; None for a root."""
-    name = file_name(cwd)
-    return None if not name or re.fullmatch(r"[A-Za-z]:", name) else name

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
+from helix.sources.sample import Sample
 from helix.sources.shared import (
     TITLE_CHARS,
     is_date_only,
     json_records,
-    json_sample,
     one_line,
     parse_epoch,
     parse_iso,
@@ -22,9 +22,12 @@ from helix.sources.shared import (
     unique,
 )
 from helix.sources.strip import strip_memory
+from helix.sources.tools import TOOL_CHARS
 from helix.types import ROLES, TYPES, Document, Parsed, Problem, Session, Turn
 
 NAME = "jsonl"
+JSON = True
+GROWS = True
 
 _ORIGINS: Final = {
     "user": "human",
@@ -46,12 +49,12 @@ class _Draft:
     turns: list[tuple[int, str | None, Turn]] = field(default_factory=list)  # line, id as given, turn
 
 
-def detect(head: str, path: str) -> bool:
+def detect(sample: Sample) -> bool:
     """Whether any line is an object with `text` or `content`."""
-    return any("text" in record or "content" in record for record in json_sample(head))
+    return any("text" in record or "content" in record for record in sample.records)
 
 
-def parse(document: Document) -> Parsed:
+def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     """Sessions in the order in which they first appear."""
     problems: list[Problem] = []
     drafts: dict[str, _Draft] = {}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from helix.sources.sample import Sample
 from helix.sources.shared import (
     TITLE_CHARS,
     date_in_name,
@@ -19,9 +20,12 @@ from helix.sources.shared import (
     unique,
 )
 from helix.sources.strip import strip_memory
+from helix.sources.tools import TOOL_CHARS
 from helix.types import Document, Parsed, Problem, Session, Turn
 
 NAME = "markdown"
+JSON = False
+GROWS = False
 
 GROUP_WORDS: Final = 150  # of plain text in one turn: an item of recall holds as many (settings.item_words)
 _FRONT_MATTER_LINES: Final = 200
@@ -41,12 +45,12 @@ class _Section:
     text: str
 
 
-def detect(head: str, path: str) -> bool:
+def detect(sample: Sample) -> bool:
     """Any text that no other adapter knows is a note."""
     return True
 
 
-def parse(document: Document) -> Parsed:
+def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     """One session; a turn for each section that has text of its own, or for each group of paragraphs."""
     problems: list[Problem] = []
     front, body = _front_matter(document.text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -73,6 +73,18 @@ def file_stem(path: str) -> str:
 def session_of_path(path: str) -> str:
     """A session id for a source that names none: readable, and the same each time the same path is read."""
     return f"{file_stem(path)}-{hashlib.sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+def string(raw: Mapping[str, Any], name: str) -> str | None:
+    """A field that is a text with something in it; None for anything else."""
+    value = raw.get(name)
+    return value if isinstance(value, str) and value else None
+
+
+def folder_name(cwd: str) -> str | None:
+    """Last component of a working folder, POSIX or Windows: the project. None for a root."""
+    name = file_name(cwd)
+    return None if not name or re.fullmatch(r"[A-Za-z]:", name) else name
 
 
 def one_line(text: str, limit: int) -> str:
