@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,9 @@ from helix.snapshot.queries import KIND, open_queries
 from helix.snapshot.rows import ITEMS, Rows, concat
 from helix.snapshot.segment import Opened, alive_of, fact_scales, map_npy, open_segment, read_table
 from helix.snapshot.sql import connect
-from helix.types import I64
+from helix.types import I64, U64
 from pipelines.classifier import router
-from pipelines.enrich import Part, part_folder, pipeline_fingerprint, read_part
+from pipelines.enrich import Part, describe, part_folder, pipeline_fingerprint, read_part
 from pipelines.near import mark
 
 _OTHER_SALIENCE = 0.04  # what its session made more or less of is published again; one reference is 0.05
@@ -50,8 +51,23 @@ class Committed:
 
 
 def ready(root: Path, fingerprint: str, done: set[str]) -> list[str]:
-    """Documents that are not published and whose part is there, in the order they were accepted."""
-    return [document for document in ledger.waiting(root, done) if part_folder(root, document, fingerprint).is_dir()]
+    """Documents that are not published and whose part is there, in the order they were accepted.
+
+    One that goes on from another, or takes its place, waits for it, unless that one was given up.
+    """
+    waiting = ledger.waiting(root, done)
+    waits, found = set(waiting), []
+    for document in waiting:
+        folder = part_folder(root, document, fingerprint)
+        if not folder.is_dir():
+            continue
+        part = describe(folder)
+        if part.leans_on and ledger.is_dead(root, part.leans_on):  # made when that one was not given up yet
+            paths.remove(folder)
+        elif not {part.after, part.leans_on} & waits:
+            waits.discard(document)
+            found.append(document)
+    return found
 
 
 def commit(root: Path, encoder: Encoder, settings: Settings, pointer: str = "CURRENT") -> Committed:
@@ -77,7 +93,7 @@ def commit(root: Path, encoder: Encoder, settings: Settings, pointer: str = "CUR
         parts = [read_part(folder) for folder in folders]
         failpoint("commit.begin")
         rows = concat([part_rows for _, part_rows in parts])
-        chosen = choose(base, rows, _order_of(parts))
+        chosen = choose(base, rows, _order_of(parts), _vanished(parts))
         segment = _segment(root, base, known_since(rows.take(chosen.add), chosen.since), chosen, lineage)
         failpoint("commit.segment")
         deletes = _deletes(root, base.manifest, chosen.replaced)
@@ -330,7 +346,9 @@ ORDER BY best.n
 """
 
 
-def choose(base: Base, rows: Rows, accepted: np.ndarray[Any, Any]) -> Choice:
+def choose(
+    base: Base, rows: Rows, accepted: np.ndarray[Any, Any], vanished: Mapping[int, int] = MappingProxyType({})
+) -> Choice:
     """New items and changed ones go in; an item that is there already, unchanged or newer, or forgotten, stays out.
 
     An item is changed where it says something else, and where what came after it in its session made it matter more
@@ -339,11 +357,17 @@ def choose(base: Base, rows: Rows, accepted: np.ndarray[Any, Any]) -> Choice:
 
     Args:
         accepted: int64[n] microseconds: when the document of each row was accepted.
+        vanished: key of an item → when a document was accepted that no longer has it.
     """
     ids, content = unhexes(rows.items["id"]), unhexes(rows.items["content"])
-    wanted = np.unique(ids)
+    gone = np.array(sorted(vanished), np.uint64)
+    since = np.array([vanished[int(key)] for key in gone], np.int64)
+    wanted = np.unique(np.concatenate([ids, gone]))
     found = [_published(i, base, wanted) for i in range(len(base.opened))]
     new = ~np.isin(ids, base.forgotten)
+    if len(gone):
+        at = np.minimum(np.searchsorted(gone, ids), len(gone) - 1)
+        new &= (gone[at] != ids) | (accepted > since[at])
     with connect() as db:
         db.register(
             "incoming",
@@ -369,9 +393,22 @@ def choose(base: Base, rows: Rows, accepted: np.ndarray[Any, Any]) -> Choice:
     late = (segment >= 0) & (chosen["at"] <= said)
     for i in np.unique(segment[(segment >= 0) & ~late]).tolist():
         replaced[base.opened[i].id] = row[(segment == i) & ~late].tolist()
+    _remove(base, found, gone, since, set(unhexes(rows.items["id"])[chosen["n"]].tolist()), replaced)
     same = np.ma.filled(chosen["same"], False).astype(bool)
     since = np.where(same, np.ma.filled(chosen["t_ingested"], 0), 0)
     return Choice(np.asarray(chosen["n"], np.int64)[~late], replaced, np.asarray(since, np.int64)[~late])
+
+
+def _remove(
+    base: Base, found: Sequence[pa.Table], gone: U64, since: I64, kept: set[int], replaced: dict[str, list[int]]
+) -> None:
+    """Add to `replaced` the published rows of items that vanished from their source, and that no newer document has."""
+    said = _last_said(base.documents, gone)
+    old = {int(key) for key in gone[said < since]} - kept
+    for table in found if old else ():
+        for row in table.filter(pc.is_in(table["id"], pa.array(sorted(old), pa.uint64()))).to_pylist():
+            rows = replaced.setdefault(base.opened[row["segment"]].id, [])
+            rows.append(row["row"])
 
 
 def known_since(rows: Rows, since: np.ndarray[Any, np.dtype[np.int64]]) -> Rows:
@@ -496,6 +533,15 @@ def _order_of(parts: Sequence[tuple[Part, Rows]]) -> np.ndarray[Any, Any]:
     return np.repeat(np.array(accepted, np.int64), [len(rows) for _, rows in parts])
 
 
+def _vanished(parts: Sequence[tuple[Part, Rows]]) -> dict[int, int]:
+    """Key of an item → microseconds: when the last document was accepted that no longer has it."""
+    out: dict[int, int] = {}
+    for part, _ in parts:
+        for item in part.vanished:
+            out[int(item, 16)] = max(out.get(int(item, 16), 0), (part.accepted - _EPOCH) // _MICROSECOND)
+    return out
+
+
 DOCUMENTS = pa.schema(
     [
         ("document", pa.string()),
@@ -536,7 +582,7 @@ def _documents(
                 "redacted": orjson.dumps(part.redacted).decode(),
                 "problems": len(part.problems),
                 # Every item the document holds, chosen or not: what forgetting has to know.
-                "keys": keys[ends[i] : ends[i + 1]],
+                "keys": keys[ends[i] : ends[i + 1]] if part.keys is None else unhexes(pa.array(part.keys, pa.string())),
             }
         )
     return pa.Table.from_pylist(records, schema=DOCUMENTS)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
-from helix import sources
 from helix.encoders.onnx import Encoder, TokenCounter
 from helix.enrich.classify import TypeModel
 from helix.enrich.cues import cues
@@ -29,12 +29,13 @@ from helix.snapshot.fact_index import fact_texts
 from helix.snapshot.ledger import Envelope
 from helix.snapshot.rows import ENTITIES, FACTS, ITEMS, Rows, digest, load, save
 from helix.text import hash_terms, short_ids, tokenise
-from helix.types import Document, Parsed, Problem
+from helix.types import Parsed, Problem
 from pipelines.classifier import type_model
-from pipelines.items import judge, of_document, of_records, offsets
+from pipelines.items import all_ids, judge, of_document, of_records, offsets, vanished
 from pipelines.train import types_fingerprint
+from pipelines.versions import Reading, read
 
-VERSION = 4  # of what this module makes; another number means other parts
+VERSION = 5  # of what this module makes; another number means other parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,12 @@ class Part:
     problems: tuple[Problem, ...]
     unknown: dict[str, int]
     types: str = ""  # why the classifier took no part; empty where it did
+    junk: dict[str, int] = field(default_factory=dict)  # characters left out, by rule
+    chars: int = 0  # of the document
+    after: str = ""  # the document this one goes on from: it is published first
+    leans_on: str = ""  # the version it takes the place of: what that one says is not repeated
+    vanished: tuple[str, ...] = ()  # ids of items of the same source that are no longer in it
+    keys: tuple[str, ...] | None = None  # ids of all items the document's text holds; None: those of its rows
 
 
 def pipeline_fingerprint(encoder: str, settings: Settings) -> str:
@@ -75,6 +82,8 @@ def describe(folder: Path) -> Part:
     raw = orjson.loads((folder / "part.json").read_bytes())
     accepted = datetime.fromisoformat(raw.pop("accepted"))
     problems = tuple(Problem(*entry) for entry in raw.pop("problems"))
+    raw["vanished"] = tuple(raw.get("vanished", ()))
+    raw["keys"] = None if raw.get("keys") is None else tuple(raw["keys"])
     return Part(folder=folder, accepted=accepted, problems=problems, **raw)
 
 
@@ -99,23 +108,21 @@ def enrich(
     version = _version(root, document)
     envelope = ledger.read(root, document)
     redacted: Counter[str] = Counter()
+    reading = Reading(Parsed(())) if envelope.forgotten else read(root, envelope, settings)
+    failpoint("enrich.parsed")
     if envelope.forgotten:
-        parsed = Parsed(())
-        found = of_records(item_records(envelope, settings))
-        sessions = len({record["session"] for record in found.records})
-        turns = len({(record["session"], *record["turns"]) for record in found.records})
+        judged = of_records(item_records(root, envelope, settings))
     else:
-        parsed = parse(envelope, settings)
-        failpoint("enrich.parsed")
-        found = of_document(parsed, envelope, settings, redacted)
-        sessions, turns = len(parsed.sessions), sum(len(session.turns) for session in parsed.sessions)
+        judged = of_document(reading, envelope, settings, redacted)
+    found = judged.published()
     texts = [record["text"] for record in found.records]
     for record, tokens in zip(found.records, counter(texts), strict=True):
         record["tokens"] = tokens
     vectors = encoder.passages(found.texts, settings.embed_batch, progress)
     failpoint("enrich.embedded")
     model = type_model(encoder, settings)
-    judge(found, vectors, model if isinstance(model, TypeModel) else None)
+    judge(judged, vectors, model if isinstance(model, TypeModel) else None)
+    new = [record for record, state in zip(found.records, found.state or repeat("new"), strict=False) if state == "new"]
     rows = build_rows(
         found.records,
         found.texts,
@@ -130,13 +137,19 @@ def enrich(
         "path": envelope.path,
         "format": envelope.format,
         "accepted": envelope.accepted.isoformat(),
-        "turns": turns,
+        "turns": len({(record["session"], *record["turns"]) for record in new}),
         "items": len(rows),
-        "sessions": sessions,
+        "sessions": len({record["session"] for record in new}),
         "redacted": dict(Counter(envelope.redacted) + redacted),
-        "problems": [list(problem) for problem in (*envelope.problems, *parsed.problems)],
-        "unknown": dict(parsed.unknown),
+        "problems": [list(problem) for problem in (*envelope.problems, *reading.parsed.problems)],
+        "unknown": dict(reading.parsed.unknown),
         "types": model if isinstance(model, str) else "",
+        "junk": dict(reading.parsed.junk),
+        "chars": len(envelope.text),
+        "after": envelope.after,
+        "leans_on": reading.leans_on,
+        "vanished": vanished(reading, envelope, settings),
+        "keys": _keys(reading, new, settings),
     }
     with paths.new_folder(target) as folder:
         save(rows, folder)
@@ -157,22 +170,20 @@ def fact_vectors(
     return encoder.passages(texts, settings.embed_batch, None) if texts else nothing
 
 
+def _keys(reading: Reading, new: Sequence[dict[str, Any]], settings: Settings) -> list[str] | None:
+    """Ids of the items whose words are in the document, which its rows need not be: what forgetting has to know."""
+    if reading.leans_on:
+        return all_ids(reading, settings)
+    return None if reading.fresh is None else [record["id"] for record in new]
+
+
 def _version(root: Path, document: str) -> int | None:
     """Tells an envelope from the one that replaces it."""
     path = root / "inbox" / document
     return path.stat().st_ino if path.exists() else None
 
 
-def parse(envelope: Envelope, settings: Settings) -> Parsed:
-    """The sessions of an accepted document.
-
-    Raises:
-        InputRefused: nothing in it can be read.
-    """
-    return sources.parse(Document(envelope.path, envelope.text, envelope.mtime), envelope.format, settings.tool_chars)
-
-
-def item_records(envelope: Envelope, settings: Settings) -> list[dict[str, Any]]:
+def item_records(root: Path, envelope: Envelope, settings: Settings) -> list[dict[str, Any]]:
     """The items an accepted document holds, as records of ITEMS; what an encoder has a say in may be None.
 
     Raises:
@@ -185,7 +196,11 @@ def item_records(envelope: Envelope, settings: Settings) -> list[dict[str, Any]]
             parts = record.get("salience_parts")
             record["salience_parts"] = parts and [tuple(part) for part in parts]
         return records
-    return of_document(parse(envelope, settings), envelope, settings, Counter()).records
+    reading = read(root, envelope, settings)
+    if reading.leans_on:  # its text holds all of it
+        reading = replace(reading, fresh=None)
+    found = of_document(reading, envelope, settings, Counter())
+    return [record for record, state in zip(found.records, found.state, strict=True) if state == "new"]
 
 
 # What a document can do to the code that reads it. A full disk or a missing encoder is no fault of the document.

@@ -17,7 +17,7 @@ from helix.settings import Settings
 from helix.snapshot import ledger
 from helix.snapshot.dense import FLOAT, prefix_of
 from helix.snapshot.gc import collect
-from pipelines.accept import accept, check, expand
+from pipelines.accept import Inbox, Way, check, expand, take
 from pipelines.commit import commit
 from pipelines.compact import compact
 from pipelines.enrich import Part, enrich_or_bury
@@ -86,9 +86,12 @@ def accept_all(
     project: str | None,
     format: str,
     acl: Sequence[str],
+    retry: bool = True,
     progress: Progress | None = None,
 ) -> list[str]:
     """Accept every file behind the given paths; a refused one is noted, the rest goes in. The new documents.
+
+    `retry`: what was given up before is tried again.
 
     Raises:
         UsageError: no such format, or no such storage tier.
@@ -96,23 +99,29 @@ def accept_all(
     """
     prefix_of(settings.vectors.removesuffix(FLOAT))
     check(root, format)
+    inbox, way = Inbox(root, settings), Way(project, format, tuple(acl), retry)
     files = list(expand(inputs))
     new: list[str] = []
     for i, path in enumerate(files):
         try:
-            taken = accept(root, path, settings, project=project, format=format, acl=acl)
+            taken = take(inbox, path, way)
         except InputRefused as error:
             report.refused.append({"path": str(path), "reason": _reason(error, path)})
             continue
         finally:
             if progress:
                 progress("accept", i + 1, len(files))
+        if taken.waits:
+            report.refused.append({"path": f"{path}:{taken.waits}", "reason": _HALF})
         if taken.duplicate:
-            report.duplicates += 1
+            report.duplicates += not taken.waits
         else:
             report.accepted += 1
-            new.append(taken.envelope.document)
+            new += taken.documents
     return new
+
+
+_HALF = "the line is not whole: no valid JSON, or still being written; it is taken in once it is"
 
 
 def _reason(error: InputRefused, path: Path) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import groupby
-from typing import Any
+from functools import lru_cache
+from itertools import compress, groupby
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,7 +22,8 @@ from helix.enrich.salience import Piece, given, judged
 from helix.settings import Settings
 from helix.snapshot.ledger import Envelope
 from helix.snapshot.rows import LINKS, digest
-from helix.types import F32, Entity, Parsed, Session, Turn
+from helix.types import F32, Entity, Session, Turn
+from pipelines.versions import Place, Reading
 
 Record = dict[str, Any]
 
@@ -33,6 +35,17 @@ _MOST_LINKS = 4  # of one kind, of one item
 _LABEL = 200  # characters of a title, and of what names a turn, its speaker, session or project
 
 
+State = Literal["new", "again", "context"]
+"""Of an item: it is new in its document; it is said again, since what follows may make it matter more; or it is only
+read for the sake of the others."""
+
+CONTEXT = 512
+"""Turns before the first new one of a session that are read with it."""
+
+AGAIN = 16
+"""Turns before the first new one that are judged anew."""
+
+
 @dataclass(slots=True)
 class Found:
     """What is known of n items before they are embedded."""
@@ -42,24 +55,79 @@ class Found:
     mentions: list[list[Entity]]
     facts: list[list[Record]]  # of FACTS
     links: list[list[tuple[int, int]]]  # (key of an earlier item, position in LINKS)
+    state: list[State] = field(default_factory=list)  # of each; all new where empty
+
+    def published(self) -> Found:
+        """Without what was read for the sake of the rest."""
+        if "context" not in self.state:
+            return self
+        keep = [state != "context" for state in self.state]
+        columns = (self.records, self.texts, self.mentions, self.facts, self.links, self.state)
+        return Found(*(list(compress(column, keep)) for column in columns))  # type: ignore[arg-type]
 
 
-def of_document(parsed: Parsed, envelope: Envelope, settings: Settings, redacted: Counter[str]) -> Found:
-    """The items of a parsed document. What a secret was replaced in is added to `redacted`."""
+def of_document(reading: Reading, envelope: Envelope, settings: Settings, redacted: Counter[str]) -> Found:
+    """The items of a parsed document. What a secret was replaced in is added to `redacted`.
+
+    Of a session it adds to, some earlier items are read again: what is new refers to them.
+    """
     records: list[Record] = []
     parents: dict[str, str | None] = {}
-    for session in parsed.sessions:
-        place = 0
-        for turn in session.turns:
-            # Escapes in a log may have hidden a secret from the pass over the raw text.
-            text, found = redact(turn.text)
-            redacted.update(found)
-            for piece, part in enumerate(chunk(text, settings.item_words)):
-                records.append(_record(session, turn, part, piece, place, envelope))
+    state: list[State] = []
+    for session in reading.parsed.sessions:
+        new = [reading.fresh is None or (session.id, turn.id) in reading.fresh for turn in session.turns]
+        if not any(new):
+            continue
+        place, first = reading.passed, new.index(True)
+        for number, (turn, is_new) in enumerate(zip(session.turns, new, strict=True)):
+            pieces, found = _pieces(turn.text, settings.item_words)
+            if is_new:
+                redacted.update(found)
+            for piece, part in enumerate(pieces if number >= first - CONTEXT else ()):
+                records.append(_record(session, turn, part, piece, place + piece, envelope))
+                state.append("new" if is_new else "again" if first - AGAIN <= number < first else "context")
                 if not piece:
                     parents[records[-1]["id"]] = _label(turn.parent)
-                place += 1
-    return of_records(records, parents)
+            place += len(pieces)
+    return replace(of_records(records, parents), state=state)
+
+
+@lru_cache(maxsize=4_096)
+def _pieces(text: str, words: int) -> tuple[tuple[str, ...], Mapping[str, int]]:
+    """A turn's text as it is kept, cut. Escapes in a log may have hidden a secret from the pass over the raw text."""
+    clean, found = redact(text)
+    return tuple(chunk(clean, words)), found
+
+
+def vanished(reading: Reading, envelope: Envelope, settings: Settings) -> list[str]:
+    """Ids of the items that a source held and, as it went on, no longer holds: what a log rewound or wrote over."""
+
+    def ids(turns: Mapping[Place, tuple[Session, Turn]]) -> set[str]:
+        return {
+            identity(session, turn, piece)
+            for session, turn in turns.values()
+            for piece in range(len(_pieces(turn.text, settings.item_words)[0]))
+        }
+
+    if not reading.before:
+        return []
+    now = {
+        (session.id, turn.id): (session, turn)
+        for session in reading.parsed.sessions
+        for turn in session.turns
+        if reading.fresh is None or (session.id, turn.id) in reading.fresh
+    }
+    return sorted(ids(reading.before) - ids(now))
+
+
+def all_ids(reading: Reading, settings: Settings) -> list[str]:
+    """Ids of all items of a document, be they new in it or not."""
+    return [
+        identity(session, turn, piece)
+        for session in reading.parsed.sessions
+        for turn in session.turns
+        for piece in range(len(_pieces(turn.text, settings.item_words)[0]))
+    ]
 
 
 def of_records(records: list[Record], parents: Mapping[str, str | None] = {}) -> Found:  # never written to
@@ -93,14 +161,12 @@ def judge(found: Found, vectors: F32 | None, model: TypeModel | None) -> None:
     """Fill in type, salience and confidence of every record that does not say them.
 
     Args:
-        vectors: float32[n, d], or None: then the cues alone decide about the type.
+        vectors: float32[n, d] of the records that are published, or None: then the cues alone decide about the type.
     """
     records = found.records
-    texts, roles, origins = ([record[name] for record in records] for name in ("text", "role", "origin"))
-    kinds = classify_all(texts, roles, origins, vectors, model)
-    for record, (kind, certainty) in zip(records, kinds, strict=True):
-        if record["type"] is None:
-            record["type"], record["type_confidence"] = kind, certainty
+    context = [record for record, state in zip(records, found.state, strict=False) if state == "context"]
+    _classify(context, None, None)
+    _classify(found.published().records, vectors, model)
     start = 0
     for _, group in groupby(records, key=lambda record: (record["source"], record["session"])):
         session = list(group)
@@ -126,6 +192,14 @@ def judge(found: Found, vectors: F32 | None, model: TypeModel | None) -> None:
                 record["confidence"], record["vouched"] = round(trust.value * branch, 4), trust.source
 
 
+def _classify(records: Sequence[Record], vectors: F32 | None, model: TypeModel | None) -> None:
+    texts, roles, origins = ([record[name] for record in records] for name in ("text", "role", "origin"))
+    kinds = classify_all(texts, roles, origins, vectors, model)
+    for record, (kind, certainty) in zip(records, kinds, strict=True):
+        if record["type"] is None:
+            record["type"], record["type_confidence"] = kind, certainty
+
+
 def _named(record: Record, mentions: Sequence[Entity]) -> tuple[str, ...]:
     """The keys of what an item names, but for its speaker, whom every turn of hers names."""
     speaker = " ".join((record["speaker"] or "").split()).lower()
@@ -135,16 +209,21 @@ def _named(record: Record, mentions: Sequence[Entity]) -> tuple[str, ...]:
 # ---------------------------------------------------------------- records
 
 
+def identity(session: Session, turn: Turn, piece: int) -> str:
+    """The id of an item. A turn whose own id is unique is the same in whatever session it is repeated."""
+    return digest(session.source, *(() if turn.unique else (session.id,)), turn.id, str(piece))
+
+
 def _record(session: Session, turn: Turn, text: str, piece: int, place: int, envelope: Envelope) -> Record:
     project = str(_label(envelope.project or turn.project or session.project or NO_PROJECT))
     speaker, title = _label(turn.speaker), _label(turn.title or session.title)
     acl = sorted({*envelope.acl, *turn.acl})
     priority = turn.priority if turn.priority is not None else 1.0
-    identity = (session.source, *(() if turn.unique else (session.id,)), turn.id, str(piece))
     when = turn.time.isoformat() if turn.time else ""
-    said = (str(turn.pinned), str(priority), str(turn.confidence), turn.type or "", ",".join(acl))
+    rewound = ("rewound",) if session.branch_of else ()
+    said = (str(turn.pinned), str(priority), str(turn.confidence), turn.type or "", ",".join(acl), *rewound)
     return {
-        "id": digest(*identity),
+        "id": identity(session, turn, piece),
         "source": session.source,
         "path": envelope.path,
         "document": envelope.document,
@@ -174,7 +253,9 @@ def _record(session: Session, turn: Turn, text: str, piece: int, place: int, env
         "pinned": turn.pinned,
         "acl": acl,
         # Not the session: a resumed log repeats a turn under a new one, and that is no change.
-        "content": digest(text, turn.role, turn.origin, turn.speaker or "", when, project, turn.title or "", *said),
+        "content": digest(
+            text, turn.role, turn.origin, turn.speaker or "", when, project, turn.title or "", *said, *rewound
+        ),
     }
 
 

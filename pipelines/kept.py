@@ -74,7 +74,7 @@ def _left(root: Path, document: str, left_out: set[str], settings: Settings) -> 
     """The records of an envelope without some."""
     try:
         envelope = ledger.read(root, document)
-        records = item_records(envelope, settings)
+        records = item_records(root, envelope, settings)
     except FAULTS:  # nobody can read it, so nobody can tell what of it may stay
         return []
     if envelope.forgotten:

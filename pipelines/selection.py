@@ -190,7 +190,7 @@ def _published_versions(root: Path, selection: Selection, others: Set[str], sett
 def _records(root: Path, document: str, settings: Settings) -> list[_Record] | None:
     """What an accepted document holds; None where nobody can tell."""
     try:
-        records = item_records(ledger.read(root, document), settings)
+        records = item_records(root, ledger.read(root, document), settings)
     except FAULTS:
         return None
     return [_Record(record["id"], record["session"], record["project"]) for record in records]

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 import orjson
 
@@ -38,13 +39,34 @@ class Envelope:
     redacted: Mapping[str, int]
     problems: tuple[Problem, ...]
     forgotten: bool = False  # the text is gone for good; in its place are the items of it that are not forgotten
+    after: str = ""  # the document whose source grew by this text; its beginning where empty
+    first: str = ""  # the document with the beginning of that source
+    instead: str = ""  # the document that held this source before it was written anew
+    lines: int = 0  # of the source that lie before this text
+    chars: int = 0
+    epoch: int = 0  # how often another source took the place of the one that began at this path
 
 
-def name_of(text: str, format: str, project: str | None, acl: Sequence[str]) -> str:
+def name_of(
+    text: str, format: str, project: str | None, acl: Sequence[str], *, after: str = "", lines: int = 0, epoch: int = 0
+) -> str:
     """What identifies a document: its content and what it is taken as, not where it came from."""
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
-    digest.update(orjson.dumps([format, project, sorted(acl)]))
+    # The same words behind other ones, or in place of another source, are another document.
+    place = [after, lines] if after else [epoch] if epoch else []
+    digest.update(orjson.dumps([format, project, sorted(acl), *place]))
     return digest.hexdigest()
+
+
+_PLACE: Final = (
+    "forgotten",
+    "after",
+    "first",
+    "instead",
+    "lines",
+    "chars",
+    "epoch",
+)  # written where they say something
 
 
 def write(root: Path, envelope: Envelope) -> None:
@@ -58,7 +80,7 @@ def write(root: Path, envelope: Envelope) -> None:
         "accepted": envelope.accepted,
         "redacted": envelope.redacted,
         "problems": [list(problem) for problem in envelope.problems],
-        **({"forgotten": True} if envelope.forgotten else {}),
+        **{name: value for name in _PLACE if (value := getattr(envelope, name))},
     }
     body = orjson.dumps(head) + b"\n" + envelope.text.encode("utf-8", "replace")
     data = hashlib.sha256(body).hexdigest().encode() + b"\n" + body
@@ -97,7 +119,7 @@ def read(root: Path, document: str) -> Envelope:
         accepted=_time(raw["accepted"]) or datetime.now(UTC),
         redacted=raw["redacted"],
         problems=tuple(Problem(*entry) for entry in raw["problems"]),
-        forgotten=bool(raw.get("forgotten")),
+        **{name: raw[name] for name in _PLACE if name in raw},
     )
 
 
@@ -107,12 +129,14 @@ def forget(root: Path, document: str, kept: str = "") -> None:
     Args:
         kept: what takes the place of the text: the items that are not forgotten, one JSON object a line.
     """
+    nothing = Envelope(document, "", kept, "", None, (), None, datetime.now(UTC), {}, (), forgotten=True)
     try:
         old = read(root, document)
-        format, when = old.format, old.accepted
     except StoreError:  # damaged: nothing of it is worth keeping
-        format, when = "", datetime.now(UTC)
-    write(root, Envelope(document, "", kept, format, None, (), None, when, {}, (), forgotten=True))
+        write(root, nothing)
+        return
+    place = {name: getattr(old, name) for name in _PLACE if name != "forgotten"}
+    write(root, replace(nothing, format=old.format, accepted=old.accepted, **place))
 
 
 def _time(value: str | None) -> datetime | None:
@@ -191,3 +215,8 @@ def give_up(root: Path, document: str, error: str) -> None:
     """Move a document to the dead, with its error; its envelope stays."""
     record = {"document": document, "error": error[:2000], "when": datetime.now(UTC)}
     paths.write_file(root / "dead" / f"{document}.json", orjson.dumps(record, option=orjson.OPT_INDENT_2))
+
+
+def is_dead(root: Path, document: str) -> bool:
+    """Whether a document was given up."""
+    return (root / "dead" / f"{document}.json").exists()

@@ -16,7 +16,7 @@ from helix.errors import StoreError
 
 FOLDERS = (
     *("manifests", "segments", "indexes", "deletes", "documents", "forgotten", "access", "encoders"),
-    *("inbox", "parts", "dead", "events", "purges", "receipts", "pins", "building"),
+    *("inbox", "sources", "parts", "dead", "events", "purges", "receipts", "pins", "building"),
 )
 OWNED = ("segments", "indexes", "deletes", "documents", "forgotten", "access", "encoders")
 """Folders whose entries live as long as a manifest names them."""

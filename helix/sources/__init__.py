@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final, Protocol
 
 from helix.errors import InputRefused, UsageError
 from helix.sources import captions, claude_code, generic_jsonl, markdown
+from helix.sources.collected import Collected
 from helix.sources.decode import decode
 from helix.sources.sample import Sample, sample
 from helix.sources.shared import looks_like_json
 from helix.sources.tools import TOOL_CHARS
 from helix.types import Document, Parsed
 
-__all__ = ["FORMATS", "JSON_FORMATS", "Adapter", "decode", "detect", "parse"]
+__all__ = ["FORMATS", "JSON_FORMATS", "Adapter", "belongs", "collect", "decode", "detect", "parse"]
 
 
 class Adapter(Protocol):
@@ -72,3 +74,17 @@ def parse(document: Document, format: str = "auto", tool_chars: int = TOOL_CHARS
         raise UsageError(f"unknown format {format!r}", f"use auto or one of {', '.join(sorted(FORMATS))}")
     adapter = detect(document) if format == "auto" else FORMATS[format]
     return adapter.parse(document, tool_chars)
+
+
+def collect(path: Path) -> Iterator[Collected] | None:
+    """The texts of a source that is no text itself, or not in one file: a database, an export. None for any other.
+
+    Raises:
+        InputRefused: it is one, and cannot be read.
+    """
+    return None
+
+
+def belongs(path: Path) -> bool:
+    """Whether a file is read together with another one, and is no input of its own."""
+    return False

@@ -62,7 +62,7 @@ def decode(data: bytes, max_line_bytes: int) -> tuple[str, list[Problem]]:
         data = data.replace(b"\r\n", b"\n")
     long_line = _first_long_line(data, max_line_bytes)
     if _is_json(data):
-        text, problems = _decode_lines(data, max_line_bytes, long_line > 0)
+        text, problems = decode_lines(data, max_line_bytes)
         if problems and (not text or text.isspace()):
             raise InputRefused(f"no usable line: line {problems[0].line} is {problems[0].reason}", "nothing was taken")
         return text, problems
@@ -71,13 +71,22 @@ def decode(data: bytes, max_line_bytes: int) -> tuple[str, list[Problem]]:
             f"line {long_line} is longer than {max_line_bytes} bytes",
             "break it into lines, or raise HELIX_MAX_LINE_BYTES",
         )
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        raise InputRefused(f"not UTF-8: byte offset {_bad_byte(given) + mark}", _TO_UTF8) from None
+    text = decode_text(given, mark)
     if text.isspace():
         raise InputRefused("empty input", "give a file that has text in it")
     return text, []
+
+
+def decode_text(data: bytes, offset: int = 0) -> str:
+    """Text of a piece of UTF-8 that begins at a byte of its file; line feeds only.
+
+    Raises:
+        InputRefused: it is not UTF-8.
+    """
+    try:
+        return data.decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise InputRefused(f"not UTF-8: byte offset {error.start + offset}", _TO_UTF8) from None
 
 
 def _as_utf8(data: bytes) -> tuple[bytes, int]:
@@ -91,15 +100,6 @@ def _as_utf8(data: bytes) -> tuple[bytes, int]:
             except UnicodeDecodeError as error:
                 raise InputRefused(f"not {encoding.upper()}: byte offset {error.start}", "save it as UTF-8") from None
     return data, 0
-
-
-def _bad_byte(data: bytes) -> int:
-    """Offset of the first byte that is not UTF-8, carriage returns counted."""
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return error.start
-    return len(data)
 
 
 def _is_json(data: bytes) -> bool:
@@ -118,8 +118,10 @@ def _first_long_line(data: bytes, limit: int) -> int:
     return 0
 
 
-def _decode_lines(data: bytes, limit: int, has_long: bool) -> tuple[str, list[Problem]]:
-    if not has_long:
+def decode_lines(data: bytes, limit: int) -> tuple[str, list[Problem]]:
+    """Text of JSON lines, line feeds only; what `decode` says of them holds for any piece of a file, too."""
+    data = data.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n")
+    if not _first_long_line(data, limit):
         try:
             return data.decode("utf-8"), []
         except UnicodeDecodeError:

@@ -162,7 +162,7 @@ def json_sample(head: str) -> list[dict[str, Any]]:
 def looks_like_json(head: str) -> bool:
     """Whether a text is JSON of some kind, rather than prose that begins with a bracket."""
     head = head.strip()
-    if re.match(r"\{\s*[\"}]|\[\s*[\[{\"]", head):
+    if re.match(r"\{\s*(?:[\"}]|\Z)|\[\s*(?:[\[{\"]|\Z)", head):
         return True
     try:
         return isinstance(load_json(head), dict | list)

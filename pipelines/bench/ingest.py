@@ -26,10 +26,10 @@ from helix.snapshot import paths as store
 from helix.snapshot.rows import Rows
 from pipelines.bench import synthetic
 from pipelines.classifier import type_model
-from pipelines.enrich import parse
 from pipelines.ingest import Report as Taken
 from pipelines.ingest import accept_all, ingest, open_encoder
 from pipelines.items import of_document
+from pipelines.versions import read
 
 SLICE = 500  # items of a synthetic document: seconds of work
 COMPARED = 10  # documents the raw session and the encoder are compared on; the rest is the fast path alone
@@ -108,7 +108,7 @@ def indexed(root: Path, log: Path, settings: Settings) -> list[str] | None:
     if not documents:
         return None
     envelope = ledger.read(root, documents[0])
-    return list(dict.fromkeys(of_document(parse(envelope, settings), envelope, settings, Counter()).texts))
+    return list(dict.fromkeys(of_document(read(root, envelope, settings), envelope, settings, Counter()).texts))
 
 
 def rss() -> int:

@@ -114,7 +114,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     encoder = Encoder(cached(choose(settings), cache), 1)
     paths.create(root)
     for session, texts in {**LOGS, "attic": SECRET}.items():
-        document = accept(root, write_log(folder / f"{session}.jsonl", session, texts), settings).envelope.document
+        document = accept(root, write_log(folder / f"{session}.jsonl", session, texts), settings).documents[0]
         enrich(root, document, encoder, TokenCounter(encoder.folder), settings)
         commit(root, encoder, settings)
     return root

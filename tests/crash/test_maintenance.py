@@ -183,7 +183,7 @@ def contents(root: Path) -> Contents:
 
 def take_in(root: Path, path: Path, settings: Settings, encoder: Encoder) -> None:
     """Accept, enrich and publish one file, and nothing else: no tidying up."""
-    document = accept(root, path, settings).envelope.document
+    document = accept(root, path, settings).documents[0]
     enrich(root, document, encoder, TokenCounter(encoder.folder), settings)
     commit(root, encoder, settings)
 
@@ -422,7 +422,7 @@ def quoting(prepared: Path, tmp_path_factory: pytest.TempPathFactory, settings: 
     store = folder / "store"
     shutil.copytree(prepared, store)
     given_up = write_log(folder / "dead.jsonl", "attic", [*NEW, "one zorbified more"])
-    document = accept(store, given_up, settings).envelope.document
+    document = accept(store, given_up, settings).documents[0]
     ledger.give_up(store, document, "ValueError: 'one zorbified more'")
     other = replace(settings, item_words=40)
     enrich(store, document, encoder, TokenCounter(encoder.folder), other)
@@ -691,7 +691,7 @@ def test_a_document_that_waits_and_cannot_be_read_does_not_stop_a_reindex(
     store: Path, settings: Settings, tmp_path: Path
 ) -> None:
     before = words_of(contents(store))
-    document = accept(store, write_log(tmp_path / "new.jsonl", "attic", ["something else"]), settings).envelope.document
+    document = accept(store, write_log(tmp_path / "new.jsonl", "attic", ["something else"]), settings).documents[0]
     envelope = store / "inbox" / document
     data = envelope.read_bytes()
     envelope.write_bytes(data[:100])

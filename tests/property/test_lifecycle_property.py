@@ -27,7 +27,7 @@ from helix.errors import UsageError
 from helix.memory import Memory
 from helix.question import make_query
 from helix.settings import Settings, load
-from helix.snapshot import events, ledger
+from helix.snapshot import cursors, events, ledger
 from helix.snapshot.events import Event
 from helix.snapshot.gc import collect
 from helix.snapshot.manifest import generations
@@ -118,6 +118,7 @@ class Life(RuleBasedStateMachine):
         self.cut = CUTS[0]
         self.documents: dict[str, Document] = {}
         self.files: list[Path] = []
+        self.read: dict[Path, int] = {}  # lines of each that were taken in
         self.dead: set[str] = set()
         self.gone: set[Key] = set()  # forgotten
         self.used: dict[Key, int] = {}  # folded accesses
@@ -207,6 +208,22 @@ class Life(RuleBasedStateMachine):
         self.offer(path)
 
     @precondition(lambda self: self.files)
+    @rule(
+        i=st.integers(0, 20), turns=st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(PROJECTS)), max_size=3)
+    )
+    def grow(self, i: int, turns: list[tuple[str, str]]) -> None:
+        """More turns at the end of a log: only they are taken in."""
+        path = self.files[i % len(self.files)]
+        held = {(line["session"], line["id"]) for line in map(json.loads, path.read_text().splitlines())}
+        free = [key for key in sorted(KEYS.values()) if key not in held]
+        with path.open("a") as file:
+            for (session, turn), (word, project) in zip(free, turns, strict=False):
+                text = f"{word} of {session} in turn {turn}"
+                record = {"session": session, "id": turn, "text": text, "project": project}
+                file.write(json.dumps({**record, "ts": "2026-01-01T00:00:00Z"}) + "\n")
+        self.offer(path)
+
+    @precondition(lambda self: self.files)
     @rule(i=st.integers(0, 20))
     def again(self, i: int) -> None:
         """A file that was offered before."""
@@ -214,19 +231,25 @@ class Life(RuleBasedStateMachine):
 
     def offer(self, path: Path) -> None:
         taken = accept(self.root, path, self.settings)
-        name = taken.envelope.document
+        cursor = cursors.read(self.root, cursors.key_of(str(path), "auto", None, ()))
+        assert cursor is not None
+        name = cursor.document  # the one with its end
         assert taken.duplicate == (name in self.documents and name not in self.dead)
+        assert len(taken.documents) <= 1
         self.dead.discard(name)
         if name not in self.documents:
             lines = [json.loads(line) for line in path.read_text().splitlines()]
             places = dict.fromkeys(SESSIONS, 0)
             says = {}
-            for line in lines:
+            for i, line in enumerate(lines):
                 place = places[line["session"]]
                 places[line["session"]] += 1
+                if i < self.read.get(path, 0):
+                    continue
                 version = Version(line["text"], line["project"], name, len(self.documents), place)
                 says[line["session"], line["id"]] = version
             self.documents[name] = Document(len(self.documents), says)
+            self.read[path] = len(lines)
         for document in ledger.pending(self.root):
             _, error = enrich_or_bury(self.root, document, self.encoder, self.counter, self.settings)
             assert not error

@@ -288,7 +288,7 @@ def take(root: Path, path: Path, encoder: Encoder) -> None:
     from helix.snapshot.paths import create
 
     create(root)
-    document = accept(root, path, load()).envelope.document
+    document = accept(root, path, load()).documents[0]
     enrich(root, document, encoder, TokenCounter(encoder.folder), load())
     commit(root, encoder, load())
 
@@ -313,7 +313,7 @@ def test_a_commit_writes_what_is_new_and_no_more(tmp_path: Path, encoder: Encode
         take(root, log, encoder)
     lines = [{"session": "s0", "id": "a", "text": "salt the bread twice"}, {"session": "s0", "id": "b", "text": "good"}]
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    document = accept(small, log, load()).envelope.document
+    document = accept(small, log, load()).documents[0]
     part = enrich(small, document, encoder, TokenCounter(encoder.folder), load()).folder
     shutil.copytree(part, large / "parts" / part.name)
     shutil.copy2(small / "inbox" / document, large / "inbox" / document)

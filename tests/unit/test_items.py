@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,10 @@ from helix.settings import Settings
 from helix.snapshot.ledger import Envelope
 from helix.snapshot.rows import LINKS, digest
 from helix.types import ROLES, TYPES, Parsed, Session, Turn
-from pipelines.enrich import item_records, parse
+from pipelines.enrich import item_records
 from pipelines.items import NO_PROJECT, Found, Record, judge, of_document, of_records
 from pipelines.kept import dump
+from pipelines.versions import Reading, read
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 ACCEPTED = NOON + timedelta(days=30)
@@ -37,7 +39,7 @@ def said(*turns: tuple[str, str]) -> tuple[Turn, ...]:
 
 def found_in(*sessions: Iterable[Turn], **envelope: Any) -> Found:
     parsed = Parsed(tuple(Session("test", f"s{i}", tuple(turns)) for i, turns in enumerate(sessions)))
-    return of_document(parsed, replace(ENVELOPE, **envelope), Settings(), Counter())
+    return of_document(Reading(parsed), replace(ENVELOPE, **envelope), Settings(), Counter())
 
 
 def linked(found: Found, kind: str) -> list[tuple[int, int]]:
@@ -119,7 +121,7 @@ def test_parallel_tools_of_a_claude_code_log_are_linked_with_their_call() -> Non
         line("user", "q", "b", result("two.py")),
     ]
     envelope = replace(ENVELOPE, text="\n".join(log) + "\n", format="claude-code")
-    found = of_document(parse(envelope, Settings()), envelope, Settings(), Counter())
+    found = of_document(read(Path(), envelope, Settings()), envelope, Settings(), Counter())
     ids = [record["turns"][0] for record in found.records]
     second = ids.index("q")
     assert ids[second - 1] == "r"
@@ -306,7 +308,7 @@ def test_confidence_says_who_vouches() -> None:
 def test_a_rewound_branch_is_believed_half() -> None:
     turns = (turn(0, STATEMENT), turn(1, "The walls are white.", confidence=0.9))
     sessions = (Session("test", "s", turns), Session("test", "s~1", turns, branch_of="s"))
-    found = of_document(Parsed(sessions), ENVELOPE, Settings(), Counter())
+    found = of_document(Reading(Parsed(sessions)), ENVELOPE, Settings(), Counter())
     judge(found, None, None)
     kept, given, rewound, given_there = found.records
     assert rewound["confidence"] == pytest.approx(kept["confidence"] / 2)
@@ -367,7 +369,7 @@ def test_what_is_left_of_a_document_has_its_names_facts_and_links_again_and_keep
         record["tokens"] = 5
     kept = [record for record in before.records if "secret" not in record["text"]]
     envelope = replace(ENVELOPE, text=dump(kept), forgotten=True)
-    after = of_records(item_records(envelope, Settings()))
+    after = of_records(item_records(Path(), envelope, Settings()))
     assert [record["id"] for record in after.records] == [record["id"] for record in kept]
     assert after.texts == [before.texts[i] for i in (0, 1, 3)]
     assert after.mentions == [before.mentions[i] for i in (0, 1, 3)]
@@ -392,6 +394,6 @@ def test_worth_is_kept_that_the_rest_of_the_session_no_longer_explains() -> None
     assert before[0]["salience"] > alone[0]["salience"] + 0.04  # it was referred to
     for record in before:
         record["tokens"] = 5
-    after = of_records(item_records(replace(ENVELOPE, text=dump(before[:1]), forgotten=True), Settings()))
+    after = of_records(item_records(Path(), replace(ENVELOPE, text=dump(before[:1]), forgotten=True), Settings()))
     judge(after, None, None)
     assert after.records[0]["salience"] == pytest.approx(before[0]["salience"])

@@ -22,7 +22,7 @@ from helix.memory import open as open_store
 from helix.settings import load
 from helix.snapshot.rows import Rows
 from helix.snapshot.verify import verify
-from pipelines.accept import accept
+from pipelines.accept import Inbox, Way, take
 from pipelines.enrich import Part, read_part
 from pipelines.ingest import Report, ingest
 
@@ -251,9 +251,9 @@ def store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Store:
     embedding: list[float] = []
     enrich, passages = ingesting._enrich, Encoder.passages
 
-    def timed_accept(root: Path, path: Path, *args: Any, **named: Any) -> Any:
+    def timed_take(inbox: Inbox, path: Path, way: Way) -> Any:
         start = time.process_time()
-        taken = accept(root, path, *args, **named)
+        taken = take(inbox, path, way)
         spent[path.stem] = time.process_time() - start
         return taken
 
@@ -274,7 +274,7 @@ def store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Store:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Encoder, "passages", timed_passages)
-        patch.setattr(ingesting, "accept", timed_accept)
+        patch.setattr(ingesting, "take", timed_take)
         patch.setattr(ingesting, "_enrich", timed_enrich)
         report = ingest(folder / "store", [logs], load())
     taken = {
