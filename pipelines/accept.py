@@ -70,7 +70,7 @@ class Inbox:
 
     @cached_property
     def files(self) -> dict[tuple[int, int], str]:
-        """Which file each cursor is of. Read once: files that are renamed later are looked up by their own cursors."""
+        """Which file each cursor is of: one that was renamed is known by it. Read once, and kept up from then on."""
         return cursors.by_file(self.root)
 
     def now(self) -> datetime:
@@ -194,12 +194,17 @@ def _cursor(inbox: Inbox, source: _Source) -> Cursor | None:
     cursor = cursors.read(inbox.root, source.key())
     here = (source.stat.st_dev, source.stat.st_ino)
     if cursor is None or (cursor.device, cursor.inode) != here:
-        moved = cursors.read(inbox.root, cursors.moved(*here)) or cursors.read(inbox.root, inbox.files.get(here, ""))
-        # Only one that is taken in links can be told from another file that was given its place on the disk.
-        if moved is not None and moved.offset and moved.offset <= source.stat.st_size:
-            with source.path.open("rb") as file:
-                cursor = moved if goes_on(file, moved, source.stat.st_size) else cursor
+        for key in (cursors.moved(*here), inbox.files.get(here, "")):
+            moved = cursors.read(inbox.root, key)
+            # Only one that is taken in links can be told from another file that was given its place on the disk.
+            if moved is not None and moved.offset and _is_of(moved, source):
+                cursor = moved
     return cursor if cursor and (inbox.root / "inbox" / cursor.document).exists() else None
+
+
+def _is_of(cursor: Cursor, source: _Source) -> bool:
+    with source.path.open("rb") as file:
+        return goes_on(file, cursor, source.stat.st_size)
 
 
 def _again(root: Path, document: str) -> Iterator[str]:
@@ -258,6 +263,7 @@ def _links(inbox: Inbox, source: _Source, file: BinaryIO, cursor: Cursor, instea
         if cursor.offset < source.stat.st_size:  # there is more: next time its size is no proof that all is taken in
             cursor = replace(cursor, size=cursor.offset)
         cursors.write(inbox.root, source.key(), cursor)
+        inbox.files[cursor.device, cursor.inode] = source.key()
     waits = cursor.lines + 1 if cursor.offset < source.stat.st_size else 0
     if not new and not waits and source.way.retry:
         new += _again(inbox.root, cursor.document)

@@ -148,6 +148,8 @@ def _fresh(parsed: Parsed, known: Mapping[Place, tuple[Session, Turn]]) -> froze
     """The turns that are not known as they are now."""
 
     def said(session: Session, turn: Turn) -> tuple[object, ...]:
+        # What is dated by its file alone keeps the date at which it was written: the file has changed elsewhere since.
+        turn = replace(turn, time=None) if turn.time_quality == "file" else turn
         return turn, session.project, session.branch_of
 
     return frozenset(

@@ -1,4 +1,4 @@
-"""`helix enqueue`, `helix worker` and `helix reindex`."""
+"""`helix enqueue`, `helix watch`, `helix worker` and `helix reindex`."""
 
 from __future__ import annotations
 
@@ -79,6 +79,70 @@ def _send(documents: Sequence[str], url: str) -> int:
     except (OperationalError, RedisError, OSError):
         pass  # reported by the caller: the ledger holds every document
     return sent
+
+
+def watch(argv: Sequence[str]) -> int:
+    """Take in what agents write, as they write it: new turns are recallable within two seconds."""
+    new = parser(
+        "watch",
+        watch.__doc__ or "",
+        "  helix watch                      the session folders of every agent of yours\n"
+        "  helix watch ~/meetings           and this folder\n"
+        "  helix watch logs --only          this folder alone\n\n"
+        "A restart goes on where the last one ended. What is deleted there stays in memory here. Ctrl-C ends.",
+    )
+    new.add_argument("paths", nargs="*", metavar="DIR", help="folders and files besides those of the agents")
+    new.add_argument("--only", action="store_true", help="nothing but the given ones")
+    new.add_argument("--project", metavar="P", help="the project all of it belongs to; goes before what the logs say")
+    new.add_argument("--acl", default="", metavar="A,B", help="only these principals may see what is in them")
+    new.add_argument("--polling", action="store_true", help="look through the folders, where the system tells nothing")
+    options = new.parse_args(argv)
+    given = [Path(path).expanduser().absolute() for path in options.paths]
+    if missing := [path for path in given if not path.exists()]:
+        raise UsageError(f"{missing[0]} does not exist", "name folders and files that are there")
+    if options.only and not given:
+        raise UsageError("--only without a folder", "name what is to be watched")
+    import logging
+    import signal
+    import threading
+
+    from helix.sources.places import Place, installed
+    from pipelines.accept import Inbox, check
+    from pipelines.watch import Publisher, Watch
+    from pipelines.watch import watch as run
+
+    settings, root = load(), store_of(options)
+    check(root, "auto")
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s")
+    logging.getLogger("watchfiles").setLevel(logging.WARNING)
+    own = [Place("given", path) for path in given]
+
+    def places() -> list[Place]:
+        return [*own, *(() if options.only else installed(Path.home(), os.environ))]
+
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    publisher = None if settings.redis_url else Publisher(root, settings)
+    if publisher:
+        publisher.open()
+
+    def deliver(documents: Sequence[str]) -> None:
+        if publisher:
+            publisher.add(documents)
+        elif _send(documents, settings.redis_url) < len(documents):
+            print("helix watch: accepted, but the broker is out of reach; a worker picks it up", file=sys.stderr)
+
+    for place in places():
+        print(f"watching {place.agent}: {place.folder}", file=sys.stderr)
+    run(
+        Watch(Inbox(root, settings), places, deliver, options.project, acl_of(options), options.polling),
+        stop,
+        publisher.step if publisher else bool,
+    )
+    if publisher:
+        publisher.close()
+    return 0
 
 
 def worker(argv: Sequence[str]) -> int:

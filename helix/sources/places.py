@@ -1,0 +1,60 @@
+"""Where the agents of this machine keep their sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder, and which of the files below it are sessions. `patterns` match the path from the folder on."""
+
+    agent: str
+    folder: Path
+    patterns: tuple[str, ...] = ("*",)  # * also matches a slash
+
+    def holds(self, path: Path) -> bool:
+        """Whether a file is one of its sessions."""
+        try:
+            inner = path.relative_to(self.folder).as_posix()
+        except ValueError:
+            return False
+        return any(fnmatch(inner, pattern) for pattern in self.patterns)
+
+
+_JSON: Final = ("*.json", "*.jsonl")
+_EDITORS: Final = (".config", "Library/Application Support", "AppData/Roaming")
+_VS_CODE: Final = ("Code", "Code - Insiders", "VSCodium")
+
+
+def known(home: Path, environ: Mapping[str, str]) -> Iterator[Place]:
+    """The places of every agent Helix knows, be it installed or not."""
+
+    def named(variable: str, default: str) -> Path:
+        return Path(environ[variable]).expanduser() if environ.get(variable) else home / default
+
+    yield Place("claude-code", named("CLAUDE_CONFIG_DIR", ".claude") / "projects", ("*.jsonl",))
+    codex = named("CODEX_HOME", ".codex")
+    yield Place("codex", codex / "sessions", ("*rollout-*.jsonl",))
+    yield Place("codex", codex / "archived_sessions", ("*rollout-*.jsonl",))
+    yield Place("gemini", home / ".gemini" / "tmp", ("*/chats/*.json", "*/chats/*.jsonl"))
+    opencode = named("XDG_DATA_HOME", ".local/share") / "opencode"
+    yield Place("opencode", opencode, ("opencode*.db", "storage/session/*.json"))
+    yield Place("copilot-cli", home / ".copilot" / "session-state", ("*events.jsonl",))
+    yield Place("cursor", home / ".cursor" / "projects", ("*/agent-transcripts/*.jsonl",))
+    for base in _EDITORS:
+        yield Place("cursor", home / base / "Cursor" / "User" / "globalStorage", ("state.vscdb",))
+        for editor in _VS_CODE:
+            user = home / base / editor / "User"
+            chats = tuple(f"*/chatSessions/{pattern}" for pattern in _JSON)
+            yield Place("copilot", user / "workspaceStorage", chats)
+            yield Place("copilot", user / "globalStorage" / "emptyWindowChatSessions", _JSON)
+
+
+def installed(home: Path, environ: Mapping[str, str]) -> list[Place]:
+    """The places that are there."""
+    return [place for place in known(home, environ) if place.folder.is_dir()]
