@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from helix.cli import parser, print_json, store_of
@@ -14,6 +15,7 @@ from helix.errors import EncoderError, UsageError
 from helix.settings import load
 
 if TYPE_CHECKING:
+    from helix.settings import Settings
     from pipelines.ingest import Progress
 
 
@@ -21,7 +23,7 @@ def input_options(new: argparse.ArgumentParser) -> None:
     """What `ingest` and `enqueue` share."""
     new.add_argument("paths", nargs="+", metavar="PATH", help="a file, or a folder to walk")
     new.add_argument("--project", metavar="P", help="the project these belong to; goes before what the log says")
-    new.add_argument("--format", default="auto", metavar="F", help="auto, claude-code, jsonl, captions, markdown")
+    new.add_argument("--format", default="auto", metavar="F", help="auto, or one of those docs/formats.md tells of")
     new.add_argument("--acl", default="", metavar="A,B", help="only these principals may see what is in them")
 
 
@@ -69,26 +71,24 @@ def ingest(argv: Sequence[str]) -> int:
     new.add_argument("--follow", action="store_true", help="stay, and take in what grows or appears; Ctrl-C ends")
     options = new.parse_args(argv)
     from helix.status import status
-    from pipelines.ingest import Report, as_json
+    from pipelines.ingest import Report, as_json, share
     from pipelines.ingest import ingest as run
 
     settings, root = load(), store_of(options)
 
-    def once() -> Report:
-        with progress_bar(not options.json) as progress:
-            return run(
-                root,
-                options.paths,
-                settings,
-                project=options.project,
-                format=options.format,
-                acl=acl_of(options),
-                progress=progress,
-                say=lambda line: print(line, file=sys.stderr),
-            )
-
     began = time.perf_counter()
-    report = once()
+    report = Report()
+    with progress_bar(not options.json) as progress:
+        report = run(
+            root,
+            options.paths,
+            settings,
+            project=options.project,
+            format=options.format,
+            acl=acl_of(options),
+            progress=progress,
+            say=lambda line: print(line, file=sys.stderr),
+        )
     seconds = time.perf_counter() - began
     refuse_aloud(report.refused, "ingest")
     if options.json:
@@ -102,23 +102,34 @@ def ingest(argv: Sequence[str]) -> int:
             print(f"{waiting:,} items wait for their questions: 'helix expand'", file=sys.stderr)
         if report.redacted:
             print("redacted: " + ", ".join(f"{kind} {n}" for kind, n in report.redacted.most_common()))
+        if report.junk:
+            total = report.junk.total() + report.chars
+            parts = ", ".join(f"{rule} {n / total:.1%}" for rule, n in report.junk.most_common())
+            print(f"left out as junk: {share(report):.1%} of the text ({parts})")
+        if report.unknown:
+            print("unknown records: " + ", ".join(f"{kind} {n}" for kind, n in report.unknown.most_common()))
     if options.follow:
-        _follow(once)
+        follow(root, settings, options.paths, options.project, acl_of(options))
     return 3 if report.refused else 0
 
 
-_FOLLOW_EVERY = 2.0  # seconds
+def follow(root: Path, settings: Settings, paths: Sequence[str], project: str | None, acl: tuple[str, ...]) -> None:
+    """Take in and publish what these files and folders grow by, until Ctrl-C or SIGTERM."""
+    import signal
+    import threading
 
-
-def _follow(once: Callable[[], object]) -> None:
-    """Look again and again until Ctrl-C. What was taken in already is a duplicate and costs a read."""
-    import contextlib
+    from helix.sources.places import Place
+    from pipelines.accept import Inbox
+    from pipelines.watch import Publisher, Watch, watch
 
     print("following; Ctrl-C ends", file=sys.stderr)
-    with contextlib.suppress(KeyboardInterrupt):
-        while True:
-            time.sleep(_FOLLOW_EVERY)
-            once()
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    places = [Place("given", Path(path).expanduser().absolute()) for path in paths]
+    publisher = Publisher(root, settings)
+    watch(Watch(Inbox(root, settings), lambda: places, publisher.add, project, acl), stop, publisher.step)
+    publisher.close()
 
 
 def expand(argv: Sequence[str]) -> int:

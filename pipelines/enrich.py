@@ -54,7 +54,7 @@ class Part:
     unknown: dict[str, int]
     types: str = ""  # why the classifier took no part; empty where it did
     junk: dict[str, int] = field(default_factory=dict)  # characters left out, by rule
-    chars: int = 0  # of the document
+    chars: int = 0  # kept
     after: str = ""  # the document this one goes on from: it is published first
     leans_on: str = ""  # the version it takes the place of: what that one says is not repeated
     vanished: tuple[str, ...] = ()  # ids of items of the same source that are no longer in it
@@ -145,7 +145,7 @@ def enrich(
         "unknown": dict(reading.parsed.unknown),
         "types": model if isinstance(model, str) else "",
         "junk": dict(reading.parsed.junk),
-        "chars": len(envelope.text),
+        "chars": sum(len(record["text"]) for record in new),
         "after": envelope.after,
         "leans_on": reading.leans_on,
         "vanished": vanished(reading, envelope, settings),

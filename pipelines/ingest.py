@@ -43,6 +43,9 @@ class Report:
     redacted: Counter[str] = field(default_factory=Counter)
     snapshot: int = 0
     unknown: Counter[str] = field(default_factory=Counter)
+    junk: Counter[str] = field(default_factory=Counter)  # characters left out, by rule
+    chars: int = 0  # kept
+    sources: dict[str, Counter[str]] = field(default_factory=dict)  # path → what was redacted in it
     dead: int = 0
 
 
@@ -206,6 +209,10 @@ def _enrich(
     report.turns += part.turns
     report.redacted.update(part.redacted)
     report.unknown.update(part.unknown)
+    report.junk.update(part.junk)
+    report.chars += part.chars
+    if part.redacted:
+        report.sources.setdefault(part.path, Counter()).update(part.redacted)
     report.refused.extend(_problems(part))
     return part
 
@@ -243,4 +250,12 @@ def as_json(report: Report, seconds: float) -> dict[str, Any]:
         "snapshot": report.snapshot,
         "seconds": round(seconds, 3),
         "unknown": dict(report.unknown),
+        "redacted_by_source": {path: dict(counts) for path, counts in report.sources.items()},
+        "junk": {"characters": dict(report.junk), "kept": report.chars, "share": round(share(report), 4)},
     }
+
+
+def share(report: Report) -> float:
+    """Of all the text that was read, how much was left out as junk."""
+    junk = report.junk.total()
+    return junk / (junk + report.chars) if junk else 0.0

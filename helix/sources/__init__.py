@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from helix.errors import InputRefused, UsageError
 from helix.sources import captions, claude_code, generic_jsonl, markdown
+from helix.sources.clean import clean
 from helix.sources.collected import Collected
 from helix.sources.decode import decode
 from helix.sources.sample import Sample, sample
@@ -73,7 +74,7 @@ def parse(document: Document, format: str = "auto", tool_chars: int = TOOL_CHARS
     if format != "auto" and format not in FORMATS:
         raise UsageError(f"unknown format {format!r}", f"use auto or one of {', '.join(sorted(FORMATS))}")
     adapter = detect(document) if format == "auto" else FORMATS[format]
-    return adapter.parse(document, tool_chars)
+    return clean(adapter.parse(document, tool_chars))
 
 
 def collect(path: Path) -> Iterator[Collected] | None:

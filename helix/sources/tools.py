@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from itertools import groupby
 from typing import Final
 
 from helix.sources.shared import one_line, string
@@ -37,11 +39,33 @@ def call_line(name: str, given: object) -> str:
 
 
 def both_ends(text: str, limit: int) -> str:
-    """At most `limit` characters, half from each end: tools say what they did first and how it ended last."""
+    """At most `limit` characters, half from each end: tools say what they did first and how it ended last.
+
+    Of a row of lines that differ in their figures alone, as those of a progress bar do, the first and the last stay.
+    """
+    text = _squeezed(text)
     if len(text) <= limit:
         return text
     half = max((limit - len(_CUT)) // 2, 1)
     return text[:half].rstrip() + _CUT + text[-half:].lstrip()
+
+
+_FIGURES: Final = re.compile(r"[\d.,:%#=>█▏▎▍▌▋▊▉━╸╺─|/\\\s-]+")
+_ROW: Final = 4  # lines
+
+
+def _squeezed(text: str) -> str:
+    if "\r" in text:  # what a terminal wrote over: the last of it stood there
+        text = "\n".join(line.rstrip("\r").rsplit("\r", 1)[-1] for line in text.split("\n"))
+    lines = text.split("\n")
+    if len(lines) < _ROW:
+        return text
+    kept: list[str] = []
+    for _, group in groupby(lines, key=lambda line: _FIGURES.sub("0", line[:500])):
+        row = list(group)
+        # What is made of figures alone may be a table.
+        kept += [row[0], row[-1]] if len(row) >= _ROW and re.search(r"[A-Za-z]{3}", row[0]) else row
+    return "\n".join(kept)
 
 
 def _telling(given: object, depth: int = 3) -> str:
