@@ -8,6 +8,8 @@ What makes them hard, and what is done about it:
 - A rewind leaves the old attempt in the file. Only prompts of a person make branches: parallel tools and hooks also
   give one parent several children. The last attempt is the session; the others are sessions of their own.
 - A resumed session repeats its prefix with the same uuids, so turns are marked unique across sessions.
+- Subagents write files of their own, or inline: where a record names its agent, that is a session of its own.
+- What Helix itself answered, through a hook or as a tool, is left out: memory must not feed on itself.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from helix.sources.junk import answer, human, left_out, output
 from helix.sources.sample import Sample
 from helix.sources.shared import (
     TITLE_CHARS,
@@ -30,8 +33,7 @@ from helix.sources.shared import (
     string,
     unique,
 )
-from helix.sources.strip import strip_host, strip_memory
-from helix.sources.tools import TOOL_CHARS, both_ends, call_line
+from helix.sources.tools import TOOL_CHARS, call_line, is_ours
 from helix.types import Document, Parsed, Problem, Session, Turn
 
 NAME = "claude-code"
@@ -71,6 +73,15 @@ _HOOK_TEXT: Final = re.compile(
 )
 _TOOL_ERROR: Final = re.compile(r"</?tool_use_error>")
 _WARMUP: Final = "Warmup"
+
+
+@dataclass(slots=True)
+class _Taken:
+    """What is taken of records, and what is not."""
+
+    tool_chars: int
+    junk: Counter[str] = field(default_factory=Counter)
+    ours: set[str] = field(default_factory=set)  # calls that asked Helix itself
 
 
 @dataclass(slots=True)
@@ -138,25 +149,34 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     unknown: Counter[str] = Counter()
     records: dict[str, _Record] = {}
     facts = _Facts()
+    taken = _Taken(tool_chars)
     session = ""
     for line, raw in json_records(document.text, problems):
         session = string(raw, "sessionId") or session or file_stem(document.path)
-        _note_facts(raw, session, facts)
+        _note_facts(raw, _session_of(raw, session), facts)
         kind = raw.get("type")
         if not isinstance(kind, str):
             unknown["(no type)"] += 1
         elif kind not in ("user", "assistant") and not _known(kind):
             unknown[kind] += 1
-        record = _read(raw, line, session, tool_chars)
+        record = _read(raw, line, _session_of(raw, session), taken)
         if record is not None:
             records.setdefault(record.uuid, record)
 
     order = _parents_first(records)
     drafts = _draft(order, _places(records, order))
-    return Parsed(tuple(_sessions(drafts, facts, records)), tuple(problems), unknown)
+    return Parsed(tuple(_sessions(drafts, facts, records)), tuple(problems), unknown, taken.junk)
 
 
 # ---------------------------------------------------------------- one record
+
+
+def _session_of(raw: Mapping[str, Any], session: str) -> str:
+    """Of a subagent's record that names the agent, a session of its own: it stands beside its parent's, not in it."""
+    agent = string(raw, "agentId")
+    if not agent or raw.get("isSidechain") is not True or session.startswith("agent-"):
+        return session
+    return f"{session}/agent-{agent}"
 
 
 def _is_record(raw: Mapping[str, Any]) -> bool:
@@ -188,14 +208,14 @@ def _note_facts(raw: Mapping[str, Any], session: str, facts: _Facts) -> None:
             facts.titles.append((rank, session, string(raw, "leafUuid"), title))
 
 
-def _read(raw: Mapping[str, Any], line: int, session: str, tool_chars: int) -> _Record | None:
+def _read(raw: Mapping[str, Any], line: int, session: str, taken: _Taken) -> _Record | None:
     """The record as a node; None where it neither says anything nor can be anybody's parent."""
     uuid = string(raw, "uuid")
     parent = string(raw, "parentUuid") or string(raw, "logicalParentUuid")
     time = parse_iso(string(raw, "timestamp") or "")
     message = raw.get("message")
     message_id = string(message, "id") if raw.get("type") == "assistant" and isinstance(message, dict) else None
-    role, text, tool = _content(raw, tool_chars)
+    role, text, tool = _content(raw, taken)
     if not text and not tool:
         return _Record(uuid, parent, session, time, message_id) if uuid else None
     side = raw.get("isSidechain") is True
@@ -216,30 +236,36 @@ def _read(raw: Mapping[str, Any], line: int, session: str, tool_chars: int) -> _
     )
 
 
-def _content(raw: Mapping[str, Any], tool_chars: int) -> tuple[str, str, str]:
+def _content(raw: Mapping[str, Any], taken: _Taken) -> tuple[str, str, str]:
     """Role, own text and tool output of one record; empty texts for noise."""
     message = raw.get("message")
     content = message.get("content") if isinstance(message, dict) else None
+    junk = taken.junk
     if raw.get("type") == "assistant":
         if raw.get("isApiErrorMessage") is True or (
             isinstance(message, dict) and message.get("model") == "<synthetic>"
         ):
             return "", "", ""
-        # Host tags stay here: nobody injects them into an answer, so the model is writing about them.
-        parts = (strip_memory(_tool_line(b) or _text_of(b)).strip() for b in _blocks(content))
+        parts = (answer(_tool_line(block, taken) or _text_of(block), junk) for block in _blocks(content))
+        for block in _blocks(content):
+            left_out(len(string(block, "thinking") or ""), "reasoning", junk)
         return "assistant", "\n".join(filter(None, parts)), ""
-    if raw.get("type") == "user" and raw.get("isMeta") is not True:
+    if raw.get("type") == "user":
         blocks = _blocks(content)
-        text = "\n".join(filter(None, (_human_text(_text_of(block)) for block in blocks)))
-        tool = "\n".join(filter(None, (_tool_result(block, tool_chars) for block in blocks)))
+        if raw.get("isMeta") is True:
+            left_out(sum(len(_text_of(block)) for block in blocks), "host", junk)
+            return "", "", ""
+        text = "\n".join(filter(None, (_human_text(_text_of(block), junk) for block in blocks)))
+        tool = "\n".join(filter(None, (_tool_result(block, taken) for block in blocks)))
         return "user", text, tool
     if raw.get("type") == "attachment":
         # Most attachments are context. A queued command is what a person typed while the agent was at work.
         attached = raw.get("attachment")
         queued = isinstance(attached, dict) and attached.get("type") == "queued_command"
         if isinstance(attached, dict) and queued and attached.get("commandMode", "prompt") == "prompt":
-            texts = (_human_text(_text_of(block)) for block in _blocks(attached.get("prompt")))
+            texts = (_human_text(_text_of(block), junk) for block in _blocks(attached.get("prompt")))
             return "user", "\n".join(filter(None, texts)), ""
+        left_out(len(string(attached, "content") or "") if isinstance(attached, dict) else 0, "host", junk)
     return "", "", ""
 
 
@@ -255,27 +281,34 @@ def _text_of(block: Mapping[str, Any]) -> str:
     return (string(block, "text") or "") if block.get("type") == "text" else ""
 
 
-def _human_text(text: str) -> str:
+def _human_text(text: str, junk: Counter[str]) -> str:
     """What a person typed in one block; nothing where a hook or the host is speaking."""
-    text = strip_host(strip_memory(text)).strip()
-    return "" if _HOOK_TEXT.match(text) else text
+    kept = human(text, junk)
+    if not _HOOK_TEXT.match(kept):
+        return kept
+    left_out(len(kept), "host", junk)
+    return ""
 
 
-def _tool_result(block: Mapping[str, Any], tool_chars: int) -> str:
+def _tool_result(block: Mapping[str, Any], taken: _Taken) -> str:
     if block.get("type") != "tool_result":
         return ""
     text = "\n".join(filter(None, (_text_of(part) for part in _blocks(block.get("content")))))
-    text = _TOOL_ERROR.sub("", strip_host(strip_memory(text))).strip()
-    if not text:
+    if string(block, "tool_use_id") in taken.ours:
+        left_out(len(text), "memory", taken.junk)
         return ""
-    return ("error: " if block.get("is_error") is True else "") + both_ends(text, tool_chars)
+    return output(_TOOL_ERROR.sub("", text), taken.tool_chars, block.get("is_error") is True, taken.junk)
 
 
-def _tool_line(block: Mapping[str, Any]) -> str:
+def _tool_line(block: Mapping[str, Any], taken: _Taken) -> str:
     kind = block.get("type")
     if not isinstance(kind, str) or not kind.endswith("tool_use"):
         return ""
-    return call_line(string(block, "name") or "", block.get("input"))
+    name = string(block, "name") or ""
+    if is_ours(name, block.get("input")):
+        taken.ours.add(string(block, "id") or "")
+        return ""
+    return call_line(name, block.get("input"))
 
 
 # ---------------------------------------------------------------- the graph

@@ -38,6 +38,19 @@ def call_line(name: str, given: object) -> str:
     return one_line(f"[{name or 'tool'}] {_telling(given)}", LINE_CHARS)
 
 
+_OURS: Final = re.compile(
+    r"(?:mcp(?:__|[-_.:/]))?helix(?:__|[-_.:/])(?:recall|search|fetch|timeline|status)", re.IGNORECASE
+)
+_OUR_COMMAND: Final = re.compile(
+    r"(?:^|[;&|(])\s*(?:\w{1,40}=\S{0,200}\s+){0,4}(?:\S{1,200}/)?helix\s+(?:recall|status|sql|hook|mcp)\b"
+)
+
+
+def is_ours(name: str, given: object) -> bool:
+    """Whether a tool call asks Helix: what it answers is in memory already, and must not be taken for something new."""
+    return bool(_OURS.fullmatch(name)) or bool(_OUR_COMMAND.search(_telling(given)[:400]))
+
+
 def both_ends(text: str, limit: int) -> str:
     """At most `limit` characters, half from each end: tools say what they did first and how it ended last.
 

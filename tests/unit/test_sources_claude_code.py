@@ -553,3 +553,74 @@ def test_leaves_others_alone(head):
 def test_values_of_the_wrong_kind_hurt_nobody(odd):
     parsed = parse(user("u1", None, "Hi"), odd)
     assert parsed.sessions[0].turns[0].text == "Hi"
+
+
+# ---------------------------------------------------------------- subagents, our own answers, what is left out
+
+
+def test_a_subagent_that_is_named_has_a_session_of_its_own():
+    parsed = parse(
+        user("u1", None, "Find the flaky test"),
+        answer("a1", "u1", [call("Task", description="search")], mid="m1"),
+        user("s1", None, "Search the tests", isSidechain=True, agentId="a97d"),
+        answer("s2", "s1", [text("It is test_queue.")], isSidechain=True, agentId="a97d", mid="m2"),
+        result("r1", "a1", "It is test_queue."),
+    )
+    main, agent = parsed.sessions
+    assert [turn.text for turn in main.turns] == ["Find the flaky test", "[Task] search", "It is test_queue."]
+    assert agent.id == "s1/agent-a97d"
+    assert agent.branch_of is None
+    assert [(turn.origin, turn.text) for turn in agent.turns] == [
+        ("subagent", "Search the tests"),
+        ("subagent", "It is test_queue."),
+    ]
+
+
+def test_a_subagents_own_file_keeps_its_name():
+    (session,) = parse(
+        user("s1", None, "Search the tests", isSidechain=True, agentId="a97d", session="agent-a97d")
+    ).sessions
+    assert session.id == "agent-a97d"
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("mcp__helix__recall", {"query": "the timeout"}),
+        ("Bash", {"command": "helix recall 'the timeout' --k 3"}),
+        ("Bash", {"command": "cd /srv && HELIX_STORE=m helix sql 'SELECT 1'"}),
+    ],
+)
+def test_what_helix_answered_is_not_taken_for_news(name, given):
+    asked = {"type": "tool_use", "id": "t9", "name": name, "input": given}
+    told = {"type": "tool_result", "tool_use_id": "t9", "content": "The timeout is 30 s."}
+    parsed = parse(
+        user("u1", None, "What was the timeout?"),
+        answer("a1", "u1", [asked], mid="m1"),
+        user("r1", "a1", [told]),
+        answer("a2", "r1", "30 s.", mid="m2"),
+    )
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["What was the timeout?", "30 s."]
+    assert parsed.junk == {"memory": len("The timeout is 30 s.")}
+
+
+@pytest.mark.parametrize("given", [{"command": "git log helix recall"}, {"command": "pip install helix-recall"}])
+def test_talking_about_helix_is_news(given):
+    assert len(said(answer("a1", None, [call("Bash", **given)]))) == 1
+
+
+def test_what_is_left_out_is_counted():
+    parsed = parse(
+        user("u1", None, "<system-reminder>\nBe brief.\n</system-reminder>\nFix it"),
+        answer("a1", "u1", [{"type": "thinking", "thinking": "hm, hm"}, text("Done")], mid="m1"),
+        result("r1", "a1", "x" * 3_000),
+        user("h1", "r1", "Stop hook feedback: run the tests"),
+        user("m1", "h1", "Caveat", isMeta=True),
+        user("u2", "m1", "<memory>\nWe chose 30 s.\n</memory>\nThanks"),
+        record("attachment", "x1", "u2", attachment={"type": "hook_additional_context", "content": "12345"}),
+    )
+    assert parsed.junk["reasoning"] == 6
+    assert parsed.junk["tool-output"] == 3_000 - 1_200 + 1
+    assert parsed.junk["memory"] == len("<memory>\nWe chose 30 s.\n</memory>\n")
+    reminder = len("<system-reminder>\nBe brief.\n</system-reminder>\n")
+    assert parsed.junk["host"] == reminder + len("Stop hook feedback: run the tests") + len("Caveat") + 5
