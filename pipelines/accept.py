@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from helix.settings import Settings
 from helix.snapshot import cursors, ledger, paths
 from helix.snapshot.cursors import Cursor
 from helix.snapshot.ledger import Envelope
+from helix.sources import archive
 from helix.sources.collected import Collected
 from helix.sources.decode import decode, plain_escapes
 from helix.types import Document, Problem
@@ -132,14 +134,20 @@ def take(inbox: Inbox, path: Path, way: Way) -> Accepted:
         InputRefused: the file cannot be taken; the message says why and what to do.
         StoreError: the store cannot be written.
     """
+    return _take(inbox, path, str(path.absolute()), way)
+
+
+def _take(inbox: Inbox, path: Path, where: str, way: Way) -> Accepted:
     with _refusals(path):
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
             raise InputRefused(f"{path} is no regular file", "name a file or a folder")
-        source = _Source(path, str(path.absolute()), found, way)
+        source = _Source(path, where, found, way)
         cursor = _cursor(inbox, source)
         if cursor is not None and (cursor.size, cursor.mtime) == (found.st_size, found.st_mtime_ns):
             return Accepted(tuple(_again(inbox.root, cursor.document)) if way.retry else ())
+        if archive.is_archive(path):
+            return _members(inbox, source)
         collected = sources.collect(path) if way.format == "auto" else None
         if collected is not None:
             return _all(inbox, source, collected)
@@ -305,6 +313,25 @@ def _envelope(inbox: Inbox, source: _Source, where: str, start: Cursor, link: Li
         chars=start.chars,
         epoch=start.epoch,
     )
+
+
+def _members(inbox: Inbox, source: _Source) -> Accepted:
+    """Take in what an archive holds, each file as if it lay in a folder of the archive's name."""
+    limit = inbox.settings.max_document_bytes
+    new: list[str] = []
+    refused: list[InputRefused] = []
+    with tempfile.TemporaryDirectory(prefix="helix-") as folder:
+        archive.unpack(source.path, Path(folder), limit, 4 * limit)
+        for path in expand([folder]):
+            try:
+                new += _take(inbox, path, f"{source.where}/{path.relative_to(folder)}", source.way).documents
+            except InputRefused as error:  # exports hold settings and lists beside what was said
+                refused.append(error)
+    if refused and not new and not cursors.read(inbox.root, source.key()):
+        raise InputRefused(f"{source.path} holds nothing that can be taken in", str(refused[0]))
+    if new:
+        cursors.write(inbox.root, source.key(), source.at(_START, new[-1]))
+    return Accepted(tuple(new))
 
 
 def _all(inbox: Inbox, source: _Source, collected: Iterable[Collected]) -> Accepted:

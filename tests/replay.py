@@ -58,9 +58,14 @@ class Replay:
 
     def said(self) -> dict[str, tuple[Any, ...]]:
         """Every item, by id, as far as two ways in have to agree about it."""
-        return {item: tuple(str(record[name]) for name in SAID) for item, record in self.items.items()}
+        return {item: tuple(map(str, _said(record))) for item, record in self.items.items()}
 
     def texts(self) -> list[str]:
         """The items' texts, in the order of their sessions."""
         ordered = sorted(self.items.values(), key=lambda record: (record["session"], record["ord"]))
         return [record["text"] for record in ordered]
+
+
+def _said(record: Record) -> list[Any]:
+    # What only its file dates is dated by when it was taken in.
+    return [None if name == "time" and record["time_quality"] == "file" else record[name] for name in SAID]

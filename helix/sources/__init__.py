@@ -7,7 +7,25 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from helix.errors import InputRefused, UsageError
-from helix.sources import captions, claude_code, generic_jsonl, markdown
+from helix.sources import (
+    aider,
+    captions,
+    chatgpt,
+    claude_ai,
+    claude_code,
+    codex,
+    copilot,
+    copilot_cli,
+    cursor,
+    gemini,
+    generic_jsonl,
+    markdown,
+    meeting,
+    opencode,
+    slack,
+    specstory,
+    swe_agent,
+)
 from helix.sources.clean import clean
 from helix.sources.collected import Collected
 from helix.sources.decode import decode
@@ -35,9 +53,40 @@ class Adapter(Protocol):
         ...
 
 
-# In the order in which they are asked; Markdown is what remains.
-_ADAPTERS: Final[tuple[Adapter, ...]] = (captions, claude_code, generic_jsonl, markdown)
+class Collector(Protocol):
+    """An adapter of what is no text itself, or not in one file."""
 
+    def collect(self, path: Path) -> Iterator[Collected] | None:
+        """Its texts, one a session; None where the file is not its own."""
+        ...
+
+    def belongs(self, path: Path) -> bool:
+        """Whether a file is read together with another one."""
+        ...
+
+
+# In the order in which they are asked; Markdown is what remains.
+_ADAPTERS: Final[tuple[Adapter, ...]] = (
+    captions,
+    claude_code,
+    codex,
+    gemini,
+    opencode,
+    cursor,
+    copilot,
+    copilot_cli,
+    chatgpt,
+    claude_ai,
+    slack,
+    swe_agent,
+    generic_jsonl,
+    specstory,
+    aider,
+    meeting,
+    markdown,
+)
+
+_COLLECTORS: Final[tuple[Collector, ...]] = (opencode, cursor, slack)
 FORMATS: Final[Mapping[str, Adapter]] = {adapter.NAME: adapter for adapter in _ADAPTERS}
 
 JSON_FORMATS: Final = frozenset(adapter.NAME for adapter in _ADAPTERS if adapter.JSON)
@@ -56,7 +105,7 @@ def detect(document: Document) -> Adapter:
             return adapter
     if looks_like_json(seen.head):
         raise InputRefused(
-            "unknown format: JSON, but neither a Claude Code log nor one turn a line",
+            f"unknown format: JSON, but none of {', '.join(name for name in FORMATS if FORMATS[name].JSON)}",
             "convert it to JSON lines with one turn a line, or name it with --format",
         )
     return markdown
@@ -83,9 +132,10 @@ def collect(path: Path) -> Iterator[Collected] | None:
     Raises:
         InputRefused: it is one, and cannot be read.
     """
-    return None
+    found = (collector.collect(path) for collector in _COLLECTORS)
+    return next((texts for texts in found if texts is not None), None)
 
 
 def belongs(path: Path) -> bool:
     """Whether a file is read together with another one, and is no input of its own."""
-    return False
+    return any(collector.belongs(path) for collector in _COLLECTORS)

@@ -182,7 +182,9 @@ def _session_of(raw: Mapping[str, Any], session: str) -> str:
 def _is_record(raw: Mapping[str, Any]) -> bool:
     kind = raw.get("type")
     if kind in ("user", "assistant"):
-        return "message" in raw and any(name in raw for name in ("sessionId", "uuid", "parentUuid"))
+        message = raw.get("message")  # hosts that copied the layout keep their own kind of message
+        said = isinstance(message, dict) and "content" in message
+        return said and any(name in raw for name in ("sessionId", "uuid", "parentUuid"))
     if kind == "file-history-snapshot":
         return "snapshot" in raw
     if not isinstance(kind, str):

@@ -60,7 +60,7 @@ def decode(data: bytes, max_line_bytes: int) -> tuple[str, list[Problem]]:
         )
     if b"\r\n" in data:
         data = data.replace(b"\r\n", b"\n")
-    long_line = _first_long_line(data, max_line_bytes)
+    long_line = 0 if _is_document(data) else _first_long_line(data, max_line_bytes)
     if _is_json(data):
         text, problems = decode_lines(data, max_line_bytes)
         if problems and (not text or text.isspace()):
@@ -105,6 +105,11 @@ def _as_utf8(data: bytes) -> tuple[bytes, int]:
 def _is_json(data: bytes) -> bool:
     blank = re.match(rb"\s*", data)
     return blank is not None and data[blank.end() : blank.end() + 1] == b"{"
+
+
+def _is_document(data: bytes) -> bool:
+    """Whether it may be a JSON list, as exports are: one value, whose lines mean nothing."""
+    return re.match(rb"\s*\[\s*[\[{\"\]]", data) is not None
 
 
 def _first_long_line(data: bytes, limit: int) -> int:

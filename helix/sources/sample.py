@@ -26,7 +26,7 @@ def sample(text: str, path: str) -> Sample:
     head = text if end < 0 else text[:end]
     records = json_sample(head)
     value = None
-    if len(records) == 1 and len(head) == len(text):
+    if len(records) == 1 and not text[len(head) :].strip():
         value = records[0]
     elif not records and text.lstrip()[:1] in ("{", "["):
         try:

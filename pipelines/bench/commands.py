@@ -147,11 +147,65 @@ def _recall(argv: Sequence[str]) -> int:
     return 0
 
 
+def _logs(argv: Sequence[str]) -> int:
+    """What logs cost to take in before anything is embedded: MB/s of redacting and reading, and memory."""
+    new = parser(
+        "bench logs",
+        _logs.__doc__ or "",
+        "  helix bench logs ~/.claude/projects ~/.codex/sessions\n"
+        "  helix bench logs --large 10,100,500      memory of accepting a log of that many megabytes",
+    )
+    new.add_argument("paths", nargs="*", metavar="PATH", help="logs, or folders of them")
+    new.add_argument("--large", default="", metavar="N[,N]", help="megabytes of logs that are made up and accepted")
+    options = new.parse_args(argv)
+    if not options.paths and not options.large:
+        raise UsageError("nothing to measure", "name logs, or --large")
+    from pipelines.bench import logs
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr)
+
+    report: dict[str, Any] = {}
+    if options.paths:
+        report = logs.measure(options.paths, load())
+    if options.large:
+        sizes = sorted(int(size) for size in options.large.split(","))
+        report["large"] = logs.large(sizes, load(), say)
+    if options.json:
+        print_json(report)
+        return 0
+    for name, one in (*report.get("formats", {}).items(), *([("total", report["total"])] if options.paths else ())):
+        print(f"{name:12}" + "  ".join(f"{key} {value}" for key, value in one.items()))
+    for path, reason in report.get("refused", {}).items():
+        print(f"refused: {path}: {reason}", file=sys.stderr)
+    return 0
+
+
+def _watch(argv: Sequence[str]) -> int:
+    """How long after a turn was written `helix watch` has it recallable, in seconds."""
+    new = parser("bench watch", _watch.__doc__ or "", "  helix bench watch\n  helix bench watch --store copy-of-memory")
+    new.add_argument("--turns", type=int, default=40, metavar="N", help="turns to write (40)")
+    options = new.parse_args(argv)
+    if options.turns < 1:
+        raise UsageError(f"--turns is {options.turns}", "give a positive number")
+    from pipelines.bench import freshness
+
+    store = Path(options.store).expanduser() if options.store else None
+    report = freshness.measure(store, options.turns, lambda line: print(line, file=sys.stderr))
+    if options.json:
+        print_json(report)
+    else:
+        print(", ".join(f"{name} {value} s" for name, value in report["seconds"].items()))
+    return 0
+
+
 KINDS: dict[str, Callable[[Sequence[str]], int]] = {
     "store": _store,
     "recall": _recall,
     "graph": _graph,
     "ingest": _ingest,
+    "logs": _logs,
+    "watch": _watch,
 }
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import helix
 from helix import sources
 from helix.errors import InputRefused
+from helix.settings import Settings
 from helix.types import Document
 from pipelines import links
 from tests.replay import Replay
@@ -21,11 +22,8 @@ FOLDERS = (Path(helix.__file__).parent / "sample", Path(__file__).parent.parent 
 
 
 def _grows(path: Path) -> bool:
-    try:
-        text, _ = sources.decode(path.read_bytes(), 1 << 24)
-        return sources.detect(Document(str(path), text)).GROWS
-    except (InputRefused, UnicodeDecodeError):
-        return False
+    data = path.read_bytes()
+    return bool(links.growing(data, True, str(path), "auto", Settings()))
 
 
 LOGS = [path for folder in FOLDERS for path in sorted(folder.iterdir()) if path.is_file() and _grows(path)]

@@ -75,7 +75,8 @@ def test_a_record_type_of_tomorrow_is_still_claude_code():
 
 
 def test_the_registry():
-    assert set(sources.FORMATS) == {"claude-code", "jsonl", "captions", "markdown"}
+    json = [name for name in sources.FORMATS if sources.FORMATS[name].JSON]
+    assert (json[-1], list(sources.FORMATS)[-1]) == ("jsonl", "markdown")  # what is left to them is anything
     assert all(name == adapter.NAME for name, adapter in sources.FORMATS.items())
 
 
@@ -85,7 +86,7 @@ def test_a_named_format_wins_over_the_content():
 
 
 def test_an_unknown_format_lists_the_known_ones():
-    with pytest.raises(UsageError, match=r"'csv'.*captions, claude-code, jsonl, markdown"):
+    with pytest.raises(UsageError, match=r"'csv'.*captions, .*jsonl, markdown"):
         sources.parse(Document("x", NOTES), "csv")
 
 

@@ -1,0 +1,172 @@
+"""What logs cost to take in, before anything is embedded: bytes a second of redacting and reading, and memory."""
+
+from __future__ import annotations
+
+import gc
+import json
+import resource
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from helix import sources
+from helix.enrich.redact import redact
+from helix.errors import InputRefused
+from helix.settings import Settings
+from helix.sources.decode import decode, plain_escapes
+from helix.types import Document
+from pipelines.accept import Inbox, Way, check, expand, take
+
+MB = 1e6
+
+
+@dataclass(slots=True)
+class Cost:
+    """Of all the logs of one format."""
+
+    files: int = 0
+    bytes: int = 0
+    sessions: int = 0
+    turns: int = 0
+    redacted: int = 0
+    kept: int = 0  # characters
+    junk: int = 0
+    unknown: int = 0
+    redacting: float = 0.0  # seconds of CPU
+    reading: float = 0.0
+
+
+def measure(paths: Sequence[str | Path], settings: Settings) -> dict[str, Any]:
+    """Redact and read every log once, in this thread; by format, and in all.
+
+    Returns:
+        megabytes of source per second of CPU; shares of text; files that are no log with the reason.
+    """
+    by_format: dict[str, Cost] = {}
+    refused: dict[str, str] = {}
+    for path in expand(paths):
+        try:
+            for where, data in _texts(path, settings):
+                _one(where, data, by_format, settings)
+        except InputRefused as error:
+            refused[str(path)] = str(error)
+    total = Cost()
+    for cost in by_format.values():
+        for name in Cost.__slots__:
+            setattr(total, name, getattr(total, name) + getattr(cost, name))
+    shown = {name: _shown(cost) for name, cost in sorted(by_format.items())}
+    return {"formats": shown, "total": _shown(total), "refused": refused}
+
+
+def _texts(path: Path, settings: Settings) -> Iterator[tuple[str, str]]:
+    collected = sources.collect(path)
+    if collected is None:
+        yield str(path), decode(path.read_bytes(), settings.max_line_bytes)[0]
+        return
+    for part in collected:
+        yield f"{path}#{part.name}", part.text
+
+
+def _one(where: str, text: str, by_format: dict[str, Cost], settings: Settings) -> None:
+    size = len(text.encode())
+    began = time.process_time()
+    adapter = sources.detect(Document(where, text))
+    told = time.process_time()
+    clean, found = redact(plain_escapes(text) if adapter.JSON else text)
+    middle = time.process_time()
+    parsed = sources.parse(Document(where, clean), adapter.NAME, settings.tool_chars)
+    ended = time.process_time()
+    cost = by_format.setdefault(adapter.NAME, Cost())
+    cost.files += 1
+    cost.bytes += size
+    cost.redacting += middle - told
+    cost.reading += ended - middle + told - began
+    cost.redacted += found.total()
+    cost.sessions += len(parsed.sessions)
+    cost.turns += sum(len(session.turns) for session in parsed.sessions)
+    cost.kept += sum(len(turn.text) for session in parsed.sessions for turn in session.turns)
+    cost.junk += sum(parsed.junk.values())
+    cost.unknown += sum(parsed.unknown.values())
+
+
+def _shown(cost: Cost) -> dict[str, Any]:
+    def rate(seconds: float) -> float:
+        return round(cost.bytes / MB / seconds, 1) if seconds else 0.0
+
+    return {
+        "files": cost.files,
+        "MB": round(cost.bytes / MB, 3),
+        "sessions": cost.sessions,
+        "turns": cost.turns,
+        "redacted": cost.redacted,
+        "unknown": cost.unknown,
+        "junk": round(cost.junk / max(cost.junk + cost.kept, 1), 3),
+        "redact MB/s": rate(cost.redacting),
+        "read MB/s": rate(cost.reading),
+        "MB/s": rate(cost.redacting + cost.reading),
+    }
+
+
+# ---------------------------------------------------------------- a log of any length
+
+
+def large(megabytes: Sequence[int], settings: Settings, say: Callable[[str], None]) -> list[dict[str, float]]:
+    """Accept a log of each length; seconds, and the most memory this process ever held by then.
+
+    Give the lengths in ascending order: the peak of a process never goes down.
+    """
+    found = []
+    for size in megabytes:
+        with tempfile.TemporaryDirectory(dir=settings.cache if Path(settings.cache).is_dir() else None) as folder:
+            log = Path(folder) / "log.jsonl"
+            _write(log, size)
+            check(Path(folder) / "store", "auto")
+            gc.collect()
+            began, cpu = time.perf_counter(), time.process_time()
+            documents = take(Inbox(Path(folder) / "store", settings), log, Way()).documents
+            seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+            written = log.stat().st_size
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        found.append(
+            {
+                "MB": round(written / MB, 1),
+                "documents": len(documents),
+                "seconds": round(seconds, 1),
+                "MB/s": round(written / MB / cpu, 1),
+                "peak MiB": round(peak, 1),
+            }
+        )
+        say(json.dumps(found[-1]))
+    return found
+
+
+def _write(log: Path, megabytes: int) -> None:
+    """A Claude Code log of prompts, answers, tool calls and long tool results."""
+    with log.open("w") as file:
+        written, i = 0, 0
+        while written < megabytes * MB:
+            for record in _records(i):
+                written += file.write(json.dumps(record) + "\n")
+            i += 1
+
+
+def _records(i: int) -> Iterator[dict[str, Any]]:
+    names = [f"r{i}-{n}" for n in range(4)]
+    before = f"r{i - 1}-3" if i else None
+    common = {"sessionId": "large", "cwd": "/srv/loom", "timestamp": "2026-05-04T10:00:00Z"}
+    output = "\n".join(f"src/queue/worker_{n}.py:{n}: retry {i} after {n} s, then give up" for n in range(60))
+    call = {"type": "tool_use", "id": f"t{i}", "name": "Bash", "input": {"command": f"pytest -q tests/test_{i}.py"}}
+    result = {"type": "tool_result", "tool_use_id": f"t{i}", "content": output}
+    bodies: list[tuple[str, Any]] = [
+        ("user", f"Why does test {i} of the queue fail?"),
+        ("assistant", [{"type": "text", "text": f"I will run test {i}."}, call]),
+        ("user", [result]),
+        ("assistant", [{"type": "text", "text": f"Test {i} fails as the worker gives up after {i % 60} s."}]),
+    ]
+    for n, (kind, content) in enumerate(bodies):
+        message = {"role": kind, "content": content, **({"id": f"m{i}-{n}"} if kind == "assistant" else {})}
+        parent = names[n - 1] if n else before
+        yield {"type": kind, "uuid": names[n], "parentUuid": parent, **common, "message": message}

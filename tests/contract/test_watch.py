@@ -1,0 +1,152 @@
+"""`helix watch` as a process: what is written is recallable, across restarts, until it is told to stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import helix
+from helix.errors import StoreError, UsageError
+from helix.settings import load
+from helix.snapshot import ledger
+from helix.snapshot.sql import ask
+from helix.snapshot.verify import verify
+from pipelines.ingest import ingest
+
+SOON = 60.0  # seconds: machines that test are busy
+
+
+@pytest.fixture
+def watching(cache: Path, tmp_path: Path) -> Callable[..., object]:
+    @contextmanager
+    def start(*arguments: object, ends: signal.Signals = signal.SIGTERM, **environ: str) -> Iterator[Path]:
+        said = tmp_path / "said.txt"
+        command = [sys.executable, "-m", "helix.cli", "watch", *map(str, arguments)]
+        home = {"HOME": str(tmp_path / "home"), "HELIX_CACHE": str(cache)}
+        with (
+            said.open("a") as out,
+            subprocess.Popen(command, stderr=out, stdout=out, env={**os.environ, **home, **environ}) as process,
+        ):
+            try:
+                yield said
+                assert process.poll() is None
+            finally:
+                process.send_signal(ends)
+                assert process.wait(SOON) == 0
+        assert "Traceback" not in said.read_text()
+
+    return start
+
+
+def write(log: Path, *turns: tuple[str, str]) -> None:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("a") as file:
+        file.writelines(json.dumps({"session": "s", "id": turn, "text": text}) + "\n" for turn, text in turns)
+
+
+def soon(holds: Callable[[], bool]) -> bool:
+    end = time.monotonic() + SOON
+    while time.monotonic() < end:
+        if holds():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def recalled(store: Path, text: str, project: str = "default") -> bool:
+    """Whether a recall finds it. The filter is there so that no question is taken for one that needs no memory."""
+    try:
+        return any(text in item.text for item in helix.open(store).recall(text, k=3, project=project).items)
+    except (StoreError, UsageError):  # there is none yet, or nothing of the project
+        return False
+
+
+def test_from_a_write_to_its_recall_and_across_a_restart(watching, tmp_path: Path) -> None:
+    logs, store = tmp_path / "logs", tmp_path / "store"
+    write(logs / "a.jsonl", ("1", "We keep walnuts in the pantry"))
+    with watching(logs, "--only", "--store", store) as said:
+        assert soon(lambda: recalled(store, "We keep walnuts in the pantry"))
+        write(logs / "a.jsonl", ("2", "The thyme hangs by the window"))
+        assert soon(lambda: recalled(store, "The thyme hangs by the window"))
+        assert f"watching given: {logs}" in said.read_text()
+    write(logs / "a.jsonl", ("3", "Salt is in the blue tin"))
+    with watching(logs, "--only", "--store", store, ends=signal.SIGINT):
+        assert soon(lambda: recalled(store, "Salt is in the blue tin"))
+    (logs / "a.jsonl").unlink()
+    with watching(logs, "--only", "--store", store):
+        time.sleep(1)
+    assert recalled(store, "We keep walnuts in the pantry")
+    documents = ledger.accepted(store)
+    assert len(documents) == 3
+    assert sum(ledger.read(store, document).text.count("\n") for document in documents) == 3
+    assert verify(store).problems == ()
+
+
+def test_agents_are_found_where_they_are(watching, tmp_path: Path) -> None:
+    projects = tmp_path / "home" / ".claude" / "projects" / "-srv-loom"
+    record = {
+        "type": "user",
+        "uuid": "u1",
+        "sessionId": "s",
+        "cwd": "/srv/loom",
+        "message": {"content": "Oil the loom"},
+    }
+    projects.mkdir(parents=True)
+    (projects / "s.jsonl").write_text(json.dumps(record) + "\n")
+    with watching("--store", tmp_path / "store") as said:
+        assert soon(lambda: recalled(tmp_path / "store", "Oil the loom", "loom"))
+        assert "watching claude-code" in said.read_text()
+
+
+def test_with_a_broker_the_workers_do_the_work(watching, tmp_path: Path, redis_url: str) -> None:
+    import redis
+
+    logs, store = tmp_path / "logs", tmp_path / "store"
+    write(logs / "a.jsonl", ("1", "We keep walnuts in the pantry"))
+    client = redis.Redis.from_url(redis_url)
+    with watching(logs, "--only", "--store", store, HELIX_REDIS_URL=redis_url):
+        assert soon(lambda: bool(ledger.pending(store)) if (store / "inbox").is_dir() else False)
+        (document,) = ledger.pending(store)
+        assert soon(lambda: any(document in message.decode() for message in client.lrange("enrich", 0, -1)))
+    client.flushdb()
+    assert ledger.current(store)[1] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"), [(["nowhere"], "does not exist"), (["--only"], "name what is to be watched")]
+)
+def test_bad_arguments(run_helix, tmp_path: Path, arguments: list[str], said: str) -> None:
+    done = run_helix("watch", *arguments, "--store", tmp_path / "store")
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_a_log_that_grew_gives_the_store_it_gives_at_once(tmp_path: Path, cache: Path) -> None:
+    """Not only the texts: all that is known of an item, as far as it does not depend on when it was taken in."""
+    whole = (Path(helix.__file__).parent / "sample" / "claude-code-session.jsonl").read_bytes()
+    log = tmp_path / "logs" / "session.jsonl"
+    log.parent.mkdir()
+    for cut in (len(whole) // 3, 2 * len(whole) // 3 + 7, len(whole)):
+        log.write_bytes(whole[:cut])
+        os.utime(log, (1_700_000_000, 1_700_000_000))
+        ingest(tmp_path / "parts", [log], load())
+    ingest(tmp_path / "whole", [log], load())
+    assert items(tmp_path / "parts") == items(tmp_path / "whole")
+    assert verify(tmp_path / "parts").problems == ()
+    again = ingest(tmp_path / "parts", [log], load())
+    assert (again.accepted, again.duplicates, again.items) == (0, 1, 0)
+
+
+def items(store: Path) -> list[tuple[object, ...]]:
+    columns = "id, session, branch_of, turns::VARCHAR, text, role, origin, type, project, time, ord, pinned"
+    with ask(store, f"SELECT {columns} FROM items ORDER BY id") as found:
+        return list(found.rows)
