@@ -41,7 +41,7 @@ class Reading:
 
     parsed: Parsed  # all of it, earlier turns too
     fresh: frozenset[Place] | None = None  # turns it adds or changes; None: every one
-    before: Mapping[Place, tuple[Session, Turn]] | None = None  # of a link: what was there, and changed or vanished
+    before: Mapping[Place, tuple[Session, Turn]] | None = None  # of one that grew: what changed in it, or vanished
     passed: int = 0  # places of items that were passed over
     leans_on: str = ""  # a document whose items it does not repeat
 
@@ -59,11 +59,22 @@ def read(root: Path, envelope: Envelope, settings: Settings) -> Reading:
     if older is None:
         return Reading(parsed)
     known = _turns(_parsed(_path(older), older.text, older.mtime, older.format, settings.tool_chars))
-    if older.format == envelope.format:
-        return Reading(parsed, _fresh(parsed, known), leans_on=envelope.instead)
-    # Its beginning was too little to tell what it is: what was made of it then was wrong.
-    mistaken = envelope.text.startswith(older.text.rstrip())
-    return Reading(parsed, before=known if mistaken else None)
+    same = older.format == envelope.format
+    fresh = _fresh(parsed, known) if same else None
+    # Of a source that was edited, what is left out of it now is remembered. Where it only grew, what is not there any
+    # more was misread: half a heading, or too little to tell the format by.
+    grew = envelope.text.startswith(older.text.rstrip())
+    return Reading(
+        parsed, fresh, _changed(parsed, known, fresh) if grew else None, leans_on=envelope.instead if same else ""
+    )
+
+
+def _changed(
+    parsed: Parsed, known: Mapping[Place, tuple[Session, Turn]], fresh: frozenset[Place] | None
+) -> Mapping[Place, tuple[Session, Turn]]:
+    """What was there, and is no longer, or not as it was."""
+    now = _turns(parsed)
+    return {place: said for place, said in known.items() if fresh is None or place in fresh or place not in now}
 
 
 def _older(root: Path, envelope: Envelope) -> Envelope | None:
@@ -86,14 +97,13 @@ def _link(root: Path, envelope: Envelope, settings: Settings) -> Reading:
     earlier = _parsed(path, before, *told) if before.strip() else Parsed(())
     known = _turns(earlier)
     fresh = _fresh(parsed, known)
-    now = _turns(parsed)
+    changed = _changed(parsed, known, fresh)
     parsed = replace(
         parsed,
         problems=tuple(problem for problem in parsed.problems if problem.line > envelope.lines),
         unknown=Counter(parsed.unknown) - Counter(earlier.unknown),
         junk=Counter(parsed.junk) - Counter(earlier.junk),
     )
-    changed = {place: said for place, said in known.items() if place in fresh or place not in now}
     return Reading(parsed, fresh, changed, passed)
 
 
