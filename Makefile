@@ -42,7 +42,9 @@ unit: venv redis
 
 test: lint types unit
 
+# Fuzzing guided by coverage goes without atheris where there is no build of it.
 soak: venv redis
+	-@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'atheris>=2.3'
 	@$(BIN)/pytest -m soak
 
 clean:
