@@ -1,9 +1,11 @@
 import json
+from pathlib import Path
 
 import pytest
 
 from helix import sources
 from helix.errors import InputRefused, UsageError
+from helix.sources.sample import sample
 from helix.types import Document
 
 CLAUDE = '{"type":"user","uuid":"u1","parentUuid":null,"sessionId":"s1","message":{"content":"Hi"}}\n'
@@ -97,3 +99,27 @@ def test_the_cap_on_tool_results_can_be_chosen():
     assert short.text == "A" * 50 + " … " + "B" * 50
     (whole,) = sources.parse(Document("x", line)).sessions[0].turns
     assert len(whole.text) == 1_000
+
+
+LOGS = Path(__file__).parent.parent / "data" / "logs"
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in sorted(LOGS.iterdir()) if path.is_file()], ids=lambda path: path.name
+)
+def test_a_log_is_claimed_by_its_own_adapter_alone(path):
+    """But for `jsonl`, which takes whatever has a text a line, and is asked after them; Markdown is what remains."""
+    seen = sample(path.read_text(), "x")
+    claimed = [name for name, adapter in sources.FORMATS.items() if adapter.detect(seen)]
+    last = [name for name in claimed if name not in ("jsonl", "markdown")]
+    assert len(last) == (path.name != "cursor_store.json"), claimed  # that one is what a database is made of
+
+
+def test_every_format_says_how_it_is_read():
+    for adapter in sources.FORMATS.values():
+        assert isinstance(adapter.JSON, bool)
+        assert isinstance(adapter.GROWS, bool)
+    grows = {name for name, adapter in sources.FORMATS.items() if adapter.GROWS}
+    assert grows == {"claude-code", "codex", "gemini", "cursor", "copilot-cli", "aider", "jsonl"}
+    formats = (Path(__file__).parent.parent.parent / "docs" / "formats.md").read_text()
+    assert all(f"`{name}`" in formats for name in sources.FORMATS)
