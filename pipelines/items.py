@@ -216,7 +216,7 @@ def identity(session: Session, turn: Turn, piece: int) -> str:
 
 def _record(session: Session, turn: Turn, text: str, piece: int, place: int, envelope: Envelope) -> Record:
     project = str(_label(envelope.project or turn.project or session.project or NO_PROJECT))
-    speaker, title = _label(turn.speaker), _label(turn.title or session.title)
+    speaker, title = _clean(turn.speaker), _clean(turn.title or session.title)
     acl = sorted({*envelope.acl, *turn.acl})
     priority = turn.priority if turn.priority is not None else 1.0
     when = turn.time.isoformat() if turn.time else ""
@@ -257,6 +257,12 @@ def _record(session: Session, turn: Turn, text: str, piece: int, place: int, env
             text, turn.role, turn.origin, turn.speaker or "", when, project, turn.title or "", *said, *rewound
         ),
     }
+
+
+@lru_cache(maxsize=4_096)
+def _clean(name: str | None) -> str | None:
+    """A speaker or a title: what a person typed first may have become one, secrets and all."""
+    return _label(name and redact(name)[0])
 
 
 def _label(name: str | None) -> str | None:

@@ -19,10 +19,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from helix.sources.branches import Conversation, Message, sessions
-from helix.sources.exports import is_uuid, items, mapping, values
+from helix.sources.exports import items, mapping, values
 from helix.sources.junk import answer, human, left_out, moment, output, type_name
 from helix.sources.sample import Sample
-from helix.sources.shared import load_json, session_of_path, string
+from helix.sources.shared import is_uuid, load_json, session_of_path, string
 from helix.sources.tools import TOOL_CHARS, call_line
 from helix.types import Document, Parsed, Problem, Session, Turn
 

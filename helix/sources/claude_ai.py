@@ -23,10 +23,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from helix.sources.branches import Conversation, Message, sessions
-from helix.sources.exports import is_uuid, items, mapping, values
+from helix.sources.exports import items, mapping, values
 from helix.sources.junk import answer, human, left_out, output, type_name
 from helix.sources.sample import Sample
-from helix.sources.shared import TITLE_CHARS, one_line, parse_iso, session_of_path, string, unique
+from helix.sources.shared import TITLE_CHARS, is_uuid, one_line, parse_iso, session_of_path, string, unique
 from helix.sources.tools import TOOL_CHARS, both_ends, call_line
 from helix.types import Document, Parsed, Problem, Session, Turn
 

@@ -20,7 +20,16 @@ from typing import Any, Final
 from helix.sources.collected import loaded, mapping
 from helix.sources.junk import answer, human, left_out, moment, output, type_name
 from helix.sources.sample import Sample
-from helix.sources.shared import TITLE_CHARS, folder_name, json_records, one_line, session_of_path, string, unique
+from helix.sources.shared import (
+    TITLE_CHARS,
+    folder_name,
+    is_uuid,
+    json_records,
+    one_line,
+    session_of_path,
+    string,
+    unique,
+)
 from helix.sources.tools import TOOL_CHARS, call_line, is_ours
 from helix.types import Document, Parsed, Problem, Session, Turn
 
@@ -28,7 +37,6 @@ NAME = "copilot-cli"
 JSON = True
 GROWS = True
 
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _TYPE: Final = re.compile(r"(?:session|user|assistant|tool|hook|system|subagent|skill|permission)\.[a-z_]{2,40}")
 _ABOUT: Final = re.compile(  # events that say nothing: of the session, of permissions, of work in progress
     r"abort|(?:hook|permission|subagent|user_input|elicitation|external_tool|command|commands|exit_plan_mode|sampling"
@@ -161,7 +169,7 @@ def _turn(
         time=time,
         time_quality="exact" if time else "none",
         parent=before,
-        unique=bool(_UUID.fullmatch(id)),
+        unique=is_uuid(id),
     )
 
 

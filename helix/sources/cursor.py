@@ -30,6 +30,7 @@ from helix.sources.sample import Sample
 from helix.sources.shared import (
     TITLE_CHARS,
     folder_name,
+    is_uuid,
     json_records,
     load_json,
     one_line,
@@ -46,7 +47,6 @@ NAME = "cursor"
 JSON = True
 GROWS = True  # transcripts; the text of a session of the database is whole
 
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _NOISE: Final = frozenset({"turn_started", "turn_ended", "status", "image"})
 _THINKING: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
 _CALLS: Final = frozenset({"tool_use", "tool_call", "tool-call"})
@@ -182,7 +182,7 @@ def _drafts(
             continue
         given = string(bubble, "bubbleId")
         role = "user" if kind == USER else "assistant"
-        draft = _Draft(unique(given or str(index), ids), role, last, quality, _is_uuid(given))
+        draft = _Draft(unique(given or str(index), ids), role, last, quality, is_uuid(given))
         goes_on = not text and bool(drafts) and drafts[-1].role == "assistant"
         if not goes_on:
             drafts.append(draft)
@@ -201,10 +201,6 @@ def _drafts(
 def _thought(value: object) -> str:
     text = string(value, "text") if isinstance(value, dict) else value
     return text if isinstance(text, str) else ""
-
-
-def _is_uuid(id: str | None) -> bool:
-    return id is not None and _UUID.fullmatch(id) is not None
 
 
 def _given(tool: Mapping[str, Any]) -> object:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from helix.errors import InputRefused
 from helix.sources.shared import json_records, load_json
 from helix.types import Problem
-
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 
 def values(text: str, problems: list[Problem]) -> list[Any]:
@@ -28,11 +25,6 @@ def values(text: str, problems: list[Problem]) -> list[Any]:
                 return records
         raise InputRefused(f"not valid JSON ({error})", "export it again: of a cut file nothing is taken") from None
     return value if isinstance(value, list) else [value]
-
-
-def is_uuid(name: str) -> bool:
-    """Whether an id is unique across sessions."""
-    return _UUID.fullmatch(name) is not None
 
 
 def mapping(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:

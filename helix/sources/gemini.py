@@ -27,6 +27,7 @@ from helix.sources.sample import Sample
 from helix.sources.shared import (
     TITLE_CHARS,
     folder_name,
+    is_uuid,
     json_records,
     load_json,
     one_line,
@@ -65,7 +66,6 @@ _FOLDER: Final = re.compile(
 )
 _FOLDER_IN_PATH: Final = re.compile(r"\.gemini[/\\]tmp[/\\](?![0-9a-f]{64}[/\\])(?P<name>[^/\\]+)[/\\]chats[/\\]")
 
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _SHELL: Final = "run_shell_command"
 _EXIT_CODE: Final = re.compile(r"(?m)^Exit Code: (-?\d{1,9})[ \t]*$")
 _SHELL_NOTES: Final = re.compile(  # that nothing happened
@@ -450,7 +450,7 @@ def _add(
             time=when,
             time_quality="exact" if time else "derived" if when else "none",
             parent=parent,
-            unique=name == id and _UUID.fullmatch(message) is not None,
+            unique=name == id and is_uuid(message),
         )
     )
     return name

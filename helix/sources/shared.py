@@ -19,6 +19,7 @@ _DAY_IN_NAME: Final = re.compile(
     r"(?<!\d)(?P<day>\d{4}-\d{2}-\d{2})(?:[T_ ](?P<hour>\d{2})[-:.](?P<minute>\d{2})(?:[-:.](?P<second>\d{2}))?(?!\d))?"
 )
 _ISO: Final = re.compile(r"\d{4}-?\d{2}-?\d{2}(?:[T ].*)?", re.DOTALL)
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MS_FROM: Final = 1e11  # larger numbers are milliseconds: as seconds they would lie after the year 5000
 
@@ -85,6 +86,11 @@ def folder_name(cwd: str) -> str | None:
     """Last component of a working folder, POSIX or Windows: the project. None for a root."""
     name = file_name(cwd)
     return None if not name or re.fullmatch(r"[A-Za-z]:", name) else name
+
+
+def is_uuid(name: str | None) -> bool:
+    """Whether an id is unique across sessions: a copy of it elsewhere is the same turn."""
+    return name is not None and _UUID.fullmatch(name) is not None
 
 
 def one_line(text: str, limit: int) -> str:
