@@ -63,7 +63,8 @@ def read(root: Path, envelope: Envelope, settings: Settings) -> Reading:
     fresh = _fresh(parsed, known) if same else None
     # Of a source that was edited, what is left out of it now is remembered. Where it only grew, what is not there any
     # more was misread: half a heading, or too little to tell the format by.
-    grew = envelope.text.startswith(older.text.rstrip())
+    old, new = older.text.rstrip(), envelope.text.rstrip()
+    grew = new.startswith(old) or (not same and old.startswith(new))
     return Reading(
         parsed, fresh, _changed(parsed, known, fresh) if grew else None, leans_on=envelope.instead if same else ""
     )

@@ -1,8 +1,8 @@
 """How far each source has been taken in, so that of one that grows only what is new is read.
 
-A cursor is one small JSON file, `sources/<key>.json`; the key is a digest of the source's path and of what it is taken
-as. It is a note to save work, never the truth: without it, or with an old one, a source is taken in anew, and items
-that are there already change nothing.
+A cursor is one small file, `sources/<key>.json`: the digest of its second line, and JSON. The key is a digest of the
+source's path and of what it is taken as. It is a note to save work, never the truth: without it, or with an old one, a
+source is taken in anew, and items that are there already change nothing.
 """
 
 from __future__ import annotations
@@ -61,12 +61,29 @@ def by_file(root: Path) -> dict[tuple[int, int], str]:
 
 
 def read(root: Path, key: str) -> Cursor | None:
-    """The cursor of a source; None where there is none, or none that can be read."""
-    with contextlib.suppress(OSError, orjson.JSONDecodeError, TypeError):
-        return Cursor(**orjson.loads((root / "sources" / f"{key}.json").read_bytes()))
+    """The cursor of a source; None where there is none, or a damaged one."""
+    try:
+        data = (root / "sources" / f"{key}.json").read_bytes()
+    except OSError:
+        return None
+    body = _body(data)
+    with contextlib.suppress(orjson.JSONDecodeError, TypeError):
+        return None if body is None else Cursor(**orjson.loads(body))
     return None
 
 
 def write(root: Path, key: str, cursor: Cursor) -> None:
     """Note how far a source has been taken in."""
-    paths.write_file(root / "sources" / f"{key}.json", orjson.dumps(asdict(cursor)))
+    body = orjson.dumps(asdict(cursor))
+    paths.write_file(root / "sources" / f"{key}.json", digest(body.decode()).encode() + b"\n" + body)
+
+
+def damaged(root: Path) -> list[Path]:
+    """Cursors whose bytes do not match their digest."""
+    found = sorted((root / "sources").glob("*.json"))
+    return [path for path in found if _body(path.read_bytes()) is None]
+
+
+def _body(data: bytes) -> bytes | None:
+    claimed, _, body = data.partition(b"\n")
+    return body if claimed == digest(body.decode("utf-8", "replace")).encode() else None

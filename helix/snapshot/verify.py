@@ -8,6 +8,7 @@ from pathlib import Path
 
 from helix.encoders.registry import sha256
 from helix.errors import HelixError, StoreError
+from helix.snapshot import cursors
 from helix.snapshot import manifest as manifests
 from helix.snapshot.manifest import File
 from helix.snapshot.paths import OWNED, TEMPORARY
@@ -64,7 +65,15 @@ def verify(root: Path) -> Report:
         total += path.stat().st_size
         if not envelope_is_whole(path):
             problems.append(f"inbox/{path.name} is damaged: its bytes do not match its digest")
-    return Report(len(seen) + len(envelopes) + len(names), total, len(names), tuple(problems), _orphans(root, seen))
+    sources = sorted((root / "sources").glob("*.json"))
+    total += sum(path.stat().st_size for path in sources)
+    problems += [
+        f"sources/{path.name} is damaged: its bytes do not match its digest; remove it, and its source is read again"
+        for path in cursors.damaged(root)
+    ]
+    return Report(
+        len(seen) + len(envelopes) + len(sources) + len(names), total, len(names), tuple(problems), _orphans(root, seen)
+    )
 
 
 def check(root: Path, file: File) -> str | None:

@@ -37,6 +37,8 @@ def watching(cache: Path, tmp_path: Path) -> Callable[..., object]:
             subprocess.Popen(command, stderr=out, stdout=out, env={**os.environ, **home, **environ}) as process,
         ):
             try:
+                lines = said.read_text().count("watching ")
+                assert soon(lambda: said.read_text().count("watching ") > lines)  # from now on it can be told to stop
                 yield said
                 assert process.poll() is None
             finally:

@@ -1,0 +1,107 @@
+"""No planted secret is anywhere afterwards: not in the store, not on the queue, not in what processes print or log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from helix.snapshot import ledger
+from helix.snapshot.verify import verify
+from tests.crash.test_workers import until, worker
+from tests.planted import Log, corpus
+
+SEED = 9_041  # no rule was tried on it
+LONG = 8  # characters: a shorter one may be part of any hash
+
+
+def said(value: str) -> set[bytes]:
+    """A secret as files may hold it: bare, and as JSON writes it, once and twice."""
+    once = json.dumps(value)[1:-1]
+    forms = (value, once, json.dumps(once)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])
+    return {form.encode() for form in forms}
+
+
+def hidden(path: Path, data: bytes) -> bytes:
+    """The bytes of a file, and once more decoded where its format may hide them."""
+    if path.suffix == ".parquet":
+        data += str(pq.read_table(path).to_pylist()).encode()
+    elif path.suffix == ".arrow":
+        data += str(pa.ipc.open_file(path).read_all().to_pylist()).encode()
+    return data
+
+
+def leaks(folder: Path, logs: list[Log]) -> list[str]:
+    """`kind in file` of every secret that stands in any file below a folder."""
+    secrets = [secret for log in logs for secret in log.secrets if len(secret.value) >= LONG]
+    assert len(secrets) >= 200
+    needles = {needle: secret.kind for secret in secrets for needle in said(secret.value)}
+    found: list[str] = []
+    for path in sorted(path for path in folder.rglob("*") if path.is_file() and "encoders" not in path.parts):
+        data = hidden(path, path.read_bytes())
+        found += [f"{kind} in {path.relative_to(folder)}" for needle, kind in needles.items() if needle in data]
+    return found
+
+
+def write(logs: list[Log], folder: Path) -> Iterator[Path]:
+    folder.mkdir()
+    for log in logs:
+        path = folder / f"{log.name}.{'jsonl' if log.text.lstrip().startswith('{') else 'md'}"
+        path.write_text(log.text)
+        yield path
+
+
+@pytest.fixture(scope="module")
+def logs() -> list[Log]:
+    made = corpus(SEED)
+    assert len({secret.kind for log in made for secret in log.secrets}) >= 30
+    return made
+
+
+def test_a_leak_would_be_found(tmp_path: Path, logs: list[Log]) -> None:
+    paths = list(write(logs, tmp_path / "in"))
+    assert len(leaks(tmp_path / "in", logs)) >= 200
+    assert paths
+    secret = next(secret for log in logs for secret in log.secrets if len(secret.value) >= 20)
+    pq.write_table(pa.table({"text": [f"{i} words" for i in range(50)] + [secret.value] * 3}), tmp_path / "a.parquet")
+    assert [line for line in leaks(tmp_path, logs) if "a.parquet" in line]
+
+
+def test_embedded(tmp_path: Path, logs: list[Log], run_helix) -> None:
+    paths = list(write(logs, tmp_path / "in"))
+    out = tmp_path / "out"
+    done = run_helix("ingest", *paths, "--store", out / "store", "--json")
+    (out / "stdout").write_text(done.stdout)
+    (out / "stderr").write_text(done.stderr)
+    report = json.loads(done.stdout)
+    assert leaks(out, logs) == []
+    assert sum(report["redacted"].values()) >= sum(len(log.secrets) for log in logs) * 0.98
+    assert sum(report["redacted"].values()) == sum(
+        n for counts in report["redacted_by_source"].values() for n in counts.values()
+    )
+    assert verify(out / "store").problems == ()
+
+
+def test_through_the_queue(tmp_path: Path, logs: list[Log], redis_url: str, run_helix) -> None:
+    import redis
+
+    paths = list(write(logs, tmp_path / "in"))
+    out, store = tmp_path / "out", tmp_path / "out" / "store"
+    log = out / "workers.log"
+    done = run_helix("enqueue", *paths, "--store", store, "--json", HELIX_REDIS_URL=redis_url)
+    (out / "stdout").write_text(done.stdout)
+    (out / "stderr").write_text(done.stderr)
+    client = redis.Redis.from_url(redis_url)
+    messages = client.lrange("enrich", 0, -1)
+    assert len(messages) == len(ledger.accepted(store))
+    (out / "queue").write_bytes(b"\n".join(messages))
+    with worker(store, redis_url, "enrich,commit", log):
+        until(lambda: not ledger.pending(store), 240, log)
+    for key in client.keys():  # noqa: SIM118  not a dict
+        (out / f"redis-{len(list(out.iterdir()))}").write_bytes(client.dump(key) or b"")
+    assert leaks(out, logs) == []
+    client.flushdb()
