@@ -43,7 +43,7 @@ from helix.sources.shared import (
     string,
     unique,
 )
-from helix.sources.tools import TOOL_CHARS, call_line
+from helix.sources.tools import TOOL_CHARS, call_line, is_ours
 from helix.types import Document, Parsed, Problem, Session, Turn
 
 NAME = "codex"
@@ -163,6 +163,7 @@ class _Log:
     prompts: list[int] = field(default_factory=list)  # how many drafts there were before each prompt
     names: dict[str, int] = field(default_factory=dict)
     calls: dict[str, str] = field(default_factory=dict)  # call id → turn that made the call
+    ours: set[str] = field(default_factory=set)  # ids of calls that asked Helix itself
     open: _Draft | None = None  # the turn that tool calls join
     copying: bool = False  # inside the copy of a parent's log
     starts: bool = False  # the copy logs when turns start
@@ -365,6 +366,9 @@ def _call(log: _Log, line: int, kind: str, item: Mapping[str, Any], time: dateti
     """A line of the turn that is open, else a turn of its own, named by the call."""
     name, call_id = _tool_name(kind, item), string(item, "call_id")
     given = next((item[n] for n in ("arguments", "input", "action", "revised_prompt") if item.get(n) is not None), None)
+    if is_ours(name, _given(given)):
+        log.ours.add(call_id or "")
+        return
     said = answer(call_line(name, _given(given)), log.junk)
     if log.open is None:
         log.open = _add(log, line, {"id": call_id or item.get("id")}, "assistant", "assistant", said, time)
@@ -377,6 +381,9 @@ def _call(log: _Log, line: int, kind: str, item: Mapping[str, Any], time: dateti
 def _output(log: _Log, line: int, item: Mapping[str, Any], time: datetime | None) -> None:
     call_id = string(item, "call_id")
     text, failed = _result(item.get("output", item.get("result")))
+    if call_id in log.ours:
+        left_out(len(text), "memory", log.junk)
+        return
     said = output(text, log.tool_chars, failed, log.junk)
     log.open = None
     named = {"id": f"{call_id}:output" if call_id else None}

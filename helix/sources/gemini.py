@@ -35,7 +35,7 @@ from helix.sources.shared import (
     string,
     unique,
 )
-from helix.sources.tools import TOOL_CHARS, call_line
+from helix.sources.tools import TOOL_CHARS, call_line, is_ours
 from helix.types import Document, Parsed, Problem, Session, Turn
 
 NAME = "gemini"
@@ -307,7 +307,8 @@ def _user(reading: _Reading, id: str, message: Mapping[str, Any], time: datetime
         name = string(response, "id") or f"#{index}"
         if name not in reading.answered:  # a message of the model's history; the answer itself may list it, too
             call = _Call(name, string(response, "name") or "", None, [part], None, time)
-            _result(reading, id, call, reading.called.get(name))
+            if not _asks_us(reading, call):
+                _result(reading, id, call, reading.called.get(name))
 
 
 def _typed(reading: _Reading, sent: str) -> str:
@@ -329,12 +330,21 @@ def _assistant(reading: _Reading, id: str, message: Mapping[str, Any], time: dat
         left_out(len(text), "host", reading.junk)
         text = ""
     left_out(_thought(message, content), "reasoning", reading.junk)
-    calls = _calls(message, content, time)
+    calls = [call for call in _calls(message, content, time) if not _asks_us(reading, call)]
     said = [answer(text, reading.junk), *(answer(call_line(call.name, call.given), reading.junk) for call in calls)]
     name = _add(reading, id, id, "assistant", "assistant", "\n".join(filter(None, said)), time)
     for call in calls:
         reading.called.setdefault(call.id, name or id)
         _result(reading, id, call, name)
+
+
+def _asks_us(reading: _Reading, call: _Call) -> bool:
+    """Whether it is Helix that was asked: its answer is no news."""
+    if not is_ours(call.name, call.given):
+        return False
+    left_out(sum(map(len, _output(call.result)[0])), "memory", reading.junk)
+    reading.answered.add(call.id)
+    return True
 
 
 def _thought(message: Mapping[str, Any], content: object) -> int:

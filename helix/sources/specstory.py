@@ -24,7 +24,7 @@ from typing import Final
 from helix.sources.sample import Sample
 from helix.sources.shared import TITLE_CHARS, date_in_name, folder_name, one_line, parse_iso, session_of_path
 from helix.sources.strip import strip_host, strip_memory
-from helix.sources.tools import TOOL_CHARS, both_ends, call_line
+from helix.sources.tools import TOOL_CHARS, both_ends, call_line, is_ours
 from helix.types import Document, Parsed, Session, Turn
 
 NAME = "specstory"
@@ -290,7 +290,7 @@ def _call(lines: list[str], number: int) -> _Call:
         ),
         "",
     )
-    return _Call(number, name, call_line(name, said), text)
+    return _Call(number, name, "" if is_ours(name, said) else call_line(name, said), text)
 
 
 def _split(body: list[str]) -> tuple[list[str], list[str], list[str] | None]:
@@ -357,7 +357,7 @@ def _answer(block: _Block, tool_chars: int, junk: Counter[str]) -> Iterator[Turn
         asked = block.side and not block.model and not block.calls
         yield _turn(block, str(block.line), text, "user" if asked else "assistant", "assistant")
     for call in block.calls:
-        result = _counted("memory", call.result, strip_memory(call.result), junk)
+        result = _counted("memory", call.result, strip_memory(call.result) if call.said else "", junk)
         result = _counted("host", result, strip_host(result), junk)
         failed = result.lstrip().startswith("<tool_use_error>")
         result = _TOOL_ERROR.sub("", result).strip()

@@ -437,3 +437,17 @@ def test_hostile_text_takes_linear_time(text):
     specstory.detect(sample(text, "x"))
     parse(text)
     assert time.process_time() - begun < 5
+
+
+def test_what_helix_answered_is_not_taken_for_news():
+    text = (
+        "<!-- Claude Code Session 5f0c2b7e-3d41-4c86-9a17-6e2f8d90b3a4 (2026-05-04 10:00:00Z) -->\n\n# A session\n\n"
+        "_**User (2026-05-04 10:00:00Z)**_\n\nWhat was the timeout?\n\n---\n\n"
+        "_**Agent (opus 2026-05-04 10:00:05Z)**_\n\n"
+        '<tool-use data-tool-type="mcp" data-tool-name="mcp__helix__recall"><details>\n'
+        "<summary>Tool use: **mcp__helix__recall**</summary>\n\n```text\nThe timeout is 30 s.\n```\n\n"
+        "</details></tool-use>\n\nIt was 30 s.\n"
+    )
+    parsed = specstory.parse(Document("a.md", text))
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["What was the timeout?", "It was 30 s."]
+    assert parsed.junk["memory"] == len("The timeout is 30 s.")
