@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as in `typing`, which an agent's hook would have to wait for
 if TYPE_CHECKING:
+    from typing import Any
+
     from helix.memory import Memory, open
 
 __version__ = "0.1.0"

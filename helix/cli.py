@@ -1,4 +1,7 @@
-"""The `helix` command. Subcommands are entry points (`helix.commands`), loaded only when called."""
+"""The `helix` command. Subcommands are entry points (`helix.commands`), loaded only when called.
+
+An agent's hook waits for this module: what only some commands need is imported where they need it.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,23 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
-from typing import NoReturn
-
-import orjson
+from importlib import import_module
 
 from helix.errors import HelixError, UsageError
-from helix.settings import Settings, load
+
+TYPE_CHECKING = False  # as in `typing`, which is one of the things to be waited for
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+    from pathlib import Path
+    from typing import NoReturn
+
+    from helix.settings import Settings
 
 Command = Callable[[Sequence[str]], int]
 GROUP = "helix.commands"
+DISTRIBUTION = "helix_recall"
 ORDER = (
-    *("ingest", "recall", "serve", "enqueue", "worker", "status", "verify"),
+    *("ingest", "watch", "recall", "serve", "install", "hook", "enqueue", "worker", "status", "verify"),
     *("sql", "forget", "compact", "gc", "rollback", "reindex", "push", "pull", "touch", "models", "bench"),
 )
 
@@ -26,9 +33,8 @@ ORDER = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand; returns the exit status of CONTRACT: 0 done, 2 usage, 3 some inputs refused, 4 bad store."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    commands = {entry.name: entry for entry in entry_points(group=GROUP)}
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(_help(commands))
+        print(_help(_commands()))
         return 0 if arguments else 2
     if arguments[0] == "--version":
         from helix import __version__
@@ -36,11 +42,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"helix {__version__}")
         return 0
     name, rest = arguments[0], arguments[1:]
-    if name not in commands:
-        print(f"helix: no command {name!r}; there are {', '.join(_sorted(commands))}", file=sys.stderr)
-        return 2
     try:
-        command: Command = commands[name].load()
+        command = _own(name) or _of_others(name)
+        if command is None:
+            print(f"helix: no command {name!r}; there are {', '.join(_sorted(_commands()))}", file=sys.stderr)
+            return 2
         return command(rest)
     except HelixError as error:
         print(f"helix {name}: {error}", file=sys.stderr)
@@ -62,6 +68,46 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"helix {name}: stopped", file=sys.stderr)
         return 130
+
+
+def _own(name: str) -> Command | None:
+    """A command of Helix's own distribution."""
+    for line in _registered():
+        given, _, value = line.partition("=")
+        if given.strip() == name:
+            module, _, attribute = value.strip().partition(":")
+            command: Command = getattr(import_module(module), attribute)
+            return command
+    return None
+
+
+def _registered() -> list[str]:
+    """`name = module:attribute` of every command that Helix was installed with.
+
+    To look through all that is installed, as `entry_points` does, takes longer than a hook may take.
+    """
+    for place in sys.path:
+        try:
+            there = [name for name in os.listdir(place or ".") if name.startswith(f"{DISTRIBUTION}-")]  # noqa: PTH208
+            for name in there:
+                with open(f"{place or '.'}/{name}/entry_points.txt", encoding="utf-8") as file:
+                    _, _, commands = file.read().partition(f"[{GROUP}]\n")
+                    return commands.partition("\n[")[0].splitlines()
+        except OSError:
+            continue  # not a folder, or of something else
+    return []
+
+
+def _of_others(name: str) -> Command | None:
+    """A command that another distribution adds."""
+    found = _commands().get(name)
+    return found.load() if found else None
+
+
+def _commands() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
 def _sorted(commands: dict[str, EntryPoint]) -> list[str]:
@@ -99,10 +145,20 @@ def parser(name: str, describe: str, examples: str = "") -> Parser:
 
 def store_of(options: argparse.Namespace, settings: Settings | None = None) -> Path:
     """Where the store is: the option, else the setting."""
+    from pathlib import Path
+
+    from helix.settings import load
+
     return Path(options.store or (settings or load()).store).expanduser()
 
 
 def print_json(value: object) -> None:
     """One JSON object on stdout."""
+    import orjson
+
     sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n")
     sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from helix import settings as _settings
 from helix.answers import Answers
@@ -14,14 +15,15 @@ from helix.encoders.rerank import Rerankers
 from helix.errors import StoreError, UsageError
 from helix.explain import Trace
 from helix.explain import why_not as explain_absence
-from helix.profiles import load
-from helix.question import Time, make_query
 from helix.recipes import recipe
 from helix.settings import Settings
 from helix.snapshot import manifest as manifests
 from helix.snapshot.events import Appender, make_event
 from helix.snapshot.reader import Snapshot
 from helix.types import Bundle
+
+if TYPE_CHECKING:
+    from helix.question import Time
 
 
 class Memory:
@@ -55,7 +57,14 @@ class Memory:
         self._answers = Answers(self.settings.answers)
         if warm:
             self._snapshot.warm()
-            recipe(load("helix", self.settings.profiles).recipe)
+            self.prepare()
+
+    def prepare(self) -> None:
+        """Import what a question needs: as long as opening a small store takes, so not before one is asked."""
+        from helix import question  # noqa: F401
+        from helix.profiles import load
+
+        recipe(load("helix", self.settings.profiles).recipe)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -110,6 +119,9 @@ class Memory:
         Raises:
             UsageError: an argument is out of range or names what is not there.
         """
+        from helix.profiles import load
+        from helix.question import make_query
+
         began, whole = time.perf_counter(), self._snapshot  # one generation for the whole call, whatever refresh() does
         minute = f"minute {time.time() // 60:.0f}"
         within = (project, type, since, until, as_of, session, speaker, current_only, tuple(entities), principal)

@@ -1,14 +1,17 @@
-"""`helix recall` and `helix serve`."""
+"""`helix recall`, `helix serve` and `helix install`."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from helix.cli import parser, print_json, store_of
+from helix.cli import GROUP, parser, print_json, store_of
 from helix.errors import UsageError
 from helix.settings import load
+
+if TYPE_CHECKING:
+    import socket
 
 
 def recall(argv: Sequence[str]) -> int:
@@ -199,18 +202,39 @@ def serve(argv: Sequence[str]) -> int:
             f"{options.host} can be reached from other machines, and requests carry no key yet",
             "listen on 127.0.0.1, or add --allow-remote behind a proxy that authenticates",
         )
+    import contextlib
     import logging
 
     import uvicorn
 
+    from query.announce import Announced
+    from query.hooks import mount
     from query.rest import create_app
     from query.service import Service
 
     settings = load()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
     service = Service(store_of(options, settings), settings)
-    uvicorn.run(create_app(service), host=options.host, port=options.port, log_level="info", access_log=False)
-    return 0
+    app = create_app(service)
+    mount(app, service)
+    announced = Announced(service.root)
+
+    class Server(uvicorn.Server):
+        """Says in the store where it listens, while it does: hooks find it there."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                announced.begin(*self.servers[0].sockets[0].getsockname()[:2])
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            announced.end()
+            await super().shutdown(sockets)
+
+    server = Server(uvicorn.Config(app, host=options.host, port=options.port, log_level="info", access_log=False))
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run()
+    return 0 if server.started else 3
 
 
 def _loopback(host: str) -> bool:
@@ -222,3 +246,63 @@ def _loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def install(argv: Sequence[str]) -> int:
+    """Connect an agent with the memory: its hooks, and the MCP server."""
+    from query.install import AGENTS, changes, forget, helix_command, keep, write
+
+    new = parser(
+        "install",
+        install.__doc__ or "",
+        "  helix install claude-code --store ~/memory\n  helix install codex --remove\n\n"
+        "What would be written is shown first. Everything else in the files stays as it is.",
+    )
+    new.add_argument("agent", choices=tuple(AGENTS), metavar="AGENT", help=", ".join(AGENTS))
+    new.add_argument(
+        "--scope", choices=("user", "project"), default="user", help="everywhere, or in this folder (user)"
+    )
+    new.add_argument("--remove", action="store_true", help="take away what was put in")
+    new.add_argument("--yes", action="store_true", help="write without asking")
+    options = new.parse_args(argv)
+    from importlib.metadata import entry_points
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr if options.json else sys.stdout)
+
+    mcp = bool(entry_points(group=GROUP, name="mcp"))
+    store = store_of(options).absolute()
+    found = changes(options.agent, options.scope, helix_command(), store, mcp=mcp, remove=options.remove)
+    for change in found:
+        say(change.diff.rstrip("\n"))
+    if found and not options.yes:
+        if options.json or not sys.stdin.isatty():
+            raise UsageError("nobody can be asked here whether to write this", "add --yes")
+        sys.stderr.write("Write this? [y/N] ")
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            say("nothing was written")
+            return 0
+    for change in found:
+        if not options.remove:
+            keep(change)
+        write(change)
+        if options.remove:
+            forget(change)
+    if not mcp and not options.remove:
+        print("helix install: hooks only: this version has no 'helix mcp' yet", file=sys.stderr)
+    if options.json:
+        put = {} if options.remove else {"store": str(store), "mcp": mcp}
+        files = [{"path": str(one.path), "action": _done(one.before, one.after)} for one in found]
+        print_json({"agent": options.agent, "scope": options.scope, **put, "files": files})
+    elif not found:
+        say("nothing to do")
+    else:
+        say("\n".join(f"{_done(one.before, one.after)} {one.path}" for one in found))
+        if not options.remove:
+            say(f"the store is {store}; {AGENTS[options.agent].again}")
+    return 0
+
+
+def _done(before: bytes | None, after: bytes | None) -> str:
+    return "made" if before is None else "removed" if after is None else "changed"

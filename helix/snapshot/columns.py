@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from helix.native import Zones, zones
 from helix.snapshot.rows import NO_TIME
@@ -201,9 +200,15 @@ def _dictionary(tables: list[pa.Table], name: str) -> tuple[npt.NDArray[np.int32
     if not tables:
         return np.empty(0, np.int32), []
     column = pa.concat_tables([table.select([name]) for table in tables]).unify_dictionaries()[name]
-    codes = [np.asarray(pc.fill_null(chunk.indices, -1).to_numpy(), np.int32) for chunk in column.chunks]
+    codes = [_filled(chunk.indices) for chunk in column.chunks]
     names = column.chunks[-1].dictionary.to_pylist() if column.num_chunks else []
     return np.concatenate(codes) if codes else np.empty(0, np.int32), names
+
+
+def _filled(codes: pa.Array) -> npt.NDArray[np.int32]:
+    """int32[n], −1 for null."""
+    found = codes.to_numpy(zero_copy_only=False)  # as float64 where there are nulls, which are NaN then
+    return np.asarray(np.nan_to_num(found, nan=-1.0) if codes.null_count else found, np.int32)
 
 
 def acl(tables: list[pa.Table]) -> tuple[I64, pa.Array]:
@@ -215,8 +220,9 @@ def acl(tables: list[pa.Table]) -> tuple[I64, pa.Array]:
         column = table["acl"].combine_chunks()
         column = column.chunk(0) if isinstance(column, pa.ChunkedArray) and column.num_chunks else column
         if table.num_rows:
-            rows.append(np.asarray(pc.list_parent_indices(column).to_numpy(), np.int64) + start)
-            names.append(pc.list_flatten(column))
+            offsets = column.offsets.to_numpy()
+            rows.append(np.arange(start, start + table.num_rows).repeat(offsets[1:] - offsets[:-1]))
+            names.append(column.values.slice(offsets[0], offsets[-1] - offsets[0]))
         start += table.num_rows
     if not rows:
         return np.empty(0, np.int64), pa.array([], pa.string())

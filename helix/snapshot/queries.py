@@ -15,11 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from helix.bm25 import Norms
 from helix.snapshot.arrays import invert
-from helix.snapshot.build import save, write_ipc
 from helix.snapshot.manifest import Index
 from helix.snapshot.segment import map_ipc, map_npy
 from helix.text import hash_terms, tokenise
@@ -53,6 +51,10 @@ def write_queries(folder: Path, rows: U32, ids: Sequence[str], queries: Sequence
         ids: of the items in these rows.
         queries: of each; none where the model had nothing to ask.
     """
+    import pyarrow.parquet as pq  # here: a recall writes none
+
+    from helix.snapshot.build import save, write_ipc
+
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     table = pa.table({"id": list(ids), "queries": [list(found) for found in queries]}, schema=SCHEMA)
     pq.write_table(table, folder / "queries.parquet", compression="zstd")

@@ -8,6 +8,7 @@ import weakref
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -17,7 +18,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from helix.beside import Meanwhile, beside, later
 from helix.bm25 import Norms
@@ -58,6 +58,8 @@ _LOADED = ("encoder", "counter", "router", "speaker_words", "speaker_codes")
 
 BM25 = (0.9, 0.6)
 """k1 and b of most profiles: what is made ready for."""
+
+_FEW_NAMES = 50_000  # in ACLs
 
 _KEPT_DFS = 65_536  # terms whose df is kept
 
@@ -193,6 +195,19 @@ class Snapshot:
         view.sessions = self.sessions
         view.columns = self.columns.linked(*relink(self.columns, places(self._opened), alive, self.alive & ~alive))
         return view
+
+    def without(self, sessions: Sequence[int]) -> Snapshot:
+        """The same generation, of which sessions, by their codes, are not searched. Not kept, unlike a view: what is
+        made of all rows is taken over, but for what a term's weight and the list of projects hang on.
+        """
+        rest = copy(self)
+        for name in ("live", "_whole", "_dfs", "live_projects"):
+            rest.__dict__.pop(name, None)
+        rest._views, rest._viewing = {}, threading.Lock()
+        rest.alive = self.alive.copy()
+        for code in sessions:
+            rest.alive &= self.columns.session != code
+        return rest
 
     @property
     def is_view(self) -> bool:
@@ -360,10 +375,13 @@ class Snapshot:
     @cached_property
     def _named(self) -> frozenset[str]:
         """Everybody an ACL names."""
-        return frozenset(self._acl.unique().to_pylist())
+        few = len(self._acl) <= _FEW_NAMES  # what takes many to one imports what takes longer than a few
+        return frozenset((self._acl if few else self._acl.unique()).to_pylist())
 
     def named_in_acl(self, principal: str) -> Bool:
         """bool[rows]: the row's ACL names this principal."""
+        import pyarrow.compute as pc  # here: it takes as long as opening a small store
+
         out = np.zeros(self.rows, bool)
         out[self._acl_of[np.asarray(pc.equal(self._acl, principal).to_numpy(zero_copy_only=False), bool)]] = True
         return out

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from helix.snapshot.arrays import flat_index
 from helix.types import F32, I64, U32
@@ -149,6 +148,8 @@ _ARRAYS = tuple(name for name in Rows.__dataclass_fields__ if name not in _TABLE
 
 def save(rows: Rows, folder: Path) -> None:
     """Write a part."""
+    import pyarrow.parquet as pq  # here: a recall writes none
+
     for name in _TABLES:
         pq.write_table(getattr(rows, name), folder / f"{name}.parquet", compression="zstd")
     for name in _ARRAYS:
@@ -157,6 +158,8 @@ def save(rows: Rows, folder: Path) -> None:
 
 def load(folder: Path) -> Rows:
     """Read a part."""
+    import pyarrow.parquet as pq  # here: a recall reads none
+
     arrays: dict[str, Any] = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in _ARRAYS}
     tables = {name: pq.read_table(folder / f"{name}.parquet", schema=schema) for name, schema in _TABLES.items()}
     return Rows(**tables, **arrays)

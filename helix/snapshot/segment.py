@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from helix.errors import StoreError
 from helix.snapshot.manifest import File, Manifest, Segment
@@ -316,6 +315,8 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         StoreError: the file is damaged.
         FileNotFoundError: it is not there; another process may have removed it.
     """
+    import pyarrow.parquet as pq  # here: a recall reads none
+
     try:
         return pq.read_table(path, columns=columns)
     except FileNotFoundError:

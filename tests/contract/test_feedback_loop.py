@@ -1,0 +1,160 @@
+"""Memory does not feed on itself: what is recalled into a session, ten times over, is nothing new in the store."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helix.snapshot.sql import ask
+
+HELIX = str(Path(sys.executable).with_name("helix"))
+PROMPT = "why did we pick sqlite for the idempotency keys?"
+ROUNDS = 10
+SOON = 90.0  # seconds: each round publishes in a process of its own
+
+Records = Callable[[int, str], list[dict[str, Any]]]
+
+
+def claude(i: int, context: str) -> list[dict[str, Any]]:
+    """How Claude Code writes down a prompt, what a hook added to it, and a call of our own tool with its answer."""
+    common = {"sessionId": "loop", "cwd": "/home/ana/ledgerline", "timestamp": f"2026-06-01T10:{i:02}:00Z"}
+    call = {"type": "tool_use", "id": f"t{i}", "name": "mcp__helix__recall", "input": {"query": PROMPT}}
+    result = {"type": "tool_result", "tool_use_id": f"t{i}", "content": [{"type": "text", "text": context}]}
+    reminder = f"<system-reminder>\nUserPromptSubmit hook additional context: {context}\n</system-reminder>"
+    attached = {"type": "hook_additional_context", "content": [context], "hookEvent": "UserPromptSubmit"}
+
+    def record(kind: str, name: str, before: str | None, content: Any = None, **more: Any) -> dict[str, Any]:
+        message = {} if content is None else {"message": {"role": kind, "content": content}}
+        return {"type": kind, "uuid": f"{name}{i}", "parentUuid": before, **common, **message, **more}
+
+    return [
+        *([record("user", "u", None, PROMPT)] if not i else []),
+        record("attachment", "x", "u0", attachment=attached),
+        record("user", "r", f"x{i}", reminder),
+        record("user", "p", f"r{i}", f"UserPromptSubmit hook additional context: {context}"),
+        record("assistant", "a", f"p{i}", [call]),
+        record("user", "o", f"a{i}", [result]),
+        record("user", "m", f"o{i}", context),
+    ]
+
+
+def codex(i: int, context: str) -> list[dict[str, Any]]:
+    """The same of Codex: context is a developer's or a user's message."""
+
+    def item(**payload: Any) -> dict[str, Any]:
+        return {"timestamp": f"2026-06-01T10:{i:02}:00.000Z", "type": "response_item", "payload": payload}
+
+    def message(role: str, text: str) -> dict[str, Any]:
+        return item(type="message", role=role, content=[{"type": "input_text", "text": text}])
+
+    meta = {
+        "id": "0199a213-81c0-7800-8aa1-bbab2a035a53",
+        "cwd": "/home/ana/ledgerline",
+        "timestamp": "2026-06-01T10:00:00Z",
+    }
+    call = {"type": "function_call", "name": "mcp__helix__recall", "arguments": json.dumps({"query": PROMPT})}
+    return [
+        *([{"timestamp": "2026-06-01T10:00:00Z", "type": "session_meta", "payload": meta}] if not i else []),
+        *([message("user", PROMPT)] if not i else []),
+        message("developer", context),
+        message("user", context),
+        item(**call, call_id=f"c{i}"),
+        item(type="function_call_output", call_id=f"c{i}", output=context),
+    ]
+
+
+def gemini(i: int, context: str) -> list[dict[str, Any]]:
+    """The same of Gemini: context is appended to the prompt, in a tag of its own."""
+    head = {
+        "sessionId": "loop",
+        "projectHash": "f0",
+        "startTime": "2026-06-01T10:00:00Z",
+        "directories": ["/home/ana/ledgerline"],
+    }
+    asked = {"id": "u", "timestamp": "2026-06-01T10:00:00Z", "type": "user", "content": PROMPT}
+    told = [{"functionResponse": {"id": f"c{i}", "name": "helix__recall", "response": {"output": context}}}]
+    call = {"id": f"c{i}", "name": "helix__recall", "args": {"query": PROMPT}, "status": "success", "result": told}
+    return [
+        *([head, asked] if not i else []),
+        {
+            "id": f"h{i}",
+            "timestamp": f"2026-06-01T10:{i:02}:00Z",
+            "type": "user",
+            "content": f"<hook_context>{context}</hook_context>",
+        },
+        {"id": f"m{i}", "timestamp": f"2026-06-01T10:{i:02}:01Z", "type": "user", "content": context},
+        {"id": f"g{i}", "timestamp": f"2026-06-01T10:{i:02}:02Z", "type": "gemini", "content": "", "toolCalls": [call]},
+    ]
+
+
+def items(store: Path) -> list[tuple[Any, ...]]:
+    with ask(store, "SELECT id, text FROM items ORDER BY id") as found:
+        return list(found.rows)
+
+
+@pytest.mark.parametrize(
+    ("records", "asks", "ends"),
+    [(claude, "UserPromptSubmit", "Stop"), (codex, "UserPromptSubmit", "Stop"), (gemini, "BeforeAgent", "AfterAgent")],
+    ids=["claude-code", "codex", "gemini"],
+)
+def test_ten_rounds_through_a_hook(
+    own_store: Path, cache: Path, tmp_path: Path, records: Records, asks: str, ends: str
+) -> None:
+    folder = {"codex": ".codex/sessions", "gemini": ".gemini/tmp/f0/chats"}.get(records.__name__, ".claude/projects/p")
+    transcript = tmp_path / folder / ("rollout-loop.jsonl" if records is codex else "loop.jsonl")
+    transcript.parent.mkdir(parents=True)
+
+    def hook(event: str) -> str:
+        given = {"session_id": "another", "transcript_path": str(transcript), "cwd": "/home/ana/ledgerline"}
+        done = subprocess.run(
+            [HELIX, "hook", event, "--store", str(own_store)],
+            input=json.dumps({**given, "hook_event_name": event, "prompt": PROMPT}),
+            capture_output=True,
+            text=True,
+            env={**os.environ, "HELIX_CACHE": str(cache)},
+            timeout=60,
+            check=True,
+        )
+        return done.stdout
+
+    before: list[tuple[Any, ...]] = []
+    for i in range(ROUNDS):
+        context = json.loads(hook(asks))["hookSpecificOutput"]["additionalContext"]
+        assert "SQLite" in context
+        with transcript.open("a") as file:
+            file.writelines(json.dumps(record) + "\n" for record in records(i, context))
+        size = transcript.stat().st_size
+        hook(ends)
+        assert soon(lambda size=size: taken(own_store) == size)
+        found = items(own_store)
+        if not i:
+            before = found
+            assert [text for _, text in before].count(PROMPT) >= 1
+        assert found == before, [text for each, text in found if (each, text) not in before]
+    assert not any("<memory>" in text or "</memory>" in text for _, text in before)
+
+
+def taken(store: Path) -> int:
+    """Bytes of the one growing source that were taken in and published."""
+    from helix.snapshot import cursors, ledger
+
+    found = [cursor for path in (store / "sources").iterdir() if (cursor := cursors.read(store, path.stem))]
+    growing = [cursor for cursor in found if "loop" in ledger.read(store, cursor.document).path]
+    return growing[0].offset if growing and not ledger.pending(store) else 0
+
+
+def soon(holds: Callable[[], bool]) -> bool:
+    end = time.monotonic() + SOON
+    while time.monotonic() < end:
+        if holds():
+            return True
+        time.sleep(0.1)
+    return False
