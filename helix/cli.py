@@ -25,7 +25,7 @@ Command = Callable[[Sequence[str]], int]
 GROUP = "helix.commands"
 DISTRIBUTION = "helix_recall"
 ORDER = (
-    *("ingest", "watch", "recall", "serve", "install", "hook", "enqueue", "worker", "status", "verify"),
+    *("ingest", "watch", "recall", "serve", "mcp", "install", "hook", "enqueue", "worker", "status", "verify"),
     *("sql", "forget", "compact", "gc", "rollback", "reindex", "push", "pull", "touch", "models", "bench"),
 )
 

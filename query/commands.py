@@ -1,4 +1,4 @@
-"""`helix recall`, `helix serve` and `helix install`."""
+"""`helix recall`, `helix serve`, `helix mcp` and `helix install`."""
 
 from __future__ import annotations
 
@@ -246,6 +246,21 @@ def _loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def mcp(argv: Sequence[str]) -> int:
+    """Serve the memory to an agent over MCP, on stdio."""
+    new = parser(
+        "mcp",
+        mcp.__doc__ or "",
+        "  helix mcp --store memory\n  helix install claude-code   writes it into the agent's files",
+    )
+    options = new.parse_args(argv)
+    from query.mcp import serve as run
+
+    settings = load()
+    run(store_of(options, settings), settings)
+    return 0
 
 
 def install(argv: Sequence[str]) -> int:
