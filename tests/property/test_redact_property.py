@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helix.enrich import redact as engine
+from helix.enrich import secret_assignments
 from helix.enrich.redact import redact
+from helix.enrich.secret_kinds import TOKEN, Found, Rule
 
 LETTERS = "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8S9t0"
 PART = st.one_of(
@@ -19,27 +23,59 @@ PART = st.one_of(
             "-----BEGIN " + "PRIVATE KEY-----",
             "-----END " + "PRIVATE KEY-----",
             "MIIEpAIBAAKCAQEA7MIIE",
+            "123456789:" + "AA" + LETTERS[:33],
             "password",
             "_TOKEN",
             "secret_key",
             "api-key",
+            "heroku_",
+            "550e8400-e29b-41d4-a716-446655440000",
             "Authorization: Bearer ",
+            "Cookie: sid=",
+            "kind: Secret\ndata:\n  a",
+            '"kty"',
+            "curl -u a",
+            "mysql -p",
             "--token ",
+            "echo ",
+            " | sudo -S",
+            "auth=(",
+            "kind: Secret\ndata:\n  a:",
+            "htpasswd -b f u ",
+            "authorization:",
+            "keyName",
             "://user:",
+            "postgres",
             "hunter2x",
+            "swordfish",
+            "correct horse battery staple",
             "[REDACTED:token]",
             "[REDACTED:",
             "=",
+            " = ",
             ": ",
+            ",",
+            "value",
             "@",
+            "|",
+            "<",
+            ">",
+            "(",
+            ")",
             '"',
             "'",
+            "`",
+            "&quot;",
             "\\",
             "\\n",
+            '\\"',
             "\n",
+            "\x1b[32m",
+            "\x1f",
+            "é",
+            "𝒜",
             "{",
             "}",
-            ",",
             "]",
         ]
     ),
@@ -68,8 +104,58 @@ def test_json_stays_json(records: list[dict[str, object]]) -> None:
     assert text.count("\n") == lines.count("\n")
 
 
-@given(TEXT)
-def test_json_in_json_stays_json(text: str) -> None:
-    line = json.dumps({"arguments": json.dumps({"text": text, "token": text}, ensure_ascii=False)})
+VALUE = st.recursive(
+    st.one_of(TEXT, st.integers(), st.integers(min_value=10**7), st.floats(allow_nan=False), st.booleans(), st.none()),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TEXT, inner, max_size=3)),
+    max_leaves=8,
+)
+
+
+@given(VALUE)
+def test_json_without_any_space_stays_json(value: object) -> None:
+    line = json.dumps(value, separators=(",", ":"))
+    inner = json.dumps([line], separators=(",", ":"))
+    json.loads(redact(line)[0])
+    json.loads(json.loads(redact(inner)[0])[0])
+
+
+@given(TEXT, st.booleans())
+def test_json_in_json_stays_json(text: str, ascii: bool) -> None:
+    inner = json.dumps({"text": text, "token": text}, ensure_ascii=ascii)
+    line = json.dumps({"arguments": inner}, ensure_ascii=False)
     outer = json.loads(redact(line)[0])
     assert set(json.loads(outer["arguments"])) == {"text", "token"}
+    third = json.dumps([line])
+    innermost = json.loads(json.loads(json.loads(redact(third)[0])[0])["arguments"])
+    assert set(innermost) == {"text", "token"}
+
+
+def _everywhere(text: str, rules: list[Rule]) -> tuple[str, Counter[str]]:
+    """What `redact` does, without keywords and without windows: every rule at every place, again and again."""
+    counts: Counter[str] = Counter()
+    while True:
+        found: list[Found] = []
+        token = value = 0
+        for at in range(len(text)):
+            if at < token or engine._in_placeholder(text, at):
+                continue
+            for rule in rules:
+                named = rule is secret_assignments.find
+                if named and at < value:
+                    continue
+                for each in rule(text, at):
+                    value = each.stop if named else value
+                    token = each.stop if not named and each.rank <= TOKEN else token
+                    found.append(each)
+        apart = engine._apart(found)
+        if not apart:
+            return text, counts
+        counts.update(each.kind for each in apart)
+        text, _ = engine._replace(text, apart)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(PART, max_size=12).map("".join))
+def test_keywords_hide_nothing(text: str) -> None:
+    rules = list(dict.fromkeys(rule for rules in engine._rules()[0].values() for rule in rules))
+    assert redact(text) == _everywhere(text, rules)

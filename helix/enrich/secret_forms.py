@@ -1,0 +1,435 @@
+"""Secrets told by the form they stand in: private keys, JSON web tokens, URLs, headers, cookies, command lines.
+
+Each form is tried where one of its keywords stands. None looks further than a few thousand characters, but for the
+body of a private key, which ends at the next dashes.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from helix.enrich.secret_kinds import FORM, GAP, LEFT, TOKEN, Found, Rule
+from helix.enrich.secret_values import literal, numbers, path, random, regex, told, user_and_password
+
+_QUOTE: Final = r"(?:\\{0,16}[\"'`]|&quot;)"
+# One that opens: what follows is not what JSON has behind a string.
+_OPEN: Final = rf"{_QUOTE}(?![\s,:\]}}]|$)"
+# A word of a command line; the group that matches is the word without its quotes.
+_WORD: Final = (
+    r"(?:\\{0,16}\"(?P<double>(?![,:\]}])[^\"\\\s]{1,256}+)\\{0,16}\"|'(?P<single>[^'\"\\\n]{1,256}+)'"
+    r"|(?P<bare>[^\s\"'`\\<>;|]{1,256}+))"
+)
+
+
+def _row(pattern: str, kind: str, check: Callable[[str], bool], rank: int = FORM, flags: int = 0) -> Rule:
+    """The form of which the last group that matches is the secret, if `check` says so."""
+
+    def find(text: str, at: int) -> Iterator[Found]:
+        match = regex(pattern, flags).match(text, at)
+        if match and check(match[match.lastindex or 0]):
+            yield Found(*match.span(match.lastindex or 0), kind, rank)
+
+    return find
+
+
+def _any(value: str) -> bool:
+    return True
+
+
+def _given(value: str) -> bool:
+    """Whether what follows an option is a password: it can be any word, but no option, file or number of a port."""
+    return len(value) > 3 and value[0] not in "$-%" and literal(value) and not path(value) and not numbers(value)
+
+
+def _signed(value: str) -> bool:
+    return random(value.replace("%", ""))
+
+
+# --- keys in armour ---------------------------------------------------------------------------------------------------
+
+_BEGIN: Final = r"(?:-----BEGIN|---- BEGIN)"
+_END: Final = r"(?:-----END|---- END)"
+_BLOCK: Final = r" [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
+# Newlines are real or escaped (\n, \\n).
+_WHOLE: Final = rf"{_BEGIN}{_BLOCK}(?:(?P<body>(?>(?:[^-\"'`\\<>{{}}]|-(?!---)|\\+[nrt/])*)){_END}{_BLOCK})?"
+# What stands between the lines of a key that is quoted, indented, numbered, or part of a diff.
+_GLUE: Final = r"(?>(?:[\s\"'`,|>#*\]\[()→:;.-]|\+(?=[\s\"'\\])|\\+(?:[nrt]|(?=[\"'`\n]))|\d{1,6}(?=[→:|\t ]))*)"
+_HEADER: Final = r"(?:(?:Version|Comment|Proc-Type|DEK-Info|Hash|Charset): [^\n\\\"']{0,80}" + _GLUE + ")*"
+# Letters, so that it is no number of JSON, which may not become a placeholder.
+_LINE: Final = _GLUE + _HEADER + r"(?P<data>(?=[0-9+/]{0,64}[A-Za-z][0-9+/]{0,64}[A-Za-z])[A-Za-z0-9+/]{16,}+={0,3})"
+_GAPS: Final = rf"{GAP}*"
+_MOST_LINES: Final = 400
+
+
+def _private_key(text: str, at: int) -> Iterator[Found]:
+    """-----BEGIN … PRIVATE KEY-----: whole; or cut off, or in pieces: then its lines of base64."""
+    match = regex(_WHOLE).match(text, at)
+    if match is None:
+        return
+    if match["body"] is not None:
+        if regex("[A-Za-z0-9+/]{16}").search(match["body"]):
+            yield Found(at, match.end(), "private-key", TOKEN)
+        return
+    start, end = at, match.end()
+    for _ in range(_MOST_LINES):
+        line = regex(_LINE).match(text, end)
+        if line is None:
+            break
+        if regex(_GAPS).fullmatch(text[end : line.start("data")]) is None:
+            # Quotes and the like stay where they are.
+            if end > match.end():
+                yield Found(start, end, "private-key", TOKEN)
+            start = line.start("data")
+        end = line.end()
+    if end > match.end():
+        yield Found(start, end, "private-key", TOKEN)
+
+
+_ARMOUR_IN_BASE64: Final = LEFT + r"LS0tLS1CRUdJTi[A-Za-z0-9+/]{40,}+={0,3}"
+
+
+def _armour_in_base64(text: str, at: int) -> Iterator[Found]:
+    """A private key that is base64 once more, as Kubernetes has it; certificates begin the same way."""
+    match = regex(_ARMOUR_IN_BASE64).match(text, at)
+    if match and b" PRIVATE KEY" in base64.b64decode(match[0][:64][: len(match[0]) // 4 * 4]):
+        yield Found(*match.span(), "private-key", TOKEN)
+
+
+_NUMBER: Final = r"[\"'](?:d|k|p|q|dp|dq|qi)\\*[\"'][ \t]?:[ \t]?\\*[\"']([\w-]{20,2000}+)"
+_FROM_JSON_WEB_KEY: Final = 2000  # characters before and behind `kty`
+
+
+def _json_web_key(text: str, at: int) -> Iterator[Found]:
+    """The private numbers of a JSON web key."""
+    if not text.startswith("kty", at):
+        return
+    begin = max(0, at - _FROM_JSON_WEB_KEY)
+    begin = max(begin, text.rfind("{", begin, at))
+    if text.find("kty", begin, at) >= 0:
+        return  # it has been looked at
+    end = text.find("}", at, at + _FROM_JSON_WEB_KEY)
+    for match in regex(_NUMBER).finditer(text, begin, at + _FROM_JSON_WEB_KEY if end < 0 else end):
+        yield Found(*match.span(1), "private-key", TOKEN)
+
+
+# Header, payload, signature; five parts when encrypted. A header is JSON, and `eyJ` is base64 of `{"`.
+_JSON_WEB_TOKEN: Final = (
+    LEFT + r"eyJ[\w-]{8,2048}+(?:\.[\w-]{8,8192}+(?:\.[\w-]{4,4096}+){1,3}"
+    r"|\.eyJ[\w-]{8,8192}+\.?(?![\w-])|\.\.[\w-]{8,8192}+(?:\.[\w-]{4,4096}+){1,2})"
+)
+
+
+_TOKEN_IN_BASE64: Final = LEFT + r"ZXlK[A-Za-z0-9+/_-]{60,8192}+={0,2}"
+
+
+def _json_web_token_in_base64(text: str, at: int) -> Iterator[Found]:
+    """The same, base64 once more."""
+    match = regex(_TOKEN_IN_BASE64).match(text, at)
+    if match and base64.b64decode(match[0][:60], altchars=b"-_").isascii():
+        yield Found(*match.span(), "jwt-base64", TOKEN)
+
+
+# --- addresses --------------------------------------------------------------------------------------------------------
+
+_USER: Final = r"[^\s/:@?#\"'`\\<>{}\[\]()|,]{0,128}+"
+_OF_URL: Final = rf"://{_USER}:(?P<secret>[^\s/@\"'`\\<>{{}}\[\]]{{1,256}}+(?:@[^\s/@\"'`\\<>{{}}\[\]:]{{1,64}}(?=@))?)@(?=[\w\[${{%.-])"
+_DATABASE: Final = (
+    r"(?i)(?:postgres(?:ql)?|mysql2?|mariadb|mongodb(?:\+srv)?|rediss?|amqps?|mssql|sqlserver|cockroachdb|clickhouse"
+    r"|kafka|nats|mqtts?|ldaps?|smtps?|imaps?|ftps?|sftp|oracle|db2|neo4j|bolt|cassandra|couchbase|influxdb|snowflake"
+    r"|redshift|trino|presto|hive)(?:\+\w{2,16})?\Z"
+)
+# Passwords of databases are pasted as they are, slashes and all; what begins as a number of a port does is none.
+_OF_DATABASE: Final = (
+    rf"://{_USER}:(?P<secret>(?!\d{{1,5}}[/?])[^\s\"'`\\<>{{}}?,]{{3,256}})"
+    r"@(?=[\w.-]+(?::\d{2,5})?(?:[/?,\s\"'`\\]|$))"
+)
+
+
+def _url_password(text: str, at: int) -> Iterator[Found]:
+    """scheme://user:password@host."""
+    pasted = regex(_DATABASE).search(text[max(0, at - 32) : at]) is not None
+    match = (regex(_OF_DATABASE).match(text, at) if pasted else None) or regex(_OF_URL).match(text, at)
+    if match and _password_of_url(match["secret"]):
+        yield Found(*match.span("secret"), "url-password", FORM)
+
+
+def _password_of_url(value: str) -> bool:
+    if value.isdigit():
+        return len(value) > 5
+    return len(value) > 2 and value[0] not in "$*" and "://" not in value and literal(value)
+
+
+# What signs an address for a time, with Azure, Amazon and Google.
+_SIGNATURE: Final = (
+    r"(?:(?<=[?&;])sig|(?<=0026)sig|x-(?:amz|goog)-signature|(?<=[?&])signature)=([A-Za-z0-9%+/_~-]{24,1024}+={0,2})"
+)
+_DISCORD: Final = r"(?:login|run|start)\(\s{0,4}\\*[\"'`]([MNO][\w-]{22,27}\.[\w-]{6}\.[\w-]{27,40})\\*[\"'`]"
+
+
+def _telegram(text: str, at: int) -> Iterator[Found]:
+    """123456789:AA…, and the number with it where no escape ends in it (`\\u0019`)."""
+    match = regex(r":AA[\w-]{33}(?![\w-])").match(text, at)
+    number = regex(r"\d{7,12}(?!\d)").match(text[max(0, at - 13) : at][::-1])
+    if match and number:
+        start = at - number.end()
+        escaped = regex(r"\\u[0-9A-Fa-f]{0,4}\Z").search(text[max(0, start - 6) : start])
+        yield Found(start, match.end(), "telegram-bot-api-token", TOKEN)
+
+
+# --- headers ----------------------------------------------------------------------------------------------------------
+
+_IS: Final = (
+    rf"(?:{_QUOTE}(?:,|{GAP}){{1,48}}{_QUOTE}?[Vv]alue)?{_QUOTE}?"  # the two halves of a pair
+    r"[\])]?[ \t]{0,4}(?:=>|[:=,]|\\u003[ad])[ \t]{0,4}(?:[bfru](?=[\"'\\]))?"
+)
+_SCHEME: Final = (
+    r"(?:bearer|basic|token|digest|api-?key|key|negotiate|ntlm|hawk|oauth|bot|splunk|ssws|geniekey|hmac|apitoken"
+    r"|pveapitoken|aws4-hmac-sha256|aws|sharedkey(?:lite)?|sharedaccesssignature|zoho-oauthtoken|klaviyo-api-key)"
+    r"(?:[ \t=]{1,4}|%20)(?:token=|key=|id=)?"
+)
+_CREDENTIALS: Final = r"[A-Za-z0-9._~+/=:%!@|-]"
+
+
+_AUTHORIZATION: Final = rf"{LEFT}authorization{_IS}(?:{_OPEN})?[ \t]?"
+
+
+def _authorization(text: str, at: int) -> Iterator[Found]:
+    """Authorization: SCHEME credentials; also as a pair of strings in code, and without a scheme."""
+    head = regex(_AUTHORIZATION, re.IGNORECASE).match(text, at)
+    if head is None or ((set(head[0]) & set("\"'`")) and head[0].rstrip()[-1] not in "\"'`;"):
+        return  # the value of a quoted name is quoted, or none for us
+    scheme = regex(_SCHEME, re.IGNORECASE).match(text, head.end())
+    if scheme is None:
+        secret = regex(_CREDENTIALS + "{16,8192}+").match(text, head.end())
+        if secret and random(secret[0]):
+            yield Found(*secret.span(), "authorization", FORM)
+        return
+    yield from _parameters(text, scheme.end())
+    secret = regex(_CREDENTIALS + "{6,8192}+").match(text, scheme.end())
+    if (
+        secret
+        and not regex(r"\w{1,24}=(?:[\w\"'\\]|\Z)").match(secret[0])
+        and literal(secret[0])
+        and not path(secret[0])
+    ):
+        yield Found(*secret.span(), "authorization", FORM)
+
+
+_PARAMETER: Final = (
+    r"\b(?:response|signature|oauth_token|oauth_signature|mac|sig)=\\*[\"']?([A-Za-z0-9%+/=_-]{16,256}+)"
+)
+
+
+def _parameters(text: str, at: int) -> Iterator[Found]:
+    """Digest …, response="…"; AWS4-HMAC-SHA256 …, Signature=…; OAuth oauth_token="…"."""
+    line = text.find("\n", at, at + 1024)
+    for match in regex(_PARAMETER, re.IGNORECASE).finditer(text, at, at + 1024 if line < 0 else line):
+        if _signed(match[1]):
+            yield Found(*match.span(1), "authorization", FORM)
+
+
+_BEARER: Final = r"(?i:bearer)(?:[ \t]{1,4}|%20)([A-Za-z0-9._~+/=-]{16,8192}+)"
+_BASIC: Final = r"(?i:basic)[ \t]{1,4}([A-Za-z0-9+/]{8,1024}+={0,2})"
+
+_COOKIES: Final = rf"cookies?{_IS}(?:{_OPEN})?[ \t]?"
+_COOKIE: Final = r"(?P<name>[\w.$%-]{1,80}+)=(?P<value>[^\s;,\"'`\\<>\[\]{}]{1,4096}+)"
+_LOGGED_IN: Final = (
+    r"(?i)(?!.*(?:csrf|xsrf|expires|session_start|lang|theme|count))"
+    r".*(?:sess|sid\Z|auth|token|jwt|remember|login|logged_in|identity|credential|secret|aspnet|li_at\Z)"
+)
+_MOST_COOKIES: Final = 40
+
+
+def _cookies(text: str, at: int) -> Iterator[Found]:
+    """Cookie: and Set-Cookie:, of which those that keep somebody logged in."""
+    head = regex(_COOKIES, re.IGNORECASE).match(text, at)
+    end = head.end() if head else 0
+    for _ in range(_MOST_COOKIES if head else 0):
+        pair = regex(_COOKIE).match(text, end)
+        if pair is None:
+            return
+        value = pair["value"]
+        if regex(_LOGGED_IN).match(pair["name"]) and len(value) >= 8 and (told(value) or random(value)):
+            yield Found(*pair.span("value"), "cookie", FORM)
+        following = regex(r"(?i)(?:;[ \t]{0,4}(?:Secure|HttpOnly)\b)*;[ \t]{0,4}").match(text, pair.end())
+        if following is None:
+            return
+        end = following.end()
+
+
+# The names that frameworks give to the cookie of a session, anywhere.
+_SESSION: Final = (
+    LEFT + r"(?:sessionid|PHPSESSID|JSESSIONID|ASP\.NET_SessionId|connect\.sid|laravel_session|__Secure-[\w.-]{1,40}"
+    r"|__Host-[\w.-]{1,40})=([^\s;,\"'`\\<>\[\]{}&]{16,4096}+)"
+)
+
+
+# --- command lines ----------------------------------------------------------------------------------------------------
+
+_ARGUMENTS: Final = 600  # characters of a command that are looked at
+# A line of a shell goes on behind a backslash, of which JSON makes two and of the line's end two more.
+_COMMAND_LINE: Final = r"(?>(?:[^\n\\]{1,100}+|\\+[^nr\\\n]|\\+\n|\\{3,}n){0,100})"
+_USER_AND: Final = (
+    rf"(?:(?:{_OPEN})?[^\s:\"'`\\]{{0,128}}:([^\s\"'`\\]{{3,256}}+)"
+    rf"|(?P<quote>{_QUOTE}):([^\s,\"'`\\]{{3,256}}+)(?=(?P=quote)))"
+)
+_HTTPIE: Final = rf"{LEFT}https? {{1,4}}(?:--?[\w-]{{1,20}} {{1,4}}){{0,3}}(?:-a|--auth)(?: {{1,4}}|=){_USER_AND}"
+# Keyword: the command, and which of its options takes the password.
+_COMMANDS: Final = {
+    "curl": (rf"{LEFT}curl\b", rf"[ \t](?:-u|--user|-U|--proxy-user)(?:[ \t]{{0,4}}|=){_USER_AND}"),
+    "mysql": (rf"{LEFT}mysql(?:dump|admin|import)?\b", rf"[ \t]-p(?![ \t-]){_WORD}"),
+    "mariadb": (rf"{LEFT}mariadb(?:-dump|-admin)?\b", rf"[ \t]-p(?![ \t-]){_WORD}"),
+    "redis-cli": (r"redis-cli\b", rf"[ \t](?:-a|--pass)[ \t]{{1,4}}{_WORD}"),
+    "login": (r"login\b", rf"[ \t]-p[ \t]{{1,4}}{_WORD}"),
+    "mongo": (rf"{LEFT}mongo(?:sh|dump|restore|export|import|stat)?\b", rf"[ \t]-p[ \t]{{1,4}}{_WORD}"),
+    "ldap": (rf"{LEFT}ldap(?:search|add|modify|delete|whoami|passwd)\b", rf"[ \t]-w[ \t]{{1,4}}{_WORD}"),
+    "zip": (r"zip\b", rf"[ \t]-P[ \t]{{0,4}}{_WORD}"),
+    "7z": (rf"{LEFT}7za?\b", rf"[ \t]-p(?![ \t-]){_WORD}"),
+    "smbclient": (r"smbclient\b", rf"[ \t]-U[ \t]{{0,4}}(?:{_OPEN})?[\w./\\-]{{1,64}}%{_WORD}"),
+}
+# Keyword: what comes before the password.
+_BEFORE: Final = {
+    "sshpass": r"sshpass[ \t]{1,4}-p[ \t]{0,4}",
+    "htpasswd": r"htpasswd[ \t]{1,4}-\w{0,8}b\w{0,8}[ \t]{1,4}[^\s\\]{1,200}[ \t]{1,4}[^\s\\]{1,64}[ \t]{1,4}",
+    "masterauth": r"masterauth[ \t]{1,8}",  # of redis.conf
+    "auth ": r"(?<=> )(?i:auth) {1,4}(?:[\w-]{1,32} {1,4})?",  # at the prompt of redis-cli
+    "-pass": r"(?<=[ \t])-pass(?:in|out|word)?[ \t]{1,4}pass:",  # of openssl
+    "securestring": r"(?i:securestring)[ \t]{1,4}(?:-String[ \t]{1,4})?(?=\\{0,16}[\"'])",
+    "identified": r"(?i:identified(?: with \w{1,40})? (?:by|as)(?: password)?[ \t]{1,4})(?=\\{0,16}[\"'])",
+}
+
+
+def _command(command: str, option: str, kind: str) -> Rule:
+    """The form of a command with an option, in its line, that takes a password."""
+
+    def find(text: str, at: int) -> Iterator[Found]:
+        begun = regex(command).match(text, at)
+        if begun is None:
+            return
+        line = regex(_COMMAND_LINE).match(text, begun.end(), begun.end() + _ARGUMENTS)
+        match = regex(option).search(text, begun.end(), line.end()) if line else None
+        if match and _given(match[match.lastindex or 0]):
+            yield Found(*match.span(match.lastindex or 0), kind, FORM)
+
+    return find
+
+
+_FROM_LITERAL: Final = rf"from-literal[= ](?:{_OPEN})?[\w.-]{{1,100}}="
+_PIPED: Final = (
+    rf"(?:echo|printf)[ \t]{{1,4}}(?:-n[ \t]{{1,4}})?(?:{_OPEN})?(?:[\w.-]{{1,32}}:)?([^\s\"'`\\|<>$]{{4,256}}+)"
+    rf"{_QUOTE}?[ \t]{{0,4}}\|[ \t]{{0,4}}"
+    r"(?:sudo[ \t]{1,4}(?:-\w{1,8}[ \t]{1,4}){0,4}-S\b|(?:sudo[ \t]{1,4})?chpasswd\b"
+    r"|(?:sudo[ \t]{1,4})?passwd[ \t]{1,4}--stdin|[^\n|\\]{1,120}--password-stdin)"
+)
+_ARGUMENT: Final = rf"{_OPEN}[^\s\"'`\\]{{1,64}}{_QUOTE},[ \t]?"
+_PAIR: Final = (
+    rf"(?:(?<![a-z])auth ?= ?|(?<=basic)auth|(?<=digest)auth)\({_ARGUMENT}{_OPEN}([^\s\"'`\\]{{4,256}}+){_QUOTE}"
+)
+
+
+# creds for staging: ana / …
+_BOTH: Final = (
+    r"(?i:cred(?:ential)?s?|login|user(?:name)?/pass(?:word)?)(?: for [\w.-]{1,30}){0,2}:[ \t]{0,4}[\w.@+-]{1,64}"
+    r"[ \t]{1,4}/[ \t]{1,4}([^\s\"'`\\<>]{6,256}+)"
+)
+_KEY_OF_STORAGE: Final = (
+    rf"keyName{_QUOTE}?:[^{{}}\n]{{1,60}}?value{_QUOTE}?:[ \t]{{0,4}}{_QUOTE}([A-Za-z0-9+/]{{86}}==)"  # of Azure
+)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+_FIELD: Final = rf"[^\s\\\"']{{1,128}}{GAP}{{1,40}}"
+_NETRC: Final = (
+    rf"machine{GAP}{{1,40}}{_FIELD}(?:login|user){GAP}{{1,40}}{_FIELD}(?:account{GAP}{{1,40}}{_FIELD})?"
+    rf"password{GAP}{{1,40}}([^\s\\\"'`<>]{{4,256}}+)"
+)
+_PGPASS: Final = (
+    r"(?<=[\w*]):(?:5432|6432|5433|\*):(?:[\w-]{1,63}|\*):[\w.-]{1,63}:([^\s:\"'`\\<>]{4,256}+)(?=\s|\\+[nr]|[\"'`]|$)"
+)
+
+_KIND: Final = rf"kind{_QUOTE}?:[ \t]{{0,8}}{_QUOTE}?Secret\b"
+_BLOCK_OF_DATA: Final = rf"(?:\b|(?<=\\n))(?:data|stringData){_QUOTE}?:"
+_FROM_KIND: Final = 4096  # characters of a manifest before and behind its kind
+_ENTRY: Final = (
+    rf"{GAP}{{0,40}}[,{{]?{GAP}{{0,40}}(?:\\{{0,16}}[\"'])?(?P<name>[\w.-]{{1,128}}+)"
+    rf"(?:\\{{0,16}}[\"']:[ \t]{{0,8}}{_OPEN}|:[ \t]{{0,8}}(?:{_OPEN})?)"
+    r"(?P<value>[^\s\"'`\\{}<>,]{1,4096}+)(?:\\{0,16}[\"'])?"
+)
+_OTHER_ENTRIES: Final = ("kind", "metadata", "apiVersion", "type", "name", "namespace", "immutable")
+_MOST_ENTRIES: Final = 100
+
+
+def _manifest(text: str, at: int) -> tuple[int, int]:
+    """From the kind of the manifest before to that of the one behind, or to the line between."""
+    begin, end = max(0, at - _FROM_KIND), min(len(text), at + _FROM_KIND)
+    for border in ("kind:", 'kind"', "kind\\", "\n---", "\\n---"):
+        begin = max(begin, text.rfind(border, begin, at) + 1)
+        behind = text.find(border, at + 1, end)
+        end = behind if behind >= 0 else end
+    return begin, end
+
+
+def _kubernetes(text: str, at: int) -> Iterator[Found]:
+    """The values under `data:` and `stringData:` of a manifest of kind Secret, before or behind its kind."""
+    if regex(_KIND).match(text, at) is None:
+        return
+    begin, end = _manifest(text, at)
+    for block in regex(_BLOCK_OF_DATA).finditer(text, begin, end):
+        place = block.end()
+        for _ in range(_MOST_ENTRIES):
+            entry = regex(_ENTRY).match(text, place, end)
+            if entry is None or entry["name"] in _OTHER_ENTRIES:
+                break
+            if len(entry["value"]) > 3 and literal(entry["value"]):
+                yield Found(*entry.span("value"), "kubernetes-secret-yaml", FORM)
+            place = entry.end()
+
+
+def forms() -> dict[str, tuple[Rule, ...]]:
+    """Keyword, lower case → the forms to try where it stands. What a form matches begins there."""
+    table: dict[str, list[Rule]] = {}
+    rows: list[tuple[str, Rule]] = [
+        ("-----begin|---- begin", _private_key),
+        (
+            "private-lines:",
+            _row(r"Private-Lines: \d{1,3}((?:(?:\s|\\+[nr])+[A-Za-z0-9+/=]{16,}+)+)", "private-key", _any),
+        ),
+        ("ls0tls1crudjti", _armour_in_base64),
+        ("kty", _json_web_key),
+        ("eyj", _row(_JSON_WEB_TOKEN, "jwt", _any, TOKEN)),
+        ("zxlk", _json_web_token_in_base64),
+        ("://", _url_password),
+        ("sig=|x-amz-sig|x-goog-sig|signature=", _row(_SIGNATURE, "signature", _signed, flags=re.IGNORECASE)),
+        (":aa", _telegram),
+        ("login(|run(|start(", _row(_DISCORD, "discord-bot-token", _any, TOKEN)),
+        ("authorization", _authorization),
+        ("bearer", _row(_BEARER, "bearer-token", told)),
+        ("basic", _row(_BASIC, "authorization", user_and_password)),
+        ("cookie", _cookies),
+        (
+            "sessionid=|phpsessid=|jsessionid=|asp.net_sessionid=|connect.sid=|laravel_session=|__secure-|__host-",
+            _row(_SESSION, "cookie", _signed),
+        ),
+        ("http |https ", _row(_HTTPIE, "curl-auth-user", _given)),
+        ("cred|login|user/pass|username/pass", _row(_BOTH, "password", told)),
+        ("keyname", _row(_KEY_OF_STORAGE, "key", _any)),
+        ("from-literal", _row(_FROM_LITERAL + _WORD, "kubernetes-secret-yaml", _given)),
+        ("echo|printf", _row(_PIPED, "password", _given)),
+        ("auth", _row(_PAIR, "password", _given, flags=re.IGNORECASE)),
+        ("machine", _row(_NETRC, "password", _given)),
+        (":5432:|:6432:|:5433:|:*:", _row(_PGPASS, "password", _given)),
+        ("kind", _kubernetes),
+        *((keyword, _row(pattern + _WORD, "password", _given)) for keyword, pattern in _BEFORE.items()),
+        *(
+            (keyword, _command(command, option, "curl-auth-user" if keyword == "curl" else "password"))
+            for keyword, (command, option) in _COMMANDS.items()
+        ),
+    ]
+    for keywords, form in rows:
+        for keyword in keywords.split("|"):
+            table.setdefault(keyword, []).append(form)
+    return {keyword: tuple(found) for keyword, found in table.items()}
