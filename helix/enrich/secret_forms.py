@@ -176,7 +176,7 @@ def _telegram(text: str, at: int) -> Iterator[Found]:
     if match and number:
         start = at - number.end()
         escaped = regex(r"\\u[0-9A-Fa-f]{0,4}\Z").search(text[max(0, start - 6) : start])
-        yield Found(start, match.end(), "telegram-bot-api-token", TOKEN)
+        yield Found(at + 1 if escaped else start, match.end(), "telegram-bot-api-token", TOKEN)
 
 
 # --- headers ----------------------------------------------------------------------------------------------------------
