@@ -79,7 +79,10 @@ def test_embedded(tmp_path: Path, logs: list[Log], run_helix) -> None:
     (out / "stderr").write_text(done.stderr)
     report = json.loads(done.stdout)
     assert leaks(out, logs) == []
-    assert sum(report["redacted"].values()) >= sum(len(log.secrets) for log in logs) * 0.98
+    refused = {Path(entry["path"].partition(":")[0]).stem for entry in report["refused"]}  # some are JSON of no log
+    taken = [log for log in logs if log.name not in refused]
+    assert len(taken) > len(logs) * 0.8
+    assert sum(report["redacted"].values()) >= sum(len(log.secrets) for log in taken) * 0.98
     assert sum(report["redacted"].values()) == sum(
         n for counts in report["redacted_by_source"].values() for n in counts.values()
     )
