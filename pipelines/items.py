@@ -35,15 +35,11 @@ _MOST_LINKS = 4  # of one kind, of one item
 _LABEL = 200  # characters of a title, and of what names a turn, its speaker, session or project
 
 
-State = Literal["new", "again", "context"]
-"""Of an item: it is new in its document; it is said again, since what follows may make it matter more; or it is only
-read for the sake of the others."""
+State = Literal["new", "context"]
+"""Of an item: it is new in its document, or only read for the sake of those that are."""
 
 CONTEXT = 512
 """Turns before the first new one of a session that are read with it."""
-
-AGAIN = 16
-"""Turns before the first new one that are judged anew."""
 
 
 @dataclass(slots=True)
@@ -85,7 +81,7 @@ def of_document(reading: Reading, envelope: Envelope, settings: Settings, redact
                 redacted.update(found)
             for piece, part in enumerate(pieces if number >= first - CONTEXT else ()):
                 records.append(_record(session, turn, part, piece, place + piece, envelope))
-                state.append("new" if is_new else "again" if first - AGAIN <= number < first else "context")
+                state.append("new" if is_new else "context")
                 if not piece:
                     parents[records[-1]["id"]] = _label(turn.parent)
             place += len(pieces)
