@@ -308,7 +308,7 @@ def _is_token(given: _Given, kind: str) -> bool:
 def _says_the_same(value: str, called: str) -> bool:
     """Whether the value does but repeat the name (`PASSWORD = "password"`, `"hashed_passwords"`)."""
     short, long = ("".join(filter(str.isalnum, text[: 2 * _LONGEST_NAME])).lower() for text in (value, called))
-    return short in long or (long in short and short.isalpha() and wordy(value))
+    return short != "" and (short in long or (long in short and short.isalpha() and wordy(value)))
 
 
 def _of_token(value: str) -> bool:

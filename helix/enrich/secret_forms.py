@@ -76,7 +76,7 @@ def _private_key(text: str, at: int) -> Iterator[Found]:
     start, end = at, match.end()
     for _ in range(_MOST_LINES):
         line = regex(_LINE).match(text, end)
-        if line is None:
+        if line is None or (end == match.end() and not _is_base64(line["data"])):
             break
         if regex(_GAPS).fullmatch(text[end : line.start("data")]) is None:
             # Quotes and the like stay where they are.
@@ -86,6 +86,11 @@ def _private_key(text: str, at: int) -> Iterator[Found]:
         end = line.end()
     if end > match.end():
         yield Found(start, end, "private-key", TOKEN)
+
+
+def _is_base64(line: str) -> bool:
+    """Whether this is, and no path that the key is written to."""
+    return not (line.islower() or line.isupper()) and any(c.isdigit() for c in line)
 
 
 _ARMOUR_IN_BASE64: Final = LEFT + r"LS0tLS1CRUdJTi[A-Za-z0-9+/]{40,}+={0,3}"
@@ -120,8 +125,6 @@ _JSON_WEB_TOKEN: Final = (
     LEFT + r"eyJ[\w-]{8,2048}+(?:\.[\w-]{8,8192}+(?:\.[\w-]{4,4096}+){1,3}"
     r"|\.eyJ[\w-]{8,8192}+\.?(?![\w-])|\.\.[\w-]{8,8192}+(?:\.[\w-]{4,4096}+){1,2})"
 )
-
-
 _TOKEN_IN_BASE64: Final = LEFT + r"ZXlK[A-Za-z0-9+/_-]{60,8192}+={0,2}"
 
 
@@ -135,7 +138,10 @@ def _json_web_token_in_base64(text: str, at: int) -> Iterator[Found]:
 # --- addresses --------------------------------------------------------------------------------------------------------
 
 _USER: Final = r"[^\s/:@?#\"'`\\<>{}\[\]()|,]{0,128}+"
-_OF_URL: Final = rf"://{_USER}:(?P<secret>[^\s/@\"'`\\<>{{}}\[\]]{{1,256}}+(?:@[^\s/@\"'`\\<>{{}}\[\]:]{{1,64}}(?=@))?)@(?=[\w\[${{%.-])"
+_OF_URL: Final = (
+    rf"://{_USER}:(?P<secret>[^\s/@\"'`\\<>{{}}\[\]]{{1,256}}+(?:@[^\s/@\"'`\\<>{{}}\[\]:]{{0,64}}(?=@))?)"
+    r"@(?=[\w\[${%.-])"
+)
 _DATABASE: Final = (
     r"(?i)(?:postgres(?:ql)?|mysql2?|mariadb|mongodb(?:\+srv)?|rediss?|amqps?|mssql|sqlserver|cockroachdb|clickhouse"
     r"|kafka|nats|mqtts?|ldaps?|smtps?|imaps?|ftps?|sftp|oracle|db2|neo4j|bolt|cassandra|couchbase|influxdb|snowflake"
@@ -191,8 +197,6 @@ _SCHEME: Final = (
     r"(?:[ \t=]{1,4}|%20)(?:token=|key=|id=)?"
 )
 _CREDENTIALS: Final = r"[A-Za-z0-9._~+/=:%!@|-]"
-
-
 _AUTHORIZATION: Final = rf"{LEFT}authorization{_IS}(?:{_OPEN})?[ \t]?"
 
 

@@ -1,11 +1,11 @@
 """Secrets of known shape: the rows of `secrets.toml`, and how one is found in a text.
 
 Two sorts. A token has a prefix that tells it, wherever it stands (`ghp_`, `AKIA`). The others are runs of letters and
-digits that only the name they are assigned to tells (`HEROKU_API_KEY=`); `secret_names` finds names and values and
-asks here which kind they are.
+digits that only the name they are assigned to tells (`HEROKU_API_KEY=`); `secret_assignments` finds names and values
+and asks here which kind they are.
 
 Published lengths are what a token has when it is whole. Logs cut tokens off, and providers lengthen them, so behind a
-prefix that says it all (`glpat-`) two thirds of the length are enough and more is taken too. A short or wordlike
+prefix that says it all (`glpat-`) three fifths of the length are enough and more is taken too. A short or wordlike
 prefix (`AKIA`, `dapi`) stands for a secret only at the very length, set apart from its surroundings.
 
 The table is read, and a pattern compiled, when first wanted: importing this costs nothing.
@@ -73,8 +73,6 @@ LEFT: Final = (
     r"(?:(?<![0-9A-Za-z])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2})"
     r"|(?<=\[[0-9]m)|(?<=\[[0-9]{2}m)|(?<=;[0-9]m)|(?<=;[0-9]{2}m)|(?<=;[0-9]{3}m))"
 )
-
-
 GAP: Final = r"(?:[\s→]|\\+[nrt]|\d{1,6}(?=→|\t|\\+t))"
 """White space between words or lines, in JSON too, and with lines numbered."""
 

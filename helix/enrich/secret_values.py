@@ -178,7 +178,7 @@ def uuid(value: str) -> bool:
 
 
 def random(value: str) -> bool:
-    """Whether nobody made this up: long, of letters and mostly figures, in no order."""
+    """Whether nobody made this up: long, of letters and as a rule figures, in no order."""
     value = value[:_LOOKED_AT]
     if len(value) < 12 or len(set(value)) < 8 or not any(c.isalpha() for c in value):
         return False

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from helix.enrich import keywords
+from helix.enrich import keywords, secret_assignments
 from helix.enrich import redact as engine
 from helix.enrich.redact import redact
 from tests.planted import corpus
@@ -41,6 +41,7 @@ def test_a_token_in_raw_json_at_any_depth() -> None:
         ("postgres" + "://app:", "p%40ss%2Fw0rd", "@db:5432/x"),
         ("postgres" + "://app:", "p@ss/w0rd#1", "@db:5432/x"),
         ("redis" + "://:", "hunter2", "@localhost:6379"),
+        ("http" + "://ana:", "hunter2@", "@proxy.example:3128"),
         ("git clone https" + "://oauth2:", LETTERS, "@git.example/a.git"),
         ("x.blob.core.windows.net/a?sv=1&sp=r&sig=", "aB3%2Fd9fK2mQx7%2BzT1vW8yR4uE6%3D", " ok"),
         ("?X-Amz-SignedHeaders=host&X-Amz-Signature=", HEX * 2, '"'),
@@ -63,6 +64,8 @@ def test_a_token_in_raw_json_at_any_depth() -> None:
         # assignments
         ("DB_PASSWORD=", "hunterhunter", "\n"),
         ("DB_PASSWORD=", "swordfish", "\n"),
+        ('{"a": "x\\nDB_PASSWORD=', "swordfish", '\\n"}'),
+        ('api_key = "', "kzq7rt1", '"'),
         ("export API_TOKEN=", "qwertzuiopas", "\n"),
         ("X_SECRET='", "abc$def!ghi", "'"),
         ('"password": "', "swordfish", '"'),
@@ -70,6 +73,7 @@ def test_a_token_in_raw_json_at_any_depth() -> None:
         ('"password": "', "it's 1 o'clock", '"'),
         ('"password": "', 'a\\"b\\\\c9', '"'),
         ('["password=', "swordfish", '"]'),
+        ('"password": "', "!@#%^&*", '"'),
         ('\\"api_key\\": \\"', "kzq7rt123", '\\"'),
         ('\\\\\\"api_key\\\\\\": \\\\\\"', "kzq7rt123", '\\\\\\"'),
         ("password: ", "hunter22", "\n"),
@@ -176,6 +180,7 @@ def test_only_the_secret_goes(before: str, secret: str, after: str) -> None:
         "-----BEGIN CERTIFICATE-----\n" + LETTERS + "\n-----END CERTIFICATE-----",
         "-----BEGIN PUBLIC " + "KEY-----\n" + LETTERS + "\n-----END PUBLIC " + "KEY-----",
         BEGIN + "\n...\n" + END,
+        'grep -l "' + BEGIN + '" /home/runner/work/projects/keys',
         '{"kty":"RSA","n":"' + LETTERS * 2 + '","e":"AQAB"}',
         '"arn:aws:secretsmanager:eu-west-1:123456789012:secret:prod-db-a1b2c3"',
         # references
@@ -197,7 +202,27 @@ def test_only_the_secret_goes(before: str, secret: str, after: str) -> None:
         'token: "https://x.example/token2"',
         "Authorization: Bearer ${TOKEN}",
         'h.Set("Authorization", "Bearer "+cloudToken2)',
+        'password = f"{user1}-{host2}x"',
+        'password = "vault:kv/billing/primary7"',
+        '"password": "op://vault1/item/field"',
+        'token: "env:GH_TOKEN1"',
+        '{"password": hunter22}',
+        "mysql -u root -p$DB_PASS1",
+        "sshpass -p --help1",
+        "bearer /srv/data/releases/v1/x2",
         # types, documentation, counts
+        "private_key: X448PrivateKey,",
+        'CHALLENGE_PASSWORD: "challengePassword"',
+        '"password_hash": "q7zp29dlxk4m8h2v5t"',
+        'acme_key = "kzq7rt1"',
+        'api_key = "billing-app-2"',
+        'password="ana@mail7.acme.org"',
+        'password="https://x1.acme.io/a"',
+        '<Input type="password">Label1</Input>',
+        "if user.password > limit1:",
+        "type <password> field22 here",
+        "cat password | sha256sum22 -",
+        "the password is sha256",
         "api_key: str",
         "private_key: ed25519.Ed25519PrivateKey,",
         "Ed25519PrivateKey | X448PrivateKey",
@@ -344,6 +369,36 @@ def test_a_secret_longer_than_published_goes_whole() -> None:
     assert redact(f"use {long}.") == ("use [REDACTED:github-pat].", {"github-pat": 1})
     session = "".join(random.Random(1).choices(string.ascii_letters + string.digits, k=1500))
     assert redact(f"SESSION_TOKEN={session}\n") == ("SESSION_TOKEN=[REDACTED:token]\n", {"token": 1})
+
+
+def test_a_name_within_a_value_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    really, looked_at = secret_assignments._given, []
+
+    def given(*arguments):  # type: ignore[no-untyped-def]
+        looked_at.append(1)
+        return really(*arguments)
+
+    monkeypatch.setattr(secret_assignments, "_given", given)
+    text, counts = redact("SECRET=Ab1" + "token=Ab1" * 200)
+    assert text == "SECRET=[REDACTED:secret]"
+    assert counts == {"secret": 1}
+    assert len(looked_at) < 5
+
+
+def test_the_rules_of_a_shorter_keyword_are_tried_too() -> None:
+    rules, known = engine._rules()
+    assert secret_assignments.find in rules[b"authorization"]
+    text = "xx AUTHORIZATION auth, author"
+    assert list(keywords.find(text, 0, len(text), known)) == [(3, b"authorization"), (17, b"auth"), (23, b"auth")]
+
+
+def test_keywords_and_what_must_stand_behind_them() -> None:
+    known = keywords.keywords({"ab": "", "abc": "[0-9]", "-x": "", "d.e": "(?:f|$)"})
+    text = "abc1 ABC Ab a-b -x d.ef d.eg dxef é-X d.e"
+    assert list(keywords.find(text, 0, len(text), known)) == [
+        (0, b"abc"), (5, b"ab"), (9, b"ab"), (16, b"-x"), (19, b"d.e"), (35, b"-x"), (38, b"d.e"),
+    ]  # fmt: skip
+    assert list(keywords.find(text, 5, 17, known)) == [(5, b"ab"), (9, b"ab"), (16, b"-x")]
 
 
 @pytest.mark.parametrize("step", [1, 7, 64])

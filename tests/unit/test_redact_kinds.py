@@ -12,7 +12,7 @@ import pytest
 
 import helix.enrich.secret_kinds
 from helix.enrich.redact import redact
-from helix.enrich.secret_kinds import Kind, Part, anchor, assigned, entropy, parse, tokens
+from helix.enrich.secret_kinds import Kind, Part, _telling, anchor, assigned, entropy, parse, tokens
 
 ASSIGNED = list(dict.fromkeys(kind for kinds in assigned().values() for kind in kinds))
 KINDS = [*tokens(), *ASSIGNED]
@@ -104,6 +104,24 @@ def test_a_token_within_a_word_stays(kind: Kind) -> None:
     text = f"use xyz{_example(kind)} now"
     if anchor(kind)[0][0][0].isalnum() and not kind.kept:
         assert kind.id not in redact(text)[1]
+
+
+@pytest.mark.parametrize("kind", tokens(), ids=_id)
+def test_what_goes_on_in_letters_is_no_token_of_a_wordlike_prefix(kind: Kind) -> None:
+    if not _telling(kind) and kind.shape[-1].least == kind.shape[-1].most:
+        value = _example(kind)
+        for after in ("Zz9", "+Zz9", "/Zz9Zz9Zz9Zz9Zz9", "="):
+            assert kind.id not in redact(f"use {value}{after} now")[1]
+
+
+@pytest.mark.parametrize("kind", tokens(), ids=_id)
+def test_a_token_that_is_cut_off_goes_if_its_prefix_says_it_all(kind: Kind) -> None:
+    last = kind.shape[-1]
+    if _telling(kind) and last.least >= 20:
+        cut = _example(kind)[: -(last.least // 4)]
+        text, counts = redact(f"use {cut}")
+        assert counts.total() == 1
+        assert cut not in text
 
 
 @pytest.mark.parametrize("kind", tokens(), ids=_id)
