@@ -7,6 +7,7 @@ behind the last line feed waits for it: half a line could hold half a secret.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import BinaryIO, Final
@@ -103,7 +104,7 @@ def links(file: BinaryIO, cursor: Cursor, settled: bool, settings: Settings) -> 
         end = replace(
             cursor,
             offset=cursor.offset + size,
-            lines=cursor.lines + text.count("\n"),
+            lines=cursor.lines + clean.count("\n"),  # as they are read: a key may have been several
             chars=cursor.chars + len(clean),
             head=cursor.head or _digest(_first_line(data[:ENDS])),
             tail=_tail(file, cursor.offset + size),
@@ -121,10 +122,9 @@ def _redacted(text: str, before: bytes, is_json: bool) -> tuple[str, dict[str, i
     known = before.decode("utf-8", "replace").replace("\r\n", "\n")
     earlier, known_counts = redact(known)
     clean, counts = redact(known + text)
-    if not clean.startswith(earlier):  # more of a secret that was cut off: all that is sure is that none is kept
-        clean, counts = redact(text)
-        return clean, dict(counts)
-    return clean[len(earlier) :], dict(counts - known_counts)
+    # A key that was cut off may have taken the end of what was known with it: what is the same in both is kept already.
+    same = os.path.commonprefix([earlier, clean])  # noqa: RUF071  of texts, not of paths
+    return clean[len(same) :], dict(counts - known_counts)
 
 
 # ---------------------------------------------------------------- bytes

@@ -374,7 +374,7 @@ def _prompt(m: Maker, text: str) -> str:
 def _codex(m: Maker, text: str) -> str:
     """A call whose arguments, and an output whose whole, are JSON in a string."""
     call = m.like("call_" + m.alnum(24))
-    arguments = json.dumps({"command": ["bash", "-lc", text], "workdir": f"/work/{m.app()}"}, ensure_ascii=False)
+    arguments = json.dumps({"command": ["bash", "-lc", text], "workdir": f"/srv/{m.app()}"}, ensure_ascii=False)
     output = json.dumps({"output": "done\n", "metadata": {"exit_code": 0, "duration_seconds": 0.4}})
     records = [
         {"timestamp": m.time() + "Z", "type": "response_item",

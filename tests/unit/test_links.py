@@ -315,3 +315,19 @@ def test_histories_with_a_dot_are_found(tmp_path: Path) -> None:
         path.write_text("x")
     found = {os.path.relpath(path, tmp_path) for path in expand([tmp_path])}
     assert found == {".aider.chat.history.md", "shown.md", ".specstory/history/a.md"}
+
+
+def test_a_key_that_was_cut_on_its_way_in_is_not_kept_in_parts(replay: Replay, tmp_path: Path) -> None:
+    rows = [f"MIIEpAIBAAKCAQEA{i}7Zq3vT9xLkP2mWcR8sYbN5dFhJ" for i in range(4)]
+    kind = "RSA PRIVATE " + "KEY-----"
+    key = "\n".join(["-----BEGIN " + kind, *rows, "-----END " + kind])
+    log = tmp_path / ".aider.chat.history.md"
+    text = f"\n# aider chat started at 2026-05-04 10:00:00\n\n#### what is this  \n\nThat is a key:\n\n{key}"
+    lines = text.splitlines(keepends=True)
+    for end in range(6, len(lines) + 1):
+        log.write_text("".join(lines[:end]))
+        os.utime(log, (1_700_000_000 + end, 1_700_000_000 + end))
+        replay.offer(log)
+        kept = "".join(ledger.read(replay.root, name).text for name in ledger.accepted(replay.root))
+        assert not any(row in kept for row in rows)
+    assert "[REDACTED:private-key]" in "".join(replay.texts())  # the line that announces it may stand before it
