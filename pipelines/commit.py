@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,22 +20,19 @@ from helix.errors import EncoderError
 from helix.failpoints import failpoint
 from helix.settings import Settings
 from helix.snapshot import ledger, paths, writer
-from helix.snapshot import manifest as manifests
-from helix.snapshot.arrays import flat_index, hexes, lookup, owners, unhexes
+from helix.snapshot.arrays import hexes, unhexes
 from helix.snapshot.build import session_keys, write_segment
 from helix.snapshot.dense import FLOAT, fitting
 from helix.snapshot.manifest import Deletes, Index, Lineage, Manifest, Segment
 from helix.snapshot.paths import is_held
 from helix.snapshot.queries import KIND, open_queries
 from helix.snapshot.rows import ITEMS, Rows, concat
-from helix.snapshot.segment import Opened, alive_of, fact_scales, map_npy, open_segment, read_table
-from helix.snapshot.sql import connect
-from helix.types import I64, U64
+from helix.snapshot.segment import alive_of, fact_scales, map_npy, open_segment
+from helix.types import Bool
+from pipelines.choose import Base, Choice, as_known, choose, live_sessions, open_base, revalued
 from pipelines.classifier import router
 from pipelines.enrich import Part, describe, part_folder, pipeline_fingerprint, read_part
 from pipelines.near import mark
-
-_OTHER_SALIENCE = 0.04  # what its session made more or less of is published again; one reference is 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +89,14 @@ def commit(root: Path, encoder: Encoder, settings: Settings, pointer: str = "CUR
         parts = [read_part(folder) for folder in folders]
         failpoint("commit.begin")
         rows = concat([part_rows for _, part_rows in parts])
-        chosen = choose(base, rows, _order_of(parts), _vanished(parts))
-        segment = _segment(root, base, known_since(rows.take(chosen.add), chosen.since), chosen, lineage)
+        accepted, again = _order_of(parts), _again(parts)
+        said = choose(base, rows, accepted, _vanished(parts), again)
+        chosen = revalued(root, base, rows, accepted, said, again)
+        segment = _segment(root, base, as_known(rows, chosen), chosen, lineage)
         failpoint("commit.segment")
         deletes = _deletes(root, base.manifest, chosen.replaced)
         failpoint("commit.deletes")
-        file = writer.write_documents(root, _documents(documents, parts, rows, chosen.add))
+        file = writer.write_documents(root, _documents(documents, parts, rows, said.add))
         failpoint("commit.documents")
         new = _generation(held, base, encoder, lineage, settings)
         counts = {
@@ -119,13 +117,13 @@ def commit(root: Path, encoder: Encoder, settings: Settings, pointer: str = "CUR
         for folder in folders:  # published: the parts are no longer needed
             shutil.rmtree(folder, ignore_errors=True)
         failpoint("commit.cleaned")
-        again = int(np.count_nonzero(chosen.since))  # said before, and worth more or less since
+        known = int(np.count_nonzero(said.known))  # worth more or less since, and no news
         return Committed(
             new.generation,
             tuple(documents),
-            len(chosen.add) - again,
-            sum(len(gone) for gone in chosen.replaced.values()) - again,
-            len(rows) - len(chosen.add) + again,
+            len(said.add) - known,
+            sum(len(gone) for gone in said.replaced.values()) - known,
+            int(np.count_nonzero(~again)) - len(said.add) + known,
         )
 
 
@@ -232,6 +230,7 @@ def _segment(root: Path, base: Base, rows: Rows, chosen: Choice, lineage: Lineag
     for segment, gone in chosen.replaced.items():
         alive[ids.index(segment)][gone] = False
     near = mark(unhexes(rows.items["id"]), rows.minhash, base.opened, alive)
+    near = np.where(chosen.known, chosen.near, near)  # a later item may be near to this one by now
     names = pc.if_else(pa.array(near == 0), pa.scalar(None, pa.string()), hexes(near))
     items = rows.items.set_column(rows.items.schema.get_field_index("near"), ITEMS.field("near"), names)
     return write_segment(root, replace(rows, items=items), exact=lineage.vectors.endswith(FLOAT))
@@ -274,209 +273,7 @@ def lineage_of(encoder: Encoder, manifest: Manifest | None, settings: Settings) 
     return Lineage(spec.fingerprint, spec.name, spec.dim, pipeline, settings.vectors)
 
 
-# ---------------------------------------------------------------- what is there already
-
-
-@dataclass(frozen=True, slots=True)
-class Base:
-    """The generation a commit starts from; of its segments, the look-up arrays."""
-
-    name: str | None
-    manifest: Manifest | None
-    opened: tuple[Opened, ...] = ()
-    alive: tuple[np.ndarray[Any, np.dtype[np.bool_]], ...] = ()
-    forgotten: np.ndarray[Any, np.dtype[np.uint64]] = field(default_factory=lambda: np.empty(0, np.uint64))
-    documents: tuple[Path, ...] = ()
-
-    @property
-    def generation(self) -> int:
-        """Its number; 0 before the first."""
-        return self.manifest.generation if self.manifest else 0
-
-
-_LOOKED_AT = ("ids.key", "ids.row", "sessions.key", "sessions.indptr", "sessions.rows")
-_NEAR = ("bands.key", "bands.row", "minhash")
-
-
-def open_base(root: Path, pointer: str) -> Base:
-    """The current generation of a pointer, opened for a commit."""
-    name = manifests.current_name(root, pointer)
-    if name is None:
-        return Base(None, None)
-    manifest = manifests.load(root, name, write=True)
-    opened = tuple(open_segment(root, segment, (*_LOOKED_AT, *_NEAR)) for segment in manifest.segments)
-    alive = tuple(alive_of(root, manifest, segment) for segment in opened)
-    forgotten = forgotten_by(root, manifest)
-    if pointer != "CURRENT":  # what is forgotten while a lineage is built must not come into it
-        _, current = ledger.current(root)
-        forgotten = np.union1d(forgotten, forgotten_by(root, current)) if current else forgotten
-    documents = tuple(root / file.path for file in manifest.documents)
-    return Base(name, manifest, opened, alive, forgotten, documents)
-
-
-def forgotten_by(root: Path, manifest: Manifest) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """Keys of the items a generation never takes in again: uint64[n], sorted."""
-    return map_npy(root / manifest.forgotten.path) if manifest.forgotten else np.empty(0, np.uint64)
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Which incoming rows go in, and which published rows they replace."""
-
-    add: I64
-    replaced: dict[str, list[int]]  # segment id → rows
-    since: I64  # of each added: microseconds, where it says what was known before; else 0
-
-
-_CHOOSE = """
-WITH newest AS (  -- a turn may come in several versions at once: the last accepted one counts
-    SELECT *, first_value(content) OVER last AS said, first_value(accepted) OVER last AS at FROM incoming
-    WINDOW last AS (PARTITION BY id ORDER BY accepted DESC, n DESC)
-), best AS (      -- of equal copies (a resumed log) the earliest stays
-    SELECT * FROM newest WHERE content = said
-    QUALIFY row_number() OVER (PARTITION BY id ORDER BY accepted, n) = 1
-)
-SELECT best.n, published.segment, published.row, best.id, best.at, published.t_ingested,
-       published.content = best.content AS same
-FROM best LEFT JOIN published USING (id)
-WHERE published.id IS NULL OR best.content <> published.content
-      OR best.session = published.session AND best.ord = published.ord
-         AND abs(best.salience - published.salience) > $other
-ORDER BY best.n
-"""
-
-
-def choose(
-    base: Base, rows: Rows, accepted: np.ndarray[Any, Any], vanished: Mapping[int, int] = MappingProxyType({})
-) -> Choice:
-    """New items and changed ones go in; an item that is there already, unchanged or newer, or forgotten, stays out.
-
-    An item is changed where it says something else, and where what came after it in its session made it matter more
-    or less; then it was known since it was first taken in. A log that was resumed repeats turns in another session,
-    and one that is no continuation has them elsewhere: these change nothing.
-
-    Args:
-        accepted: int64[n] microseconds: when the document of each row was accepted.
-        vanished: key of an item → when a document was accepted that no longer has it.
-    """
-    ids, content = unhexes(rows.items["id"]), unhexes(rows.items["content"])
-    gone = np.array(sorted(vanished), np.uint64)
-    since = np.array([vanished[int(key)] for key in gone], np.int64)
-    wanted = np.unique(np.concatenate([ids, gone]))
-    found = [_published(i, base, wanted) for i in range(len(base.opened))]
-    new = ~np.isin(ids, base.forgotten)
-    if len(gone):
-        at = np.minimum(np.searchsorted(gone, ids), len(gone) - 1)
-        new &= (gone[at] != ids) | (accepted > since[at])
-    with connect() as db:
-        db.register(
-            "incoming",
-            pa.table(
-                {
-                    "n": pa.array(np.flatnonzero(new)),
-                    "id": pa.array(ids[new]),
-                    "content": pa.array(content[new]),
-                    "accepted": pa.array(accepted[new]),
-                    "session": pa.array(session_keys(rows.items)[new]),
-                    "ord": pa.array(rows.items["ord"].to_numpy()[new]),
-                    "salience": pa.array(rows.items["salience"].to_numpy()[new]),
-                }
-            ),
-        )
-        db.register("published", pa.concat_tables([_NOTHING, *found]))
-        chosen = db.execute(_CHOOSE, {"other": _OTHER_SALIENCE}).fetchnumpy()
-    replaced: dict[str, list[int]] = {}
-    segment, row = np.ma.filled(chosen["segment"], -1), np.ma.filled(chosen["row"], -1)
-    changed = np.flatnonzero(segment >= 0)
-    said = np.ma.filled(chosen["t_ingested"], 0)
-    said[changed] = np.maximum(said[changed], _last_said(base.documents, chosen["id"][changed]))
-    late = (segment >= 0) & (chosen["at"] <= said)
-    for i in np.unique(segment[(segment >= 0) & ~late]).tolist():
-        replaced[base.opened[i].id] = row[(segment == i) & ~late].tolist()
-    _remove(base, found, gone, since, set(unhexes(rows.items["id"])[chosen["n"]].tolist()), replaced)
-    same = np.ma.filled(chosen["same"], False).astype(bool)
-    since = np.where(same, np.ma.filled(chosen["t_ingested"], 0), 0)
-    return Choice(np.asarray(chosen["n"], np.int64)[~late], replaced, np.asarray(since, np.int64)[~late])
-
-
-def _remove(
-    base: Base, found: Sequence[pa.Table], gone: U64, since: I64, kept: set[int], replaced: dict[str, list[int]]
-) -> None:
-    """Add to `replaced` the published rows of items that vanished from their source, and that no newer document has."""
-    said = _last_said(base.documents, gone)
-    old = {int(key) for key in gone[said < since]} - kept
-    for table in found if old else ():
-        for row in table.filter(pc.is_in(table["id"], pa.array(sorted(old), pa.uint64()))).to_pylist():
-            rows = replaced.setdefault(base.opened[row["segment"]].id, [])
-            rows.append(row["row"])
-
-
-def known_since(rows: Rows, since: np.ndarray[Any, np.dtype[np.int64]]) -> Rows:
-    """The rows, and their facts, with an earlier time of being taken in where `since` gives one."""
-
-    def earlier(table: pa.Table, at: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Table:
-        column = table["t_ingested"]
-        when = np.where(at > 0, at, column.cast(pa.int64()).to_numpy())
-        return table.set_column(
-            table.schema.get_field_index("t_ingested"), "t_ingested", pa.array(when).cast(column.type)
-        )
-
-    if not since.any():
-        return rows
-    return replace(rows, items=earlier(rows.items, since), facts=earlier(rows.facts, since[owners(rows.fact_indptr)]))
-
-
-def _last_said(
-    documents: Sequence[Path], keys: np.ndarray[Any, np.dtype[np.uint64]]
-) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """int64[len(keys)]: when the newest published document with the item was accepted, in microseconds; 0 for none.
-
-    What is published is what that one said, though its row may come from an earlier copy of the same words.
-    """
-    out = np.zeros(len(keys), np.int64)
-    order = np.argsort(keys)
-    for path in documents if len(keys) else ():
-        table = read_table(path, columns=["accepted", "keys"])
-        flat = pc.list_flatten(table["keys"]).to_numpy()
-        document = pc.list_parent_indices(table["keys"]).to_numpy()
-        hit = np.isin(flat, keys)
-        at = order[np.searchsorted(keys, flat[hit], sorter=order)]
-        np.maximum.at(out, at, table["accepted"].cast(pa.int64()).to_numpy()[document[hit]])
-    return out
-
-
-_NOTHING = pa.table(
-    {
-        "id": pa.array([], pa.uint64()),
-        "content": pa.array([], pa.uint64()),
-        "t_ingested": pa.array([], pa.int64()),
-        "session": pa.array([], pa.uint64()),
-        "ord": pa.array([], pa.uint32()),
-        "salience": pa.array([], pa.float32()),
-        "segment": pa.array([], pa.int32()),
-        "row": pa.array([], pa.int64()),
-    }
-)
-
-
-def _published(i: int, base: Base, wanted: np.ndarray[Any, np.dtype[np.uint64]]) -> pa.Table:
-    """The live rows of one segment that have one of the wanted ids."""
-    segment = base.opened[i]
-    row = lookup(segment["ids.key"], segment["ids.row"], wanted)
-    row = row[row >= 0]
-    row = row[base.alive[i][row]]
-    return pa.table(
-        {
-            "id": pa.array(segment.column("key")[row]),
-            "content": pa.array(segment.column("content")[row]),
-            "t_ingested": pa.array(segment.column("accepted")[row]),
-            "session": pa.array(segment.column("session")[row]),
-            "ord": pa.array(segment.column("ord")[row]),
-            "salience": pa.array(segment.column("salience")[row]),
-            "segment": pa.array(np.full(len(row), i, np.int32)),
-            "row": pa.array(row),
-        }
-    )
+# ---------------------------------------------------------------- what changes beside the items
 
 
 def _more_sessions(base: Base, rows: Rows, chosen: Choice) -> int:
@@ -491,22 +288,6 @@ def _more_sessions(base: Base, rows: Rows, chosen: Choice) -> int:
     touched = np.union1d(added, np.concatenate(left))
     before = live_sessions(base.opened, base.alive, touched)
     return int((live_sessions(base.opened, after, touched) | np.isin(touched, added)).sum()) - int(before.sum())
-
-
-def live_sessions(
-    opened: Sequence[Opened],
-    alive: Sequence[np.ndarray[Any, np.dtype[np.bool_]]],
-    keys: np.ndarray[Any, np.dtype[np.uint64]],
-) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """bool[len(keys)]: whether a live row belongs to the session."""
-    out = np.zeros(len(keys), bool)
-    for segment, live in zip(opened, alive, strict=True):
-        known = segment["sessions.key"]
-        at = lookup(known, np.arange(len(known), dtype=np.uint32), keys)
-        here = np.flatnonzero(at >= 0)
-        indptr, flat = flat_index(segment["sessions.indptr"], at[here])
-        out[here] |= np.bincount(owners(indptr), live[segment["sessions.rows"][flat]], minlength=len(here)) > 0
-    return out
 
 
 def _deletes(root: Path, manifest: Manifest | None, replaced: dict[str, list[int]]) -> tuple[Deletes, ...]:
@@ -531,6 +312,12 @@ def _order_of(parts: Sequence[tuple[Part, Rows]]) -> np.ndarray[Any, Any]:
     """int64[rows]: when the document of each row was accepted, in microseconds."""
     accepted = [(part.accepted - _EPOCH) // _MICROSECOND for part, _ in parts]
     return np.repeat(np.array(accepted, np.int64), [len(rows) for _, rows in parts])
+
+
+def _again(parts: Sequence[tuple[Part, Rows]]) -> Bool:
+    """bool[rows]: whether a row is an earlier item of its source, told again since it matters more or less."""
+    told = [np.isin(unhexes(rows.items["id"]), unhexes(pa.array(part.again, pa.string()))) for part, rows in parts]
+    return np.concatenate([*told, np.empty(0, bool)])
 
 
 def _vanished(parts: Sequence[tuple[Part, Rows]]) -> dict[int, int]:

@@ -35,7 +35,7 @@ from pipelines.items import all_ids, judge, of_document, of_records, offsets, va
 from pipelines.train import types_fingerprint
 from pipelines.versions import Reading, read
 
-VERSION = 5  # of what this module makes; another number means other parts
+VERSION = 6  # of what this module makes; another number means other parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ class Part:
     after: str = ""  # the document this one goes on from: it is published first
     leans_on: str = ""  # the version it takes the place of: what that one says is not repeated
     vanished: tuple[str, ...] = ()  # ids of items of the same source that are no longer in it
+    again: tuple[str, ...] = ()  # ids of rows that are earlier items, which what is new made matter more or less
     keys: tuple[str, ...] | None = None  # ids of all items the document's text holds; None: those of its rows
 
 
@@ -82,7 +83,7 @@ def describe(folder: Path) -> Part:
     raw = orjson.loads((folder / "part.json").read_bytes())
     accepted = datetime.fromisoformat(raw.pop("accepted"))
     problems = tuple(Problem(*entry) for entry in raw.pop("problems"))
-    raw["vanished"] = tuple(raw.get("vanished", ()))
+    raw["vanished"], raw["again"] = tuple(raw.get("vanished", ())), tuple(raw.get("again", ()))
     raw["keys"] = None if raw.get("keys") is None else tuple(raw["keys"])
     return Part(folder=folder, accepted=accepted, problems=problems, **raw)
 
@@ -138,7 +139,7 @@ def enrich(
         "format": envelope.format,
         "accepted": envelope.accepted.isoformat(),
         "turns": len({(record["session"], *record["turns"]) for record in new}),
-        "items": len(rows),
+        "items": len(new),
         "sessions": len({record["session"] for record in new}),
         "redacted": dict(Counter(envelope.redacted) + redacted),
         "problems": [list(problem) for problem in (*envelope.problems, *reading.parsed.problems)],
@@ -149,6 +150,7 @@ def enrich(
         "after": envelope.after,
         "leans_on": reading.leans_on,
         "vanished": vanished(reading, envelope, settings),
+        "again": [record["id"] for record, state in zip(found.records, found.state, strict=False) if state == "again"],
         "keys": _keys(reading, new, settings),
     }
     with paths.new_folder(target) as folder:

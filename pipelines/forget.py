@@ -37,7 +37,8 @@ from helix.snapshot.manifest import File, Manifest, new_id
 from helix.snapshot.rows import digest
 from helix.snapshot.segment import map_npy, read_table
 from helix.types import U64
-from pipelines.commit import counted, forgotten_by, live_sessions, open_base, recounted
+from pipelines.choose import forgotten_by, live_sessions, open_base
+from pipelines.commit import counted, recounted
 from pipelines.compact import Conflict, merge_segments
 from pipelines.kept import dump, kept_of
 from pipelines.selection import Selection, ids_of, segments_of, select

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -35,8 +35,12 @@ _MOST_LINKS = 4  # of one kind, of one item
 _LABEL = 200  # characters of a title, and of what names a turn, its speaker, session or project
 
 
-State = Literal["new", "context"]
-"""Of an item: it is new in its document, or only read for the sake of those that are."""
+State = Literal["new", "again", "context"]
+"""Of an item: it is new in its document; it was said before, and what is new makes it matter more or less; or it is
+only read for the sake of the others."""
+
+OTHER = 0.04
+"""Of salience or confidence: an item that changed by less is left as it is. One reference makes 0.05 of salience."""
 
 CONTEXT = 512
 """Turns before the first new one of a session that are read with it."""
@@ -85,7 +89,10 @@ def of_document(reading: Reading, envelope: Envelope, settings: Settings, redact
                 if not piece:
                     parents[records[-1]["id"]] = _label(turn.parent)
             place += len(pieces)
-    return replace(of_records(records, parents), state=state)
+    out = replace(of_records(records, parents), state=state)
+    if "context" in state:
+        _tell_again(out)
+    return out
 
 
 @lru_cache(maxsize=4_096)
@@ -153,32 +160,34 @@ def index_text(origin: str, speaker: str | None, heading: str | None, text: str)
     return f"{speaker}: {text}" if speaker else text
 
 
+def _tell_again(found: Found) -> None:
+    """Mark the earlier items that are worth more or less with what is new than without it, as `again`."""
+    kinds = classify_all(*_columns(found.records), None, None)  # of what is not embedded yet, the cues alone
+    types = [record["type"] or kind for record, (kind, _) in zip(found.records, kinds, strict=True)]
+    for start, session in _sessions(found):
+        state = found.state[start : start + len(session)]
+        earlier = [i for i, known in enumerate(state) if known == "context"]
+        if not 0 < len(earlier) < len(state):
+            continue
+        pieces = _told(session, types[start:], found.mentions[start:])
+        worth, trust = judged(pieces)
+        alone = zip(earlier, *judged([pieces[i] for i in earlier]), strict=True)
+        for i, was, vouched in alone:
+            if max(abs(worth[i].value - was.value), abs(trust[i].value - vouched.value)) > OTHER:
+                found.state[start + i] = "again"
+
+
 def judge(found: Found, vectors: F32 | None, model: TypeModel | None) -> None:
     """Fill in type, salience and confidence of every record that does not say them.
 
     Args:
         vectors: float32[n, d] of the records that are published, or None: then the cues alone decide about the type.
     """
-    records = found.records
-    context = [record for record, state in zip(records, found.state, strict=False) if state == "context"]
+    context = [record for record, state in zip(found.records, found.state, strict=False) if state == "context"]
     _classify(context, None, None)
     _classify(found.published().records, vectors, model)
-    start = 0
-    for _, group in groupby(records, key=lambda record: (record["source"], record["session"])):
-        session = list(group)
-        turns = {turn: i for i, turn in enumerate(dict.fromkeys(record["turns"][0] for record in session))}
-        pieces = [
-            Piece(
-                text=record["text"],
-                role=record["role"],
-                origin=record["origin"],
-                type=record["type"],
-                turn=turns[record["turns"][0]],
-                names=_named(record, mentions),
-            )
-            for record, mentions in zip(session, found.mentions[start : start + len(session)], strict=True)
-        ]
-        start += len(session)
+    for start, session in _sessions(found):
+        pieces = _told(session, [record["type"] for record in session], found.mentions[start:])
         for record, worth, trust in zip(session, *judged(pieces), strict=True):
             if record["salience"] is None:
                 worth = given(worth, record["pinned"], record["priority"])
@@ -188,12 +197,35 @@ def judge(found: Found, vectors: F32 | None, model: TypeModel | None) -> None:
                 record["confidence"], record["vouched"] = round(trust.value * branch, 4), trust.source
 
 
+def _sessions(found: Found) -> Iterator[tuple[int, list[Record]]]:
+    """Where each session begins, and its records."""
+    start = 0
+    for _, group in groupby(found.records, key=lambda record: (record["source"], record["session"])):
+        session = list(group)
+        yield start, session
+        start += len(session)
+
+
+def _told(session: Sequence[Record], types: Sequence[str], mentions: Sequence[Sequence[Entity]]) -> list[Piece]:
+    """The records of a session, as what is worth remembering is judged by. Of `types` and `mentions` its first ones."""
+    turns = {turn: i for i, turn in enumerate(dict.fromkeys(record["turns"][0] for record in session))}
+    return [
+        Piece(record["text"], record["role"], record["origin"], kind, turns[record["turns"][0]], _named(record, named))
+        for record, kind, named in zip(session, types, mentions, strict=False)
+    ]
+
+
 def _classify(records: Sequence[Record], vectors: F32 | None, model: TypeModel | None) -> None:
-    texts, roles, origins = ([record[name] for record in records] for name in ("text", "role", "origin"))
-    kinds = classify_all(texts, roles, origins, vectors, model)
+    kinds = classify_all(*_columns(records), vectors, model)
     for record, (kind, certainty) in zip(records, kinds, strict=True):
         if record["type"] is None:
             record["type"], record["type_confidence"] = kind, certainty
+
+
+def _columns(records: Sequence[Record]) -> tuple[list[str], list[str], list[str]]:
+    """Texts, roles and origins."""
+    texts, roles, origins = ([record[name] for record in records] for name in ("text", "role", "origin"))
+    return texts, roles, origins
 
 
 def _named(record: Record, mentions: Sequence[Entity]) -> tuple[str, ...]:

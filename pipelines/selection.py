@@ -20,7 +20,7 @@ from helix.snapshot import ledger
 from helix.snapshot.arrays import lookup
 from helix.snapshot.segment import map_npy, read_table
 from helix.types import U64
-from pipelines.commit import open_base
+from pipelines.choose import open_base
 from pipelines.enrich import FAULTS, item_records
 from pipelines.items import NO_PROJECT
 

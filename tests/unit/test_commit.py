@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,12 @@ from helix.snapshot import ledger
 from helix.snapshot.sql import ask
 from helix.snapshot.verify import verify
 from pipelines.accept import accept, check
-from pipelines.commit import commit
+from pipelines.commit import Committed, commit
 from pipelines.enrich import enrich
+from pipelines.forget import forget
 from pipelines.ingest import Report, ingest, open_encoder
+from pipelines.reindex import reindex
+from pipelines.selection import Selection
 
 
 @pytest.fixture
@@ -159,7 +163,9 @@ def test_what_is_referred_to_later_matters_more(tmp_path: Path, cache: Path) -> 
         return ingest(root, [log], load())
 
     def first() -> dict[str, object]:
-        with ask(root, "SELECT salience, salience_parts, t_ingested, ord FROM items WHERE turns = ['t0']") as found:
+        with ask(
+            root, "SELECT salience, salience_parts, t_ingested, ord, document FROM items WHERE turns = ['t0']"
+        ) as found:
             (row,) = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
             return row
 
@@ -170,7 +176,8 @@ def test_what_is_referred_to_later_matters_more(tmp_path: Path, cache: Path) -> 
     assert after["salience"] > before["salience"]
     assert "referred to" in after["salience_parts"]
     assert "referred to" not in before["salience_parts"]
-    assert (after["t_ingested"], after["ord"]) == (before["t_ingested"], before["ord"])
+    for name in ("t_ingested", "ord", "document"):
+        assert after[name] == before[name]
     manifest = ledger.current(root)[1]
     assert manifest is not None
     assert manifest.counts["items"] == 3
@@ -178,3 +185,83 @@ def test_what_is_referred_to_later_matters_more(tmp_path: Path, cache: Path) -> 
     log.touch()
     assert ingest(root, [log], load()).duplicates == 1
     assert ledger.current(root)[1].generation == generation  # type: ignore[union-attr]
+
+
+def _said(turn: str, role: str, text: str, session: str = "s") -> str:
+    return json.dumps({"session": session, "id": turn, "role": role, "text": text}) + "\n"
+
+
+PROPOSED = _said("t0", "user", "How do we ship zephyrline?") + _said("t1", "assistant", "I propose the blue pipeline.")
+AGREED = _said("t2", "user", "Yes, do that.")
+
+
+def _proposal(root: Path) -> dict[str, object]:
+    columns = "vouched, salience, confidence, t_ingested, document, near, text"
+    with ask(root, f"SELECT {columns} FROM items WHERE turns = ['t1']") as found:
+        (row,) = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+        return row
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_what_is_agreed_to_later_is_confirmed(tmp_path: Path, cache: Path, at_once: bool) -> None:
+    """An agent's proposal and the user's yes are seldom written in the same moment, or taken in at once."""
+    log, root = tmp_path / "log.jsonl", tmp_path / "store"
+    log.write_text(PROPOSED)
+    check(root, "auto")
+    encoder = open_encoder(root, load())
+    counter = TokenCounter(encoder.folder)
+
+    def publish() -> Committed:
+        for document in ledger.waiting(root, ledger.done(root, ledger.current(root)[1])):
+            enrich(root, document, encoder, counter, load())
+        return commit(root, encoder, load())
+
+    accept(root, log, load())
+    if not at_once:
+        publish()
+        assert _proposal(root)["vouched"] == "claim"
+    first = ledger.waiting(root, set()) if at_once else [_proposal(root)["document"]]
+    log.write_text(PROPOSED + AGREED)
+    accept(root, log, load())
+    done = publish()
+    assert (done.added, done.replaced, done.duplicates) == ((3, 0, 0) if at_once else (1, 0, 0))
+    proposal = _proposal(root)
+    assert (proposal["vouched"], proposal["confidence"]) == ("confirmed", pytest.approx(0.95))
+    assert proposal["document"] == first[0]  # its words are there
+    whole = tmp_path / "whole"
+    assert ingest(whole, [log], load()).items == 3
+    for name in ("vouched", "salience", "confidence"):
+        assert proposal[name] == _proposal(whole)[name]
+    assert verify(root).problems == ()
+
+
+def test_what_was_said_elsewhere_since_is_not_outdone(tmp_path: Path, cache: Path) -> None:
+    """The turn was edited in another file; that the first one goes on does not bring back what it said."""
+    log, other, root = tmp_path / "log.jsonl", tmp_path / "other.jsonl", tmp_path / "store"
+    log.write_text(PROPOSED)
+    ingest(root, [log], load())
+    other.write_text(PROPOSED.replace("blue", "green"))
+    ingest(root, [other], load())
+    log.write_text(PROPOSED + AGREED)
+    ingest(root, [log], load())
+    assert _proposal(root)["text"] == "I propose the green pipeline."
+    assert _proposal(root)["vouched"] == "claim"
+
+
+@pytest.mark.parametrize("turn", ["t0", "t2"])
+def test_forgetting_a_turn_spares_what_was_judged_anew(tmp_path: Path, cache: Path, turn: str) -> None:
+    """Be it one it was first taken in with, or the one it was judged anew for."""
+    log, root = tmp_path / "log.jsonl", tmp_path / "store"
+    for text in (PROPOSED, PROPOSED + AGREED):
+        log.write_text(text)
+        ingest(root, [log], load())
+    with ask(root, f"SELECT id FROM items WHERE turns = ['{turn}']") as found:
+        ((item,),) = found.rows
+    forget(root, Selection(items=(item,)), load())
+    left = sorted({"How do we ship zephyrline?", "I propose the blue pipeline.", "Yes, do that."} - {WORDS[turn]})
+    assert texts(root) == left
+    reindex(root, replace(load(), item_words=100))
+    assert texts(root) == left
+
+
+WORDS = {"t0": "How do we ship zephyrline?", "t2": "Yes, do that."}
