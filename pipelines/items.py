@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import compress, groupby
+from itertools import compress, groupby, repeat
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -89,10 +90,7 @@ def of_document(reading: Reading, envelope: Envelope, settings: Settings, redact
                 if not piece:
                     parents[records[-1]["id"]] = _label(turn.parent)
             place += len(pieces)
-    out = replace(of_records(records, parents), state=state)
-    if "context" in state:
-        _tell_again(out)
-    return out
+    return of_records(records, parents, state)
 
 
 @lru_cache(maxsize=4_096)
@@ -133,24 +131,37 @@ def all_ids(reading: Reading, settings: Settings) -> list[str]:
     ]
 
 
-def of_records(records: list[Record], parents: Mapping[str, str | None] = {}) -> Found:  # never written to
+def of_records(
+    records: list[Record],
+    parents: Mapping[str, str | None] = MappingProxyType({}),
+    state: Sequence[State] = (),
+) -> Found:
     """The same from records, which lie session by session in reading order.
 
     Args:
         parents: id of the first piece of a turn → id of the turn it answers, where the source says so.
+        state: of each; all new where empty. Of those that are context some become `again`.
     """
-    out = Found(records, [], [], [], [])
+    out = Found(records, [], [], [], [], list(state))
     for _, group in groupby(records, key=lambda record: (record["source"], record["session"])):
         session = list(group)
-        named = [entities(record["text"], record["speaker"], _at(record["time"])) for record in session]
+        named = [_entities(record["text"], record["speaker"], _at(record["time"])) for record in session]
         mentions = join(named, [record["speaker"] for record in session])
         out.texts += [
             index_text(*(record[name] for name in ("origin", "speaker", "title", "text"))) for record in session
         ]
         out.mentions += mentions
-        out.facts += [_facts(record, found) for record, found in zip(session, mentions, strict=True)]
         out.links += _links(session, mentions, parents)
+    if "context" in state:
+        _tell_again(out)
+    told = zip(records, out.mentions, out.state or repeat("new"), strict=False)
+    out.facts = [_facts(record, found) if known != "context" else [] for record, found, known in told]
     return out
+
+
+@lru_cache(maxsize=4_096)  # a session that grows is read with all that came before
+def _entities(text: str, speaker: str | None, at: datetime | None) -> tuple[Entity, ...]:
+    return tuple(entities(text, speaker, at))
 
 
 def index_text(origin: str, speaker: str | None, heading: str | None, text: str) -> str:

@@ -12,6 +12,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -581,6 +582,7 @@ def classify(text: str, role: str, origin: str) -> tuple[str, float]:
     return _strongest(cue_scores(text, role, origin))
 
 
+@lru_cache(maxsize=4_096)  # a session that grows is judged anew with all that came before
 def cue_scores(text: str, role: str, origin: str) -> tuple[float, ...]:
     """How strongly the cues speak for each of TYPES, in that order, each in [0, 1). Arguments as for `classify`."""
     text = "\n" + text[:SCANNED]  # so that every line begins with a break

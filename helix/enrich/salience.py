@@ -10,6 +10,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from helix.text import tokenise
@@ -428,7 +429,12 @@ class Reading(NamedTuple):
 
 
 def _read(piece: Piece) -> Reading:
-    text = piece.text[:SCANNED].replace("’", "'")
+    return _reading(piece.text, piece.role, piece.origin, piece.names)
+
+
+@lru_cache(maxsize=2_048)  # a session that grows is judged anew with all that came before
+def _reading(text: str, role: str, origin: str, names: tuple[str, ...]) -> Reading:
+    text = text[:SCANNED].replace("’", "'")
     odd = "`" in text or '"' in text or "\n" in text or text[:1] in _ODD_START
     prose = (_QUOTED.sub(" ", text) if odd else text).lower()
     found = _WORD.findall(prose)
@@ -439,7 +445,7 @@ def _read(piece: Piece) -> Reading:
     asks = asserted != sentences
     said = "\n".join(asserted)
     terms = frozenset(tokenise(text))
-    origin = piece.origin if piece.origin in _SOURCE else _ORIGIN_OF.get(piece.role, "runtime_context")
+    origin = origin if origin in _SOURCE else _ORIGIN_OF.get(role, "runtime_context")
     return Reading(
         origin=origin,
         said=said,
@@ -448,7 +454,7 @@ def _read(piece: Piece) -> Reading:
         asks=asks,
         hedged=origin != "tool" and _hedged(words, prose),
         terms=terms,
-        marks=frozenset(t for t in terms if not t.isalpha() and _DIGIT.search(t)).union(piece.names),
+        marks=frozenset(t for t in terms if not t.isalpha() and _DIGIT.search(t)).union(names),
         proposes=(asks and origin != "human") or PROPOSES.seen(words, prose),
         looks_back=BACK.seen(words, prose),
     )
