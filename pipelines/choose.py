@@ -76,9 +76,7 @@ class Choice:
     since: I64  # of each added: microseconds, where it says what was known before; else 0
     near: U64  # of each added that takes the place of a row that says the same: what that one nearly repeats
     known: Bool  # whether it does
-    document: Mapping[int, str] = field(
-        default_factory=dict
-    )  # of some rows of `add`: what holds its words, if not its own
+    kept: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # by n: what stays as it was
 
 
 _CHOOSE = """
@@ -183,12 +181,12 @@ def revalued(root: Path, base: Base, rows: Rows, accepted: I64, chosen: Choice, 
     place, salience, confidence = (rows.items[name].to_numpy() for name in ("ord", "salience", "confidence"))
     add, since, near, known = (column.tolist() for column in (chosen.add, chosen.since, chosen.near, chosen.known))
     replaced = {segment: list(gone) for segment, gone in chosen.replaced.items()}
-    coming, document = {int(ids[n]): at for at, n in enumerate(add)}, {}
+    coming, kept = {int(ids[n]): at for at, n in enumerate(add)}, {}
     for key, n in last.items():
         if (at := coming.get(key)) is not None:
             m = add[at]
             if (content[n], session[n], place[n]) == (content[m], session[m], place[m]):
-                add[at], since[at], document[n] = n, since[at] or int(accepted[m]), rows.items["document"][m].as_py()
+                add[at], since[at], kept[n] = n, since[at] or int(accepted[m]), _values(rows.items, m)
     wanted = np.array(sorted(last.keys() - coming.keys()), np.uint64)
     for i, opened in enumerate(base.opened):
         for row in _published(i, base, wanted).to_pylist():
@@ -199,18 +197,25 @@ def revalued(root: Path, base: Base, rows: Rows, accepted: I64, chosen: Choice, 
                 replaced.setdefault(opened.id, []).append(row["row"])
                 add, since = [*add, n], [*since, row["t_ingested"]]
                 near, known = [*near, row["near"]], [*known, True]
-                document[n] = _document(root, opened.id, row["row"])
+                kept[n] = _published_values(root, opened.id, row["row"])
     columns = (np.array(since, np.int64), np.array(near, np.uint64), np.array(known, bool))
-    return Choice(np.array(add, np.int64), replaced, *columns, document)
+    return Choice(np.array(add, np.int64), replaced, *columns, kept)
 
 
-def _document(root: Path, segment: str, row: int) -> str:
-    """The document a published row came with."""
+_KEPT = ("document", "type", "type_confidence")
+"""What stays of a row that is written anew: the document that holds its words, and what it was taken for."""
+
+
+def _values(items: pa.Table, row: int) -> dict[str, Any]:
+    return {name: items[name][row].as_py() for name in _KEPT}
+
+
+def _published_values(root: Path, segment: str, row: int) -> dict[str, Any]:
     with pq.ParquetFile(root / "segments" / segment / "items.parquet") as file:
         for group in range(file.num_row_groups):
             size = file.metadata.row_group(group).num_rows
             if row < size:
-                return str(file.read_row_group(group, columns=["document"])["document"][row].as_py())
+                return _values(file.read_row_group(group, columns=list(_KEPT)), row)
             row -= size
     raise IndexError(row)
 
@@ -228,7 +233,7 @@ def _remove(
 
 
 def as_known(rows: Rows, chosen: Choice) -> Rows:
-    """The chosen rows: those that say what was known before are known since then, from the document that said it."""
+    """The chosen rows. Those that say what was known before are known since then, and for what they were taken for."""
 
     def earlier(table: pa.Table, at: I64) -> pa.Table:
         column = table["t_ingested"]
@@ -238,9 +243,11 @@ def as_known(rows: Rows, chosen: Choice) -> Rows:
     out = rows.take(chosen.add)
     if not chosen.since.any():
         return out
-    documents = zip(chosen.add.tolist(), out.items["document"].to_pylist(), strict=True)
-    named = pa.array([chosen.document.get(n, own) for n, own in documents], pa.string())
-    items = _with(earlier(out.items, chosen.since), "document", named)
+    items = earlier(out.items, chosen.since)
+    for name in _KEPT if chosen.kept else ():
+        own = zip(chosen.add.tolist(), items[name].to_pylist(), strict=True)
+        values = [chosen.kept[n][name] if n in chosen.kept else value for n, value in own]
+        items = _with(items, name, pa.array(values, items.schema.field(name).type))
     return replace(out, items=items, facts=earlier(out.facts, chosen.since[owners(out.fact_indptr)]))
 
 
