@@ -46,13 +46,16 @@ class Committed:
     duplicates: int  # items that were there already
 
 
-def ready(root: Path, fingerprint: str, done: set[str]) -> list[str]:
+def ready(root: Path, fingerprint: str, done: set[str], unread: frozenset[str] = frozenset()) -> list[str]:
     """Documents that are not published and whose part is there, in the order they were accepted.
 
     One that goes on from another, or takes its place, waits for it, unless that one was given up.
+
+    Args:
+        unread: documents nobody waits for as long as they have no part.
     """
     waiting = ledger.waiting(root, done)
-    waits, found = set(waiting), []
+    left: dict[str, set[str]] = {}  # by document: those that go first
     for document in waiting:
         folder = part_folder(root, document, fingerprint)
         if not folder.is_dir():
@@ -60,9 +63,14 @@ def ready(root: Path, fingerprint: str, done: set[str]) -> list[str]:
         part = describe(folder)
         if part.leans_on and ledger.is_dead(root, part.leans_on):  # made when that one was not given up yet
             paths.remove(folder)
-        elif not {part.after, part.leans_on} & waits:
+        else:
+            left[document] = {part.after, part.leans_on}
+    waits, found = set(waiting) - (unread - left.keys()), []
+    while now := [document for document, first in left.items() if not first & waits]:
+        for document in now:  # mostly one after the other, as they were accepted
             waits.discard(document)
-            found.append(document)
+            del left[document]
+        found += now
     return found
 
 
@@ -82,7 +90,8 @@ def commit(root: Path, encoder: Encoder, settings: Settings, pointer: str = "CUR
         done = ledger.done(root, base.manifest)
         made_by = pipeline_fingerprint(lineage.encoder, settings)
         _sweep(root, done, made_by, pointer)
-        documents = ready(root, made_by, done)
+        # A lineage that is built anew is made of what is published: what is not will come with the next commit.
+        documents = ready(root, made_by, done, frozenset() if pointer == "CURRENT" else frozenset(ledger.pending(root)))
         if not documents:
             return Committed(base.generation, (), 0, 0, 0)
         folders = [part_folder(root, document, made_by) for document in documents]

@@ -92,12 +92,17 @@ def reindex(
                 return Reindexed(other.generation, model.spec.name, done, other.counts["items"], False)
             if say:
                 say(f"{len(missing)} documents to go")
-            todo = missing[:BATCH]
-            (work or make_parts)(root, todo, model, settings)
+            # One whose part is there waits for another that it goes on from.
+            todo = [one for one in missing if not part_folder(root, one, target).is_dir()][:BATCH]
+            if todo:
+                (work or make_parts)(root, todo, model, settings)
             failpoint("reindex.parts")
-            done += len(commit(root, model, settings, "NEXT").documents)
+            committed = len(commit(root, model, settings, "NEXT").documents)
+            done += committed
             failpoint("reindex.committed")
-            before, unmade = unmade, set(todo) & set(_missing(root))
+            left = set(_missing(root))
+            made = {one for one in left if part_folder(root, one, target).is_dir()} if committed else set()
+            before, unmade = unmade, left & {*todo, *missing[:BATCH]} - made
             if before & unmade:  # once is no failure: a deletion takes the parts it meets away
                 raise StoreError(
                     f"{len(unmade)} documents cannot be enriched, {sorted(unmade)[0][:12]}… among them",

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -248,12 +249,9 @@ class TokenCounter:
     name = "wordpiece"
 
     def __init__(self, folder: Path) -> None:
-        from tokenizers import Tokenizer
-
-        self._tokenizer: Tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
-        self._pieces = _pieces(self._tokenizer) if _splits_at_white_space(self._tokenizer) else None
+        self._path = folder / "tokenizer.json"
+        said = orjson.loads(self._path.read_bytes())
+        self._pieces = _pieces(said) if _splits_at_white_space(said) else None
         self._known: dict[str, int] = {}
 
     def __call__(self, texts: Sequence[str]) -> list[int]:
@@ -276,6 +274,16 @@ class TokenCounter:
                 self._known[chunk] = size
         return size
 
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        """For what the vocabulary alone does not tell; to load it takes longer than a cold recall has for counting."""
+        from tokenizers import Tokenizer
+
+        found: Tokenizer = Tokenizer.from_file(str(self._path))
+        found.no_padding()
+        found.no_truncation()
+        return found
+
     def _counted(self, text: str) -> int:
         """The same by the tokenizer itself."""
         return len(self._tokenizer.encode(text, add_special_tokens=False))
@@ -285,26 +293,33 @@ _KEPT_CHUNKS: Final = 1 << 14
 _KEPT_LETTERS: Final = 32
 
 
-def _splits_at_white_space(tokenizer: Tokenizer) -> bool:
-    """Whether a text has as many tokens as its parts between white space together: BERT's does, byte pairs do not."""
-    bert = type(tokenizer.pre_tokenizer).__name__ == "BertPreTokenizer"
-    usual = tokenizer.normalizer is None or type(tokenizer.normalizer).__name__ == "BertNormalizer"
-    added = tokenizer.get_added_tokens_decoder().values()
-    plain = type(tokenizer.model).__name__ == "WordPiece"
-    return bert and usual and plain and not any(len(token.content.split()) > 1 for token in added)
+def _splits_at_white_space(said: Mapping[str, Any]) -> bool:
+    """Whether a text has as many tokens as its parts between white space together: BERT's does, byte pairs do not.
+
+    Args:
+        said: a tokenizer.json.
+    """
+    kind = {name: (said[name] or {}).get("type") for name in ("pre_tokenizer", "normalizer", "model")}
+    bert = kind["pre_tokenizer"] == "BertPreTokenizer" and kind["normalizer"] in (None, "BertNormalizer")
+    return bert and kind["model"] == "WordPiece" and not any(len(added.split()) > 1 for added in _added(said))
 
 
-def _pieces(tokenizer: Tokenizer) -> Pieces:
+def _added(said: Mapping[str, Any]) -> list[str]:
+    return [token["content"] for token in said["added_tokens"]]
+
+
+def _pieces(said: Mapping[str, Any]) -> Pieces:
     """The vocabulary of a word piece model, as the kernel counts by it: several times as fast as the tokenizer."""
-    model, prefix = tokenizer.model, tokenizer.model.continuing_subword_prefix
-    plain = [piece for piece in tokenizer.get_vocab(with_added_tokens=False) if piece.isascii()]
+    model, normalizer = said["model"], said["normalizer"]
+    prefix = model["continuing_subword_prefix"]
+    plain = [piece for piece in model["vocab"] if piece.isascii()]
     inner = [piece.removeprefix(prefix) for piece in plain if piece.startswith(prefix)]
     return pieces(
         [piece for piece in plain if piece.isalnum()],
         [piece for piece in inner if piece.isalnum()],
-        [token.content for token in tokenizer.get_added_tokens_decoder().values()],
-        lower=tokenizer.normalizer is not None and tokenizer.normalizer.lowercase,
-        most=model.max_input_chars_per_word,
+        _added(said),
+        lower=normalizer is not None and normalizer["lowercase"],
+        most=model["max_input_chars_per_word"],
     )
 
 

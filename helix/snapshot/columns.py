@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -227,3 +228,13 @@ def acl(tables: list[pa.Table]) -> tuple[I64, pa.Array]:
     if not rows:
         return np.empty(0, np.int64), pa.array([], pa.string())
     return np.concatenate(rows), pa.concat_arrays(names)
+
+
+def distinct(names: pa.Array) -> frozenset[str]:
+    """The different strings of a string array without nulls, without an Arrow scalar for each."""
+    if not len(names):
+        return frozenset()
+    _, ends, letters = names.buffers()
+    at = np.frombuffer(ends, np.int32)[names.offset : names.offset + len(names) + 1].tolist()
+    data = memoryview(letters or b"").tobytes()
+    return frozenset(word.decode() for word in {data[start:stop] for start, stop in pairwise(at)})

@@ -85,7 +85,9 @@ def write(root: Path, envelope: Envelope) -> None:
     body = orjson.dumps(head) + b"\n" + envelope.text.encode("utf-8", "replace")
     data = hashlib.sha256(body).hexdigest().encode() + b"\n" + body
     try:
-        paths.write_file(root / "inbox" / envelope.document, data)
+        path = root / "inbox" / envelope.document
+        paths.write_file(path, data)
+        os.utime(path, (envelope.accepted.timestamp(),) * 2)  # also where it takes the place of what was forgotten
     except OSError as error:
         raise paths.unwritable(root, error) from None
 

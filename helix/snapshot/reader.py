@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,8 @@ from helix.errors import EncoderError, StoreError
 from helix.snapshot import facts
 from helix.snapshot import manifest as manifests
 from helix.snapshot.arrays import flat_index, lookup
-from helix.snapshot.columns import I32, Columns, acl, link, places, relink
-from helix.snapshot.dense import Dense, open_dense
+from helix.snapshot.columns import I32, Columns, acl, distinct, link, places, relink
+from helix.snapshot.dense import Dense, library, open_dense
 from helix.snapshot.events import load_access
 from helix.snapshot.fact_index import FactField
 from helix.snapshot.facts import Facts
@@ -59,7 +59,7 @@ _LOADED = ("encoder", "counter", "router", "speaker_words", "speaker_codes")
 BM25 = (0.9, 0.6)
 """k1 and b of most profiles: what is made ready for."""
 
-_FEW_NAMES = 50_000  # in ACLs
+_FEW_NAMES = 200_000  # in ACLs
 
 _KEPT_DFS = 65_536  # terms whose df is kept
 
@@ -127,7 +127,7 @@ class Snapshot:
         self._opened: list[Opened] = [kept.get(s.id) or open_segment(root, s) for s in self._segments()]
         ends = np.cumsum([0, *(segment.rows for segment in self._opened)], dtype=np.int64)
         self._starts, self.rows = ends[:-1], int(ends[-1])
-        self._dense: dict[str, Dense] = self._open_dense(before._dense if kept and before else {})
+        dense = self._open_dense(before._dense if kept and before else {})
         file = self.manifest.access if self.manifest else None
         self._access = load_access(root, file) if file else None
         self.alive = self._alive()
@@ -140,6 +140,7 @@ class Snapshot:
         self.projects, self.speakers = self.columns.projects, self.columns.speakers
         self._acl_of, self._acl = acl([segment.columns for segment in self._opened])
         self.restricted: Bool = np.bincount(self._acl_of, minlength=self.rows).astype(bool)
+        self._dense: dict[str, Dense] = {segment: index() for segment, index in dense.items()}
 
     # ------------------------------------------------------------ views
 
@@ -242,14 +243,20 @@ class Snapshot:
             alive[starts[deletes.segment] + map_npy(self.root / deletes.file.path).astype(np.int64)] = False
         return alive
 
-    def _open_dense(self, before: dict[str, Dense]) -> dict[str, Dense]:
-        """The dense index of each segment that has one, by segment."""
-        found: dict[str, Dense] = {}
+    def _open_dense(self, before: dict[str, Dense]) -> dict[str, Callable[[], Dense]]:
+        """What gives the dense index of each segment that has one, by segment: they are read while the rest is opened,
+        since a large one is no shorter than that.
+        """
+        found: dict[str, Callable[[], Dense]] = {}
         for index in self.manifest.indexes if self.manifest else ():
             if index.kind == "dense":
                 segment = index.covers[0]
                 path = self.root / "indexes" / index.id / "dense" / "ivf.faiss"
-                found[segment] = before.get(segment) or open_dense(path, index.params)
+                if segment in before:
+                    found[segment] = partial(before.__getitem__, segment)
+                else:
+                    library()  # in this thread: it looks into the environment
+                    found[segment] = self.meanwhile(open_dense, path, index.params)
         return found
 
     @cached_property
@@ -375,8 +382,8 @@ class Snapshot:
     @cached_property
     def _named(self) -> frozenset[str]:
         """Everybody an ACL names."""
-        few = len(self._acl) <= _FEW_NAMES  # what takes many to one imports what takes longer than a few
-        return frozenset((self._acl if few else self._acl.unique()).to_pylist())
+        # What takes many to one imports what takes longer than a few.
+        return distinct(self._acl) if len(self._acl) <= _FEW_NAMES else frozenset(self._acl.unique().to_pylist())
 
     def named_in_acl(self, principal: str) -> Bool:
         """bool[rows]: the row's ACL names this principal."""
@@ -495,10 +502,8 @@ class Snapshot:
         dead = np.flatnonzero(~self.alive)
         for start in range(0, len(dead), _STEP):
             rows = dead[start : start + _STEP]
-            rows = rows[np.argsort(kinds[rows], kind="stable")]
-            there, first = np.unique(kinds[rows], return_index=True)
-            gone = np.add.reduceat(self.vectors(rows), first, axis=0, dtype=np.float64)
-            sums[there] -= gone
+            gone = _one_hot(kinds[rows]) @ self.vectors(rows)  # a product is faster than to sum up by groups
+            sums[:-1] -= gone
             sums[-1] -= gone.sum(axis=0)
         return np.asarray(sums / np.maximum(counts, 1)[:, None], np.float32)
 
@@ -950,6 +955,11 @@ def owners_of(low: I64, high: I64) -> tuple[I64, I64]:
     size = high - low
     owner = np.arange(len(low)).repeat(size)
     return owner, np.arange(len(owner)) + (low - size.cumsum() + size)[owner]
+
+
+def _one_hot(kinds: npt.NDArray[Any]) -> F32:
+    """float32[types, n]: 1 where the row is of the type."""
+    return np.asarray(kinds == np.arange(len(TYPES))[:, None], np.float32)
 
 
 def _codes(values: npt.NDArray[Any], bound: int) -> I64:

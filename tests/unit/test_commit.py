@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -265,3 +266,49 @@ def test_forgetting_a_turn_spares_what_was_judged_anew(tmp_path: Path, cache: Pa
 
 
 WORDS = {"t0": "How do we ship zephyrline?", "t2": "Yes, do that."}
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> tuple[Path, list[str]]:
+    """A store whose inbox holds three links of a log, as a copy may show them: the last one is the oldest file."""
+    log, root, links = tmp_path / "log.jsonl", tmp_path / "store", list[str]()
+    check(root, "auto")
+    for text in (PROPOSED, PROPOSED + AGREED, PROPOSED + AGREED + _said("t3", "user", "Tell Ana.")):
+        log.write_text(text)
+        links += accept(root, log, load()).documents
+    for age, link in enumerate(links):
+        os.utime(root / "inbox" / link, (1_700_000_000 - age,) * 2)
+    assert ledger.pending(root) == links[::-1]
+    return root, links
+
+
+def test_links_are_published_in_their_order_whatever_the_files_say(chain, cache: Path) -> None:
+    root, links = chain
+    encoder = open_encoder(root, load())
+    for link in ledger.pending(root):
+        enrich(root, link, encoder, TokenCounter(encoder.folder), load())
+    assert list(commit(root, encoder, load()).documents) == links
+
+
+def test_a_reindex_of_links_in_any_order(chain, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does it wait for a link that is not published itself."""
+    root, links = chain
+    ledger.give_up(root, links[0], "nobody can read it")
+    encoder = open_encoder(root, load())
+    for link in ledger.pending(root):
+        enrich(root, link, encoder, TokenCounter(encoder.folder), load())
+    assert list(commit(root, encoder, load()).documents) == links[1:]
+    ledger.revive(root, links[0])
+    monkeypatch.setattr("pipelines.reindex.BATCH", 1)
+    assert reindex(root, replace(load(), item_words=100)).documents == 2
+    assert ledger.pending(root) == links[:1]
+    assert texts(root) == ["Tell Ana.", "Yes, do that."]
+
+
+def test_forgetting_leaves_a_document_its_place(chain) -> None:
+    root, _ = chain
+    for link in ledger.accepted(root):  # as it is accepted
+        ledger.write(root, ledger.read(root, link))
+    before = ledger.pending(root)
+    ledger.forget(root, before[0])
+    assert ledger.pending(root) == before
