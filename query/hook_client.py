@@ -10,6 +10,7 @@ own. Transcripts are handed to `helix ingest` (`helix enqueue` where there is a 
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -59,6 +60,7 @@ def hook(argv: Sequence[str]) -> int:
     if {"-h", "--help"} & set(argv):
         return _help(argv)
     call = Call(argv)
+    gc.disable()  # this process ends before there is anything worth collecting
     try:
         signal.signal(signal.SIGALRM, _too_late)
         signal.setitimer(signal.ITIMER_REAL, DEADLINE)

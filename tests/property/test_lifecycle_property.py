@@ -247,8 +247,8 @@ class Life(RuleBasedStateMachine):
         self.dead -= set(taken.documents)
         if name not in chain:
             chain.append(name)
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
         if name not in self.documents:
-            lines = [json.loads(line) for line in path.read_text().splitlines()]
             places = dict.fromkeys(SESSIONS, 0)
             says = {}
             for i, line in enumerate(lines):
@@ -259,7 +259,7 @@ class Life(RuleBasedStateMachine):
                 version = Version(line["text"], line["project"], name, len(self.documents), place)
                 says[line["session"], line["id"]] = version
             self.documents[name] = Document(len(self.documents), says)
-            self.read[path] = len(lines)
+        self.read[path] = len(lines)
         for document in ledger.pending(self.root):
             _, error = enrich_or_bury(self.root, document, self.encoder, self.counter, self.settings)
             assert not error
