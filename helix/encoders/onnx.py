@@ -299,7 +299,7 @@ def _splits_at_white_space(said: Mapping[str, Any]) -> bool:
     Args:
         said: a tokenizer.json.
     """
-    kind = {name: (said[name] or {}).get("type") for name in ("pre_tokenizer", "normalizer", "model")}
+    kind = {name: (said.get(name) or {}).get("type") for name in ("pre_tokenizer", "normalizer", "model")}
     bert = kind["pre_tokenizer"] == "BertPreTokenizer" and kind["normalizer"] in (None, "BertNormalizer")
     return bert and kind["model"] == "WordPiece" and not any(len(added.split()) > 1 for added in _added(said))
 

@@ -288,7 +288,7 @@ class Snapshot:
         if everybody is not self and not self.is_view:  # who asks sees this, or a view of their own
             return everybody.warm() and self
         with _readable(self.root, self.name):
-            reading = beside(getattr, self, "counter")  # the tokenizer and the encoder, by another core
+            reading = beside(lambda: self.counter(["é"]))  # the encoder and its tokenizer, by another core
             for name in ("live", "mean_length", "mean_window_length", "last_access", "type_directions"):
                 getattr(self, name)
             scored = ("key", "time", "t_invalid", "ends", "length", "near", "type", "role", "salience", "confidence")
