@@ -34,6 +34,7 @@ from helix.snapshot.manifest import generations
 from helix.snapshot.paths import create
 from helix.snapshot.reader import Snapshot
 from helix.snapshot.rows import digest
+from helix.snapshot.sql import ask
 from helix.snapshot.verify import verify
 from helix.stages.lexical import search_lexical
 from helix.stages.route import route
@@ -332,6 +333,7 @@ class Life(RuleBasedStateMachine):
         assert must <= went <= meant
         self.gone |= went
         self.state.items = {key: version for key, version in self.state.items.items() if key not in went}
+        self.owned()
         self.blank |= set(receipt["documents"])
         for name in receipt["documents"]:  # of a published one its rows are left, else what is not meant
             document = self.documents[name]
@@ -353,6 +355,18 @@ class Life(RuleBasedStateMachine):
         said = {f"of {session} in turn {turn}": f"of {session} in turn {turn}".encode() for session, turn in went}
         assert traces(self.root, said) == []
         self.check()
+
+    def owned(self) -> None:
+        """The store says which of the documents that say an item it keeps it for: the last for which it was worth more
+        or less. That it keeps it at all is the model's to know.
+        """
+        with ask(self.root, "SELECT id, document FROM items") as found:
+            owner = {KEYS[name]: document for name, document in found.rows}
+        for key, version in self.state.items.items():
+            name = owner[key]
+            assert name == version.document or self.documents[name].says[key].content == version.content
+            accepted = self.documents[name].accepted
+            self.state.items[key] = replace(version, document=name, accepted=accepted)
 
     @precondition(lambda self: self.history)
     @rule(cut=st.sampled_from(CUTS))
