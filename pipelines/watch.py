@@ -28,6 +28,7 @@ from helix.snapshot import ledger
 from helix.sources.places import Place
 from pipelines.accept import Inbox, Way, is_shown, take
 from pipelines.commit import commit
+from pipelines.compact import compact
 from pipelines.enrich import enrich_or_bury
 from pipelines.ingest import open_encoder, tidy
 
@@ -51,7 +52,11 @@ SLICE: Final = 1.0
 """Seconds of work on what has waited, between looks at what is new."""
 
 QUIET: Final = 5.0
-"""Seconds without anything to do before segments are merged."""
+"""Seconds without anything to do before all is tidied up."""
+
+MERGE: Final = 16
+"""Commits, each of which adds a segment, before they are merged while there is something to do: every one of them costs
+the next commit and every recall a few milliseconds."""
 
 _DATABASES: Final = frozenset({".db", ".vscdb", ".sqlite", ".sqlite3"})
 _BESIDE: Final = ("-wal", "-shm", "-journal")
@@ -241,6 +246,7 @@ class Publisher:
         self._made = False
         self._worked = time.monotonic()
         self._untidy = True
+        self._added = 0  # segments since the last merge
         self._tidying: threading.Thread | None = None
 
     def add(self, documents: Sequence[str]) -> None:
@@ -263,6 +269,9 @@ class Publisher:
                 time.sleep(SETTLE)
                 return True
             log.info("generation %d: %d documents, %d items", done.generation, len(done.documents), done.added)
+            self._added += 1
+            if self._added >= MERGE:
+                self._beside(compact)
         self._made = False
         self._worked, self._untidy = time.monotonic(), True
         return True
@@ -289,17 +298,22 @@ class Publisher:
         return self._encoder
 
     def _tidy(self, busy: bool) -> None:
-        """Merge segments once nothing has happened for a while, beside what happens next."""
-        running = self._tidying is not None and self._tidying.is_alive()
-        if busy or running or not self._untidy or time.monotonic() - self._worked < QUIET:
-            return
-        self._untidy = False
-        self._tidying = threading.Thread(target=self._merge, name="helix-tidy", daemon=True)
-        self._tidying.start()
+        """Merge segments and remove what is no longer needed once nothing has happened for a while."""
+        if not busy and self._untidy and time.monotonic() - self._worked >= QUIET and self._beside(tidy):
+            self._untidy = False
 
-    def _merge(self) -> None:
+    def _beside(self, work: Callable[[Path, Settings], object]) -> bool:
+        """Begin some upkeep beside what happens next; False while an earlier one is at work."""
+        if self._tidying is not None and self._tidying.is_alive():
+            return False
+        self._added = 0
+        self._tidying = threading.Thread(target=self._keep_up, args=(work,), name="helix-tidy", daemon=True)
+        self._tidying.start()
+        return True
+
+    def _keep_up(self, work: Callable[[Path, Settings], object]) -> None:
         try:
-            tidy(self.root, self.settings)
+            work(self.root, self.settings)
         except (HelixError, OSError) as error:
             log.warning("tidying up failed: %s", error)
 

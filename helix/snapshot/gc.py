@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 
 from helix.errors import HelixError
@@ -47,11 +48,12 @@ def collect(root: Path, keep: int, grace: float, wait: float) -> Collected:
         before = time.time() - grace
         kept: list[Path] = []
         gone: list[Path] = []
-        chain = set(_newest(root, keep)) | _just_replaced(root, before)
+        load = cache(partial(manifests.load, root))  # a log that is being written makes hundreds of them an hour
+        chain = set(_newest(root, keep)) | _just_replaced(root, before, load)
         for path in sorted((root / "manifests").glob("[0-9]*.json")):
             stays = path.name in held | current | chain or path.stat().st_mtime > before
             (kept if stays else gone).append(path)
-        named = _named([manifests.load(root, path.name) for path in kept])
+        named = _named([load(path.name) for path in kept])
         removed: list[str] = []
         size = 0
         # Manifests first: a kill in between leaves files nobody names, never a manifest that names what is gone.
@@ -95,10 +97,10 @@ def _newest(root: Path, keep: int) -> list[str]:
     return found
 
 
-def _just_replaced(root: Path, before: float) -> set[str]:
+def _just_replaced(root: Path, before: float, load: Callable[[str], Manifest]) -> set[str]:
     """Generations that were current until a younger one than `before` took their place: one may be about to be read."""
     young = [path for path in (root / "manifests").glob("[0-9]*.json") if path.stat().st_mtime > before]
-    return {manifest.parent or "" for manifest in (manifests.load(root, path.name) for path in young)}
+    return {load(path.name).parent or "" for path in young}
 
 
 def _whole(doomed: dict[str, bytes], names: set[str]) -> list[Manifest]:
@@ -112,7 +114,7 @@ def _whole(doomed: dict[str, bytes], names: set[str]) -> list[Manifest]:
 
 def _named(kept: list[Manifest]) -> set[str]:
     """The folders and files that manifests name, as `<folder>/<entry>`."""
-    return {"/".join(Path(file.path).parts[:2]) for manifest in kept for file in manifest.files()}
+    return {"/".join(file.path.split("/", 2)[:2]) for manifest in kept for file in manifest.files()}
 
 
 def unnamed(root: Path, named: set[str], before: float) -> list[Path]:

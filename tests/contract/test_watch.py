@@ -21,7 +21,9 @@ from helix.settings import load
 from helix.snapshot import ledger
 from helix.snapshot.sql import ask
 from helix.snapshot.verify import verify
+from pipelines.accept import Inbox, Way, check, take
 from pipelines.ingest import ingest
+from pipelines.watch import Publisher
 
 SOON = 60.0  # seconds: machines that test are busy
 
@@ -165,3 +167,23 @@ def worth(store: Path) -> np.ndarray:
     """float64[n, 2]: salience and confidence of each item."""
     with ask(store, "SELECT salience, confidence FROM items ORDER BY id") as found:
         return np.array(list(found.rows), np.float64)
+
+
+def test_segments_are_merged_while_turns_keep_coming(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each commit adds one, and costs the next one more: a log that is never quiet must not slow its memory down."""
+    monkeypatch.setattr("pipelines.watch.MERGE", 4)
+    log, settings = tmp_path / "a.jsonl", load()
+    inbox = Inbox(tmp_path / "store", settings)
+    check(inbox.root, "auto")
+    publisher, most = Publisher(inbox.root, settings), 0
+    for turn in range(40):
+        write(log, (str(turn), f"The walnuts of day {turn}"))
+        publisher.add(take(inbox, log, Way()).documents)
+        assert publisher.step(busy=True)
+        most = max(most, len(ledger.current(inbox.root)[1].segments))  # type: ignore[union-attr]
+    publisher.close()
+    assert most < 24  # a merge takes as long as some commits
+    assert recalled(inbox.root, "The walnuts of day 0")
+    assert verify(inbox.root).problems == ()
