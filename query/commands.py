@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from helix.cli import GROUP, parser, print_json, store_of
+from helix.cli import parser, print_json, store_of
 from helix.errors import UsageError
 from helix.settings import load
 
@@ -280,14 +280,12 @@ def install(argv: Sequence[str]) -> int:
     new.add_argument("--remove", action="store_true", help="take away what was put in")
     new.add_argument("--yes", action="store_true", help="write without asking")
     options = new.parse_args(argv)
-    from importlib.metadata import entry_points
 
     def say(line: str) -> None:
         print(line, file=sys.stderr if options.json else sys.stdout)
 
-    mcp = bool(entry_points(group=GROUP, name="mcp"))
     store = store_of(options).absolute()
-    found = changes(options.agent, options.scope, helix_command(), store, mcp=mcp, remove=options.remove)
+    found = changes(options.agent, options.scope, helix_command(), store, remove=options.remove)
     for change in found:
         say(change.diff.rstrip("\n"))
     if found and not options.yes:
@@ -304,10 +302,8 @@ def install(argv: Sequence[str]) -> int:
         write(change)
         if options.remove:
             forget(change)
-    if not mcp and not options.remove:
-        print("helix install: hooks only: this version has no 'helix mcp' yet", file=sys.stderr)
     if options.json:
-        put = {} if options.remove else {"store": str(store), "mcp": mcp}
+        put = {} if options.remove else {"store": str(store)}
         files = [{"path": str(one.path), "action": _done(one.before, one.after)} for one in found]
         print_json({"agent": options.agent, "scope": options.scope, **put, "files": files})
     elif not found:

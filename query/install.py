@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from helix.errors import StoreError, UsageError
-from helix.snapshot.paths import TEMPORARY
+from helix.snapshot import paths
 from query import json_edit
 
 NAME: Final = "helix"
@@ -110,9 +110,7 @@ def helix_command() -> list[str]:
     return [found] if found else [sys.executable, "-P", "-m", "helix.cli"]
 
 
-def changes(
-    agent: str, scope: str, helix: Sequence[str], store: Path, *, mcp: bool, remove: bool = False
-) -> list[Change]:
+def changes(agent: str, scope: str, helix: Sequence[str], store: Path, *, remove: bool = False) -> list[Change]:
     """What is to be written where; nothing of it is written here.
 
     Args:
@@ -120,7 +118,6 @@ def changes(
         scope: user | project: the folder we are in.
         helix: the command.
         store: absolute.
-        mcp: whether there is a `helix mcp` to be called.
         remove: take away what was put in.
 
     Raises:
@@ -135,7 +132,7 @@ def changes(
     wanted = _server(agent, helix, store)
     toml = servers.suffix == ".toml"
     put, take = (partial(_put_table, wanted), _take_table) if toml else (partial(_put_server, wanted), _take_server)
-    edits.setdefault(servers, []).append((put if mcp or remove else _same, take))
+    edits.setdefault(servers, []).append((put, take))
     found = [_change(path, [e[0] for e in pairs], [e[1] for e in pairs], remove) for path, pairs in edits.items()]
     return [change for change in found if change.before != change.after]
 
@@ -173,10 +170,6 @@ def _change(path: Path, put: Sequence[Edit], take: Sequence[Edit], remove: bool)
         fresh = _edited(_decoded(path, None), put)
         remedy = "take Helix's entries out yourself" if remove else f"nothing was written; add this yourself:\n{fresh}"
         raise UsageError(f"{path} cannot be edited: {why}", remedy) from None
-
-
-def _same(text: str) -> str:
-    return text
 
 
 def _decoded(path: Path, data: bytes | None) -> str:
@@ -415,31 +408,15 @@ def write(change: Change) -> None:
     if change.after is None:
         path.unlink()
     else:
-        _replace(path, change.after, mode)
+        paths.write_file(path, change.after, mode)
 
 
 def keep(change: Change) -> None:
     """Keep the file beside it as it was before it had anything of ours."""
     if change.before is not None and not change.held:
-        _replace(_backup_of(change.path.resolve()), change.before, change.path.stat().st_mode & 0o777)
+        paths.write_file(_backup_of(change.path.resolve()), change.before, change.path.stat().st_mode & 0o777)
 
 
 def forget(change: Change) -> None:
     """Take away what was kept."""
     _backup_of(change.path.resolve()).unlink(missing_ok=True)
-
-
-def _replace(path: Path, data: bytes, mode: int) -> None:
-    """A whole file or none."""
-    temporary = path.with_name(f"{TEMPORARY}{path.name}.{os.getpid()}")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(mode)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

@@ -89,15 +89,20 @@ def told(path: Path) -> Iterator[None]:
         raise OSError(number, os.strerror(number), str(path)) from None
 
 
-def write_file(path: Path, data: bytes) -> None:
+_OWN = 0o600
+
+
+def write_file(path: Path, data: bytes, mode: int = _OWN) -> None:
     """Write a whole file or none: temporary name beside it, sync, rename, sync the folder."""
     temporary = path.parent / f"{TEMPORARY}{secrets.token_hex(6)}"
     with told(path):
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWN)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
                 file.flush()
+                if mode != _OWN:  # not every file system a store may lie on knows it
+                    os.fchmod(file.fileno(), mode)
                 os.fsync(file.fileno())
             temporary.replace(path)
         except BaseException:

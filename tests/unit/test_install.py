@@ -35,9 +35,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def put(agent: str, scope: str = "user", store: Path = STORE, *, mcp: bool = True) -> list[Path]:
+def put(agent: str, scope: str = "user", store: Path = STORE) -> list[Path]:
     """Install, and say what was written."""
-    found = changes(agent, scope, HELIX, store, mcp=mcp)
+    found = changes(agent, scope, HELIX, store)
     for change in found:
         keep(change)
         write(change)
@@ -46,7 +46,7 @@ def put(agent: str, scope: str = "user", store: Path = STORE, *, mcp: bool = Tru
 
 def take(agent: str, scope: str = "user") -> list[Path]:
     """Remove, and say what was written."""
-    found = changes(agent, scope, ["/elsewhere/helix"], OTHER, mcp=False, remove=True)
+    found = changes(agent, scope, ["/elsewhere/helix"], OTHER, remove=True)
     for change in found:
         write(change)
         forget(change)
@@ -140,13 +140,6 @@ def test_folders_that_were_moved(home: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert set(files(home)) == {"c/settings.json", "c/.claude.json", "x/hooks.json", "x/config.toml"}
 
 
-def test_without_a_server_only_hooks(home: Path) -> None:
-    assert put("codex", mcp=False) == [home / ".codex/hooks.json"]
-    assert "mcpServers" not in json.loads((home / ".codex/hooks.json").read_text())
-    put("gemini", mcp=False)
-    assert list(json.loads((home / ".gemini/settings.json").read_text())) == ["hooks"]
-
-
 # ------------------------------------------------------------ what was there
 
 SETTINGS = """{
@@ -184,7 +177,7 @@ def test_everything_else_keeps_its_place_and_its_formatting(home: Path) -> None:
     path.parent.mkdir()
     path.write_text(SETTINGS)
     path.chmod(0o640)
-    put("claude-code", mcp=False)
+    put("claude-code")
     after = path.read_text()
     kept = [line for line in SETTINGS.splitlines() if line not in after.splitlines()]
     assert [line.rstrip() for line in kept] == [SETTINGS.splitlines()[5], SETTINGS.splitlines()[7]]  # a comma behind
@@ -194,7 +187,7 @@ def test_everything_else_keeps_its_place_and_its_formatting(home: Path) -> None:
     assert list(told)[:2] == ["Stop", "PreToolUse"]
     assert told["Stop"][0]["hooks"][0]["command"] == "say 'done'"
     assert path.with_name(path.name + BACKUP).read_text() == SETTINGS
-    assert put("claude-code", mcp=False) == []
+    assert put("claude-code") == []
     take("claude-code")
     assert files(home) == {".claude/settings.json": SETTINGS.encode()}
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
@@ -369,7 +362,7 @@ def test_a_configuration_that_is_not_as_expected_is_left_alone(home: Path, text:
 def test_a_file_that_changes_meanwhile_is_not_overwritten(home: Path) -> None:
     path = home / ".claude.json"
     path.write_text('{"a": 1}')
-    _, change = changes("claude-code", "user", HELIX, STORE, mcp=True)
+    _, change = changes("claude-code", "user", HELIX, STORE)
     path.write_text('{"a": 2}')
     with pytest.raises(StoreError, match="changed meanwhile"):
         write(change)
@@ -382,7 +375,7 @@ def test_a_link_stays_a_link(home: Path) -> None:
     real.write_text("{}\n")
     (home / ".claude").mkdir()
     (home / ".claude/settings.json").symlink_to(real)
-    put("claude-code", mcp=False)
+    put("claude-code")
     assert (home / ".claude/settings.json").is_symlink()
     assert "hooks" in json.loads(real.read_text())
     take("claude-code")
@@ -431,14 +424,6 @@ def test_the_command_works_from_anywhere(home: Path, capsys) -> None:
     assert "nothing to do" in capsys.readouterr().out
     assert main(["install", "codex", "--remove", "--yes"]) == 0
     assert files(home) == {}
-
-
-def test_a_server_is_only_written_where_there_is_the_command(home: Path, capsys, monkeypatch) -> None:
-    for there in ([], ["mcp"]):
-        monkeypatch.setattr("importlib.metadata.entry_points", lambda group, name, there=there: there)
-        assert main(["install", "cursor", "--yes", "--store", "m"]) == 0
-        assert (home / ".cursor/mcp.json").exists() is bool(there)
-        assert ("no 'helix mcp'" in capsys.readouterr().err) is not bool(there)
 
 
 @pytest.mark.parametrize("arguments", [["vim"], [], ["codex", "--scope", "team"]])
