@@ -25,8 +25,23 @@ Command = Callable[[Sequence[str]], int]
 GROUP = "helix.commands"
 DISTRIBUTION = "helix_recall"
 ORDER = (
-    *("ingest", "watch", "recall", "serve", "mcp", "install", "hook", "enqueue", "worker", "status", "verify"),
-    *("sql", "forget", "compact", "gc", "rollback", "reindex", "push", "pull", "touch", "models", "bench"),
+    *("ingest", "watch", "recall", "serve", "mcp", "install", "hook", "up", "enqueue", "worker", "beat", "status"),
+    *(
+        "retry",
+        "drop",
+        "verify",
+        "sql",
+        "forget",
+        "compact",
+        "gc",
+        "rollback",
+        "reindex",
+        "push",
+        "pull",
+        "touch",
+        "models",
+        "bench",
+    ),
 )
 
 

@@ -12,6 +12,8 @@ from helix.cli import parser, print_json, store_of
 from helix.errors import HelixError, UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
 
     from helix.snapshot.sql import Answer
@@ -20,39 +22,130 @@ if TYPE_CHECKING:
 
 def status(argv: Sequence[str]) -> int:
     """What is published, what waits, what was given up."""
+    from helix.snapshot.ledger import ROLLED_BACK
     from helix.status import breakdown
     from helix.status import status as status_of
 
-    options = parser("status", status.__doc__ or "").parse_args(argv)
+    new = parser("status", status.__doc__ or "", "  helix status --store memory\n  helix status --watch")
+    new.add_argument("--watch", action="store_true", help="go on telling, every second; Ctrl-C ends")
+    options = new.parse_args(argv)
     root = store_of(options)
+    if options.watch:
+        return _watch_status(root, options.json)
     found = {**status_of(root), "breakdown": breakdown(root)}
     if options.json:
         print_json(found)
         return 0
-    print(f"store       {found['store']}")
-    print(f"generation  {found['generation']}" + (f", published {found['published']}" if found["published"] else ""))
-    print(f"encoder     {found['encoder'] or 'none yet'}")
-    print(
-        f"items       {found['items']:,} in {found['segments']} segments, {found['sessions']:,} sessions, "
-        f"{found['bytes'] / 1e6:.1f} MB"
-    )
-    print(
-        f"documents   {found['accepted']} accepted, {found['done']} done, {found['pending']} pending, "
-        f"{found['dead']} dead"
-    )
-    for column, counts in found["breakdown"].items():
-        if counts:
-            print(f"by {column:9}" + ", ".join(f"{name} {n:,}" for name, n in list(counts.items())[:8]))
-    if found["reindex"]:
-        so_far = "{encoder} under way, {documents} documents, {items:,} items so far".format(**found["reindex"])
-        print(f"reindex     {so_far}")
-    if found["purges"]:
-        print(f"deletions   {found['purges']} were interrupted: 'helix compact' finishes them")
-    for name, state in found["coverage"].items():
-        print(f"{name:12}" + ", ".join(f"{key}: {value}" for key, value in state.items()))
+    for name, said in _told(found):
+        print(f"{name:12}{said}")
     for document, error in found["errors"].items():
         print(f"dead        {document[:12]}… {error}", file=sys.stderr)
+    if any(not error.startswith(ROLLED_BACK) for error in found["errors"].values()):
+        print("'helix retry' has them tried again, 'helix drop' removes their text", file=sys.stderr)
     return 0
+
+
+def _told(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """The state of a store, for a person: (what, how it is) a line."""
+    published = f", published {found['published']}" if found["published"] else ""
+    lines = [
+        ("store", found["store"]),
+        ("generation", f"{found['generation']}{published}; {found['generations']} kept"),
+        ("encoder", found["encoder"] or "none yet"),
+        (
+            "items",
+            f"{found['items']:,} in {found['segments']} segments, {found['sessions']:,} sessions, "
+            f"{found['bytes'] / 1e6:.1f} MB",
+        ),
+        (
+            "documents",
+            f"{found['accepted']:,} accepted, {found['done']:,} done, {found['pending']:,} pending"
+            + (f" ({len(found['running'])} running)" if found["running"] else "")
+            + f", {found['dead']:,} dead",
+        ),
+    ]
+    if found["pending"]:
+        lines.append(("lag", f"{found['lag']:,.0f} s: so long the oldest has waited"))
+    if found["throughput"]["documents"]:
+        rate = found["throughput"]
+        lines.append(
+            (
+                "throughput",
+                f"{rate['documents']:,.0f} documents, {rate['items']:,.0f} items a minute "
+                f"(over {rate['seconds']:,.0f} s)",
+            )
+        )
+    lines += [
+        ("failed", f"{document[:12]}… {said['tries']} times, again at {said['next']}: {said['error'] or 'no word'}")
+        for document, said in found["failed"].items()
+    ]
+    if found["orders"]["waiting"]:
+        lines.append(("orders", f"{found['orders']['waiting']} wait for a worker of 'accept'"))
+    for done in found["orders"]["done"]:
+        refused = "; ".join(f"{entry['path']}: {entry['reason']}" for entry in done["refused"][:3])
+        counts = f"{done['accepted']} accepted, {done['duplicates']} duplicates, {len(done['refused'])} refused"
+        lines.append(("order", f"{done['order'][:12]}… {counts}" + (f" ({refused})" if refused else "")))
+    for column, counts in found.get("breakdown", {}).items():
+        if counts:
+            lines.append((f"by {column}", ", ".join(f"{name} {n:,}" for name, n in list(counts.items())[:8])))
+    if found["reindex"]:
+        so_far = "{encoder} under way, {documents:,} of {of:,} documents, {items:,} items so far"
+        lines.append(("reindex", so_far.format(**found["reindex"], of=found["done"])))
+    if found["purges"]:
+        lines.append(("deletions", f"{found['purges']} were interrupted: 'helix compact' finishes them"))
+    whole = [name for name, state in found["coverage"].items() if state == {"items": found["items"]}]
+    if whole:
+        lines.append(("all items", f"have their {', '.join(whole)}"))
+    lines += [
+        (name, ", ".join(f"{key}: {value}" for key, value in state.items()))
+        for name, state in found["coverage"].items()
+        if name not in whole
+    ]
+    return lines
+
+
+_EVERY = 1.0  # seconds
+
+
+def _watch_status(root: Path, as_json: bool) -> int:
+    """Tell the state again and again: a table that is drawn anew on a terminal, else a JSON object a line."""
+    import time
+
+    import orjson
+    from rich.console import Console
+    from rich.live import Live
+
+    from helix.status import status as status_of
+
+    console = Console()
+    if as_json or not console.is_terminal:
+        while True:
+            sys.stdout.write(orjson.dumps(status_of(root)).decode() + "\n")
+            sys.stdout.flush()
+            time.sleep(_EVERY)
+    with Live(console=console, auto_refresh=False, screen=False) as live:
+        while True:
+            live.update(_drawn(status_of(root)), refresh=True)
+            time.sleep(_EVERY)
+
+
+def _drawn(found: dict[str, Any]) -> Any:
+    """The state as a table, with how far the documents are as a bar."""
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    for name, said in _told(found):
+        style = "red" if name in ("failed", "deletions") else ""
+        table.add_row(Text(name, "bold"), Text(said, style))
+    for document, process in found["running"].items():
+        table.add_row(Text("running", "bold"), Text(f"{document[:12]}… by process {process}"))
+    for document, error in found["errors"].items():
+        table.add_row(Text("dead", "bold red"), Text(f"{document[:12]}… {error}", overflow="ellipsis", no_wrap=True))
+    through = found["done"] + found["dead"]
+    return Group(table, ProgressBar(total=max(1, found["accepted"]), completed=through, width=60))
 
 
 def verify(argv: Sequence[str]) -> int:
@@ -218,18 +311,57 @@ def pull(argv: Sequence[str]) -> int:
     from helix.settings import load
     from helix.snapshot import sync
 
-    new = parser("pull", pull.__doc__ or "", "  helix pull s3://bucket/memory --store memory")
+    new = parser(
+        "pull",
+        pull.__doc__ or "",
+        "  helix pull s3://bucket/memory --store memory\n"
+        "  helix pull s3://bucket/memory --store memory --follow 5 &\n  helix serve --store memory",
+    )
     new.add_argument("url", metavar="URL", help=f"{WHERE}; credentials come from the environment")
     new.add_argument("--force", action="store_true", help="give up local generations that are not there")
+    new.add_argument(
+        "--follow",
+        type=float,
+        metavar="SECONDS",
+        help="stay, look again that often, and keep no generation but the newest; Ctrl-C ends",
+    )
     options = new.parse_args(argv)
     settings = load()
     root = store_of(options, settings)
+    if options.follow is not None:
+        if options.follow <= 0 or options.force:
+            raise UsageError("--follow takes more than 0 seconds, and no --force", "pull once with --force before")
+        _follow(options.url, root, options.follow, settings.lock_wait)
+        return 0
     report = _transfer(lambda: sync.pull(options.url, root, force=options.force, wait=settings.lock_wait))
     if options.json:
         print_json(report)
     else:
         print(f"{root} is at generation {report.generation} of {report.url}: {_moved(report, 'fetched')}")
     return 0
+
+
+def _follow(url: str, root: Path, seconds: float, wait: float) -> None:
+    """Pull whatever is published, until Ctrl-C or SIGTERM. What fails is said once, and tried again."""
+    import signal
+    import threading
+
+    from helix.errors import StoreError
+    from helix.snapshot import sync
+
+    stop, said = threading.Event(), ""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    while not stop.is_set():
+        try:
+            if report := sync.follow(url, root, wait=wait):
+                print(f"{root} is at generation {report.generation}: {_moved(report, 'fetched')}", flush=True)
+            said = ""
+        except (StoreError, OSError) as error:
+            if str(error) != said:
+                print(f"helix pull: {error}; trying again every {seconds:g} s", file=sys.stderr, flush=True)
+            said = str(error)
+        stop.wait(seconds)
 
 
 def _moved(report: Report, done: str) -> str:

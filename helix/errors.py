@@ -36,3 +36,7 @@ class EncoderError(HelixError):
     """No usable encoder: weights missing, damaged, or not the ones the lineage was built with."""
 
     exit_status = 4
+
+
+class Damaged(StoreError):
+    """Bytes that are not what their digest says."""

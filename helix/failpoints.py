@@ -1,4 +1,7 @@
-"""Named places where a test may kill the process: `HELIX_FAILPOINT=commit.manifest` dies there by SIGKILL."""
+"""Named places where a test may kill the process: `HELIX_FAILPOINT=commit.manifest` dies there by SIGKILL.
+
+`HELIX_FAILPOINT=enrich.begin@<document>` dies with that document alone.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import os
 import signal
 
 
-def failpoint(name: str) -> None:
+def failpoint(name: str, about: str = "") -> None:
     """Die here if the environment names this place; otherwise one dictionary look-up."""
-    if os.environ.get("HELIX_FAILPOINT") == name:
+    wanted = os.environ.get("HELIX_FAILPOINT")
+    if wanted is not None and wanted in (name, f"{name}@{about}"):
         os.kill(os.getpid(), signal.SIGKILL)

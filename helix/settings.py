@@ -21,6 +21,9 @@ class Settings:
 
     store: str = _setting("helix-store", "path", "the store, where --store is not given")
     redis_url: str = _setting("", "url", "the broker; empty: embedded, no broker")
+    share: str = _setting(
+        "", "url", "where machines without a common folder meet: s3://bucket/prefix or a folder; empty: one machine"
+    )
     models: str = _setting("", "path", "folder of local models, one folder a model")
     profiles: str = _setting("", "path", "folder of your own profiles, one TOML file each")
     encoder: str = _setting("", "name or path", "the encoder of a new lineage; empty: the best one in reach")
@@ -52,7 +55,8 @@ class Settings:
     threads: int = _setting(
         0,
         "threads",
-        "ONNX Runtime intra-op threads; 0: as many as cores, at most 2, one a question; 1: one for all of a question",
+        "ONNX Runtime intra-op threads; 0: as many as cores, at most 2, one a question; 1: one for all of a question; "
+        "and processes of a reindex; 0: as many as cores",
     )
     answers: int = _setting(256, "answers", "kept for whoever asks the same again within the minute; 0: none")
     lock_wait: float = _setting(60.0, "seconds", "how long a second writer waits for the first")
@@ -60,6 +64,11 @@ class Settings:
     gc_grace: float = _setting(3_600.0, "seconds", "gc leaves younger files alone: they may be of use yet")
     reload_interval: float = _setting(0.25, "seconds", "how often the query process looks for a new generation")
     reconcile_interval: float = _setting(30.0, "seconds", "how often a worker looks for accepted, unfinished documents")
+    retry_wait: float = _setting(
+        5.0, "seconds", "before a failed document is tried again; four times as long each time"
+    )
+    max_backlog: int = _setting(100_000, "documents", "may wait for the workers; beyond that nothing more is accepted")
+    tidy_interval: float = _setting(60.0, "seconds", "how often beat has segments merged and feedback folded in")
     visibility_timeout: int = _setting(
         3_600, "seconds", "after which Redis hands an unacknowledged task out again", "must exceed task_time_limit"
     )

@@ -1,7 +1,8 @@
 """Accepting: read, decode, redact, and put a durable envelope into the inbox. The same for every way in.
 
-Of a source that grows at its end only what is new is taken (`pipelines.links`); any other is taken whole each time it
-has changed, and says which version it takes the place of.
+Of a source that grows at its end only what is new is taken (`pipelines.links`), of an export the conversations that
+have changed (`helix.sources.split`); any other is taken whole each time it has changed. What is written anew says which
+version it takes the place of.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ import os
 import stat
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from math import inf
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -24,16 +27,21 @@ from helix.errors import InputRefused, StoreError, UsageError
 from helix.failpoints import failpoint
 from helix.settings import Settings
 from helix.snapshot import cursors, ledger, paths
-from helix.snapshot.cursors import Cursor
+from helix.snapshot.cursors import Cursor, Known
 from helix.snapshot.ledger import Envelope
+from helix.snapshot.rows import digest
 from helix.sources import archive
 from helix.sources.collected import Collected
+from helix.sources.cut import FORMATS, cut
 from helix.sources.decode import decode, plain_escapes
+from helix.sources.split import Split, split, text_of
 from helix.types import Document, Problem
 from pipelines.links import BLOCK, Link, begins_as, goes_on, growing, links
 
 SETTLED: Final = 2.0
 """Seconds: a text whose last line has no end, and which nobody has written to for so long, is whole as it is."""
+
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 # Names that begin with a dot are passed over, but for these: they are histories.
 _HISTORIES: Final = frozenset({".specstory", ".aider.chat.history.md"})
@@ -47,6 +55,7 @@ class Way:
     format: str = "auto"
     acl: tuple[str, ...] = ()
     retry: bool = True  # what was given up before is tried again
+    seconds: float = inf  # after which the rest of a source that grows is left for the next time
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +64,7 @@ class Accepted:
 
     documents: tuple[str, ...]
     waits: int = 0  # number of a last line that is not whole yet, and is taken in once it is; 0: none
+    more: bool = False  # there is more to be taken in at once
 
     @property
     def duplicate(self) -> bool:
@@ -75,9 +85,14 @@ class Inbox:
         """Which file each cursor is of: one that was renamed is known by it. Read once, and kept up from then on."""
         return cursors.by_file(self.root)
 
-    def now(self) -> datetime:
-        """The time, later with each call: of two versions the one accepted later counts."""
-        self._last = max(datetime.now(UTC), self._last + timedelta(microseconds=1))
+    def now(self, *before: str) -> datetime:
+        """The time, later with each call: of two versions the one accepted later counts.
+
+        Args:
+            before: documents it is later than, too: since they were accepted the clock may have been set back.
+        """
+        earlier = [time for document in before if (time := ledger.accepted_at(self.root, document))]
+        self._last = max(datetime.now(UTC), *(time + _MICROSECOND for time in (self._last, *earlier)))
         return self._last
 
 
@@ -145,7 +160,13 @@ def _take(inbox: Inbox, path: Path, where: str, way: Way) -> Accepted:
         source = _Source(path, where, found, way)
         cursor = _cursor(inbox, source)
         if cursor is not None and (cursor.size, cursor.mtime) == (found.st_size, found.st_mtime_ns):
-            return Accepted(tuple(_again(inbox.root, cursor.document)) if way.retry else ())
+            if not way.retry or not ledger.dead(inbox.root):
+                return Accepted(())
+            if cursor.offset:
+                return Accepted(tuple(_again(inbox.root, cursor.document)))
+            # Any of the documents of an archive or an export may be dead: it is looked through again.
+        if cursor is not None:
+            inbox.now(cursor.document)  # what follows is later
         if archive.is_archive(path):
             return _members(inbox, source)
         collected = sources.collect(path) if way.format == "auto" else None
@@ -217,8 +238,6 @@ def _is_of(cursor: Cursor, source: _Source) -> bool:
 
 def _again(root: Path, document: str) -> Iterator[str]:
     """The links of a source that were given up: whoever offers them again wants them tried again."""
-    if not ledger.dead(root):
-        return
     while document:
         if ledger.revive(root, document):
             yield document
@@ -247,13 +266,18 @@ def _read(inbox: Inbox, source: _Source, file: BinaryIO, cursor: Cursor | None) 
         # The beginning of a log may have been too little to tell its format by.
         return _links(inbox, source, file, replace(start, format=format), cursor.document if cursor else "")
     limit = inbox.settings.max_document_bytes
+    export = split(file, source.where, source.way.format, limit)
+    if export:
+        return _parts(inbox, source, file, export)
     if source.stat.st_size > limit:
         raise InputRefused(
             f"{source.path} has {source.stat.st_size} bytes; at most {limit} are taken",
             "split it, or raise HELIX_MAX_DOCUMENT_BYTES",
         )
-    text, problems = decode(first + file.read(), inbox.settings.max_line_bytes)
-    return Accepted(tuple(_whole(inbox, source, "", text, source.mtime, problems)))
+    file.seek(0)
+    text, problems = decode(file.read(), inbox.settings.max_line_bytes)
+    taken = _pieces(inbox, source, text) if len(text) > BLOCK else None
+    return taken or Accepted(tuple(_whole(inbox, source, "", text, source.mtime, problems)))
 
 
 def _links(inbox: Inbox, source: _Source, file: BinaryIO, cursor: Cursor, instead: str = "") -> Accepted:
@@ -261,6 +285,7 @@ def _links(inbox: Inbox, source: _Source, file: BinaryIO, cursor: Cursor, instea
     settled = time.time() - source.stat.st_mtime > SETTLED
     where = _name_of(inbox.root, cursor.document) or source.where
     new: list[str] = []
+    began, more = time.monotonic(), False
     for link in links(file, cursor, settled, inbox.settings):
         envelope = replace(
             _envelope(inbox, source, where, cursor, link), instead=instead if not cursor.document else ""
@@ -272,10 +297,13 @@ def _links(inbox: Inbox, source: _Source, file: BinaryIO, cursor: Cursor, instea
             cursor = replace(cursor, size=cursor.offset)
         cursors.write(inbox.root, source.key(), cursor)
         inbox.files[cursor.device, cursor.inode] = source.key()
-    waits = cursor.lines + 1 if cursor.offset < source.stat.st_size else 0
-    if not new and not waits and source.way.retry:
+        more = cursor.offset < source.stat.st_size and time.monotonic() - began > source.way.seconds
+        if more:
+            break
+    waits = cursor.lines + 1 if cursor.offset < source.stat.st_size and not more else 0
+    if not new and not waits and source.way.retry and ledger.dead(inbox.root):
         new += _again(inbox.root, cursor.document)
-    return Accepted(tuple(new), waits)
+    return Accepted(tuple(new), waits, more)
 
 
 def _name_of(root: Path, document: str) -> str:
@@ -345,6 +373,33 @@ def _all(inbox: Inbox, source: _Source, collected: Iterable[Collected]) -> Accep
     return Accepted(tuple(new))
 
 
+def _parts(inbox: Inbox, source: _Source, file: BinaryIO, export: Split) -> Accepted:
+    """Take in the conversations of an export that are new or have changed, each as a document of its own."""
+    way, format = source.way, export.adapter.NAME
+    key = cursors.key_of("", format, way.project, way.acl)  # of whatever export: the next one has another name
+    known = cursors.read_parts(inbox.root, key)
+    new: list[str] = []
+    document = ""
+    for part in export.parts:
+        name = digest(part.name)
+        before, document = known.get(name, Known("", ""))
+        there = bool(document) and (inbox.root / "inbox" / document).is_file()
+        if there and before == part.digest:
+            taken = way.retry and ledger.revive(inbox.root, document)
+        else:
+            text = text_of(file, part, export.adapter)
+            older = document if there else ""
+            envelope = _anew(inbox, way, source.where, text, format, source.mtime, (), older)
+            taken, document = _write(inbox, envelope, way.retry, settle=False), envelope.document
+            known[name] = Known(part.digest, document)
+        new += [document] if taken else []
+    # Once, at the end: after a kill the same texts make the same documents, which are there.
+    ledger.settle(inbox.root)
+    cursors.write_parts(inbox.root, key, known)
+    cursors.write(inbox.root, source.key(), source.at(replace(_START, format=format), document))
+    return Accepted(tuple(new))
+
+
 def _whole(
     inbox: Inbox, source: _Source, part: str, text: str, mtime: datetime, problems: Sequence[Problem]
 ) -> Iterator[str]:
@@ -353,36 +408,70 @@ def _whole(
     before = cursors.read(inbox.root, key)
     where = f"{source.where}#{part}" if part else source.where
     chosen = sources.detect(Document(where, text, mtime)).NAME if way.format == "auto" else way.format
-    if chosen in sources.JSON_FORMATS:
-        text = plain_escapes(text)  # a secret must not hide behind \\u0067
-    text, redacted = redact(text)
     older = before.document if before and not before.offset else ""
-    envelope = Envelope(
-        document=ledger.name_of(text, chosen, way.project, way.acl),
-        path=where,
-        text=text,
-        format=chosen,
-        project=way.project,
-        acl=tuple(sorted(way.acl)),
-        mtime=mtime,
-        accepted=inbox.now(),
-        redacted=dict(redacted),
-        problems=tuple(problems),
-        instead=older if (inbox.root / "inbox" / older).is_file() else "",
-    )
-    if envelope.instead == envelope.document:
-        envelope = replace(envelope, instead="")
+    older = older if (inbox.root / "inbox" / older).is_file() else ""
+    envelope = _anew(inbox, way, where, text, chosen, mtime, problems, older)
     new = _write(inbox, envelope, way.retry)
     cursors.write(inbox.root, key, source.at(replace(_START, format=chosen), envelope.document))
     if new:
         yield envelope.document
 
 
-def _write(inbox: Inbox, envelope: Envelope, retry: bool) -> bool:
-    """Make an envelope durable; False where the same is there already."""
+def _pieces(inbox: Inbox, source: _Source, text: str) -> Accepted | None:
+    """Take in a long text a piece at a time; None where its format has no place to cut it."""
+    way, document = source.way, Document(source.where, text, source.mtime)
+    format = sources.detect(document).NAME if way.format == "auto" else way.format
+    if format not in FORMATS:
+        return None
+    text, redacted = redact(text)
+    parsed = sources.FORMATS[format].parse(replace(document, text=text))
+    problems = parsed.problems
+    new: list[str] = []
+    name = ""
+    for number, piece in enumerate(piece for session in parsed.sessions for piece in cut(session, BLOCK)):
+        key = source.key(str(number))
+        before = cursors.read(inbox.root, key)
+        older = before.document if before and (inbox.root / "inbox" / before.document).is_file() else ""
+        envelope = _anew(inbox, way, source.where, piece.text, format, source.mtime, problems, older)
+        envelope = replace(envelope, chars=piece.chars, redacted=dict(redacted + Counter(envelope.redacted)))
+        name = envelope.document
+        new += [name] if _write(inbox, envelope, way.retry) else []
+        cursors.write(inbox.root, key, source.at(replace(_START, format=format), name))
+        problems, redacted = (), Counter()  # said with the first
+    if name:
+        cursors.write(inbox.root, source.key(), source.at(replace(_START, format=format), name))
+    return Accepted(tuple(new)) if name else None
+
+
+def _anew(
+    inbox: Inbox, way: Way, where: str, text: str, format: str, mtime: datetime, problems: Sequence[Problem], older: str
+) -> Envelope:
+    """The envelope of a text that is taken whole. `older`: the document it takes the place of, where it is another."""
+    if format in sources.JSON_FORMATS:
+        text = plain_escapes(text)  # a secret must not hide behind \\u0067
+    text, redacted = redact(text)
+    document = ledger.name_of(text, format, way.project, way.acl)
+    older = older if older != document else ""
+    return Envelope(
+        document=document,
+        path=where,
+        text=text,
+        format=format,
+        project=way.project,
+        acl=tuple(sorted(way.acl)),
+        mtime=mtime,
+        accepted=inbox.now(older),
+        redacted=dict(redacted),
+        problems=tuple(problems),
+        instead=older,
+    )
+
+
+def _write(inbox: Inbox, envelope: Envelope, retry: bool, *, settle: bool = True) -> bool:
+    """Make an envelope durable, with `ledger.settle` where told so; False where the same is there already."""
     if (inbox.root / "inbox" / envelope.document).exists():
         # Whoever offers a document again that was given up wants it tried again.
         return retry and ledger.revive(inbox.root, envelope.document)
-    ledger.write(inbox.root, envelope)
+    ledger.write(inbox.root, envelope, settle=settle)
     failpoint("accept.envelope")
     return True

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from helix.errors import StoreError
 from helix.snapshot import ledger
 from helix.snapshot import manifest as manifests
 from helix.snapshot.arrays import flat_index, lookup, owners, unhexes
@@ -52,6 +53,11 @@ def open_base(root: Path, pointer: str) -> Base:
     if name is None:
         return Base(None, None)
     manifest = manifests.load(root, name, write=True)
+    if manifest.is_ledger:
+        raise StoreError(
+            f"{root} only accepts and enriches: its items are committed by the home of its share",
+            "run this there; 'helix pull' makes a whole copy of it here",
+        )
     opened = tuple(open_segment(root, segment, (*_LOOKED_AT, *_NEAR)) for segment in manifest.segments)
     alive = tuple(alive_of(root, manifest, segment) for segment in opened)
     forgotten = forgotten_by(root, manifest)

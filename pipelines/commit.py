@@ -26,12 +26,12 @@ from helix.snapshot.dense import FLOAT, fitting
 from helix.snapshot.manifest import Deletes, Index, Lineage, Manifest, Segment
 from helix.snapshot.paths import is_held
 from helix.snapshot.queries import KIND, open_queries
-from helix.snapshot.rows import ITEMS, Rows, concat
+from helix.snapshot.rows import ITEMS, Rows, concat, load
 from helix.snapshot.segment import alive_of, fact_scales, map_npy, open_segment
 from helix.types import Bool
 from pipelines.choose import Base, Choice, as_known, choose, live_sessions, open_base, revalued
 from pipelines.classifier import router
-from pipelines.enrich import Part, describe, part_folder, pipeline_fingerprint, read_part
+from pipelines.enrich import Part, describe, part_folder, pipeline_fingerprint
 from pipelines.near import mark
 
 
@@ -44,10 +44,14 @@ class Committed:
     added: int
     replaced: int
     duplicates: int  # items that were there already
+    left: int = 0  # documents that are ready, and wait for the next commit
 
 
-def ready(root: Path, fingerprint: str, done: set[str], unread: frozenset[str] = frozenset()) -> list[str]:
-    """Documents that are not published and whose part is there, in the order they were accepted.
+SMALL = 64  # items of a part that somebody may be waiting for
+
+
+def ready(root: Path, fingerprint: str, done: set[str], unread: frozenset[str] = frozenset()) -> dict[str, Part]:
+    """The parts of documents that are not published, by document, in the order they were accepted.
 
     One that goes on from another, or takes its place, waits for it, unless that one was given up.
 
@@ -55,7 +59,7 @@ def ready(root: Path, fingerprint: str, done: set[str], unread: frozenset[str] =
         unread: documents nobody waits for as long as they have no part.
     """
     waiting = ledger.waiting(root, done)
-    left: dict[str, set[str]] = {}  # by document: those that go first
+    left: dict[str, Part] = {}
     for document in waiting:
         folder = part_folder(root, document, fingerprint)
         if not folder.is_dir():
@@ -64,21 +68,48 @@ def ready(root: Path, fingerprint: str, done: set[str], unread: frozenset[str] =
         if part.leans_on and ledger.is_dead(root, part.leans_on):  # made when that one was not given up yet
             paths.remove(folder)
         else:
-            left[document] = {part.after, part.leans_on}
-    waits, found = set(waiting) - (unread - left.keys()), []
-    while now := [document for document, first in left.items() if not first & waits]:
+            left[document] = part
+    waits, found = set(waiting) - (unread - left.keys()), dict[str, Part]()
+    while now := [name for name, part in left.items() if waits.isdisjoint((part.after, part.leans_on))]:
         for document in now:  # mostly one after the other, as they were accepted
             waits.discard(document)
-            del left[document]
-        found += now
+            found[document] = left.pop(document)
     return found
 
 
-def commit(root: Path, encoder: Encoder, settings: Settings, pointer: str = "CURRENT") -> Committed:
-    """Publish every part that waits. Reads and writes in proportion to what is new, not to what is there.
+OVERDUE = 30.0  # seconds for which small documents may go before a large one
+
+
+def first_of(parts: Mapping[str, Part], limit: int) -> dict[str, Part]:
+    """So many of the parts that are ready that their items stay below a limit, one at least: the small ones first.
+
+    None goes before one it goes on from. An import so holds a fresh turn up for one commit, and a short one; and fresh
+    turns hold a part that is larger than the limit up for so long, and no longer.
+    """
+    left, chosen, size, overdue = set(parts), set[str](), 0, False
+    for small in (True, False):
+        for document, part in parts.items():
+            later = not left.isdisjoint((part.after, part.leans_on))
+            if document in chosen or later or (small and part.items > SMALL):
+                continue
+            if chosen and size + part.items > limit:
+                if small or overdue or paths.age(part.folder) < OVERDUE:
+                    continue
+                overdue = True
+            size += part.items
+            chosen.add(document)
+            left.discard(document)
+    return {document: part for document, part in parts.items() if document in chosen}
+
+
+def commit(
+    root: Path, encoder: Encoder, settings: Settings, pointer: str = "CURRENT", limit: int | None = None
+) -> Committed:
+    """Publish the parts that wait. Reads and writes in proportion to what is new, not to what is there.
 
     Args:
         pointer: CURRENT, or NEXT for the lineage a reindex builds.
+        limit: of items at a time; all of them where not given.
 
     Raises:
         EncoderError: the parts were made with another encoder than the lineage's.
@@ -91,11 +122,12 @@ def commit(root: Path, encoder: Encoder, settings: Settings, pointer: str = "CUR
         made_by = pipeline_fingerprint(lineage.encoder, settings)
         _sweep(root, done, made_by, pointer)
         # A lineage that is built anew is made of what is published: what is not will come with the next commit.
-        documents = ready(root, made_by, done, frozenset() if pointer == "CURRENT" else frozenset(ledger.pending(root)))
-        if not documents:
+        waiting = ready(root, made_by, done, frozenset() if pointer == "CURRENT" else frozenset(ledger.pending(root)))
+        if not waiting:
             return Committed(base.generation, (), 0, 0, 0)
-        folders = [part_folder(root, document, made_by) for document in documents]
-        parts = [read_part(folder) for folder in folders]
+        taken = waiting if limit is None else first_of(waiting, limit)
+        documents = list(taken)
+        parts = [(part, load(part.folder)) for part in taken.values()]
         failpoint("commit.begin")
         rows = concat([part_rows for _, part_rows in parts])
         accepted, again = _order_of(parts), _again(parts)
@@ -123,8 +155,10 @@ def commit(root: Path, encoder: Encoder, settings: Settings, pointer: str = "CUR
         )
         new = replace(new, coverage={**new.coverage, **counted(root, new, settings)})
         writer.publish(held, new)
-        for folder in folders:  # published: the parts are no longer needed
-            shutil.rmtree(folder, ignore_errors=True)
+        for part in taken.values():  # published: they are no longer needed
+            shutil.rmtree(part.folder, ignore_errors=True)
+        for document in documents:  # nor is what a kill right after a part was made has left of its try
+            (root / "tries" / document).unlink(missing_ok=True)
         failpoint("commit.cleaned")
         known = int(np.count_nonzero(said.known))  # worth more or less since, and no news
         return Committed(
@@ -133,6 +167,7 @@ def commit(root: Path, encoder: Encoder, settings: Settings, pointer: str = "CUR
             len(said.add) - known,
             sum(len(gone) for gone in said.replaced.values()) - known,
             int(np.count_nonzero(~again)) - len(said.add) + known,
+            len(waiting) - len(documents),
         )
 
 

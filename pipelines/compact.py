@@ -46,6 +46,14 @@ class Compacted:
     dropped: int  # deleted rows left out for good
 
 
+Progress = Callable[[str, int, int], None]
+"""Called with (what is done, how far, of how many)."""
+
+
+def still(what: str, done: int, total: int) -> None:
+    """Nobody looks."""
+
+
 class Conflict(StoreError):
     """What was merged is no longer there: another compaction, a rollback or a deletion was faster."""
 
@@ -103,12 +111,14 @@ def compact(
     *,
     full: bool = False,
     pointer: str = "CURRENT",
+    progress: Progress = still,
 ) -> Compacted:
     """Merge and index until the policy is content.
 
     Args:
         full: make one segment of all.
         pointer: CURRENT, or NEXT for the lineage a reindex builds.
+        progress: called with (what is done, how far, of how many).
 
     Raises:
         StoreError: the store is damaged or cannot be written.
@@ -122,12 +132,14 @@ def compact(
             if chosen:
                 if say:
                     say(f"merging {len(chosen)} segments")
-                dropped += merge_segments(root, chosen, settings, pointer, checked=True)
+                dropped += merge_segments(root, chosen, settings, pointer, checked=True, progress=progress)
                 merged, full = merged + len(chosen), False
             elif missing := unindexed(manifest):
                 if say:
                     say(f"indexing {missing[0].rows:,} items")
+                progress("index", 0, 1)
                 _index(root, missing[0], settings, pointer)
+                progress("index", 1, 1)
                 indexed += 1
             elif len(manifest.documents) >= FANOUT and (files := plan_documents(manifest)):
                 _merge_documents(root, files, settings, pointer)
@@ -144,7 +156,13 @@ def compact(
 
 
 def merge_segments(
-    root: Path, chosen: Sequence[str], settings: Settings, pointer: str, *, checked: bool = False
+    root: Path,
+    chosen: Sequence[str],
+    settings: Settings,
+    pointer: str,
+    *,
+    checked: bool = False,
+    progress: Progress = still,
 ) -> int:
     """Merge some segments and publish; returns how many deleted rows went.
 
@@ -162,16 +180,22 @@ def merge_segments(
             _, base = _same_base(root, pointer, chosen)
             segments = [segment for segment in base.segments if segment.id in chosen]
             if checked:
-                _check(root, segments)
+                _check(root, segments, progress)
+            progress("merge", 0, 1)
             sources = [open_segment(root, segment) for segment in segments]
             kept = [alive_of(root, base, source) for source in sources]
             rows = merge(root, list(zip(sources, kept, strict=True)), folder) if any(keep.any() for keep in kept) else 0
         failpoint("compact.merged")
+        progress("merge", 1, 1)
         written = {index.id for index in base.indexes if index.kind == queries.KIND}
         found = carry_queries(root, base, sources, kept, folder.parent / "queries", written) if rows else None
         index_folder = folder.parent / "index"
         tier = base.lineage.vectors.removesuffix(dense.FLOAT)
-        built = build_dense(folder, index_folder / "dense", tier) if rows >= dense.INDEXED_ROWS else None
+        built = None
+        if rows >= dense.INDEXED_ROWS:
+            progress("index", 0, 1)
+            built = build_dense(folder, index_folder / "dense", tier)
+            progress("index", 1, 1)
         # Seconds for a large segment: not while others wait to commit.
         segment = Segment(new_id(), rows, ()) if rows else None
         if segment:
@@ -234,13 +258,16 @@ def _reading(root: Path, pointer: str, chosen: Sequence[str]) -> Iterator[None]:
         raise
 
 
-def _check(root: Path, segments: Sequence[Segment]) -> None:
-    for problem in filter(None, (check(root, file) for segment in segments for file in segment.files)):
-        raise StoreError(
-            f"{root}: {problem}",
-            "nothing was merged; restore it from a backup or another copy of the store ('helix pull'), or return to an "
-            "earlier generation with 'helix rollback'; 'helix verify' names everything that is damaged",
-        )
+def _check(root: Path, segments: Sequence[Segment], progress: Progress) -> None:
+    files = [file for segment in segments for file in segment.files]
+    for i, file in enumerate(files):
+        if problem := check(root, file):
+            raise StoreError(
+                f"{root}: {problem}",
+                "nothing was merged; restore it from a backup or another copy of the store ('helix pull'), or return "
+                "to an earlier generation with 'helix rollback'; 'helix verify' names everything that is damaged",
+            )
+        progress("check", i + 1, len(files))
 
 
 def _same_base(root: Path, pointer: str, chosen: Sequence[str]) -> tuple[str, Manifest]:

@@ -20,14 +20,14 @@ from helix.encoders.onnx import Encoder, TokenCounter
 from helix.enrich.classify import TypeModel
 from helix.enrich.cues import cues
 from helix.enrich.neardup import signatures
-from helix.errors import HelixError
+from helix.errors import EncoderError, HelixError
 from helix.failpoints import failpoint
 from helix.settings import Settings
-from helix.snapshot import ledger, paths
+from helix.snapshot import ledger, paths, tries
 from helix.snapshot.arrays import quantise
 from helix.snapshot.fact_index import fact_texts
 from helix.snapshot.ledger import Envelope
-from helix.snapshot.rows import ENTITIES, FACTS, ITEMS, Rows, digest, load, save
+from helix.snapshot.rows import ENTITIES, FACTS, ITEMS, Rows, digest, save
 from helix.text import hash_terms, short_ids, tokenise
 from helix.types import Parsed, Problem
 from pipelines.classifier import type_model
@@ -73,11 +73,6 @@ def part_folder(root: Path, document: str, fingerprint: str) -> Path:
     return root / "parts" / f"{document}-{fingerprint}"
 
 
-def read_part(folder: Path) -> tuple[Part, Rows]:
-    """A part and its rows."""
-    return describe(folder), load(folder)
-
-
 def describe(folder: Path) -> Part:
     """What is said about a part."""
     raw = orjson.loads((folder / "part.json").read_bytes())
@@ -108,6 +103,7 @@ def enrich(
         return describe(target)
     version = _version(root, document)
     envelope = ledger.read(root, document)
+    failpoint("enrich.begin", document)
     redacted: Counter[str] = Counter()
     reading = Reading(Parsed(())) if envelope.forgotten else read(root, envelope, settings)
     failpoint("enrich.parsed")
@@ -206,23 +202,46 @@ def item_records(root: Path, envelope: Envelope, settings: Settings) -> list[dic
 
 
 # What a document can do to the code that reads it. A full disk or a missing encoder is no fault of the document.
-FAULTS = (HelixError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+FAULTS = (
+    *(HelixError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError),
+)
 
 
-def enrich_or_bury(
-    root: Path, document: str, encoder: Encoder, counter: TokenCounter, settings: Settings
-) -> tuple[Part | None, str]:
-    """Enrich one document; one that cannot be read goes to the dead with its error, so that the rest goes on.
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What came of a try to enrich a document: its part, or why there is none."""
 
-    Returns:
-        (the part, "") or (None, the error).
+    part: Part | None = None
+    error: str = ""  # empty where another process is at it
+    dead: bool = False  # it is given up
+
+
+def try_enrich(
+    root: Path, document: str, encoder: Encoder, counter: TokenCounter, settings: Settings, strikes: float = 1
+) -> Tried:
+    """Enrich one document; one that cannot be read so many times goes to the dead with its error, and the rest goes on.
+
+    So does one in whose hand several processes have died.
+
+    Raises:
+        EncoderError, OSError: no fault of the document; the try does not count.
     """
-    try:
-        return enrich(root, document, encoder, counter, settings), ""
-    except FAULTS as error:
-        said = str(error) if isinstance(error, HelixError) else f"{type(error).__name__}: {error}"
-        ledger.give_up(root, document, said)
-        return None, said
+    with tries.claim(root, document) as claimed:
+        if claimed is None:
+            return Tried()
+        if why := claimed.record.over():
+            tries.bury(root, document, claimed, why, 1)
+            return Tried(error=why, dead=True)
+        try:
+            part = enrich(root, document, encoder, counter, settings)
+        except EncoderError:
+            raise
+        except FAULTS as error:
+            said = str(error) if isinstance(error, HelixError) else f"{type(error).__name__}: {error}"
+            dead = tries.struck(root, document, claimed, said, settings.retry_wait, strikes)
+            return Tried(error=said, dead=dead)
+        claimed.clear()
+        return Tried(part)
 
 
 def build_rows(

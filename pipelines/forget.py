@@ -28,7 +28,7 @@ from helix.encoders.registry import sha256
 from helix.errors import StoreError, UsageError
 from helix.failpoints import failpoint
 from helix.settings import Settings
-from helix.snapshot import ledger, paths, writer
+from helix.snapshot import ledger, paths, sync, writer
 from helix.snapshot import manifest as manifests
 from helix.snapshot.arrays import lookup
 from helix.snapshot.events import dump_access, read_access
@@ -37,6 +37,7 @@ from helix.snapshot.manifest import File, Manifest, new_id
 from helix.snapshot.rows import digest
 from helix.snapshot.segment import map_npy, read_table
 from helix.types import U64
+from pipelines import share
 from pipelines.choose import forgotten_by, live_sessions, open_base
 from pipelines.commit import counted, recounted
 from pipelines.compact import Conflict, merge_segments
@@ -138,6 +139,9 @@ def _run(root: Path, identity: str, settings: Settings, say: Say | None) -> dict
         for document, records in kept.items():
             _forget_document(root, document, dump(records))
         failpoint("forget.envelopes")
+        if settings.share:
+            _note_share(root, purge, settings)
+            share.forget(root, settings, purge["documents"])
         touch(root, settings)
         with writer.lock(root, settings.lock_wait):
             scrub_events(root, set(purge["items"]))
@@ -148,6 +152,11 @@ def _run(root: Path, identity: str, settings: Settings, say: Say | None) -> dict
         with writer.lock(root, settings.lock_wait, "NEXT"), writer.lock(root, settings.lock_wait):
             _remove(root, [entry["path"] for entry in purge["files"]], keys, set(purge["documents"]))
         failpoint("forget.removed")
+        if settings.share:
+            _note_share(root, purge, settings)
+            share.publish(root, settings, keep=1)
+            left = share.holding(sync.connect(settings.share), (), {entry["before"] for entry in purge["files"]})
+            purge["share"] = sorted({*purge["share"]} - {*left})  # other items have files of the same bytes
         receipt = _receipt(root, purge)
         paths.write_file(root / "receipts" / f"{identity}.json", orjson.dumps(receipt, option=orjson.OPT_INDENT_2))
         failpoint("forget.receipt")
@@ -173,6 +182,14 @@ def _note(root: Path, purge: dict[str, Any], keys: U64) -> None:
     known = {entry["path"] for entry in purge["files"]}
     affected = _affected(root, keys, purge)
     purge["files"] += [{"path": file, "before": digest} for file, digest in affected if file not in known]
+    _save(root, purge)
+
+
+def _note_share(root: Path, purge: dict[str, Any], settings: Settings) -> None:
+    """The same of the objects where machines without a common folder meet."""
+    digests = {entry["before"] for entry in purge["files"]}
+    found = share.holding(sync.connect(settings.share), purge["documents"], digests)
+    purge["share"] = sorted({*purge.get("share", ()), *found})
     _save(root, purge)
 
 
@@ -401,10 +418,16 @@ def _forget_document(root: Path, document: str, kept: str) -> None:
     for part in (root / "parts").glob(f"{document}-*"):  # after the envelope, or it might be made again
         paths.remove(part)
     # What was said when it failed may quote it.
+    (root / "tries" / document).unlink(missing_ok=True)
     if kept and (root / "dead" / f"{document}.json").exists():  # what is left stays set aside until it is offered again
         ledger.give_up(root, document, "set aside before a part of it was forgotten")
     else:  # with an envelope that is empty, it will now get through
         (root / "dead" / f"{document}.json").unlink(missing_ok=True)
+
+
+def drop_dead(root: Path, document: str) -> None:
+    """Take the text of a document away that was given up. Its name stays: it counts as taken in, with nothing in it."""
+    _forget_document(root, document, "")
 
 
 def scrub_events(root: Path, items: set[str]) -> None:
@@ -496,4 +519,10 @@ def _receipt(root: Path, purge: dict[str, Any]) -> dict[str, Any]:
         "removed": actions["removed"],
         "rewritten": actions["rewritten"],
         "files": files,
+        **({"share": _there(purge["share"])} if "share" in purge else {}),
     }
+
+
+def _there(names: Sequence[str]) -> list[dict[str, str]]:
+    """What became of each object of the share: an envelope is replaced, all else goes."""
+    return [{"path": name, "action": "replaced" if name.startswith("inbox/") else "removed"} for name in names]

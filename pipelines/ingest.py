@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +19,10 @@ from helix.snapshot import ledger
 from helix.snapshot.dense import FLOAT, prefix_of
 from helix.snapshot.gc import collect
 from pipelines.accept import Inbox, Way, check, expand, take
+from pipelines.backlog import Backlog
 from pipelines.commit import commit
 from pipelines.compact import compact
-from pipelines.enrich import Part, enrich_or_bury
+from pipelines.enrich import Part, try_enrich
 from pipelines.forget import resume
 
 COMMIT_ITEMS = 20_000  # of a large import: published so far, and bounded in memory
@@ -90,11 +92,12 @@ def accept_all(
     format: str,
     acl: Sequence[str],
     retry: bool = True,
+    backlog: Backlog | None = None,
     progress: Progress | None = None,
 ) -> list[str]:
     """Accept every file behind the given paths; a refused one is noted, the rest goes in. The new documents.
 
-    `retry`: what was given up before is tried again.
+    `retry`: what was given up before is tried again. `backlog`: where the work is left to others, how much may wait.
 
     Raises:
         UsageError: no such format, or no such storage tier.
@@ -107,7 +110,11 @@ def accept_all(
     new: list[str] = []
     for i, path in enumerate(files):
         try:
+            if backlog:
+                backlog.check()
             taken = take(inbox, path, way)
+            if backlog:
+                backlog.add(len(taken.documents))
         except InputRefused as error:
             report.refused.append({"path": str(path), "reason": _reason(error, path)})
             continue
@@ -198,13 +205,18 @@ def tidy(root: Path, settings: Settings) -> None:
         collect(root, settings.keep_generations, settings.gc_grace, settings.lock_wait)
 
 
+_BUSY = 0.05  # seconds between looks whether another process has made it
+
+
 def _enrich(
     root: Path, document: str, encoder: Encoder, counter: TokenCounter, settings: Settings, report: Report
 ) -> Part | None:
-    part, error = enrich_or_bury(root, document, encoder, counter, settings)
+    while not (tried := try_enrich(root, document, encoder, counter, settings)).part and not tried.error:
+        time.sleep(_BUSY)
+    part = tried.part
     if part is None:
-        report.dead += 1
-        report.refused.append({"path": _path(root, document), "reason": error})
+        report.dead += tried.dead
+        report.refused.append({"path": _path(root, document), "reason": tried.error})
         return None
     report.turns += part.turns
     report.redacted.update(part.redacted)

@@ -22,8 +22,8 @@ from helix.sources.sample import sample
 from helix.sources.shared import load_json
 from helix.types import Document, Problem
 
-BLOCK: Final = 8 << 20
-"""Bytes of a source in one envelope, to the end of a line."""
+BLOCK: Final = 2 << 20
+"""Bytes of a source in one envelope, to the end of a line: some 15 seconds of embedding."""
 
 ENDS: Final = 4_096
 """Bytes at either end of what was taken in that tell whether a file is still the one that was read."""

@@ -9,18 +9,21 @@ CURRENT swaps them; the old generation stays for rollback. Two encoders never me
 from __future__ import annotations
 
 import os
+import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
-from multiprocessing import get_context, parent_process
+from functools import cache, partial
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from helix.behind import stand_behind
 from helix.encoders.export import cached
 from helix.encoders.onnx import Encoder, TokenCounter
 from helix.encoders.registry import choose
@@ -33,7 +36,7 @@ from helix.snapshot.dense import FLOAT, fitting
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.segment import map_npy
 from pipelines.commit import commit
-from pipelines.compact import compact
+from pipelines.compact import Progress, compact, still
 from pipelines.enrich import enrich, part_folder, pipeline_fingerprint
 from pipelines.expand import carry
 from pipelines.forget import leave_out
@@ -41,8 +44,8 @@ from pipelines.forget import leave_out
 BATCH = 256  # documents enriched before they are committed to NEXT
 
 Say = Callable[[str], None]
-Work = Callable[[Path, Sequence[str], Encoder, Settings], None]
-"""Makes the parts of documents; returns when all are there."""
+Work = Callable[[Path, Sequence[str], Encoder, Settings, Callable[[int], None]], None]
+"""Makes the parts of documents, and says how many are there by now; returns when all are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +60,20 @@ class Reindexed:
 
 
 def reindex(
-    root: Path, settings: Settings, encoder: str = "", *, work: Work | None = None, say: Say | None = None
+    root: Path,
+    settings: Settings,
+    encoder: str = "",
+    *,
+    work: Work | None = None,
+    say: Say | None = None,
+    progress: Progress = still,
 ) -> Reindexed:
     """Build the new lineage, or go on building it, and swap.
 
     Args:
         encoder: name of a registered encoder or a folder; empty keeps the lineage's, for a changed pipeline.
         work: who makes the parts; processes of this machine where not given.
+        progress: called with (what is done, how far, of how many).
 
     Raises:
         UsageError: no such storage tier, or none for the encoder's vectors.
@@ -92,10 +102,13 @@ def reindex(
                 return Reindexed(other.generation, model.spec.name, done, other.counts["items"], False)
             if say:
                 say(f"{len(missing)} documents to go")
+            total = len(ledger.done(root, ledger.current(root)[1]))
+            there = total - len(missing)
+            progress("reindex", there, total)
             # One whose part is there waits for another that it goes on from.
             todo = [one for one in missing if not part_folder(root, one, target).is_dir()][:BATCH]
             if todo:
-                (work or make_parts)(root, todo, model, settings)
+                (work or make_parts)(root, todo, model, settings, partial(_tell, progress, there, total))
             failpoint("reindex.parts")
             committed = len(commit(root, model, settings, "NEXT").documents)
             done += committed
@@ -109,11 +122,17 @@ def reindex(
                     "see the messages above; nothing was swapped, and the next run goes on from here",
                 )
         leave_out(root, _forgotten(root), settings, "NEXT")
-        compact(root, settings, say, pointer="NEXT")
+        compact(root, settings, say, pointer="NEXT", progress=progress)
         carry(root, settings)
         failpoint("reindex.compacted")
         if swapped := swap(root, settings):
+            for path in (root / "tries").glob(f"*-{target}"):
+                path.unlink(missing_ok=True)
             return Reindexed(swapped.generation, model.spec.name, done, swapped.counts["items"], True)
+
+
+def _tell(progress: Progress, there: int, total: int, made: int) -> None:
+    progress("reindex", there + made, total)
 
 
 def _encoder(root: Path, manifest: Manifest, wanted: str, settings: Settings) -> Encoder:
@@ -206,29 +225,56 @@ def _content(built: Manifest) -> dict[str, object]:
 # ---------------------------------------------------------------- parallel work on one machine
 
 
-def make_parts(root: Path, documents: Sequence[str], encoder: Encoder, settings: Settings) -> None:
-    """Enrich documents in as many processes as there are cores."""
-    jobs = min(len(documents), os.cpu_count() or 1)
+def make_parts(
+    root: Path, documents: Sequence[str], encoder: Encoder, settings: Settings, made: Callable[[int], None]
+) -> None:
+    """Enrich documents in HELIX_THREADS processes, or as many as there are cores."""
+    jobs = min(len(documents), settings.threads or os.cpu_count() or 1)
     if jobs <= 1:
-        for document in documents:
+        for i, document in enumerate(documents):
             enrich(root, document, encoder, _counter(encoder.folder), settings)
+            made(i + 1)
         return
     folder, fingerprint = encoder.folder, encoder.spec.fingerprint
     single = replace(settings, threads=1)
-    with ProcessPoolExecutor(jobs, get_context("spawn"), _die_together) as pool:
-        tasks = [pool.submit(make_part, root, document, folder, fingerprint, single) for document in documents]
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _begin) as pool:
         try:
-            for task in tasks:
+            with _uninterrupted():  # half begun, a process is not among those that are ended
+                tasks = [pool.submit(make_part, root, document, folder, fingerprint, single) for document in documents]
+            for i, task in enumerate(tasks):
                 task.result()
+                made(i + 1)
         except BrokenProcessPool:
             raise StoreError(
                 f"a process that enriched documents of {root} was killed",
                 "look whether memory ran out; nothing was swapped, and the next run goes on from here",
             ) from None
+        except KeyboardInterrupt:  # which the terminal tells this process alone
+            for child in active_children():
+                child.kill()
+            raise
 
 
-def _die_together() -> None:
-    """A process of the pool does not outlive the one that made it, however that one dies."""
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Hold Ctrl-C back until the block is done."""
+    if threading.current_thread() is not threading.main_thread():  # no other is interrupted
+        yield
+        return
+    held: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if held:
+        signal.raise_signal(held[0])
+
+
+def _begin() -> None:
+    """A process of the pool stands behind all others, and does not outlive the one that made it, however that dies."""
+    os.setsid()
+    stand_behind()
     parent = parent_process()
 
     def watch() -> None:

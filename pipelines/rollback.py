@@ -71,7 +71,7 @@ def rollback(root: Path, settings: Settings, to: int | None = None) -> RolledBac
         since = sorted(_taken_in(root, now) - returning)
         for document in since:  # before publishing: a kill here sets aside what is still published, and loses nothing
             if (root / "inbox" / document).exists():
-                ledger.give_up(root, document, f"rolled back from generation {now.generation} to {number}")
+                ledger.give_up(root, document, f"{ledger.ROLLED_BACK} {now.generation} to {number}")
         failpoint("rollback.set_aside")
         (root / "NEXT").unlink(missing_ok=True)  # a reindex under way holds what is taken back: it starts over
         writer.publish(held, new)

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from helix.cli import parser, print_json, store_of
 from helix.errors import UsageError
 from helix.settings import load
+from pipelines.commands import progress_bar
 
 
 def _say(line: str) -> None:
@@ -21,12 +22,14 @@ def compact(argv: Sequence[str]) -> int:
     new.add_argument("--full", action="store_true", help="make one segment of all")
     options = new.parse_args(argv)
     from pipelines.compact import compact as run
+    from pipelines.compact import still
     from pipelines.forget import resume
 
     settings = load()
     root = store_of(options, settings)
     resume(root, settings, _say)
-    done = run(root, settings, _say, full=options.full)
+    with progress_bar(not options.json) as progress:
+        done = run(root, settings, None if progress else _say, full=options.full, progress=progress or still)
     if options.json:
         print_json(asdict(done))
     else:
@@ -126,6 +129,11 @@ def forget(argv: Sequence[str]) -> int:
 
     settings = load()
     root = store_of(options, settings)
+    if settings.share:  # what other machines accepted may hold it too
+        from pipelines import share
+
+        share.check_home(root, settings)
+        share.collect(root, settings, None)
     if ledger.pending(root):  # what is accepted and not published yet may hold it too
         finish(root, settings, Report(), say=_say)
     items = tuple(item for given in options.item for item in given)
@@ -135,6 +143,8 @@ def forget(argv: Sequence[str]) -> int:
         return 0
     for file in receipt["files"]:
         print(f"{'rewritten' if file['after'] else 'removed':10} {file['path']}  {file['before'][:12]}…")
+    for there in receipt.get("share", ()):
+        print(f"{there['action']:10} {there['path']} of the share")
     print(
         f"{len(receipt['items'])} items forgotten; {receipt['removed']} files removed, "
         f"{receipt['rewritten']} rewritten; generation {receipt['snapshot']}; "

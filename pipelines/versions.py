@@ -56,8 +56,9 @@ def read(root: Path, envelope: Envelope, settings: Settings) -> Reading:
         return _link(root, envelope, settings)
     parsed = _parsed(_path(envelope), envelope.text, envelope.mtime, envelope.format, settings.tool_chars)
     older = _older(root, envelope)
+    passed = envelope.chars // _CHARS_AN_ITEM  # of a text that was cut into pieces: what lies before this one
     if older is None:
-        return Reading(parsed)
+        return Reading(parsed, passed=passed)
     known = _turns(_parsed(_path(older), older.text, older.mtime, older.format, settings.tool_chars))
     same = older.format == envelope.format
     fresh = _fresh(parsed, known) if same else None
@@ -65,9 +66,8 @@ def read(root: Path, envelope: Envelope, settings: Settings) -> Reading:
     # more was misread: half a heading, or too little to tell the format by.
     old, new = older.text.rstrip(), envelope.text.rstrip()
     grew = new.startswith(old) or (not same and old.startswith(new))
-    return Reading(
-        parsed, fresh, _changed(parsed, known, fresh) if grew else None, leans_on=envelope.instead if same else ""
-    )
+    changed = _changed(parsed, known, fresh) if grew else None
+    return Reading(parsed, fresh, changed, passed, leans_on=envelope.instead if same else "")
 
 
 def _changed(

@@ -27,9 +27,10 @@ from helix.settings import Settings
 from helix.snapshot import ledger
 from helix.sources.places import Place
 from pipelines.accept import Inbox, Way, is_shown, take
+from pipelines.backlog import Backlog
 from pipelines.commit import commit
 from pipelines.compact import compact
-from pipelines.enrich import enrich_or_bury
+from pipelines.enrich import try_enrich
 from pipelines.ingest import open_encoder, tidy
 
 SETTLE: Final = 0.1
@@ -78,6 +79,7 @@ class Watch:
     project: str | None = None
     acl: tuple[str, ...] = ()
     polling: bool = False  # look through the folders, do not ask the system
+    backlog: Backlog | None = None  # where the work is left to others: how much may wait
     due: dict[Path, float] = field(default_factory=dict)  # when each changed file is read
     _rest: dict[Path, float] = field(default_factory=dict)  # before when it is not read again
     _seen: dict[Path, tuple[int, int]] = field(default_factory=dict)  # size and time at the last look
@@ -123,7 +125,18 @@ class Watch:
         self._seen[path] = stat
         began = time.monotonic()
         try:
-            taken = take(self.inbox, path, Way(self.project, "auto", self.acl, retry=False))
+            if self.backlog:
+                self.backlog.check()
+        except InputRefused as error:
+            log.warning("%s waits: %s", path, error.what)
+            self.due[path] = began + QUIET
+            return
+        try:
+            taken = take(self.inbox, path, Way(self.project, "auto", self.acl, False, SLICE))
+            if taken.more:  # of a large one; others that have changed meanwhile go first
+                self.due[path] = began
+            if self.backlog:
+                self.backlog.add(len(taken.documents))
         except InputRefused as error:  # not a log, or no whole line yet: with the next change it is looked at anew
             log.info("not taken: %s", error)
             return
@@ -133,9 +146,10 @@ class Watch:
             return
         finally:
             ended = time.monotonic()
-            self._rest[path] = ended + min(SHARE * (ended - began), LONGEST)
+            self._rest[path] = ended if path in self.due else ended + min(SHARE * (ended - began), LONGEST)
         if taken.documents:
-            log.info("%s: %d new document%s", path, len(taken.documents), "s"[: len(taken.documents) > 1])
+            for document in taken.documents:
+                log.info("accepted", extra={"document": document, "source": str(path)})
             self.deliver(taken.documents)
 
 
@@ -278,10 +292,10 @@ class Publisher:
 
     def _enrich(self, document: str) -> bool:
         encoder, counter = self._open()
-        part, error = enrich_or_bury(self.root, document, encoder, counter, self.settings)
-        if part is None:
-            log.error("%s is given up: %s", document[:12], error)
-        return part is not None
+        tried = try_enrich(self.root, document, encoder, counter, self.settings)
+        if tried.dead:
+            log.error("%s is given up: %s", document[:12], tried.error)
+        return tried.part is not None
 
     def open(self) -> None:
         """Load the encoder now, so that what comes first does not wait for it.

@@ -203,17 +203,17 @@ def serve(argv: Sequence[str]) -> int:
             "listen on 127.0.0.1, or add --allow-remote behind a proxy that authenticates",
         )
     import contextlib
-    import logging
 
     import uvicorn
 
+    from helix import logs
     from query.announce import Announced
     from query.hooks import mount
     from query.rest import create_app
     from query.service import Service
 
     settings = load()
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
+    logs.begin()
     service = Service(store_of(options, settings), settings)
     app = create_app(service)
     mount(app, service)
@@ -231,7 +231,7 @@ def serve(argv: Sequence[str]) -> int:
             announced.end()
             await super().shutdown(sockets)
 
-    server = Server(uvicorn.Config(app, host=options.host, port=options.port, log_level="info", access_log=False))
+    server = Server(uvicorn.Config(app, host=options.host, port=options.port, log_config=None, access_log=False))
     with contextlib.suppress(KeyboardInterrupt):
         server.run()
     return 0 if server.started else 3

@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
+from helix.behind import stand_behind
 from query.hook_client import ENQUEUE, cache, open_log
 
 _POLL = 0.02  # seconds
@@ -48,7 +49,7 @@ def _work(root: str, session: str, command: Sequence[str]) -> None:
     with suppress(BaseException):
         os.setsid()  # the agent ends its hooks when it ends
         _quiet(root)
-        os.nice(_NICE)
+        stand_behind(_NICE)
         name = hashlib.sha256(os.fsencode(f"{root}\0{session}")).hexdigest()[:16]
         waiting = _locked(f"{name}.waiting", fcntl.LOCK_EX | fcntl.LOCK_NB)
         if waiting is None:

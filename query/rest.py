@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from helix import __version__
 from helix.errors import HelixError, UsageError
+from query.metrics import TYPE, Metrics
 from query.service import Service
 from query.wire import FeedbackRequest, RecallRequest
 
@@ -52,6 +53,17 @@ def create_app(service: Service) -> FastAPI:
         response: Response = await call_next(request)
         return response
 
+    metrics = Metrics(service)
+
+    def recall(sent: RecallRequest) -> dict[str, Any]:
+        try:
+            found = service.recall(sent)
+        except HelixError as error:
+            metrics.failed(isinstance(error, UsageError))
+            raise
+        metrics.recalled(found)
+        return found
+
     @app.exception_handler(HelixError)
     def failed(request: Request, error: HelixError) -> JSONResponse:
         status, title = (400, "Bad Request") if isinstance(error, UsageError) else (503, "Service Unavailable")
@@ -68,11 +80,11 @@ def create_app(service: Service) -> FastAPI:
 
     @app.get("/v1/recall", summary="Recall, by query parameters")
     def recall_get(request: Annotated[RecallRequest, Query()]) -> dict[str, Any]:
-        return service.recall(request)
+        return recall(request)
 
     @app.post("/v1/recall", summary="Recall, by a JSON body")
     def recall_post(request: RecallRequest) -> dict[str, Any]:
-        return service.recall(request)
+        return recall(request)
 
     @app.get("/v1/items/{id}", summary="One item, by its id", response_model=None)
     def item(
@@ -91,6 +103,10 @@ def create_app(service: Service) -> FastAPI:
     @app.get("/healthz", summary="The process lives")
     def healthz() -> dict[str, str]:
         return {"status": "ok"}
+
+    @app.get("/metrics", summary="Counts and times, for Prometheus", response_class=Response)
+    def measured() -> Response:
+        return Response(metrics.text(), media_type=TYPE)
 
     @app.get("/readyz", summary="A generation is open and answers", response_model=None)
     def readyz(request: Request) -> Response:

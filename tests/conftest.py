@@ -30,6 +30,16 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # a process a core already: threads wou
 SAMPLE = Path(str(files("helix") / "sample"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def ahead() -> Iterator[None]:
+    """A command that stands behind others, called in this process, leaves it where it is for the tests to come."""
+    from helix import behind
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(behind, "stand_behind", lambda *_: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where exported encoders are kept during the session; the default one is exported here, for real."""

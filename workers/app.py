@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 import os
+from typing import Final
 
-from celery import Celery
+from celery import Celery, signals
 
+from helix import logs
 from helix.errors import UsageError
 from helix.settings import Settings, load
+from workers import broker
+
+QUEUES: Final = ("accept", "enrich", "bulk", "commit", "expand", "maintain")
+"""In the order in which a worker of several takes them up: what somebody waits for goes first."""
+
+ROUTES: Final = {
+    "helix.accept": "accept",  # read what was ordered, and put it into the inbox
+    "helix.enrich": "enrich",  # a fresh turn; sent to `bulk` where it is a part of an import
+    "helix.reindex": "bulk",
+    "helix.commit": "commit",  # one at a time
+    "helix.expand": "expand",  # doc2query, of what is recallable already
+    "helix.maintain": "maintain",  # merge, finish deletions, remove what nobody needs
+    "helix.touch": "maintain",
+    "helix.train": "maintain",
+}
+
+LOST: Final = 2
+"""How often Celery sends a task again whose process died under it: with the first, as often as a document may fail."""
 
 
 def create(settings: Settings) -> Celery:
@@ -22,6 +42,7 @@ def create(settings: Settings) -> Celery:
             f"({settings.task_time_limit} s): Redis would hand a running task out again",
             "raise the first or lower the second",
         )
+    broker.install()  # a message that Redis does not hear acknowledged is let go of all the same
     app = Celery("helix", broker=settings.redis_url or "redis://localhost:6379/0")
     app.conf.update(
         task_serializer="json",  # nothing but JSON crosses the queue
@@ -29,35 +50,55 @@ def create(settings: Settings) -> Celery:
         task_ignore_result=True,  # the ledger is the truth, never a result
         task_acks_late=True,  # a killed worker's task is handed out again; tasks are idempotent
         worker_prefetch_multiplier=1,  # nobody sits on work that another could do
-        task_reject_on_worker_lost=False,  # unbounded redelivery of a poison task; the reconciler retries, and counts
-        task_time_limit=settings.task_time_limit,
-        task_soft_time_limit=max(1, settings.task_time_limit - 60),
-        broker_connection_retry_on_startup=True,
+        task_retry_on_worker_lost=True,  # bounded by max_retries (LOST); the ledger counts as well, and gives up
+        task_reject_on_worker_lost=False,  # that one is not bounded: a poison task would come back for ever
+        task_time_limit=settings.task_time_limit,  # whatever hangs is ended
+        task_soft_time_limit=max(1, settings.task_time_limit - 60),  # before that it can say which document it was
+        broker_connection_retry_on_startup=True,  # a worker may be up before its Redis
+        broker_connection_max_retries=None,  # and outlive it, however long it is away
+        broker_channel_error_retry=True,  # nor does it end because Redis is full, or a replica, and refuses a command
         broker_connection_timeout=2,
         broker_transport_options={
             "visibility_timeout": settings.visibility_timeout,
             "socket_timeout": 2,  # a silent broker fails a publish in seconds instead of hanging it
             "socket_connect_timeout": 2,
+            "socket_keepalive": True,
+            "health_check_interval": 10,  # a connection that fell silent is dropped within half a minute
             "max_retries": 1,
+            "queue_order_strategy": "priority",  # a worker of several queues takes them in their order
+            # What a killed worker held comes back once it is as old as the timeout. Every tenth of these looks.
+            "unacked_restore_interval": max(1, min(6, settings.visibility_timeout // 100)),
         },
+        broker_pool_limit=2,  # idle connections a process keeps
         task_publish_retry=False,  # the document is durable already: say that the broker is away and go on
-        worker_soft_shutdown_timeout=20,  # finish what runs; a Ctrl-C need not cost a document's work
+        worker_soft_shutdown_timeout=10,  # what runs may end; what does not is handed back
         worker_pool_start_method="spawn",  # ONNX Runtime sessions do not survive a fork
         worker_proc_alive_timeout=60,  # a spawned child imports numpy and pyarrow first: longer than 4 s
-        worker_cancel_long_running_tasks_on_connection_loss=False,
-        worker_hijack_root_logger=False,
+        worker_cancel_long_running_tasks_on_connection_loss=False,  # the work is good, whether Redis hears of it or not
+        worker_hijack_root_logger=False,  # logs are ours (helix/logs.py): JSON, with the document's name
+        worker_send_task_events=False,  # nobody listens; a Redis that is full would only get fuller
+        task_create_missing_queues=True,
         task_default_queue="enrich",
-        task_routes={
-            "helix.enrich": {"queue": "enrich"},
-            "helix.reindex": {"queue": "enrich"},
-            "helix.commit": {"queue": "commit"},
-            "helix.maintain": {"queue": "maintain"},
-            "helix.expand": {"queue": "expand"},
-            "helix.train": {"queue": "maintain"},
+        task_routes={name: {"queue": queue} for name, queue in ROUTES.items()},
+        beat_scheduler="celery.beat:Scheduler",  # in memory: the one on disk is a pickle. All it sends may come twice
+        beat_schedule={
+            name: {"task": f"helix.{name}", "schedule": settings.tidy_interval, "options": _while_fresh(settings)}
+            for name in ("maintain", "touch")
         },
         imports=("workers.tasks",),
     )
     return app
+
+
+def _while_fresh(settings: Settings) -> dict[str, float]:
+    """What no worker has taken up by the time the next one is sent is dropped: none pile up while all are away."""
+    return {"expires": settings.tidy_interval}
+
+
+@signals.setup_logging.connect(weak=False)  # type: ignore[untyped-decorator]
+def _log(**_: object) -> None:
+    """In place of Celery's own logs, in a worker and in the processes of its pool, which inherit nothing."""
+    logs.begin()
 
 
 app = create(load())

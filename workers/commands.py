@@ -1,11 +1,15 @@
-"""`helix enqueue`, `helix watch`, `helix worker` and `helix reindex`."""
+"""`helix enqueue`, `helix watch`, `helix worker`, `helix beat` and `helix reindex`."""
 
 from __future__ import annotations
 
+import argparse
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,19 +22,26 @@ if TYPE_CHECKING:
     from helix.encoders.onnx import Encoder
     from helix.settings import Settings
 
-QUEUES = ("enrich", "commit", "maintain", "expand")
-
 
 def enqueue(argv: Sequence[str]) -> int:
     """Accept durably, hand over to the workers, return at once."""
-    new = parser("enqueue", enqueue.__doc__ or "", "  helix enqueue ~/.claude/projects --project ledgerline")
+    new = parser(
+        "enqueue",
+        enqueue.__doc__ or "",
+        "  helix enqueue ~/.claude/projects --project ledgerline\n"
+        "  helix enqueue /mnt/exports --defer     a worker of 'accept' reads it; its disk has to have the same path",
+    )
     input_options(new)
+    new.add_argument("--defer", action="store_true", help="only note the paths, durably: a worker reads them")
     options = new.parse_args(argv)
+    from pipelines.backlog import Backlog
     from pipelines.ingest import Report, accept_all, as_json
 
     settings, root = load(), store_of(options)
     if settings.redis_url:
         import celery  # noqa: F401  missing: better said before anything is accepted
+    if options.defer:
+        return _defer(root, options, settings)
     began = time.perf_counter()
     report = Report()
     with progress_bar(not options.json) as progress:
@@ -42,15 +53,12 @@ def enqueue(argv: Sequence[str]) -> int:
             project=options.project,
             format=options.format,
             acl=acl_of(options),
+            backlog=Backlog(root, settings),
             progress=progress,
         )
-    queued = _send(documents, settings.redis_url)
+    queued = send(root, documents, settings)
     seconds = time.perf_counter() - began
     refuse_aloud(report.refused, "enqueue")
-    if queued < len(documents):
-        why = "the broker is out of reach" if settings.redis_url else "no broker is named (HELIX_REDIS_URL)"
-        later = "a worker picks the documents up when it starts, 'helix ingest' at once"
-        print(f"helix enqueue: accepted, but {why}; {later}", file=sys.stderr)
     if options.json:
         print_json({**as_json(report, seconds), "queued": queued})
     else:
@@ -61,23 +69,57 @@ def enqueue(argv: Sequence[str]) -> int:
     return 3 if report.refused else 0
 
 
-def _send(documents: Sequence[str], url: str) -> int:
-    """One message a document, carrying its name; how many went out before the broker failed."""
-    if not url or not documents:
+def _defer(root: Path, options: argparse.Namespace, settings: Settings) -> int:
+    """Note what is to be taken in, and tell a worker."""
+    from pipelines.orders import Order, place
+
+    paths = tuple(str(Path(path).expanduser().absolute()) for path in options.paths)
+    order = place(root, Order(paths, options.project, options.format, acl_of(options)))
+    told = False
+    if settings.redis_url:
+        from workers.app import app
+        from workers.send import BROKEN
+
+        try:
+            with app.connection_for_write() as connection:
+                app.send_task("helix.accept", args=[order], queue="accept", connection=connection)
+            told = True
+        except BROKEN:
+            pass
+    if not told:
+        print(f"helix enqueue: noted, but {_why_not(settings)}; a worker takes it up when it runs", file=sys.stderr)
+    if options.json:
+        print_json({"order": order, "queued": told})
+    else:
+        print(f"order {order[:12]}: {len(paths)} paths; 'helix status' tells what became of it")
+    return 0
+
+
+def _why_not(settings: Settings) -> str:
+    return "the broker is out of reach" if settings.redis_url else "no broker is named (HELIX_REDIS_URL)"
+
+
+def send(root: Path, documents: Sequence[str], settings: Settings, command: str = "enqueue") -> int:
+    """Tell the workers of documents; how many messages went out. Says on stderr why there were not as many."""
+    if not documents:
         return 0
-    from kombu.exceptions import OperationalError
-    from redis.exceptions import RedisError
+    if settings.share:
+        from workers import fleet
 
-    from workers.app import app
-
+        documents = fleet.hand_over(root, settings, documents)
     sent = 0
-    try:
-        with app.connection_for_write() as connection:
-            for document in documents:
-                app.send_task("helix.enrich", args=[document], queue="enrich", connection=connection)
-                sent += 1
-    except (OperationalError, RedisError, OSError):
-        pass  # reported by the caller: the ledger holds every document
+    if settings.redis_url:
+        from workers.app import app
+        from workers.send import BROKEN, Sender
+
+        try:
+            if (sent := Sender(app, root).send(documents)) < len(documents):
+                return sent  # as many as the broker should hold: the rest follows when there is room
+        except BROKEN:
+            sent = 0
+    if not sent and documents:
+        later = "a worker picks the documents up when it starts, 'helix ingest' at once"
+        print(f"helix {command}: accepted, but {_why_not(settings)}; {later}", file=sys.stderr)
     return sent
 
 
@@ -102,19 +144,19 @@ def watch(argv: Sequence[str]) -> int:
         raise UsageError(f"{missing[0]} does not exist", "name folders and files that are there")
     if options.only and not given:
         raise UsageError("--only without a folder", "name what is to be watched")
-    import logging
     import signal
     import threading
 
+    from helix import logs
     from helix.sources.places import Place, installed
     from pipelines.accept import Inbox, check
+    from pipelines.backlog import Backlog
     from pipelines.watch import Publisher, Watch
     from pipelines.watch import watch as run
 
     settings, root = load(), store_of(options)
     check(root, "auto")
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s")
-    logging.getLogger("watchfiles").setLevel(logging.WARNING)
+    logs.begin()
     own = [Place("given", path) for path in given]
 
     def places() -> list[Place]:
@@ -127,16 +169,19 @@ def watch(argv: Sequence[str]) -> int:
     if publisher:
         publisher.open()
 
-    def deliver(documents: Sequence[str]) -> None:
-        if publisher:
-            publisher.add(documents)
-        elif _send(documents, settings.redis_url) < len(documents):
-            print("helix watch: accepted, but the broker is out of reach; a worker picks it up", file=sys.stderr)
-
+    deliver = publisher.add if publisher else _deliver(root, settings)
     for place in places():
         print(f"watching {place.agent}: {place.folder}", file=sys.stderr)
     run(
-        Watch(Inbox(root, settings), places, deliver, options.project, acl_of(options), options.polling),
+        Watch(
+            Inbox(root, settings),
+            places,
+            deliver,
+            options.project,
+            acl_of(options),
+            options.polling,
+            None if publisher else Backlog(root, settings),
+        ),
         stop,
         publisher.step if publisher else bool,
     )
@@ -145,15 +190,80 @@ def watch(argv: Sequence[str]) -> int:
     return 0
 
 
+def _deliver(root: Path, settings: Settings) -> Callable[[Sequence[str]], None]:
+    """Tell the workers of what was just accepted; what they are not told of, the reconciler finds."""
+    import logging
+
+    from workers import fleet
+    from workers.app import app
+    from workers.send import BROKEN, Sender
+
+    sender = Sender(app, root)
+
+    def deliver(accepted: Sequence[str]) -> None:
+        documents = fleet.hand_over(root, settings, accepted)
+        try:
+            sender.send(documents)
+        except BROKEN:
+            logging.getLogger("helix.watch").warning("accepted, but the broker is out of reach; a worker picks it up")
+
+    return deliver
+
+
 def worker(argv: Sequence[str]) -> int:
     """Work on what is enqueued: enrich in parallel, commit one at a time."""
-    new = parser("worker", worker.__doc__ or "", "  helix worker --queues enrich\n  helix worker --queues commit")
+    from workers.app import QUEUES
+
+    new = parser(
+        "worker",
+        worker.__doc__ or "",
+        "  helix worker                     everything, in one process: what is fresh goes first\n"
+        "  helix worker --queues enrich     fresh turns alone: they never wait for an import\n"
+        "  helix worker --queues bulk --concurrency 4",
+    )
     new.add_argument("--queues", default=",".join(QUEUES), metavar="A,B", help=f"of {', '.join(QUEUES)} (all)")
     new.add_argument("--concurrency", type=int, default=1, help="processes (1; commits are one at a time anyway)")
+    new.add_argument("--metrics-port", type=int, default=0, metavar="N", help="Prometheus metrics on this port (none)")
     options = new.parse_args(argv)
     queues = [name.strip() for name in options.queues.split(",") if name.strip()]
     if not queues or set(queues) - set(QUEUES):
         raise UsageError(f"unknown queue in {options.queues!r}", f"there are {', '.join(QUEUES)}")
+    root, settings = _begin(options)
+    if settings.share and "commit" in queues:
+        from pipelines import share
+
+        share.claim(root, settings)
+    if options.metrics_port and _COUNTED not in os.environ:
+        # Before anything of Prometheus is imported, here or in a process of the pool.
+        os.environ[_COUNTED] = tempfile.mkdtemp(prefix="helix-metrics-")
+        atexit.register(shutil.rmtree, os.environ[_COUNTED], ignore_errors=True)
+    ordered = [name for name in QUEUES if name in queues]
+    from workers.run import run
+
+    run(root, ordered, max(1, options.concurrency), options.metrics_port)
+    return 0
+
+
+_COUNTED = "PROMETHEUS_MULTIPROC_DIR"
+
+
+def beat(argv: Sequence[str]) -> int:
+    """Have what is to be done now and then done: merges, what was of use, training. One is enough."""
+    options = parser("beat", beat.__doc__ or "", "  helix beat &").parse_args(argv)
+    _begin(options)
+    from workers.run import run_beat
+
+    run_beat()
+    return 0
+
+
+def _begin(options: argparse.Namespace) -> tuple[Path, Settings]:
+    """What a worker needs: a broker, a store, and an environment that its processes find them in.
+
+    Raises:
+        UsageError: no broker, or no such storage tier.
+        StoreError: the store cannot be written.
+    """
     settings = load()
     if not settings.redis_url:
         raise UsageError(
@@ -166,41 +276,9 @@ def worker(argv: Sequence[str]) -> int:
     paths.create(root)
     # Children of the pool are fresh interpreters: they read the store from the environment.
     os.environ["HELIX_STORE"] = str(root)
-    _run(root, queues, max(1, options.concurrency))
-    return 0
-
-
-def _run(root: Path, queues: list[str], concurrency: int) -> None:
-    import logging
-
-    from celery.signals import worker_ready
-
-    from workers.app import app
-    from workers.reconcile import reconcile
-
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
-    settings = load()
-
-    def begin(sender: object = None, **_: object) -> None:
-        """Pick up what was accepted while nobody was there, then look again from time to time."""
-        reconcile(app, root, settings, set(queues))
-        timer = getattr(sender, "timer", None)
-        if timer is not None:
-            timer.call_repeatedly(settings.reconcile_interval, reconcile, (app, root, settings, set(queues)))
-
-    worker_ready.connect(begin, weak=False)
-    app.worker_main(
-        [
-            "worker",
-            "--loglevel=info",
-            f"--queues={','.join(queues)}",
-            f"--concurrency={concurrency}",
-            "--pool=prefork",
-            f"--hostname={'-'.join(queues)}-{os.getpid()}@%h",
-            "--without-gossip",
-            "--without-mingle",
-        ]
-    )
+    # `kill` begins Celery's soft shutdown, as Ctrl-C does: what runs may end, what does not is handed back.
+    os.environ.setdefault("REMAP_SIGTERM", "SIGQUIT")
+    return root, settings
 
 
 _POLL = 0.5  # seconds
@@ -213,12 +291,14 @@ def reindex(argv: Sequence[str]) -> int:
         reindex.__doc__ or "",
         "  helix reindex --encoder bge-small-en-v1.5 --store memory\n"
         "  HELIX_ITEM_WORDS=100 helix reindex\n\n"
-        "A run that is stopped goes on where it stood. With HELIX_REDIS_URL the workers of 'enrich' do the work.",
+        "A run that is stopped goes on where it stood. With HELIX_REDIS_URL the workers of 'bulk' do the work.",
     )
     new.add_argument("--encoder", default="", metavar="NAME", help="of 'helix models', or a folder (the present one)")
     options = new.parse_args(argv)
     from dataclasses import asdict
 
+    from helix.behind import stand_behind
+    from pipelines.compact import still
     from pipelines.forget import resume
     from pipelines.reindex import make_parts
     from pipelines.reindex import reindex as run
@@ -230,8 +310,11 @@ def reindex(argv: Sequence[str]) -> int:
         print(line, file=sys.stderr)
 
     resume(root, settings, say)
-    work = _distributed if settings.redis_url else make_parts
-    done = run(root, settings, options.encoder, work=work, say=say)
+    work = _distributed if settings.redis_url and not settings.share else make_parts  # a folder of parts is no share's
+    stand_behind()  # whoever is asked meanwhile goes first
+    with progress_bar(not options.json) as progress:
+        told = None if progress else say
+        done = run(root, settings, options.encoder, work=work, say=told, progress=progress or still)
     if options.json:
         print_json(asdict(done))
     elif done.swapped:
@@ -243,18 +326,19 @@ def reindex(argv: Sequence[str]) -> int:
     return 0
 
 
-def _distributed(root: Path, documents: Sequence[str], encoder: Encoder, settings: Settings) -> None:
+def _distributed(
+    root: Path, documents: Sequence[str], encoder: Encoder, settings: Settings, made: Callable[[int], None]
+) -> None:
     """One message a document to the workers; returns when every part is there. A lost message is sent again.
 
     Raises:
-        StoreError: the broker is out of reach, or no worker makes anything.
+        StoreError: the broker is out of reach, no worker makes anything, or one of them kills every worker.
     """
-    from kombu.exceptions import OperationalError
-    from redis.exceptions import RedisError
-
     from helix.errors import StoreError
+    from helix.snapshot import tries
     from pipelines.enrich import part_folder, pipeline_fingerprint
     from workers.app import app
+    from workers.send import BROKEN, length
 
     fingerprint = pipeline_fingerprint(encoder.spec.fingerprint, settings)
     left, again, moved = set(documents), 0.0, time.monotonic()
@@ -262,21 +346,32 @@ def _distributed(root: Path, documents: Sequence[str], encoder: Encoder, setting
         if time.monotonic() >= again:
             try:
                 with app.connection_for_write() as connection:
-                    for document in sorted(left):
-                        arguments = [document, str(encoder.folder.absolute()), encoder.spec.fingerprint]
-                        app.send_task("helix.reindex", args=arguments, queue="enrich", connection=connection)
-            except (OperationalError, RedisError, OSError) as error:
+                    if length(connection, "bulk") == 0:  # else they are on their way
+                        for document in sorted(left):
+                            arguments = [document, str(encoder.folder.absolute()), encoder.spec.fingerprint]
+                            app.send_task("helix.reindex", args=arguments, queue="bulk", connection=connection)
+            except BROKEN as error:
                 raise StoreError(
                     f"the broker is out of reach: {error}",
                     "start it, or unset HELIX_REDIS_URL to do the work here; the next run goes on from here",
                 ) from None
-            again = time.monotonic() + max(60.0, settings.reconcile_interval)
+            again = time.monotonic() + settings.reconcile_interval
         time.sleep(_POLL)
         before = len(left)
         left = {document for document in left if not part_folder(root, document, fingerprint).is_dir()}
-        moved = time.monotonic() if len(left) < before else moved
+        if len(left) < before:
+            moved = time.monotonic()
+            made(len(documents) - len(left))
+        for name, record in tries.records(root).items():
+            document = name.removesuffix(f"-{fingerprint}")
+            if document in left and document != name and record.over():
+                (root / "tries" / name).unlink(missing_ok=True)  # the next run may have better luck
+                raise StoreError(
+                    f"document {document[:12]}… cannot be enriched anew: {record.over()}",
+                    "nothing was swapped, and the next run goes on from here",
+                )
         if time.monotonic() - moved > settings.task_time_limit:
             raise StoreError(
                 f"no worker has made any of {len(left)} documents for {settings.task_time_limit} s",
-                "run 'helix worker --queues enrich' with the same settings, or unset HELIX_REDIS_URL to work here",
+                "run 'helix worker --queues bulk' with the same settings, or unset HELIX_REDIS_URL to work here",
             )

@@ -1,33 +1,82 @@
-"""Tasks: check the name, call a function of `pipelines`, log. Messages carry a document's name and nothing else."""
+"""Tasks: check the name, call a function of `pipelines`, log. Messages carry names, never text.
+
+None lets an exception out: what went wrong is in the ledger, which has it tried again, and what Celery would log of it
+could quote a document.
+"""
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any, Final
+
+from billiard.exceptions import SoftTimeLimitExceeded
 
 from helix.encoders import seq2seq
 from helix.encoders.onnx import Encoder, TokenCounter
 from helix.enrich.doc2query import Generator
-from helix.errors import UsageError
+from helix.errors import HelixError, InputRefused, UsageError
 from helix.settings import load
-from helix.snapshot import ledger
-from pipelines import retention
+from helix.snapshot import ledger, tries
+from pipelines import orders, retention
 from pipelines.commit import commit as run_commit
-from pipelines.enrich import enrich_or_bury
+from pipelines.enrich import FAULTS, part_folder, pipeline_fingerprint, try_enrich
 from pipelines.expand import expand as run_expand
 from pipelines.expand import generator, waiting_in
 from pipelines.ingest import lineage_of, open_encoder, tidy
 from pipelines.reindex import make_part
-from workers.app import app
+from pipelines.touch import touch as run_touch
+from workers import fleet, metrics
+from workers.app import LOST, app
+from workers.send import BROKEN, Sender, ask
 
 log = logging.getLogger("helix.workers")
 
-EXPANDED_AT_ONCE = 1_024
+EXPANDED_AT_ONCE: Final = 1_024
 """Items of one task: minutes with a small model, so that a limit on a task's time is never met."""
 
+COMMITTED_AT_ONCE: Final = 4_096
+"""Items of one commit, or one document: about a second, so that a fresh turn never waits for a large import."""
+
 _NAME = re.compile(r"[0-9a-f]{64}")
+_ORDER = re.compile(r"[0-9a-f]{32}")
+
+
+def _task(function: Callable[..., str | None]) -> Any:
+    """Register a task under its function's name. It says what came of it, where that is more than `done`."""
+
+    @functools.wraps(function)
+    def told(*arguments: Any) -> None:
+        name = function.__name__
+        about = {"task": name, **({"document": str(arguments[0])[:64]} if arguments else {})}
+        outcome, began = "failed", time.monotonic()
+        try:
+            outcome = function(*arguments) or "done"
+        except InputRefused as error:
+            log.warning("put off: %s", type(error).__name__, extra=about)
+        except HelixError as error:
+            log.error("failed: %s", error, extra=about)
+        except Exception as error:  # noqa: BLE001  said without the words of the exception
+            log.error("failed: %s", _place_of(error), extra=about)
+        finally:
+            metrics.TASKS.labels(name, outcome).inc()
+            metrics.SECONDS.labels(name).observe(time.monotonic() - began)
+
+    return app.task(name=f"helix.{function.__name__}", max_retries=LOST, default_retry_delay=1)(told)
+
+
+def _place_of(error: BaseException) -> str:
+    """What was raised and where, without what it says: that may quote a document."""
+    frames = traceback.extract_tb(error.__traceback__)
+    number = f" {error.errno}" if isinstance(error, OSError) and error.errno else ""
+    return f"{type(error).__name__}{number} in {Path(frames[-1].filename).name}:{frames[-1].lineno}"
 
 
 def _encoder(root: Path) -> tuple[Encoder, TokenCounter]:
@@ -41,39 +90,122 @@ def _loaded(root: Path, lineage: str | None) -> tuple[Encoder, TokenCounter]:
     return encoder, TokenCounter(encoder.folder)
 
 
-@app.task(name="helix.enrich")  # type: ignore[untyped-decorator]
-def enrich(document: str) -> None:
-    """Make one document's part, then ask for a commit."""
-    if not _NAME.fullmatch(document):
-        raise UsageError(f"{document[:80]!r} is no document name", "names are 64 hex digits")
+def _checked(name: str, pattern: re.Pattern[str] = _NAME) -> str:
+    if not isinstance(name, str) or not pattern.fullmatch(name):
+        raise UsageError(f"{str(name)[:80]!r} is no document name", "names are hex digits")
+    return name
+
+
+@_task
+def accept(order: str) -> None:
+    """Carry an order out: read what it names into the inbox, and send it on."""
     settings = load()
     root = Path(settings.store)
+    with tries.claim(root, _checked(order, _ORDER)) as claimed:
+        if claimed is None:
+            return
+        if why := claimed.record.over():
+            orders.fail(root, order, why)
+            claimed.clear()
+            log.error("order given up: %s", why, extra={"order": order})
+            return
+        sender = Sender(app, root)
+
+        def deliver(accepted: Sequence[str]) -> None:
+            documents = fleet.hand_over(root, settings, accepted)
+            for document in documents:
+                log.info("accepted", extra={"document": document, "order": order})
+            try:
+                sender.send(documents)
+            except BROKEN:
+                log.warning("the broker is out of reach: what was accepted is sent later")
+
+        done = orders.carry_out(root, order, settings, deliver)
+        claimed.clear()
+    counts = {"accepted": done.accepted, "duplicates": done.duplicates, "refused": len(done.refused)}
+    log.info("order carried out", extra={"order": order, **counts})
+
+
+@_task
+def enrich(document: str) -> str | None:
+    """Make one document's part, then ask for a commit."""
+    settings = load()
+    root = Path(settings.store)
+    about = {"document": _checked(document)}
+    if not fleet.receive(root, settings, document):
+        return "nothing"
     if not ledger.is_pending(root, document):
-        log.info("%s is finished already", document[:12])
-        return
-    encoder, counter = _encoder(root)
-    part, error = enrich_or_bury(root, document, encoder, counter, settings)
-    if part is None:
-        log.error("%s is given up: %s", document[:12], error)
-        return
-    log.info("%s enriched: %d items", document[:12], part.items)
-    commit.delay()
+        log.info("finished already", extra=about)
+        return "nothing"
+    try:
+        encoder, counter = _encoder(root)
+        made_by = pipeline_fingerprint(encoder.spec.fingerprint, settings)
+        if part_folder(root, document, made_by).is_dir():
+            fleet.hand_in(root, settings, document, made_by)  # again: the share may have lost it
+            ask(app, "helix.commit")
+            return "nothing"
+        tried = try_enrich(root, document, encoder, counter, settings, tries.STRIKES)
+    except SoftTimeLimitExceeded:
+        said = f"it takes longer than HELIX_TASK_TIME_LIMIT ({settings.task_time_limit} s) allows"
+        dead = tries.strike(root, document, said, settings.retry_wait)
+        log.error("out of time", extra={**about, "dead": dead})
+        fleet.hand_in(root, settings, document, "")
+        return "dead" if dead else "failed"
+    if tried.part or tried.dead:
+        fleet.hand_in(root, settings, document, made_by)
+    if tried.part:
+        log.info("enriched", extra={**about, "items": tried.part.items, "turns": tried.part.turns})
+        metrics.ITEMS.inc(tried.part.items)
+        ask(app, "helix.commit")
+        return None
+    if tried.error:  # which may quote it: dead/ has it, and `helix status`
+        log.error("given up" if tried.dead else "failed, and tried again", extra=about)
+        return "dead" if tried.dead else "failed"
+    log.info("another process is at it", extra=about)
+    return "nothing"
 
 
-@app.task(name="helix.commit")  # type: ignore[untyped-decorator]
+@_task
 def commit() -> None:
-    """Publish every part that waits. One at a time; a commit that finds nothing to do costs nothing."""
+    """Publish parts that wait. One at a time; a commit that finds nothing to do costs nothing."""
     settings = load()
     root = Path(settings.store)
     encoder, _ = _encoder(root)
-    done = run_commit(root, encoder, settings)
-    log.info("generation %d: %d documents, %d items", done.generation, len(done.documents), done.added)
-    maintain.delay()
+    _gather()
+    began = time.monotonic()
+    fleet.collect(root, settings, pipeline_fingerprint(encoder.spec.fingerprint, settings))
+    done = run_commit(root, encoder, settings, limit=COMMITTED_AT_ONCE)
+    _committed.append((time.monotonic(), time.monotonic() - began))
+    for document in done.documents:
+        log.info("committed", extra={"document": document, "generation": done.generation})
+    if done.left:
+        ask(app, "helix.commit")
+    if not done.documents:
+        return
+    fleet.publish(root, settings)
+    log.info("published", extra={"generation": done.generation, "items": done.added, "left": done.left})
+    ask(app, "helix.maintain")
     if not isinstance(seq2seq.find(settings.doc2query, settings), str):
-        expand.delay()
+        ask(app, "helix.expand")
 
 
-@app.task(name="helix.expand")  # type: ignore[untyped-decorator]
+_committed: Final[deque[tuple[float, float]]] = deque(maxlen=1)
+"""When the last commit of this process ended, and how long it took."""
+
+GATHERED: Final = 0.5
+"""Seconds for which parts are gathered at most while one commit follows the other."""
+
+
+def _gather() -> None:
+    """Leave the cores to those who make parts for twice as long as the last commit took, and publish more at once.
+
+    Where nothing was published just before, nothing is waited for.
+    """
+    for ended, took in _committed:
+        time.sleep(max(0.0, min(2 * took, GATHERED) - (time.monotonic() - ended)))
+
+
+@_task
 def expand() -> None:
     """Ask the expansion model about some of the items that wait, then make room for others on the queue."""
     settings = load()
@@ -82,9 +214,9 @@ def expand() -> None:
     if model is None or not waiting_in(root):
         return
     done = run_expand(root, model, _encoder(root)[0], settings, limit=EXPANDED_AT_ONCE)
-    log.info("generation %d: %d items expanded, %d wait", done.generation, done.items, done.waiting)
+    log.info("expanded", extra={"generation": done.generation, "items": done.items, "left": done.waiting})
     if done.items and done.waiting:
-        expand.delay()
+        ask(app, "helix.expand")
 
 
 @cache
@@ -96,17 +228,32 @@ def _generator() -> Generator | None:
     return model
 
 
-@app.task(name="helix.maintain")  # type: ignore[untyped-decorator]
+@_task
 def maintain() -> None:
     """Merge, index and collect in the background: off the commit queue, so that no commit waits behind a merge."""
     settings = load()
     root = Path(settings.store)
+    if ledger.current(root)[0] is None:
+        return
     tidy(root, settings)
+    orders.sweep(root)
     if retention.due(root):
-        train.apply_async(queue="maintain")
+        ask(app, "helix.train")
 
 
-@app.task(name="helix.train")  # type: ignore[untyped-decorator]
+@_task
+def touch() -> None:
+    """Fold in what was said to be of use."""
+    settings = load()
+    root = Path(settings.store)
+    if ledger.current(root)[0] is None:
+        return
+    done = run_touch(root, settings)
+    if done.events:
+        log.info("touched", extra={"generation": done.generation, "items": done.items})
+
+
+@_task
 def train() -> None:
     """Fit the retention model anew, where enough was of use since the last time."""
     settings = load()
@@ -114,14 +261,24 @@ def train() -> None:
     if not retention.due(root):
         return
     done = retention.train(root, settings)
-    log.info("generation %d: %s", done.generation, done.off or f"retention trained on {done.positives} items of use")
+    log.info("trained", extra={"generation": done.generation, "examples": done.positives, "off": done.off})
 
 
-@app.task(name="helix.reindex")  # type: ignore[untyped-decorator]
-def reindex(document: str, folder: str, fingerprint: str) -> None:
+@_task
+def reindex(document: str, folder: str, fingerprint: str) -> str | None:
     """Make one document's part for the lineage a reindex builds."""
-    if not _NAME.fullmatch(document):
-        raise UsageError(f"{document[:80]!r} is no document name", "names are 64 hex digits")
     settings = load()
-    make_part(Path(settings.store), document, Path(folder), fingerprint, settings)
-    log.info("%s enriched for the new lineage", document[:12])
+    root = Path(settings.store)
+    about = {"document": _checked(document)}
+    with tries.claim(root, f"{document}-{pipeline_fingerprint(fingerprint, settings)}") as claimed:
+        if claimed is None or claimed.record.over():  # which ends the reindex that asked for it
+            return "nothing"
+        try:
+            make_part(root, document, Path(folder), fingerprint, settings)
+        except FAULTS as error:
+            tries.struck(root, document, claimed, _place_of(error), 0.0, float("inf"))
+            log.error("failed, and tried again", extra=about)
+            return "failed"
+        claimed.clear()
+    log.info("enriched for the new lineage", extra=about)
+    return None

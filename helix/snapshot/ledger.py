@@ -16,7 +16,7 @@ from typing import Final
 
 import orjson
 
-from helix.errors import StoreError
+from helix.errors import Damaged, StoreError
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
 from helix.snapshot.manifest import Manifest
@@ -69,8 +69,8 @@ _PLACE: Final = (
 )  # written where they say something
 
 
-def write(root: Path, envelope: Envelope) -> None:
-    """Make a document accepted: durable when this returns."""
+def write(root: Path, envelope: Envelope, *, settle: bool = True) -> None:
+    """Make a document accepted: durable when this returns, or with `settle` once, where it is one of many."""
     head = {
         "path": envelope.path,
         "format": envelope.format,
@@ -83,13 +83,33 @@ def write(root: Path, envelope: Envelope) -> None:
         **{name: value for name in _PLACE if (value := getattr(envelope, name))},
     }
     body = orjson.dumps(head) + b"\n" + envelope.text.encode("utf-8", "replace")
-    data = hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+    _place(root, envelope, hashlib.sha256(body).hexdigest().encode() + b"\n" + body, settle)
+
+
+def take(root: Path, document: str, data: bytes, where: str) -> Envelope:
+    """Make a document accepted whose envelope another machine has written: byte for byte, and at its time.
+
+    Raises:
+        StoreError: it is damaged; the message says `where` it came from.
+    """
+    remedy = "remove it there: the machine that accepted it puts it there again when its worker starts"
+    envelope = _parse(document, data, where, remedy)
+    _place(root, envelope, data)
+    return envelope
+
+
+def _place(root: Path, envelope: Envelope, data: bytes, settle: bool = True) -> None:
     try:
         path = root / "inbox" / envelope.document
-        paths.write_file(path, data)
+        paths.write_file(path, data, settle=settle)
         os.utime(path, (envelope.accepted.timestamp(),) * 2)  # also where it takes the place of what was forgotten
     except OSError as error:
         raise paths.unwritable(root, error) from None
+
+
+def settle(root: Path) -> None:
+    """Make every accepted document durable."""
+    paths.sync_folder(root / "inbox")
 
 
 def read(root: Path, document: str) -> Envelope:
@@ -99,15 +119,32 @@ def read(root: Path, document: str) -> Envelope:
         StoreError: it is not there, or its bytes are damaged.
     """
     path = root / "inbox" / document
-    remedy = "restore it from a backup, or remove it and ingest its source again"
     try:
-        claimed, body = path.read_bytes().split(b"\n", 1)
+        data = path.read_bytes()
     except FileNotFoundError:
         raise StoreError(f"no accepted document {document[:12]}… in {root / 'inbox'}", "enqueue it again") from None
-    except ValueError:
-        raise StoreError(f"{path} is damaged: it has no header", remedy) from None
+    return _parse(document, data, str(path), "restore it from a backup, or remove it and ingest its source again")
+
+
+def seal(root: Path, document: str) -> str:
+    """The digest an envelope carries: it tells one from another that takes its place. Empty where there is none."""
+    try:
+        with (root / "inbox" / document).open("rb") as file:
+            return file.read(SEAL).decode("ascii", "replace")
+    except FileNotFoundError:
+        return ""
+
+
+SEAL: Final = 64
+"""Characters of an envelope's digest, with which it begins."""
+
+
+def _parse(document: str, data: bytes, where: str, remedy: str) -> Envelope:
+    claimed, newline, body = data.partition(b"\n")
+    if not newline:
+        raise Damaged(f"{where} is damaged: it has no header", remedy)
     if hashlib.sha256(body).hexdigest().encode() != claimed:
-        raise StoreError(f"{path} is damaged: its bytes do not match its digest", remedy)
+        raise Damaged(f"{where} is damaged: its bytes do not match its digest", remedy)
     head, text = body.split(b"\n", 1)
     raw = orjson.loads(head)
     return Envelope(
@@ -123,6 +160,16 @@ def read(root: Path, document: str) -> Envelope:
         problems=tuple(Problem(*entry) for entry in raw["problems"]),
         **{name: raw[name] for name in _PLACE if name in raw},
     )
+
+
+def accepted_at(root: Path, document: str) -> datetime | None:
+    """When a document was accepted, by the head of its envelope; None where that is not there or cannot be read."""
+    try:
+        with (root / "inbox" / document).open("rb") as file:
+            file.readline()
+            return _time(orjson.loads(file.readline())["accepted"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
 
 
 def forget(root: Path, document: str, kept: str = "") -> None:
@@ -201,7 +248,22 @@ def is_pending(root: Path, document: str) -> bool:
     """Whether this one document waits, without a look at the others' files."""
     if not (root / "inbox" / document).is_file() or (root / "dead" / f"{document}.json").is_file():
         return False
-    return document not in done(root, current(root)[1])
+    return not is_done(root, document)
+
+
+def is_done(root: Path, document: str) -> bool:
+    """Whether the items of this one document are published."""
+    name, manifest = current(root)
+    if (known := _KNOWN.get(root)) is None or known[0] != name:
+        known = _KNOWN[root] = name, done(root, manifest)  # of a manifest nothing changes, and workers ask each time
+    return document in known[1]
+
+
+_KNOWN: Final[dict[Path, tuple[str | None, set[str]]]] = {}
+
+
+ROLLED_BACK: Final = "rolled back from generation"
+"""What the error of a document begins with that is dead because the generation with it was taken back."""
 
 
 def revive(root: Path, document: str) -> bool:
@@ -209,7 +271,8 @@ def revive(root: Path, document: str) -> bool:
     record = root / "dead" / f"{document}.json"
     if not record.exists():
         return False
-    record.unlink()
+    (root / "tries" / document).unlink(missing_ok=True)  # it starts afresh
+    record.unlink(missing_ok=True)
     return True
 
 

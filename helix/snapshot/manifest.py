@@ -17,7 +17,10 @@ from helix.errors import StoreError, UsageError
 FORMAT = 3
 OLDEST = 2  # format 1 was never released
 READER_FLAGS: frozenset[str] = frozenset()
-WRITER_FLAGS: frozenset[str] = frozenset()
+LEDGER = "ledger"
+"""The flag of a manifest that says what another store has taken in, without its items: nothing is committed to it."""
+
+WRITER_FLAGS: frozenset[str] = frozenset({LEDGER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,11 @@ class Manifest:
     format: int = FORMAT
     reader_flags: tuple[str, ...] = ()
     writer_flags: tuple[str, ...] = ()
+
+    @property
+    def is_ledger(self) -> bool:
+        """Whether it only says what another store holds."""
+        return LEDGER in self.writer_flags
 
     def files(self) -> list[File]:
         """Every file this generation needs."""

@@ -16,7 +16,7 @@ from helix.errors import StoreError
 
 FOLDERS = (
     *("manifests", "segments", "indexes", "deletes", "documents", "forgotten", "access", "encoders"),
-    *("inbox", "sources", "parts", "dead", "events", "purges", "receipts", "pins", "building"),
+    *("inbox", "sources", "orders", "tries", "parts", "dead", "events", "purges", "receipts", "pins", "building"),
 )
 OWNED = ("segments", "indexes", "deletes", "documents", "forgotten", "access", "encoders")
 """Folders whose entries live as long as a manifest names them."""
@@ -92,8 +92,12 @@ def told(path: Path) -> Iterator[None]:
 _OWN = 0o600
 
 
-def write_file(path: Path, data: bytes, mode: int = _OWN) -> None:
-    """Write a whole file or none: temporary name beside it, sync, rename, sync the folder."""
+def write_file(path: Path, data: bytes, mode: int = _OWN, *, settle: bool = True) -> None:
+    """Write a whole file or none: temporary name beside it, sync, rename, sync the folder.
+
+    Args:
+        settle: else the folder is left to whoever writes many files into it; until it is synced, the name may be lost.
+    """
     temporary = path.parent / f"{TEMPORARY}{secrets.token_hex(6)}"
     with told(path):
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWN)
@@ -108,7 +112,8 @@ def write_file(path: Path, data: bytes, mode: int = _OWN) -> None:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        sync_folder(path.parent)
+        if settle:
+            sync_folder(path.parent)
 
 
 @contextmanager

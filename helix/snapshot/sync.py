@@ -7,6 +7,7 @@ goes on where it stopped. What serving needs goes over, that is what a manifest 
 
 from __future__ import annotations
 
+import atexit
 import gc
 import hashlib
 import os
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
@@ -25,7 +27,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from helix.encoders.registry import sha256
-from helix.errors import HelixError, StoreError, UsageError
+from helix.errors import Damaged, HelixError, StoreError, UsageError
 from helix.failpoints import failpoint
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths, pins
@@ -74,8 +76,8 @@ class Remote:
         return f"{self.base}/{name}"
 
 
-class _Vanished(Exception):
-    """A file that a manifest names is not there: deleted since CURRENT was read, or lost."""
+class Vanished(Exception):
+    """A file is not there: never was, deleted since it was named, or lost."""
 
 
 def push(root: Path, url: str, *, force: bool = False, prune: bool = False, keep: int = KEEP) -> Report:
@@ -102,7 +104,7 @@ def push(root: Path, url: str, *, force: bool = False, prune: bool = False, keep
     if keep < 1:
         raise UsageError(f"keep={keep}: the current generation cannot go", "keep at least 1")
     remote = connect(url)
-    _apart(root, remote)
+    apart(root, remote)
 
     def current() -> str:
         name = manifests.current_name(root)
@@ -141,10 +143,10 @@ def pull(url: str, root: Path, *, force: bool = False, wait: float = 60.0) -> Re
     """
     started = time.monotonic()
     remote = connect(url)
-    _apart(root, remote)
+    apart(root, remote)
 
     def current() -> str:
-        name = _remote_current(remote)
+        name = remote_current(remote)
         if name is None:
             raise StoreError(f"no Helix store is published at {remote.url}", "check the URL, or 'helix push' one there")
         return name
@@ -153,6 +155,31 @@ def pull(url: str, root: Path, *, force: bool = False, wait: float = 60.0) -> Re
         return _pull(root, remote, name, force, wait, started)
 
     return _settled(current, work, remote.url, "push it again from a whole store")
+
+
+def follow(url: str, root: Path, *, wait: float = 60.0) -> Report | None:
+    """Pull, where another generation is published than the one here, and remove what is older; None where it is not.
+
+    Raises:
+        UsageError, StoreError: as `pull`.
+    """
+    remote = connect(url)
+    apart(root, remote)
+    name = remote_current(remote)  # two requests, and no more where there is no news
+    mine = manifests.current_name(root) if (root / "inbox").is_dir() else None
+    report = pull(url, root, wait=wait) if name is None or name != mine else None
+    if report or _outlived(root):
+        from helix.snapshot.gc import collect
+
+        collect(root, 1, paths.STALE, wait)
+    return report
+
+
+def _outlived(root: Path) -> bool:
+    """Whether there are generations that nobody can want any more, but for a reader that has pinned one."""
+    current = manifests.current_name(root)
+    older = (path for path in (root / "manifests").glob("[0-9]*.json") if path.name != current)
+    return any(paths.age(path) > paths.STALE for path in older)
 
 
 def shut_down() -> None:
@@ -168,9 +195,11 @@ def shut_down() -> None:
 
 
 def _push(root: Path, remote: Remote, name: str, force: bool, keep: int, started: float) -> Report:
-    data = b"".join(_read_local(root, f"manifests/{name}"))
+    data = b"".join(read_local(root, f"manifests/{name}"))
     manifest = manifests.parse(name, data)
-    there = _listing(remote)
+    there = {**listing(remote, "files"), **listing(remote, "manifests")}  # a share holds a lot more
+    if keep:
+        there |= listing(remote, recursive=False)
     old = _old_current(remote, force)
     if old and not force:
         history = _history(name, lambda ancestor: _local_manifest(root, ancestor))
@@ -186,18 +215,18 @@ def _push(root: Path, remote: Remote, name: str, force: bool, keep: int, started
 
     def send(file: File) -> None:
         remedy = "nothing was published; restore it from a backup"
-        blocks = _verified(_read_local(root, file.path), file, str(root / file.path), remedy)
-        _put_blocks(remote, f"files/{file.sha256}", blocks)
+        blocks = verified(read_local(root, file.path), file, str(root / file.path), remedy)
+        put_blocks(remote, f"files/{file.sha256}", blocks)
         failpoint("push.file")
 
-    _each(send, missing)
+    each(send, missing)
     if _size(there, f"manifests/{name}") != len(data):
-        _put(remote, f"manifests/{name}", data)
+        put(remote, f"manifests/{name}", data)
     failpoint("push.manifest")
     if old != name:
         if _old_current(remote, force) != old:
             raise StoreError(f"CURRENT of {remote.url} was replaced by another push meanwhile", "run the command again")
-        _put(remote, "CURRENT", f"{name}\n".encode())
+        put(remote, "CURRENT", f"{name}\n".encode())
     try:
         removed = _prune(remote, there, name, manifest, keep) if keep else 0
     except StoreError as error:
@@ -207,24 +236,51 @@ def _push(root: Path, remote: Remote, name: str, force: bool, keep: int, started
 
 
 def _pull(root: Path, remote: Remote, name: str, force: bool, wait: float, started: float) -> Report:
+    data = b"".join(read_remote(remote, f"manifests/{name}"))
+
+    def may(mine: str, manifest: Manifest) -> None:
+        if not force and not manifests.load(root, mine).is_ledger:  # such a one holds no item that could get lost
+            _may_replace(root, mine, remote, name, manifest)
+
+    return take(root, remote, name, data, may, wait, started)
+
+
+def take(
+    root: Path,
+    remote: Remote,
+    name: str,
+    data: bytes,
+    may: Callable[[str, Manifest], None],
+    wait: float,
+    started: float,
+) -> Report:
+    """Fetch what a manifest names and is not here, and make it current.
+
+    Args:
+        data: the manifest's bytes.
+        may: raises StoreError where it must not take the place of the manifest of this name.
+
+    Raises:
+        StoreError: the manifest or a file there is damaged, or another writer is at work.
+        Vanished: a file is not there.
+    """
     from helix.snapshot import writer  # here, since only this direction writes a store
 
-    data = b"".join(_read_remote(remote, f"manifests/{name}"))
-    manifest = _remote_manifest(remote, name, data)
+    manifest = remote_manifest(remote, name, data)
     paths.create(root)
     with writer.lock(root, wait) as held, paths.building(root) as workplace:
         mine = manifests.current_name(root)
-        if mine and mine != name and not force:
-            _may_replace(root, mine, remote, name, manifest)
+        if mine and mine != name:
+            may(mine, manifest)
         trusted = _named(root)
 
-        def take(file: File) -> bool:
+        def fetch(file: File) -> bool:
             target = root / file.path
             if _is_whole(target, file, trusted):
                 return False
             source = f"files/{file.sha256}"
-            blocks = _verified(
-                _read_remote(remote, source),
+            blocks = verified(
+                read_remote(remote, source),
                 file,
                 f"{remote.url}: {source} ({file.path})",
                 "the store here is as it was; remove that file there and push again from a whole store",
@@ -235,7 +291,7 @@ def _pull(root: Path, remote: Remote, name: str, force: bool, wait: float, start
             return True
 
         files = list({file.path: file for file in manifest.files()}.values())
-        fetched = [file for file, new in _each(take, files) if new]
+        fetched = [file for file, new in each(fetch, files) if new]
         with _writing(root):
             for folder in {parent for file in files for parent in PurePosixPath(file.path).parents}:
                 paths.sync_folder(root / folder)
@@ -267,13 +323,13 @@ def _settled(current: Callable[[], str], work: Callable[[str], T], where: str, r
         name = current()
         try:
             return work(name)
-        except _Vanished as gone:
+        except Vanished as gone:
             if current() == name:
                 raise StoreError(f"{gone} is missing, though generation {_generation(name)} needs it", remedy) from None
     raise StoreError(f"{where} published {TRIES} generations and deleted them while this ran", "run the command again")
 
 
-def _each(work: Callable[[S], T], things: Iterable[S]) -> list[tuple[S, T]]:
+def each(work: Callable[[S], T], things: Iterable[S]) -> list[tuple[S, T]]:
     """A few at a time; the first failure stops the rest."""
     with ThreadPoolExecutor(THREADS) as pool:
         jobs = {pool.submit(work, thing): thing for thing in things}
@@ -301,14 +357,14 @@ def _history(name: str, load: Callable[[str], Manifest | None], down_to: int = 0
 
 def _may_replace(root: Path, mine: str, remote: Remote, name: str, manifest: Manifest) -> None:
     """Raises StoreError where a pull would lose local generations; see `pull`."""
-    there = {path.removeprefix("manifests/") for path in _listing(remote, "manifests")}
+    there = {path.removeprefix("manifests/") for path in listing(remote, "manifests")}
 
     def load(ancestor: str) -> Manifest | None:
         if ancestor == name:
             return manifest
         if ancestor not in there:
             return None
-        return _remote_manifest(remote, ancestor, b"".join(_read_remote(remote, f"manifests/{ancestor}")))
+        return remote_manifest(remote, ancestor, b"".join(read_remote(remote, f"manifests/{ancestor}")))
 
     if mine in there:
         return
@@ -336,7 +392,8 @@ def _local_manifest(root: Path, name: str) -> Manifest | None:
         return None  # deleted by gc, or damaged: the history ends here
 
 
-def _remote_manifest(remote: Remote, name: str, data: bytes) -> Manifest:
+def remote_manifest(remote: Remote, name: str, data: bytes) -> Manifest:
+    """A manifest from there, which names nothing but files of a store."""
     try:
         manifest = manifests.parse(name, data)
     except HelixError as error:
@@ -352,10 +409,11 @@ def _remote_manifest(remote: Remote, name: str, data: bytes) -> Manifest:
     return manifest
 
 
-def _remote_current(remote: Remote) -> str | None:
+def remote_current(remote: Remote) -> str | None:
+    """What CURRENT names there; None where nothing is published."""
     try:
-        name = b"".join(_read_remote(remote, "CURRENT")).decode("ascii", "replace").strip()
-    except _Vanished:
+        name = b"".join(read_remote(remote, "CURRENT")).decode("ascii", "replace").strip()
+    except Vanished:
         return None
     if not NAME.fullmatch(name):
         raise StoreError(
@@ -367,7 +425,7 @@ def _remote_current(remote: Remote) -> str | None:
 
 def _old_current(remote: Remote, force: bool) -> str | None:
     try:
-        return _remote_current(remote)
+        return remote_current(remote)
     except StoreError:
         if force:
             return None
@@ -377,7 +435,7 @@ def _old_current(remote: Remote, force: bool) -> str | None:
 # ---------------------------------------------------------------- bytes
 
 
-def _verified(blocks: Iterable[bytes], file: File, where: str, remedy: str) -> Iterator[bytes]:
+def verified(blocks: Iterable[bytes], file: File, where: str, remedy: str) -> Iterator[bytes]:
     """The blocks, the last one only when all have the recorded size and digest: nothing damaged gets whole."""
     digest, size, held = hashlib.sha256(), 0, b""
     for block in blocks:
@@ -389,49 +447,57 @@ def _verified(blocks: Iterable[bytes], file: File, where: str, remedy: str) -> I
             yield held
         held = block
     if size != file.bytes:
-        raise StoreError(f"{where} is damaged: its size is not the recorded {file.bytes} bytes", remedy)
+        raise Damaged(f"{where} is damaged: its size is not the recorded {file.bytes} bytes", remedy)
     if digest.hexdigest() != file.sha256:
-        raise StoreError(f"{where} is damaged: sha256 {digest.hexdigest()[:12]}…, not {file.sha256[:12]}…", remedy)
+        raise Damaged(f"{where} is damaged: sha256 {digest.hexdigest()[:12]}…, not {file.sha256[:12]}…", remedy)
     yield held
 
 
-def _read_local(root: Path, name: str) -> Iterator[bytes]:
+def read_local(root: Path, name: str) -> Iterator[bytes]:
+    """A file of the store, a block at a time. Raises Vanished where it is not there."""
     path = root / name
     try:
         with path.open("rb") as file:
             while block := file.read(BLOCK):
                 yield block
     except FileNotFoundError:
-        raise _Vanished(str(path)) from None
+        raise Vanished(str(path)) from None
     except OSError as error:
         what = f"cannot read {path}: {error.strerror or error}"
         raise StoreError(what, "check its permissions and the disk") from None
 
 
-def _read_remote(remote: Remote, name: str) -> Iterator[bytes]:
+def read_remote(remote: Remote, name: str) -> Iterator[bytes]:
+    """A file there, a block at a time: on S3 one request to find it, one a block. Raises Vanished where it is not."""
     try:
         with remote.files.open_input_stream(remote.at(name), compression=None) as stream:
             while block := stream.read(BLOCK):
                 yield block
     except FileNotFoundError:
-        raise _Vanished(f"{remote.url}: {name}") from None
+        raise Vanished(f"{remote.url}: {name}") from None
     except (OSError, pa.ArrowException) as error:
         _failed(remote, "read", error)
 
 
-def _put_blocks(remote: Remote, name: str, blocks: Iterable[bytes]) -> None:
-    """Write a file that is not there yet."""
+def put_blocks(remote: Remote, name: str, blocks: Iterable[bytes], *, beside: bool = False) -> None:
+    """Write a file that is not there yet.
+
+    Args:
+        beside: what is unfinished lies in the same folder, where no push removes it; a push alone may write elsewhere.
+    """
     if remote.folder:
-        with _talking(remote):
-            _write(remote.folder / f"{paths.TEMPORARY}{secrets.token_hex(8)}", remote.folder / name, blocks)
-            paths.sync_folder((remote.folder / name).parent)
+        with talking(remote):
+            target = remote.folder / name
+            folder = target.parent if beside else remote.folder
+            _write(folder / f"{paths.TEMPORARY}{secrets.token_hex(8)}", target, blocks)
+            paths.sync_folder(target.parent)
         return
-    with _talking(remote):
+    with talking(remote):
         try:
             with remote.files.open_output_stream(remote.at(name), compression=None) as stream:
                 for block in blocks:
                     stream.write(block)
-        except (StoreError, _Vanished):
+        except BaseException:  # a task's time may be up at any moment
             # A stream cannot be given up: closing it published the blocks so far. They are short of the recorded
             # size, so nobody takes them for the file, but they need not stay either.
             with suppress(OSError):
@@ -439,9 +505,9 @@ def _put_blocks(remote: Remote, name: str, blocks: Iterable[bytes]) -> None:
             raise
 
 
-def _put(remote: Remote, name: str, data: bytes) -> None:
+def put(remote: Remote, name: str, data: bytes) -> None:
     """Write or replace a small file; whoever reads meanwhile gets the old one or the new one."""
-    with _talking(remote):
+    with talking(remote):
         if remote.folder:
             _make_folder((remote.folder / name).parent)
             paths.write_file(remote.folder / name, data)
@@ -513,11 +579,11 @@ def _writing(root: Path) -> Iterator[None]:
 # ---------------------------------------------------------------- what lies there
 
 
-def _listing(remote: Remote, folder: str = "") -> dict[str, Any]:
+def listing(remote: Remote, folder: str = "", *, recursive: bool = True) -> dict[str, Any]:
     """Every file there, or in one folder there: pyarrow's FileInfo by name, from one walk (S3: 1,000 a request)."""
     base = remote.at(folder).rstrip("/")
-    with _talking(remote):
-        found = remote.files.get_file_info(fs.FileSelector(base, recursive=True, allow_not_found=True))
+    with talking(remote):
+        found = remote.files.get_file_info(fs.FileSelector(base, recursive=recursive, allow_not_found=True))
     return {info.path[len(remote.base) + 1 :]: info for info in found if info.type == fs.FileType.File}
 
 
@@ -534,19 +600,21 @@ def _prune(remote: Remote, there: Mapping[str, Any], current: str, manifest: Man
     others.sort(key=lambda name: (there[f"manifests/{name}"].mtime_ns or 0, name), reverse=True)
     named = {file.sha256 for file in manifest.files()}
     for name in others[: keep - 1]:
-        kept = _remote_manifest(remote, name, b"".join(_read_remote(remote, f"manifests/{name}")))
+        kept = remote_manifest(remote, name, b"".join(read_remote(remote, f"manifests/{name}")))
         named.update(file.sha256 for file in kept.files())
     old = [f"manifests/{name}" for name in others[keep - 1 :]]
     files = [path for path in there if SHA256.fullmatch(digest := path.removeprefix("files/")) and digest not in named]
     files += [path for path in there if path.removeprefix("manifests/").startswith(paths.TEMPORARY)]
-
-    def remove(path: str) -> None:
-        with _talking(remote), suppress(FileNotFoundError):
-            remote.files.delete_file(remote.at(path))
-
-    _each(remove, old)  # first, so that no manifest is left that names a file which is gone
-    _each(remove, files)
+    # First the manifests, so that none is left that names a file which is gone.
+    each(lambda path: remove(remote, path), old)
+    each(lambda path: remove(remote, path), files)
     return len(old) + len(files)
+
+
+def remove(remote: Remote, name: str) -> None:
+    """Delete a file there, if there is one."""
+    with talking(remote), suppress(FileNotFoundError):
+        remote.files.delete_file(remote.at(name))
 
 
 # ---------------------------------------------------------------- where
@@ -596,7 +664,8 @@ def _s3(bucket: str, prefix: str, options: dict[str, str]) -> Remote:
         raise UsageError("the option scheme of an s3:// URL is http or https", "leave it out for https")
     base = f"{bucket}/{prefix}".rstrip("/")
     remote = Remote(None, base, f"s3://{base}" + (f"?{urlencode(options, safe=':/')}" if options else ""), None)
-    with _talking(remote):
+    _shut_down_at_exit()
+    with talking(remote):
         region = options.get("region")
         if not region and not endpoint:
             region = fs.resolve_s3_region(bucket)
@@ -612,7 +681,13 @@ def _s3(bucket: str, prefix: str, options: dict[str, str]) -> Remote:
     return Remote(files, remote.base, remote.url, None)
 
 
-def _apart(root: Path, remote: Remote) -> None:
+@cache
+def _shut_down_at_exit() -> None:
+    atexit.register(shut_down)  # runs before pyarrow's own, which was registered when it was imported
+
+
+def apart(root: Path, remote: Remote) -> None:
+    """Raises UsageError where one of the two is in the other, or `remote` is a store itself."""
     if remote.folder is None:
         return
     here, there = root.resolve(), remote.folder.resolve()
@@ -626,7 +701,8 @@ def _apart(root: Path, remote: Remote) -> None:
 
 
 @contextmanager
-def _talking(remote: Remote) -> Iterator[None]:
+def talking(remote: Remote) -> Iterator[None]:
+    """What the other side refuses, as a StoreError without credentials."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:

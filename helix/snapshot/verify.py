@@ -65,7 +65,7 @@ def verify(root: Path) -> Report:
         total += path.stat().st_size
         if not envelope_is_whole(path):
             problems.append(f"inbox/{path.name} is damaged: its bytes do not match its digest")
-    sources = sorted((root / "sources").glob("*.json"))
+    sources = cursors.files(root)
     total += sum(path.stat().st_size for path in sources)
     problems += [
         f"sources/{path.name} is damaged: its bytes do not match its digest; remove it, and its source is read again"

@@ -28,6 +28,7 @@ from helix.sources import (
 )
 from helix.sources.clean import clean
 from helix.sources.collected import Collected
+from helix.sources.cut import uncut
 from helix.sources.decode import decode
 from helix.sources.sample import Sample, sample
 from helix.sources.shared import looks_like_json
@@ -123,7 +124,7 @@ def parse(document: Document, format: str = "auto", tool_chars: int = TOOL_CHARS
     if format != "auto" and format not in FORMATS:
         raise UsageError(f"unknown format {format!r}", f"use auto or one of {', '.join(sorted(FORMATS))}")
     adapter = detect(document) if format == "auto" else FORMATS[format]
-    return clean(adapter.parse(document, tool_chars))
+    return clean(uncut(document, adapter.NAME) or adapter.parse(document, tool_chars))
 
 
 def collect(path: Path) -> Iterator[Collected] | None:

@@ -29,6 +29,7 @@ from helix.types import Document, Parsed, Problem, Session, Turn
 NAME = "chatgpt"
 JSON = True
 GROWS = False
+ID = "conversation_id"
 
 _REASONING: Final = frozenset({"thoughts", "reasoning_recap"})
 _CONTEXT: Final = frozenset({"user_editable_context", "model_editable_context"})
@@ -88,7 +89,7 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
         if not _is_conversation(value):
             unknown["(no conversation)"] += not _is_beside(value)
             continue
-        name = string(value, "conversation_id") or string(value, "id") or f"{session_of_path(document.path)}-{place}"
+        name = named(value) or f"{session_of_path(document.path)}-{place}"
         title = (string(value, "title") or "").strip()
         conversation = Conversation(
             id=name,
@@ -103,6 +104,13 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
         )
         found += sessions(NAME, conversation, taken, junk)
     return Parsed(tuple(found), tuple(problems), +unknown, junk)
+
+
+def named(value: object) -> str | None:
+    """The id of a conversation, empty where it has none; None for what is no conversation."""
+    if not isinstance(value, dict) or not _is_conversation(value):
+        return None
+    return string(value, ID) or string(value, "id") or ""
 
 
 def _is_conversation(value: object) -> bool:

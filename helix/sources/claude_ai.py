@@ -33,6 +33,7 @@ from helix.types import Document, Parsed, Problem, Session, Turn
 NAME = "claude-ai"
 JSON = True
 GROWS = False
+ID = "uuid"
 
 DOCUMENT_CHARS: Final = 20_000  # characters kept of one attached document
 
@@ -82,6 +83,11 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
             unknown["(no conversation)"] += not _is_beside(value)
             left_out(sum(map(len, _remembered(value))), "host", junk)
     return Parsed(tuple(found), tuple(problems), +unknown, junk)
+
+
+def named(value: object) -> str | None:
+    """The id of a conversation or of a project, empty where it has none; None for what is neither."""
+    return (_uuid(value) or "") if _is_conversation(value) or _is_project(value) else None
 
 
 def _uuid(value: object) -> str | None:

@@ -19,9 +19,9 @@ _MARKS: Final = (
 _TO_UTF8: Final = "convert it to UTF-8, for example with iconv -f WINDOWS-1252 -t UTF-8"
 
 
-# JSON may write any character as \uXXXX (some writers do so for & < >) and a slash as \/. An even number of
-# backslashes before it makes it text instead.
-_ESCAPE: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u00([2-7][0-9a-fA-F])|(/))")
+# JSON may write any character as \uXXXX (some writers do so for & < >) and a slash as \/. Behind a backslash that is
+# itself escaped it is text instead. A pattern that begins with a plain character is looked for a hundred times as fast.
+_ESCAPE: Final = re.compile(r"\\(?:\\|u00([2-7][0-9a-fA-F])|(/))")
 
 
 def plain_escapes(text: str) -> str:
@@ -35,8 +35,8 @@ def plain_escapes(text: str) -> str:
 
 
 def _plain(match: re.Match[str]) -> str:
-    char = match[3] or chr(int(match[2], 16))
-    return match[0] if char in '"\\\x7f' else match[1] + char
+    char = match[2] or (chr(int(match[1], 16)) if match[1] else "\\")
+    return match[0] if char in '"\\\x7f' else char
 
 
 def decode(data: bytes, max_line_bytes: int) -> tuple[str, list[Problem]]:

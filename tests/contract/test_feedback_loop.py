@@ -17,7 +17,6 @@ from helix.snapshot.sql import ask
 
 HELIX = str(Path(sys.executable).with_name("helix"))
 PROMPT = "why did we pick sqlite for the idempotency keys?"
-ROUNDS = 10
 SOON = 90.0  # seconds: each round publishes in a process of its own
 
 Records = Callable[[int, str], list[dict[str, Any]]]
@@ -101,12 +100,16 @@ def items(store: Path) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("records", "asks", "ends"),
-    [(claude, "UserPromptSubmit", "Stop"), (codex, "UserPromptSubmit", "Stop"), (gemini, "BeforeAgent", "AfterAgent")],
-    ids=["claude-code", "codex", "gemini"],
+    ("rounds", "records", "asks", "ends"),
+    [
+        pytest.param(4, claude, "UserPromptSubmit", "Stop", id="claude-code"),
+        pytest.param(10, claude, "UserPromptSubmit", "Stop", id="claude-code-long", marks=pytest.mark.soak),
+        pytest.param(10, codex, "UserPromptSubmit", "Stop", id="codex", marks=pytest.mark.soak),
+        pytest.param(10, gemini, "BeforeAgent", "AfterAgent", id="gemini", marks=pytest.mark.soak),
+    ],
 )
-def test_ten_rounds_through_a_hook(
-    own_store: Path, cache: Path, tmp_path: Path, records: Records, asks: str, ends: str
+def test_rounds_through_a_hook(
+    own_store: Path, cache: Path, tmp_path: Path, rounds: int, records: Records, asks: str, ends: str
 ) -> None:
     folder = {"codex": ".codex/sessions", "gemini": ".gemini/tmp/f0/chats"}.get(records.__name__, ".claude/projects/p")
     transcript = tmp_path / folder / ("rollout-loop.jsonl" if records is codex else "loop.jsonl")
@@ -126,7 +129,7 @@ def test_ten_rounds_through_a_hook(
         return done.stdout
 
     before: list[tuple[Any, ...]] = []
-    for i in range(ROUNDS):
+    for i in range(rounds):
         context = json.loads(hook(asks))["hookSpecificOutput"]["additionalContext"]
         assert "SQLite" in context
         with transcript.open("a") as file:

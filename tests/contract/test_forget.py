@@ -513,7 +513,7 @@ def test_it_does_not_come_back(store: Path, tmp_path: Path, settings: Settings) 
     assert texts(store) == after
 
 
-def serially(root: Path, documents: Sequence[str], encoder: Encoder, settings: Settings) -> None:
+def serially(root: Path, documents: Sequence[str], encoder: Encoder, settings: Settings, made: object) -> None:
     for document in documents:
         enrich(root, document, encoder, TokenCounter(encoder.folder), settings)
 

@@ -613,7 +613,14 @@ def items(store: Path, column: str = "text") -> list[str]:
     return [row[column] for row in json.loads(done.stdout)] if done.returncode == 0 else []
 
 
-@pytest.mark.parametrize("event", ["Stop", "PreCompact", "SessionEnd", "AfterAgent", "PreCompress"])
+@pytest.mark.parametrize(
+    "event",
+    [
+        "Stop",
+        "AfterAgent",
+        *(pytest.param(e, marks=pytest.mark.soak) for e in ("PreCompact", "SessionEnd", "PreCompress")),
+    ],
+)
 def test_the_transcript_is_taken_in(hook: Hook, cache: Path, tmp_path: Path, event: str) -> None:
     log, store = tmp_path / "log.jsonl", tmp_path / "store"
     log.write_text(turn(1, f"Walnut bread takes an hour. {SECRET}"))

@@ -326,7 +326,9 @@ def test_a_killed_pull_leaves_the_old_generation_whole_and_is_taken_up(
     assert list((theirs / "building").iterdir()) == []
 
 
-@pytest.mark.parametrize("how", ["changed", "cut", "grown", "gone"])
+@pytest.mark.parametrize(
+    "how", ["changed", "gone", *(pytest.param(h, marks=pytest.mark.soak) for h in ("cut", "grown"))]
+)
 def test_a_damaged_file_there_is_named_and_taken_by_nobody(
     how: str, place: Place, tmp_path: Path, run_helix: Run
 ) -> None:

@@ -52,6 +52,7 @@ from pipelines.ingest import ingest
 from pipelines.rollback import rollback
 from pipelines.selection import Selection
 from pipelines.touch import touch
+from tests.crash.fleet import within
 from tests.crash.test_damage import flip
 from tests.crash.test_kill import write_log
 from tests.unit.test_encoder import tiny_bert
@@ -97,7 +98,7 @@ def compact_with_indexes(root: Path, settings: Settings) -> None:
     compact(root, settings)
 
 
-def serially(root: Path, documents: Any, encoder: Encoder, settings: Settings) -> None:
+def serially(root: Path, documents: Any, encoder: Encoder, settings: Settings, made: Any) -> None:
     for document in documents:
         enrich(root, document, encoder, TokenCounter(encoder.folder), settings)
 
@@ -763,11 +764,15 @@ def alive(pid: int) -> bool:
     return False
 
 
+TWO = {"HELIX_THREADS": "2"}
+"""Has a reindex work in processes of its own, on one core, too."""
+
+
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 def test_the_processes_of_a_reindex_die_with_it(store: Path, encoder: Encoder, cache: Path, tmp_path: Path) -> None:
     process = subprocess.Popen(
         [str(Path(sys.executable).with_name("helix")), "reindex", "--store", str(store)],
-        env={**os.environ, "HELIX_ITEM_WORDS": str(WORDS), "HELIX_CACHE": str(cache)},
+        env={**os.environ, **TWO, "HELIX_ITEM_WORDS": str(WORDS), "HELIX_CACHE": str(cache)},
         stderr=subprocess.DEVNULL,
     )
     wait_for(lambda: list((store / "parts").glob("[0-9a-f]*")))
@@ -781,17 +786,43 @@ def test_the_processes_of_a_reindex_die_with_it(store: Path, encoder: Encoder, c
 
 def test_a_process_of_a_reindex_that_dies_is_told_in_one_line(store: Path, run_helix) -> None:
     # The first of the processes that enrich dies, not the one that waits for them.
-    failed = run_helix("reindex", "--store", store, HELIX_ITEM_WORDS=str(WORDS), HELIX_FAILPOINT="enrich.embedded")
-    assert failed.returncode in (4, -signal.SIGKILL)  # on a single core there is one process only
-    if failed.returncode == 4:
-        assert "was killed" in failed.stderr
-        assert "Traceback" not in failed.stderr
+    dies = {"HELIX_FAILPOINT": "enrich.embedded"}
+    failed = run_helix("reindex", "--store", store, HELIX_ITEM_WORDS=str(WORDS), **TWO, **dies)
+    assert failed.returncode == 4
+    assert "was killed" in failed.stderr
+    assert "Traceback" not in failed.stderr
     assert contents(store) == NOW
     done = run_helix("reindex", "--store", store, HELIX_ITEM_WORDS=str(WORDS))
     assert done.returncode == 0, done.stderr
     assert contents(store) == CUT
     again = run_helix("reindex", "--store", store, HELIX_ITEM_WORDS=str(WORDS))
     assert (again.returncode, "nothing to do" in again.stdout) == (0, True)
+
+
+def test_a_reindex_that_is_interrupted_ends_with_its_processes(store: Path) -> None:
+    mark = f"REINDEX_OF={store}"
+    place = {"HELIX_STORE": str(store), "REINDEX_OF": str(store)}
+    environ = {**os.environ, **TWO, **place, "HELIX_ITEM_WORDS": str(WORDS)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "helix.cli", "reindex"], env=environ, stderr=subprocess.PIPE, start_new_session=True
+    )
+    within(60, lambda: len(started_by(mark)) > 2)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert said.decode().splitlines()[1:] == ["helix reindex: stopped"]  # after what there was to do
+    within(10, lambda: not started_by(mark))
+    assert contents(store) == NOW
+
+
+def started_by(mark: str) -> list[str]:
+    """Living processes with a mark in their environment."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if f"{mark}\0".encode() in path.read_bytes():
+                found.append(path.parent.name)
+    return found
 
 
 # ---------------------------------------------------------------- gc

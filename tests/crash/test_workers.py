@@ -25,7 +25,7 @@ from helix.status import status
 from tests.crash.test_kill import items, write_log
 
 HELIX = str(Path(sys.executable).with_name("helix"))
-FAST = {"HELIX_RECONCILE_INTERVAL": "1"}
+FAST = {"HELIX_RECONCILE_INTERVAL": "1", "HELIX_RETRY_WAIT": "0.2"}
 
 
 @contextmanager
@@ -78,6 +78,7 @@ def done(root: Path) -> int:
     return len(ledger.done(root, ledger.current(root)[1]))
 
 
+@pytest.mark.soak
 def test_twenty_documents_become_one_store_though_the_enrich_worker_is_killed(
     tmp_path: Path, redis_url: str, run_helix
 ) -> None:
@@ -88,12 +89,12 @@ def test_twenty_documents_become_one_store_though_the_enrich_worker_is_killed(
     assert json.loads(sent.stdout)["accepted"] == 20
     assert json.loads(sent.stdout)["queued"] == 20
     with worker(root, redis_url, "commit", log):
-        with worker(root, redis_url, "enrich", log) as victim:
+        with worker(root, redis_url, "enrich,bulk", log) as victim:
             until(lambda: any((root / "parts").glob("[0-9a-f]*")) or done(root) > 0, 90, log)
             os.killpg(victim.pid, signal.SIGKILL)  # midway: some documents are enriched, most are not
             victim.wait(10)
         assert done(root) < 20
-        with worker(root, redis_url, "enrich", log):
+        with worker(root, redis_url, "enrich,bulk", log):
             until(lambda: done(root) == 20, 120, log)
     assert items(root) == expected(20, turns=60)  # nothing lost; `items` itself fails on a double
     assert verify(root).problems == ()
@@ -104,7 +105,7 @@ def test_twenty_documents_become_one_store_though_the_enrich_worker_is_killed(
 def test_what_is_committed_is_merged_in_the_background(tmp_path: Path, redis_url: str, run_helix) -> None:
     root, log = tmp_path / "store", tmp_path / "workers.log"
     documents = write_documents(tmp_path / "in", 10)
-    with worker(root, redis_url, "enrich,commit,maintain", log):
+    with worker(root, redis_url, "enrich,bulk,commit,maintain", log):
         for i, path in enumerate(sorted(documents.iterdir())):
             sent = run_helix("enqueue", path, "--store", root, HELIX_REDIS_URL=redis_url)
             assert sent.returncode == 0, sent.stderr
@@ -118,13 +119,30 @@ def test_what_is_committed_is_merged_in_the_background(tmp_path: Path, redis_url
     assert verify(root).problems == ()
 
 
+def test_one_folder_under_two_names_is_one_store(tmp_path: Path, redis_url: str, run_helix) -> None:
+    """As two machines have it mounted: locks are the file system's, so nothing but the path differs."""
+    root, log = tmp_path / "store", tmp_path / "workers.log"
+    root.mkdir()
+    (tmp_path / "mounted").mkdir()
+    other = tmp_path / "mounted" / "elsewhere"
+    other.symlink_to(root)
+    documents = write_documents(tmp_path / "in", 4)
+    with worker(root, redis_url, "commit", log), worker(other, redis_url, "enrich,bulk", log):
+        sent = run_helix("enqueue", documents, "--store", other, HELIX_REDIS_URL=redis_url)
+        assert sent.returncode == 0, sent.stderr
+        until(lambda: done(root) == 4, 90, log)
+    assert items(root) == items(other) == expected(4)
+    assert verify(root).problems == ()
+
+
+@pytest.mark.soak
 def test_a_reindex_is_handed_to_the_workers(tmp_path: Path, redis_url: str, run_helix) -> None:
     root, log = tmp_path / "store", tmp_path / "workers.log"
     documents = write_documents(tmp_path / "in", 6)
     assert run_helix("ingest", documents, "--store", root).returncode == 0
     before = ledger.current(root)[1]
     new = {"HELIX_REDIS_URL": redis_url, "HELIX_ITEM_WORDS": "100"}
-    with worker(root, redis_url, "enrich", log, HELIX_ITEM_WORDS="100"):
+    with worker(root, redis_url, "enrich,bulk", log, HELIX_ITEM_WORDS="100"):
         swapped = run_helix("reindex", "--store", root, "--json", **new)
     assert swapped.returncode == 0, swapped.stderr
     told = json.loads(swapped.stdout)
@@ -152,7 +170,7 @@ def test_items_are_recallable_first_and_expanded_afterwards(
     shared = {"HELIX_REDIS_URL": redis_url, "HELIX_DOC2QUERY": str(copying_t5)}
     assert run_helix("enqueue", tmp_path / "one.jsonl", "--store", root, **shared).returncode == 0
     # One process, one task at a time: what came first is in the generations, whatever the machine is busy with.
-    with worker(root, redis_url, "enrich,commit,maintain,expand", log, HELIX_DOC2QUERY=str(copying_t5)):
+    with worker(root, redis_url, "enrich,bulk,commit,maintain,expand", log, HELIX_DOC2QUERY=str(copying_t5)):
         until(lambda: done(root) == 1 and not status(root)["backlog"], 90, log)
         state = json.loads(run_helix("status", "--store", root, "--json").stdout)
     assert state["backlog"] == {}
@@ -166,6 +184,7 @@ def test_items_are_recallable_first_and_expanded_afterwards(
     assert verify(root).problems == ()
 
 
+@pytest.mark.soak
 def test_redis_out_of_reach(tmp_path: Path, redis_url: str, run_helix) -> None:
     """Enqueue still accepts and says so; a later worker picks the documents up without any message."""
     root, log = tmp_path / "store", tmp_path / "workers.log"
@@ -181,7 +200,7 @@ def test_redis_out_of_reach(tmp_path: Path, redis_url: str, run_helix) -> None:
     assert (json.loads(sent.stdout)["accepted"], json.loads(sent.stdout)["queued"]) == (3, 0)
     assert len(ledger.pending(root)) == 3
     # Not from time to time, but at its start.
-    with worker(root, redis_url, "enrich,commit", log, HELIX_RECONCILE_INTERVAL="3600"):
+    with worker(root, redis_url, "enrich,bulk,commit", log, HELIX_RECONCILE_INTERVAL="3600"):
         until(lambda: done(root) == 3, 90, log)
     assert items(root) == expected(3)
 
@@ -203,7 +222,7 @@ def test_a_reindex_without_its_broker_says_so(tmp_path: Path, run_helix) -> None
 def test_a_lost_message_is_sent_again_while_the_worker_runs(tmp_path: Path, redis_url: str, run_helix) -> None:
     root, log = tmp_path / "store", tmp_path / "workers.log"
     write_log(tmp_path / "one.jsonl", "w0", says(0, 3))
-    with worker(root, redis_url, "enrich,commit", log):
+    with worker(root, redis_url, "enrich,bulk,commit", log):
         until(lambda: "ready" in log.read_text(errors="replace"), 60, log)
         assert run_helix("enqueue", tmp_path / "one.jsonl", "--store", root).returncode == 0  # no broker: no message
         until(lambda: done(root) == 1, 90, log)
@@ -260,7 +279,7 @@ def test_a_document_that_cannot_be_enriched_goes_to_the_dead_and_the_rest_goes_o
     first = ledger.accepted(root)[0]
     envelope = root / "inbox" / first
     envelope.write_bytes(envelope.read_bytes()[:-1] + b"#")
-    with worker(root, redis_url, "enrich,commit", log):
+    with worker(root, redis_url, "enrich,bulk,commit", log):
         until(lambda: done(root) == 1 and len(ledger.dead(root)) == 1, 90, log)
     assert "damaged" in ledger.dead(root)[first]["error"]
     state = json.loads(run_helix("status", "--store", root, "--json").stdout)
@@ -284,11 +303,11 @@ def test_items_that_wait_for_questions_are_asked_for_again(
     settings = replace(load(), redis_url=redis_url, doc2query=str(copying_t5))
     client = redis.Redis.from_url(redis_url)
     client.delete("expand")
-    assert reconcile(create(settings), root, settings, {"expand"}) == 1
+    assert reconcile(create(settings), root, settings) == 1
     assert client.llen("expand") == 1
-    assert reconcile(create(settings), root, settings, {"expand"}) == 0  # it is on its way
+    assert reconcile(create(settings), root, settings) == 0  # it is on its way
     client.delete("expand")
-    assert reconcile(create(settings), root, replace(settings, doc2query="off"), {"expand"}) == 0
+    assert reconcile(create(settings), root, replace(settings, doc2query="off")) == 0
 
 
 def test_the_visibility_timeout_is_checked_at_start(tmp_path: Path, run_helix) -> None:
@@ -300,9 +319,14 @@ def test_the_visibility_timeout_is_checked_at_start(tmp_path: Path, run_helix) -
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "", "zz"])
-def test_a_task_takes_nothing_but_a_document_name(name: str) -> None:
-    from helix.errors import UsageError
-    from workers.tasks import enrich
+def test_a_task_takes_nothing_but_a_document_name(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from workers.tasks import accept, enrich
 
-    with pytest.raises(UsageError, match="no document name"):
-        enrich(name)
+    monkeypatch.setenv("HELIX_STORE", str(tmp_path))
+    for task in (enrich, accept):
+        caplog.clear()
+        task(name)
+        assert "no document name" in caplog.text
+    assert not list(tmp_path.iterdir())

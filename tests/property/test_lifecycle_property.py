@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -41,7 +41,7 @@ from helix.stages.route import route
 from pipelines.accept import accept
 from pipelines.commit import commit
 from pipelines.compact import compact
-from pipelines.enrich import enrich_or_bury, pipeline_fingerprint
+from pipelines.enrich import pipeline_fingerprint, try_enrich
 from pipelines.forget import forget
 from pipelines.ingest import open_encoder
 from pipelines.reindex import reindex
@@ -262,8 +262,7 @@ class Life(RuleBasedStateMachine):
             self.documents[name] = Document(len(self.documents), says)
         self.read[path] = len(lines)
         for document in ledger.pending(self.root):
-            _, error = enrich_or_bury(self.root, document, self.encoder, self.counter, self.settings)
-            assert not error
+            assert try_enrich(self.root, document, self.encoder, self.counter, self.settings).part
         commit(self.root, self.encoder, self.settings)
         self.publish_pending()
         self.check()
@@ -378,9 +377,11 @@ class Life(RuleBasedStateMachine):
             self.state = self.rebuilt()
         self.check()
 
-    def make_parts(self, root: Path, documents: Sequence[str], encoder: Encoder, settings: Settings) -> None:
+    def make_parts(
+        self, root: Path, documents: Sequence[str], encoder: Encoder, settings: Settings, made: Callable[[int], None]
+    ) -> None:
         for document in documents:
-            assert not enrich_or_bury(root, document, self.encoder, self.counter, settings)[1]
+            assert try_enrich(root, document, self.encoder, self.counter, settings).part
 
     @precondition(lambda self: self.history)
     @rule(back=st.integers(1, 6))

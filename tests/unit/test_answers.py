@@ -65,15 +65,15 @@ def test_without_the_encoder_nothing_is_kept(tmp_path: Path) -> None:
     assert memory.recall("apple", now="2024-01-01").ms["fuse"] > 0
 
 
-def test_what_a_new_generation_holds_is_found(tmp_path: Path) -> None:
-    root, file = tmp_path / "s", tmp_path / "notes.md"
+def test_what_a_new_generation_holds_is_found(tmp_path: Path, cache: Path) -> None:
+    root, file, settings = tmp_path / "s", tmp_path / "notes.md", replace(SETTINGS, cache=str(cache))
     file.write_text("The apple is red.", "utf-8")
-    ingest(root, [file], SETTINGS)
-    memory = Memory(root, SETTINGS)
+    ingest(root, [file], settings)
+    memory = Memory(root, settings)
     before = memory.recall("which colour is the apple", now="2030-01-01")
     assert memory.recall("which colour is the apple", now="2030-01-01").ms["fuse"] == 0
     file.write_text("The apple is red.\n\nThe apple was green before.", "utf-8")
-    ingest(root, [file], SETTINGS)
+    ingest(root, [file], settings)
     assert memory.refresh()
     after = memory.recall("which colour is the apple", now="2030-01-01")
     assert (before.snapshot, after.snapshot) == (1, memory.snapshot.generation)

@@ -312,3 +312,62 @@ def test_forgetting_leaves_a_document_its_place(chain) -> None:
     before = ledger.pending(root)
     ledger.forget(root, before[0])
     assert ledger.pending(root) == before
+
+
+# ---------------------------------------------------------------- a commit of so many items
+
+
+def log_of(name: str, turns: int) -> list[tuple[str, str, str]]:
+    return [(name, f"{name}{i}", f"remark {i} of {name} about walnut bread") for i in range(turns)]
+
+
+def test_small_documents_go_before_a_large_one(store) -> None:
+    root, encoder, accepted = store
+    counter = TokenCounter(encoder.folder)
+    large, *small = [accepted(*log_of(name, turns)) for name, turns in (("a", 80), ("b", 3), ("c", 4))]
+    for document in (large, *small):
+        enrich(root, document, encoder, counter, load())
+    first = commit(root, encoder, load(), limit=10)
+    assert (first.documents, first.left) == (tuple(small), 1)
+    second = commit(root, encoder, load(), limit=10)  # one at least, however large
+    assert (second.documents, second.left) == ((large,), 0)
+    assert len(texts(root)) == 87
+    assert commit(root, encoder, load(), limit=10).documents == ()
+
+
+def test_a_large_one_that_has_waited_goes_with_the_small_ones(store) -> None:
+    root, encoder, accepted = store
+    counter = TokenCounter(encoder.folder)
+    large, small = accepted(*log_of("a", 80)), accepted(*log_of("b", 3))
+    for document in (large, small):
+        enrich(root, document, encoder, counter, load())
+    (part,) = (root / "parts").glob(f"{large}-*")
+    os.utime(part, (1_700_000_000,) * 2)
+    assert set(commit(root, encoder, load(), limit=10).documents) == {large, small}
+
+
+def test_no_link_goes_before_the_one_it_goes_on_from(chain, cache: Path) -> None:
+    root, links = chain
+    encoder = open_encoder(root, load())
+    for link in ledger.pending(root):
+        enrich(root, link, encoder, TokenCounter(encoder.folder), load())
+    for i, link in enumerate(links):
+        done = commit(root, encoder, load(), limit=1)
+        assert (done.documents, done.left) == ((link,), len(links) - i - 1)
+
+
+def test_many_small_commits_give_what_one_gives(store) -> None:
+    root, encoder, accepted = store
+    counter = TokenCounter(encoder.folder)
+    said = [accepted(*log_of(f"s{i}", 1 + 7 * i % 5), ("shared", "x", f"version {i}")) for i in range(8)]
+    for document in said:
+        enrich(root, document, encoder, counter, load())
+    left = len(said)
+    while left:
+        done = commit(root, encoder, load(), limit=6)
+        assert done.documents
+        left -= len(done.documents)
+        assert done.left == left
+    assert len(texts(root)) == sum(1 + 7 * i % 5 for i in range(8)) + 1
+    assert "version 7" in texts(root)
+    assert verify(root).problems == ()

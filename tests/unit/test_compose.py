@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import shlex
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,14 @@ from typing import Any
 import pytest
 import yaml
 
+from workers.app import QUEUES, ROUTES
+from workers.run import BEHIND
+from workers.up import SERVICES
+
+CHECK = str(Path(sys.executable).with_name("check-jsonschema"))
 ROOT = Path(__file__).resolve().parents[2]
-HELIX = ("enrich", "commit", "maintain", "expand", "query")
+WORKERS = ("accept", "enrich", "bulk", "commit", "maintain", "expand")
+HELIX = (*WORKERS, "beat", "query")
 
 
 @pytest.fixture(scope="module")
@@ -40,22 +48,61 @@ def test_every_helix_command_is_declared(services: dict[str, Any]) -> None:
         assert command[1] in declared, f"{name}: helix {command[1]}"
 
 
+def test_the_file_is_what_the_compose_specification_allows() -> None:
+    done = subprocess.run(
+        [CHECK, "--builtin-schema", "vendor.compose-spec", str(ROOT / "docker-compose.yml")], capture_output=True
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_file_that_it_does_not_allow_is_told(tmp_path: Path) -> None:
+    broken = tmp_path / "docker-compose.yml"
+    broken.write_text((ROOT / "docker-compose.yml").read_text("utf-8").replace("healthcheck:", "healthchecks:", 1))
+    done = subprocess.run([CHECK, "--builtin-schema", "vendor.compose-spec", str(broken)], capture_output=True)
+    assert done.returncode == 1
+    assert b"healthchecks" in done.stdout
+
+
+def test_up_runs_the_same_services(services: dict[str, Any]) -> None:
+    """But for the port its metrics are on, and where the query process listens."""
+    for name in HELIX:
+        command = words(services[name])[1:]
+        if "--metrics-port" in command:
+            at = command.index("--metrics-port")
+            del command[at : at + 2]
+        if name == "query":
+            del command[1:]
+        assert tuple(command) == SERVICES[name]
+    assert set(SERVICES) == set(HELIX)
+
+
+def test_every_queue_has_a_worker(services: dict[str, Any]) -> None:
+    assert {value(words(services[name]), "--queues") for name in WORKERS} == set(QUEUES)
+    assert set(ROUTES.values()) <= set(QUEUES)
+
+
+def test_work_nobody_waits_for_leaves_the_cores_to_the_rest(services: dict[str, Any]) -> None:
+    assert {name for name, service in services.items() if service.get("cpu_shares", 1_024) < 1_024} == BEHIND
+
+
 def test_redis_neither_forgets_nor_is_open(services: dict[str, Any]) -> None:
     command = words(services["redis"])
     assert value(command, "--maxmemory-policy") == "noeviction"
     assert value(command, "--appendonly") == "yes"
     assert value(command, "--requirepass").startswith("${HELIX_REDIS_PASSWORD:?")
     assert "ports" not in services["redis"]
-    for name in ("enrich", "commit", "maintain", "expand"):
+    for name in (*WORKERS, "beat"):
         url = services[name]["environment"]["HELIX_REDIS_URL"]
         assert url == "redis://:${HELIX_REDIS_PASSWORD}@redis:6379/0"
 
 
 def test_workers_share_the_store_and_one_commits(services: dict[str, Any]) -> None:
-    for name in ("enrich", "commit", "maintain", "expand"):
+    for name in (*WORKERS, "beat"):
         assert "store:/store" in services[name]["volumes"]
         assert services[name]["environment"]["HELIX_STORE"] == "/store"
+    for name in WORKERS:
         assert value(words(services[name]), "--queues") == name
+        assert services[name]["environment"]["QUEUE"] == name
     assert services["commit"]["deploy"]["replicas"] == 1
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -142,18 +143,19 @@ def test_half_the_lists_by_another_thread_are_the_same_rows(world, share: float 
     allowed = None if share is None else np.random.default_rng(3).random(N) < share
     index, threads = index_of(block), set[int]()
 
+    def work_of(work: Callable[..., Any], *args: Any) -> Any:
+        threads.add(threading.get_ident())
+        return work(*args)
+
     def watched(work: Callable[..., Any], /, *args: Any) -> Callable[[], Any]:
-        def done() -> Any:
-            threads.add(threading.get_ident())
-            return work(*args)
+        return another.submit(work_of, work, *args).result
 
-        return beside(done)
-
-    for q in questions[:20]:
-        alone = index.search(q, 100, allowed)
-        assert index.search(q, 100, allowed, None, watched).tolist() == alone.tolist()
-        assert len(np.unique(alone)) == len(alone)  # no list is looked into twice
-    assert threads - {threading.get_ident()}
+    with ThreadPoolExecutor(1) as another:
+        for q in questions[:20]:
+            alone = index.search(q, 100, allowed)
+            assert index.search(q, 100, allowed, None, watched).tolist() == alone.tolist()
+            assert len(np.unique(alone)) == len(alone)  # no list is looked into twice
+    assert len(threads - {threading.get_ident()}) == 1
 
 
 def test_each_half_looks_into_every_second_list(world, monkeypatch) -> None:

@@ -21,13 +21,14 @@ from helix.memory import Memory
 from helix.memory import open as open_store
 from helix.settings import load
 from helix.snapshot.rows import Rows
+from helix.snapshot.rows import load as load_rows
 from helix.snapshot.verify import verify
 from pipelines.accept import Inbox, Way, take
-from pipelines.enrich import Part, read_part
+from pipelines.enrich import Part
 from pipelines.ingest import Report, ingest
 
-MEGABYTE: Final = 1_000_000
-MANY: Final = 100_000
+LARGE: Final = 500_000
+MANY: Final = 50_000
 START: Final = 10_000
 """Characters of a text that are given again in other places."""
 
@@ -95,15 +96,15 @@ _MENTIONS: Final[Mapping[str, Callable[[int], str]]] = {
 
 
 def _mentions() -> str:
-    """A hundred thousand mentions of all kinds in paragraphs, the first hundred of which come again and again."""
+    """Fifty thousand mentions of all kinds in paragraphs, the first hundred of which come again and again."""
     makers = [*_MENTIONS.values()]
     paragraphs = [", ".join(make(n) for n in range(at, at + 12) for make in makers) for at in range(0, 1200, 12)]
     return "\n\n".join(paragraphs * (MANY // (1200 * len(makers)) + 1))
 
 
 TEXTS: Final[Mapping[str, Callable[[], str]]] = {
-    "one-letter": lambda: "a" * MEGABYTE,
-    "identifiers-unspaced": lambda: "aB1_" * (MEGABYTE // 4),
+    "one-letter": lambda: "a" * LARGE,
+    "identifiers-unspaced": lambda: "aB1_" * (LARGE // 4),
     "image": _image,
     "mentions": _mentions,
     "commas": lambda: "," * MANY,
@@ -177,7 +178,7 @@ LOGS: Final[Mapping[str, Callable[[], list[dict[str, Any]]]]] = {
         *_talk(),
         *(
             {"session": "talk", "id": f"s{n}", "speaker": f"{_name(n % 100)} {_name(n)}", "text": "noted"}
-            for n in range(3_000)
+            for n in range(1_500)
         ),
     ],
     "labels": _labels,
@@ -263,7 +264,7 @@ def store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Store:
         if part is not None:
             name = Path(part.path).stem
             spent[name] += time.process_time() - start - embedding.pop()
-            rows[name] = read_part(part.folder)[1]
+            rows[name] = load_rows(part.folder)
         return part
 
     def timed_passages(*args: Any) -> Any:

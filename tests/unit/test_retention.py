@@ -247,17 +247,17 @@ def test_the_worker_that_maintains_has_it_trained_when_it_is_due(store: Path, mo
 
     asked: list[str] = []
     monkeypatch.setenv("HELIX_STORE", str(store))
-    monkeypatch.setattr(tasks.train, "apply_async", lambda queue: asked.append(queue))
+    monkeypatch.setattr(tasks, "ask", lambda app, name: asked.append(name))
     tasks.maintain()
     tasks.train()
     assert (asked, model_bytes(store)) == ([], None)  # nothing is folded yet
     touch(store, SETTINGS)
     tasks.maintain()
-    assert asked == ["maintain"]
+    assert asked == ["helix.train"]
     tasks.train()
     assert model_bytes(store) is not None
     tasks.maintain()
-    assert asked == ["maintain"]
+    assert asked == ["helix.train"]
 
 
 @pytest.mark.parametrize(

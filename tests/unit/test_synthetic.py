@@ -266,6 +266,7 @@ def test_what_was_begun_is_made_anew(tmp_path: Path, cache: Path) -> None:
     assert not ledger.pending(root)
 
 
+@pytest.mark.soak
 def test_every_figure_is_measured(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "_LARGE", 1_000)
     monkeypatch.setattr(store, "_REPEATS", 2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -153,7 +152,7 @@ def test_a_store_keeps_its_tier_until_it_is_reindexed(
 ) -> None:
     root = tmp_path / "s"
     monkeypatch.setattr(dense, "INDEXED_ROWS", 30)
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)  # reindexed in this process: in another nothing is patched
+    monkeypatch.setenv("HELIX_THREADS", "1")  # reindexed in this process: in another nothing is patched
 
     def run(vectors: str, *given: object) -> None:
         monkeypatch.setenv("HELIX_VECTORS", vectors)

@@ -1,0 +1,137 @@
+"""`helix status`, `helix retry` and `helix drop`: what becomes of documents that were given up."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from helix.snapshot import ledger, tries
+from helix.status import status, throughput
+from tests.crash.test_kill import items, write_log
+from tests.walk import read_all
+
+
+@pytest.fixture
+def broken(tmp_path: Path, run_helix) -> tuple[Path, str, bytes]:
+    """A store with one document, and another one that cannot be read; its name and its envelope as it was."""
+    root = tmp_path / "store"
+    assert run_helix("ingest", write_log(tmp_path / "a.jsonl", "a", ["we chose dill"]), "--store", root).returncode == 0
+    run_helix("enqueue", write_log(tmp_path / "b.jsonl", "b", ["the zorbified harp"]), "--store", root)
+    (name,) = ledger.pending(root)
+    whole = (root / "inbox" / name).read_bytes()
+    (root / "inbox" / name).write_bytes(whole[:-1] + b"#")
+    assert run_helix("ingest", tmp_path / "a.jsonl", "--store", root).returncode == 3
+    assert set(ledger.dead(root)) == {name}
+    return root, name, whole
+
+
+def test_what_was_given_up_is_tried_again_when_the_fault_is_mended(broken, tmp_path: Path, run_helix) -> None:
+    root, name, whole = broken
+    told = run_helix("status", "--store", root)
+    assert f"{name[:12]}… " in told.stderr
+    assert "helix retry" in told.stderr
+    (root / "inbox" / name).write_bytes(whole)
+    retried = run_helix("retry", name[:8], "--store", root, "--json")
+    assert json.loads(retried.stdout) == {"retried": [name], "queued": 0}
+    assert "no broker is named" in retried.stderr
+    assert status(root)["pending"] == 1
+    run_helix("ingest", tmp_path / "a.jsonl", "--store", root)
+    assert items(root) == {"a#a:0": "we chose dill", "b#b:0": "the zorbified harp"}
+
+
+def test_what_is_dropped_is_gone_from_every_file_and_does_not_come_back(broken, tmp_path: Path, run_helix) -> None:
+    root, name, _ = broken
+    dropped = run_helix("drop", "--all", "--store", root, "--json")
+    assert json.loads(dropped.stdout) == {"dropped": [name]}
+    assert not [path for path, data in read_all(root) if b"zorbified" in data]
+    again = run_helix("ingest", tmp_path / "b.jsonl", "--store", root, "--json")
+    assert json.loads(again.stdout)["duplicates"] == 1
+    assert items(root) == {"a#a:0": "we chose dill"}
+    state = status(root)
+    assert (state["accepted"], state["done"], state["pending"], state["dead"]) == (2, 2, 0, 0)
+
+
+def test_what_was_rolled_back_is_no_fault(tmp_path: Path, run_helix) -> None:
+    root = tmp_path / "store"
+    for name in ("a", "b"):
+        run_helix("ingest", write_log(tmp_path / f"{name}.jsonl", name, [f"the word {name}"]), "--store", root)
+    assert run_helix("rollback", "--store", root).returncode == 0
+    (name,) = ledger.dead(root)
+    assert json.loads(run_helix("retry", "--all", "--store", root, "--json").stdout)["retried"] == []
+    assert json.loads(run_helix("drop", "--all", "--store", root, "--json").stdout)["dropped"] == []
+    refused = run_helix("drop", name, "--store", root)
+    assert (refused.returncode, "use 'helix forget'" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ([], "name documents, or give --all"),
+        (["--all", "12345678"], "name documents, or give --all"),
+        (["ffffffff"], "no document of that name was given up"),
+        (["ff"], "no document of that name was given up"),
+    ],
+)
+def test_what_is_meant_has_to_be_clear(words: list[str], why: str, broken, run_helix) -> None:
+    for command in ("retry", "drop"):
+        told = run_helix(command, *words, "--store", broken[0])
+        assert (told.returncode, why in told.stderr) == (2, True), told.stderr
+
+
+def test_status_tells_of_what_is_tried_and_how_long_it_waits(broken, tmp_path: Path, run_helix) -> None:
+    root, _, _ = broken
+    for name in ("c", "d"):
+        run_helix("enqueue", write_log(tmp_path / f"{name}.jsonl", name, [f"word {name}"]), "--store", root)
+    failing, running = ledger.pending(root)
+    tries.strike(root, failing, "out of luck", 60.0)
+    with tries.claim(root, running):
+        state = status(root)
+        assert list(state["running"]) == [running]
+        assert state["failed"][failing]["tries"] == 1
+        assert state["failed"][failing]["error"] == "out of luck"
+        assert state["failed"][failing]["next"] > state["published"]
+        told = run_helix("status", "--store", root).stdout
+    assert "2 pending (1 running), 1 dead" in told
+    assert f"{failing[:12]}… 1 times" in told
+    assert 0 <= state["lag"] < 60
+
+
+def test_throughput_is_what_was_published_of_late(tmp_path: Path, run_helix) -> None:
+    root = tmp_path / "store"
+    run_helix("ingest", write_log(tmp_path / "a.jsonl", "a", ["one"]), "--store", root)
+    assert throughput(root)["items"] == 0  # of one generation nobody can tell
+    for i in range(3):
+        run_helix("ingest", write_log(tmp_path / f"{i}.jsonl", f"s{i}", ["two", "three"]), "--store", root)
+    told = throughput(root)
+    assert told["documents"] == pytest.approx(60 * 3 / told["seconds"], rel=0.1)
+    assert told["items"] == pytest.approx(60 * 6 / told["seconds"], rel=0.1)
+
+
+def test_a_reindex_is_no_throughput(tmp_path: Path, run_helix) -> None:
+    root = tmp_path / "store"
+    for i in range(2):
+        run_helix("ingest", write_log(tmp_path / f"{i}.jsonl", f"s{i}", ["two", "three"]), "--store", root)
+    assert throughput(root)["items"] > 0
+    assert run_helix("reindex", "--store", root, HELIX_ITEM_WORDS="90").returncode == 0
+    assert throughput(root)["items"] == 0
+    log = write_log(tmp_path / "more.jsonl", "more", ["four"])
+    run_helix("ingest", log, "--store", root, HELIX_ITEM_WORDS="90")
+    assert throughput(root)["documents"] == pytest.approx(60 / throughput(root)["seconds"], rel=0.2)
+
+
+def test_status_goes_on_telling(broken) -> None:
+    command = [sys.executable, "-m", "helix.cli", "status", "--watch", "--json", "--store", str(broken[0])]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        began = time.monotonic()
+        states = [json.loads(process.stdout.readline()) for _ in range(3)]
+        assert time.monotonic() - began > 1.5
+    finally:
+        process.kill()
+        process.wait()
+    assert [state["dead"] for state in states] == [1, 1, 1]

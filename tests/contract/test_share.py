@@ -1,0 +1,745 @@
+"""Machines that work on one memory: by one folder under two names, and by an S3 server and a store each."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helix.encoders.onnx import Encoder, TokenCounter
+from helix.errors import StoreError, UsageError
+from helix.settings import Settings, load
+from helix.snapshot import ledger, paths, share, sync
+from helix.snapshot.verify import verify
+from helix.status import status
+from pipelines import share as fleet
+from pipelines.accept import accept
+from pipelines.commit import commit
+from pipelines.enrich import part_folder, pipeline_fingerprint, try_enrich
+from pipelines.forget import drop_dead, forget
+from pipelines.ingest import lineage_of, open_encoder
+from pipelines.selection import Selection
+from tests.contract.test_sync import bucket, server
+from tests.crash.test_kill import items, write_log
+from tests.crash.test_workers import HELIX, done, expected, says, until, worker, write_documents
+
+__all__ = ["bucket", "server"]
+
+# ---------------------------------------------------------------- the machines of a fleet, in this process
+
+
+@cache
+def opened(root: Path, settings: Settings, lineage: str | None) -> Encoder:
+    """As in a worker: once a process and lineage."""
+    return open_encoder(root, settings)
+
+
+@dataclass
+class Machine:
+    """A store root, and what a worker on it does, step by step."""
+
+    root: Path
+    settings: Settings
+
+    def accept(self, path: Path) -> list[str]:
+        return list(accept(self.root, path, self.settings).documents)
+
+    def enqueue(self, path: Path) -> list[str]:
+        return fleet.hand_over(self.root, self.settings, self.accept(path))
+
+    def encoder(self) -> Encoder:
+        return opened(self.root, self.settings, lineage_of(self.root))
+
+    def fingerprint(self) -> str:
+        return pipeline_fingerprint(self.encoder().spec.fingerprint, self.settings)
+
+    def enrich(self, *documents: str) -> list[str]:
+        """What the task does; the documents that were made here."""
+        return [document for document in documents if self._enrich(document)]
+
+    def _enrich(self, document: str) -> bool:
+        if not fleet.receive(self.root, self.settings, document) or not ledger.is_pending(self.root, document):
+            return False
+        encoder = self.encoder()
+        tried = try_enrich(self.root, document, encoder, TokenCounter(encoder.folder), self.settings)
+        fleet.hand_in(self.root, self.settings, document, self.fingerprint())
+        return tried.part is not None
+
+    def commit(self) -> fleet.Collected:
+        """What the task does, at home."""
+        found = fleet.collect(self.root, self.settings, self.fingerprint())
+        commit(self.root, self.encoder(), self.settings)
+        fleet.publish(self.root, self.settings)
+        return found
+
+    def keep_up(self) -> None:
+        """A round of the worker; as in a process that has just begun."""
+        for known in (fleet._offered, fleet._sent, fleet._listed, share._heard):
+            known.clear()
+        fleet.keep_up(self.root, self.settings)
+
+    def part(self, document: str) -> Path:
+        return part_folder(self.root, document, self.fingerprint())
+
+
+@dataclass
+class Fleet:
+    """Home, another machine, and where they meet, seen past Helix."""
+
+    a: Machine
+    b: Machine
+    tmp: Path
+
+    @property
+    def remote(self) -> sync.Remote:
+        return sync.connect(self.a.settings.share)
+
+    def there(self, folder: str = "") -> dict[str, bytes]:
+        return {name: b"".join(sync.read_remote(self.remote, name)) for name in sync.listing(self.remote, folder)}
+
+    def put(self, name: str, data: bytes) -> None:
+        sync.put(self.remote, name, data)
+
+
+def machine(root: Path, url: str, **settings: Any) -> Machine:
+    paths.create(root)
+    return Machine(root, replace(load(), share=url, **settings))
+
+
+@pytest.fixture
+def two(bucket: tuple[str, Any], tmp_path: Path, cache: Path) -> Fleet:
+    """Two machines that meet at an S3 server."""
+    return fleet_at(bucket[0], tmp_path)
+
+
+@pytest.fixture
+def pair(tmp_path: Path, cache: Path) -> Fleet:
+    """Two machines that meet in a folder."""
+    return fleet_at(str(tmp_path / "share"), tmp_path)
+
+
+def fleet_at(url: str, tmp: Path) -> Fleet:
+    made = Fleet(machine(tmp / "a", url), machine(tmp / "b", url), tmp)
+    fleet.claim(made.a.root, made.a.settings)
+    return made
+
+
+def whole(root: Path) -> bool:
+    assert verify(root).problems == ()
+    return True
+
+
+# ---------------------------------------------------------------- a document's way
+
+
+def test_what_one_machine_accepts_and_enriches_another_commits(two: Fleet, run_helix) -> None:
+    a, b = two.a, two.b
+    (document,) = b.enqueue(write_log(two.tmp / "one.jsonl", "w0", says(0, 3)))
+    envelope = b.root / "inbox" / document
+    assert two.there() == {f"inbox/{document}": envelope.read_bytes(), f"new/{document}": b""}
+    assert b.enrich(document) == [document]
+    name = b.part(document).name
+    assert list(two.there("parts")) == [f"parts/{name}"]
+    assert a.commit() == fleet.Collected(1, 1, 0)
+    assert items(a.root) == expected(1)
+    fetched = a.root / "inbox" / document
+    assert fetched.read_bytes() == envelope.read_bytes()
+    assert fetched.stat().st_mtime_ns == envelope.stat().st_mtime_ns
+    left = {name.split("/")[0] for name in two.there()}
+    assert left == {"CURRENT", "LEDGER", "files", "inbox", "manifests"}  # neither its part nor its mark
+    assert list((a.root / "parts").iterdir()) == []
+    # The other machine learns that it is done, without a single item.
+    assert b.part(document).is_dir()
+    b.keep_up()
+    assert ledger.pending(b.root) == []
+    assert not b.part(document).exists()
+    assert list((b.root / "segments").iterdir()) == []
+    assert (status(b.root)["done"], status(b.root)["items"]) == (1, 0)
+    assert b.enrich(document) == []
+    (second,) = b.enqueue(write_log(two.tmp / "two.jsonl", "w1", says(1, 3)))
+    assert b.enrich(second) == [second]
+    assert b.enrich(second) == []  # a second message: the part is there
+    a.commit()
+    # And a third one serves it.
+    assert run_helix("pull", a.settings.share, "--store", two.tmp / "c").returncode == 0
+    assert items(two.tmp / "c") == items(a.root) == expected(2)
+    for root in (a.root, b.root, two.tmp / "c"):
+        assert whole(root)
+
+
+def test_a_part_made_elsewhere_is_the_part_made_at_home(pair: Fleet) -> None:
+    (document,) = pair.b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", says(0, 5)))
+    assert pair.b.enrich(document) == pair.a.enrich(document) == [document]
+    one, two = pair.a.part(document), pair.b.part(document)
+    assert {path.name: path.read_bytes() for path in one.iterdir()} == {p.name: p.read_bytes() for p in two.iterdir()}
+
+
+def test_the_same_on_two_machines_is_one_document(pair: Fleet) -> None:
+    a, b = pair.a, pair.b
+    log = write_log(pair.tmp / "one.jsonl", "w0", says(0, 2))
+    (document,) = a.enqueue(log)
+    first = (a.root / "inbox" / document).read_bytes()
+    assert b.enqueue(log) == [document]
+    assert (b.root / "inbox" / document).read_bytes() == first  # the first one's time counts, on both
+    assert b.enrich(document) == a.enrich(document) == [document]
+    a.commit()
+    assert items(a.root) == expected(1, 2)
+
+
+def grow(path: Path, session: str, texts: list[str], start: int) -> Path:
+    lines = [
+        json.dumps({"session": session, "id": f"{session}:{i}", "speaker": "Ana", "text": text}) + "\n"
+        for i, text in enumerate(texts, start)
+    ]
+    with path.open("a") as file:
+        file.writelines(lines)
+    return path
+
+
+def test_a_part_that_is_handed_in_after_the_commit_is_swept(pair: Fleet) -> None:
+    a, b = pair.a, pair.b
+    (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", says(0, 3)))
+    assert b.enrich(document) == [document]
+    a.commit()
+    assert pair.there("parts") == {}
+    assert fleet.hand_in(b.root, b.settings, document, b.fingerprint())  # who made it, too, and was slower
+    assert len(pair.there("parts")) == 1
+    a.keep_up()
+    assert pair.there("parts") == {}
+    assert items(a.root) == expected(1)
+
+
+def test_links_are_read_behind_those_before_them_wherever_they_came_in(pair: Fleet) -> None:
+    a, b = pair.a, pair.b
+    log = pair.tmp / "grown.jsonl"
+    links = [b.enqueue(grow(log, "g", [f"step {i} of the walnut loaf"], i))[0] for i in range(3)]
+    whole_log = a.accept(log)  # the same turns, as another document
+    assert len({*links, *whole_log}) == 4
+    assert a.enrich(links[2]) == [links[2]]  # the last one first: both before it are fetched
+    assert set(ledger.accepted(a.root)) == {*links, *whole_log}
+    for document in (links[1], links[0]):
+        assert b.enrich(document) == [document]
+    assert a.enrich(*fleet.hand_over(a.root, a.settings, whole_log)) == whole_log
+    assert a.commit().waiting == 0
+    assert items(a.root) == {f"g#g:{i}": f"step {i} of the walnut loaf" for i in range(3)}
+    assert ledger.pending(a.root) == []
+
+
+def test_a_link_whose_beginning_is_missing_waits(pair: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = pair.a, pair.b
+    log = pair.tmp / "grown.jsonl"
+    one, two = (b.enqueue(grow(log, "g", [f"step {i} of the walnut loaf"], i))[0] for i in range(2))
+    assert b.enrich(two) == [two]
+    sync.remove(pair.remote, f"inbox/{one}")
+    with pytest.raises(StoreError, match="offers it when its worker starts"):
+        a.enrich(two)
+    assert a.commit() == fleet.Collected(0, 0, 1)
+    assert ledger.current(a.root)[1] is None
+    b.keep_up()  # it is offered again
+    assert a.commit() == fleet.Collected(1, 1, 0)
+    assert ledger.pending(a.root) == [one, two]  # the second is published behind the first
+    assert a.enrich(one) == [one]
+    a.commit()
+    assert items(a.root) == {f"g#g:{i}": f"step {i} of the walnut loaf" for i in range(2)}
+    # One that is lost for good is not waited for for ever.
+    three = b.enqueue(grow(log, "g", ["step 2 of the walnut loaf"], 2))[0]
+    for root in (a.root, b.root):
+        (root / "inbox" / two).unlink()
+    sync.remove(pair.remote, f"inbox/{two}")
+    with pytest.raises(StoreError):
+        b.enrich(three)
+    monkeypatch.setattr(fleet, "PATIENCE", timedelta(0))
+    assert b.enrich(three) == [three]
+
+
+# ---------------------------------------------------------------- who decides what parts are made of
+
+
+def test_parts_of_other_settings_are_never_taken_and_home_makes_them(pair: Fleet) -> None:
+    a = pair.a
+    b = machine(pair.b.root, a.settings.share, item_words=100)
+    (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", says(0, 3)))
+    assert b.enrich(document) == [document]  # before the first commit nobody knows better
+    assert b.fingerprint() != a.fingerprint()
+    assert a.commit() == fleet.Collected(1, 0, 0)
+    assert ledger.current(a.root)[1] is None
+    assert a.enrich(document) == [document]
+    a.commit()
+    assert items(a.root) == expected(1)
+    assert list(pair.there("parts")) == []
+    (other,) = b.enqueue(write_log(pair.tmp / "two.jsonl", "w1", says(1, 3)))
+    with pytest.raises(StoreError, match="HELIX_ITEM_WORDS"):
+        b.enrich(other)
+    b.keep_up()
+    assert list((b.root / "parts").iterdir()) == []  # of no use
+    again = machine(b.root, a.settings.share)
+    assert again.enrich(other) == [other]  # with home's settings and home's encoder
+    assert again.encoder().folder == b.root / "encoders" / ledger.current(a.root)[1].lineage.encoder
+    a.commit()
+    assert items(a.root) == expected(2)
+
+
+def test_one_machine_is_home(pair: Fleet, run_helix) -> None:
+    a, b = pair.a, pair.b
+    (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", says(0, 3)))
+    b.enrich(document)
+    a.commit()
+    with pytest.raises(UsageError, match="another store commits"):
+        fleet.claim(b.root, b.settings)
+    b.keep_up()
+    with pytest.raises(UsageError, match="another store commits"):
+        fleet.claim(b.root, b.settings)
+    with pytest.raises(StoreError, match="only accepts and enriches"):
+        commit(b.root, b.encoder(), b.settings)
+    said = run_helix("forget", "--session", "w0", "--store", b.root, HELIX_SHARE=b.settings.share)
+    assert said.returncode == 2
+    assert "its home" in said.stderr
+    assert items(a.root) == expected(1)
+    # What only accepts and enriches may become a whole copy, and stays one.
+    assert run_helix("pull", a.settings.share, "--store", b.root).returncode == 0
+    assert items(b.root) == expected(1)
+    b.keep_up()
+    assert items(b.root) == expected(1)
+    # And home moves to where such a copy is.
+    a.enrich(*a.enqueue(write_log(pair.tmp / "two.jsonl", "w1", says(1, 3))))
+    a.commit()
+    assert run_helix("pull", a.settings.share, "--store", b.root).returncode == 0
+    fleet.claim(b.root, b.settings)
+    b.keep_up()
+    assert ledger.accepted(b.root) == ledger.accepted(a.root)
+    assert items(b.root) == expected(2)
+
+
+def test_a_store_that_was_there_before_the_share_is_shared_whole(pair: Fleet) -> None:
+    a, b = pair.a, pair.b
+    log = pair.tmp / "grown.jsonl"
+    first = a.accept(grow(log, "g", ["step 0 of the walnut loaf"], 0))
+    a.enrich(*first)
+    commit(a.root, a.encoder(), a.settings)
+    a.keep_up()
+    assert list(pair.there("inbox")) == [f"inbox/{first[0]}"]
+    (second,) = a.enqueue(grow(log, "g", ["step 1 of the walnut loaf"], 1))
+    b.keep_up()
+    assert b.enrich(second) == [second]
+    a.commit()
+    assert len(items(a.root)) == 2
+
+
+# ---------------------------------------------------------------- killed, damaged, given up
+
+
+@pytest.mark.parametrize("point", ["accept.envelope", "share.marked"])
+def test_what_a_kill_kept_from_being_offered_is_offered_at_the_next_start(point: str, pair: Fleet, run_helix) -> None:
+    a, b = pair.a, pair.b
+    log = write_log(pair.tmp / "one.jsonl", "w0", says(0, 3))
+    told = {"HELIX_SHARE": b.settings.share, "HELIX_FAILPOINT": point}
+    assert run_helix("enqueue", log, "--store", b.root, **told).returncode == -signal.SIGKILL
+    (document,) = ledger.accepted(b.root)
+    assert f"inbox/{document}" not in pair.there()
+    assert a.commit() == fleet.Collected(0, 0, 0)
+    b.keep_up()
+    assert pair.there()[f"inbox/{document}"] == (b.root / "inbox" / document).read_bytes()
+    a.keep_up()
+    assert ledger.pending(a.root) == [document]
+    assert list(pair.there("new")) == []
+
+
+def test_what_was_made_while_the_share_was_away_is_handed_in_later(pair: Fleet, monkeypatch) -> None:
+    a, b = pair.a, pair.b
+    (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", says(0, 3)))
+
+    def away(*_: object, **__: object) -> None:
+        raise StoreError("the share is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sync, "put_blocks", away)
+        with pytest.raises(StoreError):
+            b.enrich(document)
+    assert list(pair.there("parts")) == []
+    b.keep_up()
+    assert a.commit() == fleet.Collected(1, 1, 0)
+    assert items(a.root) == expected(1)
+
+
+@pytest.mark.parametrize("how", ["changed", "cut", "of another"])
+def test_a_damaged_part_is_taken_by_nobody_and_made_again(how: str, pair: Fleet) -> None:
+    a, b = pair.a, pair.b
+    (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", says(0, 3)))
+    b.enrich(document)
+    name = f"parts/{b.part(document).name}"
+    data = pair.there()[name]
+    broken = {
+        "changed": data[:-9] + b"?" + data[-8:],
+        "cut": data[: len(data) // 2],
+        "of another": data.replace(document.encode(), b"0" * 64),
+    }[how]
+    pair.put(name, broken)
+    assert a.commit() == fleet.Collected(1, 0, 0)
+    assert list((a.root / "parts").iterdir()) == []
+    assert ledger.pending(a.root) == [document]
+    assert name not in pair.there()
+    assert b.enrich(document) == [document]  # home's reconciler asks for it; what was made is sent as it is
+    assert pair.there()[name] == data
+    a.commit()
+    assert items(a.root) == expected(1)
+
+
+def test_a_damaged_envelope_is_taken_by_nobody_and_replaced(pair: Fleet) -> None:
+    a, b = pair.a, pair.b
+    log = write_log(pair.tmp / "one.jsonl", "w0", says(0, 3))
+    (document,) = b.enqueue(log)
+    name = f"inbox/{document}"
+    data = pair.there()[name]
+    pair.put(name, data[:-4])
+    with pytest.raises(StoreError):
+        a.enrich(document)
+    a.keep_up()
+    assert ledger.accepted(a.root) == []
+    fleet.offer(b.root, pair.remote, [document])
+    assert pair.there()[name] == data
+    assert a.enrich(document) == [document]
+
+
+def test_given_up_on_one_machine_is_given_up_on_all_until_it_is_tried_again(pair: Fleet) -> None:
+    a, b = pair.a, pair.b
+    log = write_log(pair.tmp / "one.jsonl", "w0", says(0, 3))
+    (document,) = b.enqueue(log)
+    ledger.give_up(b.root, document, "nobody can read it")
+    fleet.hand_in(b.root, b.settings, document, b.fingerprint())
+    a.commit()
+    assert ledger.dead(a.root)[document]["error"] == "nobody can read it"
+    assert ledger.pending(a.root) == []
+    b.keep_up()
+    assert ledger.is_dead(b.root, document)
+    assert a.enqueue(log) == [document]  # offered again, by whoever: tried again
+    assert not [name for name in pair.there() if name.startswith("dead/")]
+    b.keep_up()
+    assert not ledger.is_dead(b.root, document)
+    assert b.enrich(document) == [document]
+    a.commit()
+    assert items(a.root) == expected(1)
+    # What is published by now, whoever gave it up, is not dead.
+    pair.put(f"dead/{document}.json", b'{"document": "x", "error": "late"}')
+    a.keep_up()
+    assert not ledger.is_dead(a.root, document)
+
+
+# ---------------------------------------------------------------- forgetting
+
+
+def test_no_byte_of_what_is_forgotten_stays_at_the_share_or_comes_back(two: Fleet) -> None:
+    a, b = two.a, two.b
+    kept, gone = (write_log(two.tmp / f"{i}.jsonl", f"w{i}", says(i, 3)) for i in range(2))
+    documents = [*b.enqueue(kept), *b.enqueue(gone)]
+    b.enrich(*documents)
+    a.commit()
+    b.keep_up()
+    late = b.part(documents[1])
+    b_envelope = (b.root / "inbox" / documents[1]).read_bytes()
+    data = b"".join(share.parcel.pack(a_part(b, documents[1]), documents[1], b.fingerprint(), b_envelope[:64].decode()))
+    word = b"document 1 says"
+    assert any(word in found for found in two.there().values())
+    receipt = forget(a.root, Selection((), "w1", None), a.settings)
+    assert [name for name, found in two.there().items() if word in found or b"1.jsonl" in found] == []
+    listed = {entry["path"]: entry["action"] for entry in receipt["share"]}
+    assert listed[f"inbox/{documents[1]}"] == "replaced"
+    removed = {name for name, action in listed.items() if action == "removed"}
+    assert removed
+    assert all(name.startswith("files/") for name in removed)
+    assert not removed & two.there().keys()
+    assert items(a.root) == expected(1)
+    # A part that was under way, and a machine that still has the text.
+    two.put(f"parts/{late.name}", data)
+    a.commit()
+    assert f"parts/{late.name}" not in two.there()
+    assert word in (b.root / "inbox" / documents[1]).read_bytes()
+    b.keep_up()
+    assert not [path for path in b.root.rglob("*") if path.is_file() and word in path.read_bytes()]
+    assert (b.root / "inbox" / documents[1]).read_bytes() == (a.root / "inbox" / documents[1]).read_bytes()
+    b.enqueue(gone)  # offered again: it is known, and stays forgotten
+    a.keep_up()
+    a.commit()
+    assert [name for name, found in two.there().items() if word in found] == []
+    assert items(a.root) == expected(1)
+    assert whole(a.root)
+    assert whole(b.root)
+
+
+def a_part(made: Machine, document: str) -> Path:
+    """A part, made anew in a store that has none of it published."""
+    elsewhere = made.root.with_name("elsewhere")
+    paths.create(elsewhere)
+    shutil.copy2(made.root / "inbox" / document, elsewhere / "inbox" / document)
+    encoder = made.encoder()
+    try_enrich(elsewhere, document, encoder, TokenCounter(encoder.folder), made.settings)
+    return part_folder(elsewhere, document, made.fingerprint())
+
+
+def test_what_waits_for_a_commit_is_forgotten_too(pair: Fleet) -> None:
+    """Its part is with the share, made of the text; its envelope says by now that it is forgotten."""
+    a, b = pair.a, pair.b
+    b.enrich(*b.enqueue(write_log(pair.tmp / "0.jsonl", "w0", says(0, 3))))
+    a.commit()
+    (document,) = b.enqueue(write_log(pair.tmp / "1.jsonl", "w1", says(1, 3)))
+    b.keep_up()
+    b.enrich(document)
+    a.keep_up()
+    part = (name := f"parts/{b.part(document).name}", pair.there()[name])
+    forget(a.root, Selection((), "w1", None), a.settings)
+    assert not [name for name, found in pair.there().items() if b"document 1 says" in found]
+    assert b.part(document).is_dir()
+    b.keep_up()
+    assert not b.part(document).exists()
+    assert not [path for path in b.root.rglob("*") if path.is_file() and b"document 1 says" in path.read_bytes()]
+    pair.put(*part)
+    assert a.commit().parts == 0
+    a.enrich(*ledger.pending(a.root))
+    a.commit()
+    assert items(a.root) == expected(1)
+    assert not [name for name, found in pair.there().items() if b"document 1 says" in found]
+
+
+def test_what_was_said_of_a_document_that_failed_goes_with_its_text(pair: Fleet) -> None:
+    a, b = pair.a, pair.b
+    (document,) = b.enqueue(write_log(pair.tmp / "1.jsonl", "w1", says(1, 3)))
+    ledger.give_up(b.root, document, "it quotes: document 1 says 0")
+    fleet.hand_in(b.root, b.settings, document, b.fingerprint())
+    a.keep_up()
+    ledger.forget(a.root, document)
+    ledger.give_up(a.root, document, "set aside")
+    fleet.forget(a.root, a.settings, [document])
+    a.keep_up()
+    b.keep_up()
+    assert ledger.dead(b.root)[document]["error"] == "set aside"
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_what_is_dropped_at_home_is_gone_everywhere(killed: bool, pair: Fleet, run_helix) -> None:
+    a, b = pair.a, pair.b
+    (document,) = b.enqueue(write_log(pair.tmp / "1.jsonl", "w1", says(1, 3)))
+    ledger.give_up(b.root, document, "it quotes: document 1 says 0")
+    fleet.hand_in(b.root, b.settings, document, b.fingerprint())
+    b.keep_up()
+    a.keep_up()
+    told = ("drop", document, "--store")
+    refused = run_helix(*told, b.root, HELIX_SHARE=b.settings.share)
+    assert refused.returncode == 2
+    assert "its home" in refused.stderr
+    if killed:  # before the share was told
+        drop_dead(a.root, document)
+        assert any(b"document 1 says" in found for found in pair.there().values())
+        a.keep_up()
+    else:
+        assert run_helix(*told, a.root, HELIX_SHARE=a.settings.share).returncode == 0
+    b.keep_up()
+    assert not [name for name, found in pair.there().items() if b"document 1 says" in found]
+    for root in (a.root, b.root):
+        assert not [path for path in root.rglob("*") if path.is_file() and b"document 1 says" in path.read_bytes()]
+        assert ledger.dead(root) == {}
+
+
+@pytest.mark.parametrize("point", ["share.forgotten", "share.pushed"])
+def test_a_forgetting_that_is_killed_at_the_share_is_finished_by_the_next(point: str, pair: Fleet, run_helix) -> None:
+    a = pair.a
+    for i in range(2):
+        a.enrich(*a.enqueue(write_log(pair.tmp / f"{i}.jsonl", f"w{i}", says(i, 3))))
+    a.commit()
+    asked = ("forget", "--session", "w1", "--store", a.root, "--json")
+    killed = run_helix(*asked, HELIX_SHARE=a.settings.share, HELIX_FAILPOINT=point)
+    assert killed.returncode == -signal.SIGKILL
+    finished = run_helix(*asked, HELIX_SHARE=a.settings.share)
+    assert finished.returncode == 0, finished.stderr
+    listed = {entry["path"] for entry in json.loads(finished.stdout)["share"]}
+    assert any(name.startswith("inbox/") for name in listed)
+    assert any(name.startswith("files/") for name in listed)
+    assert not [name for name, found in pair.there().items() if b"document 1 says" in found]
+    assert items(a.root) == expected(1)
+
+
+# ---------------------------------------------------------------- what it costs
+
+
+class Line:
+    """A wire to the S3 server, which can be cut, and counts what is asked over it."""
+
+    def __init__(self, address: str) -> None:
+        host, port = address.split(":")
+        self._server = (host, int(port))
+        with socket.socket() as probe:
+            probe.bind((host, 0))
+            self._here = probe.getsockname()
+        self.asked: list[str] = []
+        self.fetched = 0
+        self._ends: set[socket.socket] = set()
+        self._listener: socket.socket | None = None
+
+    @property
+    def address(self) -> str:
+        return f"{self._here[0]}:{self._here[1]}"
+
+    def open(self) -> None:
+        self._listener = socket.create_server(self._here, reuse_port=True)
+        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+
+    def cut(self) -> None:
+        assert self._listener is not None
+        for end in [self._listener, *self._ends]:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+        self._ends.clear()
+
+    def _accept(self, listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = listener.accept()
+                far = socket.create_connection(self._server)
+                self._ends |= {near, far}
+                for one, other in ((near, far), (far, near)):
+                    threading.Thread(target=self._carry, args=(one, other, one is near), daemon=True).start()
+
+    def _carry(self, one: socket.socket, other: socket.socket, asking: bool) -> None:
+        with suppress(OSError):
+            while data := one.recv(1 << 16):
+                if asking:
+                    self.asked += re.findall(r"^(GET|PUT|HEAD|POST|DELETE) ", data.decode("latin-1"), re.MULTILINE)
+                else:
+                    self.fetched += len(data)
+                other.sendall(data)
+        for end in (one, other):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def requests(self) -> int:
+        """Since it was asked the last time."""
+        self.asked, asked = [], self.asked
+        return len(asked)
+
+
+@pytest.fixture
+def line(server: str) -> Iterator[Line]:
+    made = Line(server)
+    made.open()
+    yield made
+    made.cut()
+
+
+def test_enriching_costs_a_few_requests_however_much_is_there(
+    bucket: tuple[str, Any], server: str, line: Line, tmp_path: Path, cache: Path
+) -> None:
+    url = bucket[0].replace(server, line.address)
+    made = fleet_at(bucket[0], tmp_path)
+    a, b = made.a, machine(tmp_path / "b", url)
+    a.enrich(*(name for i in range(4) for name in a.enqueue(write_log(tmp_path / f"{i}.jsonl", f"w{i}", says(i, 3)))))
+    a.commit()
+    line.requests()
+    fleet.keep_up(b.root, b.settings)
+    first, line.fetched = line.fetched, 0
+    encoder = sum(file.bytes for file in ledger.current(a.root)[1].encoder)
+    assert first < encoder + 50_000  # the encoder, what is done, and nothing of the items
+    line.requests()
+    fleet.keep_up(b.root, b.settings)
+    assert line.requests() <= 4  # no news
+    (theirs,) = a.enqueue(write_log(tmp_path / "theirs.jsonl", "w4", says(4, 3)))
+    line.requests()
+    assert b.enrich(theirs) == [theirs]
+    assert line.requests() <= 7
+    (ours,) = b.accept(write_log(tmp_path / "ours.jsonl", "w5", says(5, 3)))
+    fleet.hand_over(b.root, b.settings, [ours])
+    assert line.requests() <= 8
+    assert b.enrich(ours) == [ours]
+    assert line.requests() <= 5
+
+
+# ---------------------------------------------------------------- real workers
+
+
+@contextmanager
+def following(url: str, root: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """`helix pull --follow`."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [HELIX, "pull", url, "--store", str(root), "--follow", "0.3"], stdout=output, stderr=output
+        )
+    try:
+        yield process
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0  # S3 or not, it ends
+    finally:
+        process.kill()
+
+
+def test_a_fleet_that_meets_at_an_s3_server(
+    tmp_path: Path, redis_url: str, bucket: tuple[str, Any], server: str, line: Line, run_helix
+) -> None:
+    a, b, c = (tmp_path / name for name in "abc")
+    log, b_log, c_log = (tmp_path / f"{name}.log" for name in "abc")
+    url = bucket[0].replace(server, line.address)
+    told = {"HELIX_SHARE": url}
+    documents = write_documents(tmp_path / "in", 6, turns=30)
+
+    def enqueue(path: Path, root: Path, queued: int) -> str:
+        sent = run_helix("enqueue", path, "--store", root, "--json", HELIX_REDIS_URL=redis_url, **told)
+        assert sent.returncode == 0, sent.stderr
+        assert json.loads(sent.stdout)["queued"] == queued
+        return str(sent.stderr)
+
+    want = expected(6, turns=30)
+    with worker(a, redis_url, "commit,maintain", log, **told), following(url, c, c_log):
+        with worker(b, redis_url, "enrich,bulk", b_log, **told) as victim:
+            enqueue(documents, b, 6)
+            until(lambda: any((b / "parts").glob("[0-9a-f]*-*")) or done(a) > 0, 90, b_log)
+            os.killpg(victim.pid, signal.SIGKILL)
+            victim.wait(10)
+        assert done(a) < 6
+        with worker(b, redis_url, "enrich,bulk", b_log, **told), worker(a, redis_url, "enrich,bulk", log, **told):
+            # A log that grows where it is, and is offered whole elsewhere.
+            grown = documents / "00.jsonl"
+            for n in range(2):
+                enqueue(grow(grown, "w0", [f"and adds {n}"], 30 + n), b, 1)
+                want[f"w0#w0:{30 + n}"] = f"and adds {n}"
+            enqueue(grown, a, 1)
+            until(lambda: done(a) == 9, 120, log)
+            # The server goes away: what is accepted is kept, and the rest goes on.
+            line.cut()
+            late = write_log(tmp_path / "late.jsonl", "late", ["accepted while the server was away"])
+            assert "not offered to other machines yet" in enqueue(late, b, 0)
+            own = write_log(tmp_path / "own.jsonl", "own", ["what home accepts and makes by itself"])
+            enqueue(own, a, 1)
+            until(lambda: done(a) == 10, 60, log)
+            until(lambda: "trying again" in c_log.read_text(), 30, c_log)
+            line.open()
+            want |= {"late#late:0": "accepted while the server was away"}
+            want |= {"own#own:0": "what home accepts and makes by itself"}
+            until(lambda: done(a) == 11, 90, log)
+            until(lambda: items_of(c) == want, 60, c_log)
+            until(lambda: ledger.pending(b) == [] and done(b) == 11, 60, b_log)
+            # What two machines made is handed in twice, and swept.
+            kept = {"CURRENT", "LEDGER", "files", "inbox", "manifests"}
+            remote = sync.connect(bucket[0])
+            until(lambda: {name.split("/")[0] for name in sync.listing(remote)} == kept, 60, log)
+    assert items(a) == want  # nothing lost; `items` itself fails on a double
+    assert ledger.pending(a) == []
+    for root in (a, b, c):
+        assert whole(root)
+    for name in (log, b_log):
+        assert '"enriched"' in name.read_text(errors="replace"), name
+
+
+def items_of(root: Path) -> dict[str, str]:
+    """What is served there by now."""
+    return items(root) if (root / "CURRENT").exists() else {}

@@ -1,0 +1,75 @@
+"""An export of chats in a real store: every item once, however it came in before."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from helix.settings import load
+from helix.snapshot import ledger, paths
+from helix.snapshot.sql import ask
+from helix.snapshot.verify import verify
+from helix.sources.places import Place
+from pipelines.accept import Inbox, Way, check, take
+from pipelines.ingest import Report, finish, ingest
+from pipelines.watch import Publisher, Watch
+from tests.exports import chatgpt, whole, write
+
+TALKS = [
+    chatgpt("c-1", "Where do we keep the walnuts?", "In the pantry, behind the flour.", id="a"),
+    chatgpt("c-2", "Which window has the thyme?", "The one to the south.", "And the salt?", "In the blue tin.", id="b"),
+]
+
+
+def rows(store: Path, columns: str = "id, session, ord, text, content, path, t_ingested") -> Sequence[Any]:
+    with ask(store, f"SELECT {columns} FROM items ORDER BY id") as found:
+        return list(found.rows)
+
+
+def test_what_was_taken_whole_is_not_taken_twice(tmp_path: Path, cache: Path) -> None:
+    export, store = write(tmp_path / "conversations.json", TALKS), tmp_path / "store"
+    paths.create(store)
+    whole(store, export)
+    finish(store, load(), Report())
+    before = rows(store)
+    assert len(before) == 6
+    again = ingest(store, [export], load())
+    assert (again.accepted, again.items) == (1, 0)
+    assert len(ledger.accepted(store)) == 3  # the whole and both conversations
+    assert rows(store) == before
+    longer = [TALKS[0], chatgpt("c-3", "Who made the bread?", id="c")]
+    third = ingest(store, [write(export, longer)], load())
+    assert (third.accepted, third.items) == (1, 1)
+    assert [row for row in rows(store) if row in before] == before  # what is missing from it stays
+    assert len(ledger.accepted(store)) == 4
+    assert verify(store).problems == ()
+
+
+def test_from_a_watched_folder_zipped_and_not(tmp_path: Path, cache: Path) -> None:
+    folder, store, settings = tmp_path / "exports", tmp_path / "store", load()
+    folder.mkdir()
+    check(store, "auto")
+    publisher = Publisher(store, settings)
+    watch = Watch(Inbox(store, settings), lambda: [Place("given", folder)], publisher.add)
+
+    def look() -> int:
+        """Documents after a look at the folder."""
+        watch.sweep(watch.places(), 0.0)
+        watch.work()
+        while publisher.step(busy=True):
+            pass
+        return len(ledger.accepted(store))
+
+    write(folder / "may.json", TALKS[:1])
+    assert look() == 1
+    with zipfile.ZipFile(folder / "june.zip", "w") as archive:
+        archive.writestr("conversations.json", json.dumps(TALKS))
+    assert look() == 2  # the other one
+    assert look() == 2
+    publisher.close()
+    assert len(rows(store)) == 6
+    assert take(watch.inbox, folder / "june.zip", Way()).documents == ()
+    assert verify(store).problems == ()

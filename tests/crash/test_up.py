@@ -1,0 +1,198 @@
+"""`helix up`: all of it on one machine, and nothing of it left behind; and what docker-compose.yml would start."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+import yaml
+
+from helix.snapshot import ledger
+from tests.crash.fleet import FAST, HELIX, Redis, free_port, within
+from tests.crash.test_kill import items, write_log
+from workers.up import SERVICES
+
+COMPOSE = Path(__file__).resolve().parents[2] / "docker-compose.yml"
+
+
+def children(session: int) -> list[int]:
+    """Every living process that goes back to one, by what it inherited."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if f"UP_TEST={session}".encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+    return found
+
+
+@contextmanager
+def up(root: Path, log: Path, *options: str, **environ: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """`helix up`, and the mark that all of its processes carry."""
+    mark = free_port()
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*HELIX, "up", "--store", str(root), *options],
+            env={**os.environ, **FAST, "UP_TEST": str(mark), **environ},
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        yield process, mark
+    finally:
+        for left in children(mark):
+            with suppress(ProcessLookupError):
+                os.kill(left, signal.SIGKILL)
+        process.wait(10)
+
+
+def command(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def standing(pid: int) -> tuple[int, int | None]:
+    """How nice a process is, and its session; None where the kernel does not share out by them."""
+    path = Path(f"/proc/{pid}/autogroup")
+    return os.getpriority(os.PRIO_PROCESS, pid), int(path.read_text().split()[-1]) if path.exists() else None
+
+
+def said(log: Path) -> str:
+    return log.read_text(errors="replace")[-6_000:]
+
+
+def texts(url: str) -> list[str]:
+    with urllib.request.urlopen(url) as answer:
+        return [item["text"] for item in json.load(answer)["items"]]
+
+
+def ready(log: Path) -> bool:
+    told = log.read_text(errors="replace")
+    return told.count("ready.") == 6 and "Uvicorn running" in told
+
+
+@pytest.fixture
+def redis_is_there() -> None:
+    import shutil
+
+    if shutil.which("redis-server") is None:
+        pytest.skip("redis-server is not installed: run `make redis`")
+
+
+def test_all_on_one_machine_and_nothing_left_of_it(tmp_path: Path, cache: Path, redis_is_there: None) -> None:
+    root, log, port, metrics = tmp_path / "store", tmp_path / "log", free_port(), free_port()
+    with up(root, log, "--port", str(port), "--metrics-port", str(metrics)) as (process, mark):
+        within(90, lambda: ready(log), lambda: said(log))
+        told = re.search(r"export HELIX_STORE=(\S+) HELIX_REDIS_URL=(\S+)", log.read_text())
+        environ = {"HELIX_STORE": told[1], "HELIX_REDIS_URL": told[2]}
+        path = write_log(tmp_path / "a.jsonl", "a", ["we chose parsley over dill"])
+        sent = subprocess.run(
+            [*HELIX, "enqueue", str(path), "--json"], env={**os.environ, **environ}, capture_output=True, text=True
+        )
+        assert json.loads(sent.stdout)["queued"] == 1, sent.stderr
+        within(60, lambda: not ledger.pending(root), lambda: said(log))
+        recall = f"http://127.0.0.1:{port}/v1/recall?query=parsley"
+        within(10, lambda: texts(recall) == ["we chose parsley over dill"], lambda: said(log))
+        # What a socket of its own cannot be reached by: other users.
+        assert Path(told[2].removeprefix("redis+socket://")).parent.stat().st_mode & 0o077 == 0
+        with urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics") as answer:
+            measured = answer.read().decode()
+        assert "helix_items_enriched_total 1.0" in measured, measured
+        assert 'helix_tasks_total{outcome="done",task="commit"}' in measured
+        assert 'helix_documents{state="done"} 1.0' in measured
+        assert 'helix_queue_messages{queue="bulk"} 0.0' in measured
+
+        # What nobody waits for stands behind the rest, whatever the kernel shares the cores out by.
+        for queue, nice in (("bulk", 19), ("maintain", 19), ("expand", 19), ("enrich", 0), ("commit", 0)):
+            found = {standing(pid) for pid in children(mark) if f"--queues\0{queue}\0".encode() in command(pid)}
+            assert found <= {(nice, nice), (nice, None)} != set(), (queue, found)
+
+        # A process that dies is started again.
+        worker = next(pid for pid in children(mark) if b"enrich" in command(pid))
+        os.kill(worker, signal.SIGKILL)
+        within(60, lambda: log.read_text().count("ready.") == 7, lambda: said(log))
+        assert "enrich ended (signal 9)" in log.read_text()
+
+        assert len(children(mark)) > 10
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)  # Ctrl-C
+        assert process.wait(40) == 0
+        took = time.monotonic() - began
+        assert children(mark) == []
+        assert took < 20, took
+        assert "Traceback" not in log.read_text()
+    assert items(root) == {"a#a:0": "we chose parsley over dill"}
+
+
+@pytest.mark.soak
+def test_a_kill_of_up_leaves_no_orphan(tmp_path: Path, cache: Path, redis_is_there: None) -> None:
+    root, log = tmp_path / "store", tmp_path / "log"
+    with up(root, log, "--port", str(free_port())) as (process, mark):
+        within(90, lambda: ready(log), lambda: said(log))
+        os.kill(process.pid, signal.SIGKILL)
+        within(30, lambda: children(mark) == [], lambda: str(children(mark)))
+
+
+def test_without_a_redis_server_it_says_so(tmp_path: Path, run_helix) -> None:
+    told = run_helix("up", "--store", tmp_path / "store", PATH=str(tmp_path))
+    assert told.returncode == 2
+    assert "redis-server is not installed" in told.stderr
+    assert "HELIX_REDIS_URL" in told.stderr
+
+
+def test_the_commands_of_the_compose_file_start(tmp_path: Path, cache: Path) -> None:
+    """Each as it stands there, but for the places that are a container's own."""
+    redis = Redis(tmp_path / "redis")
+    redis.start()
+    services = yaml.safe_load(COMPOSE.read_text("utf-8"))["services"]
+    running: dict[str, subprocess.Popen[bytes]] = {}
+    port = free_port()
+    try:
+        for name in SERVICES:
+            command = shlex.split(services[name]["command"])[1:]
+            command = [str(free_port()) if word == "9808" else word for word in command]
+            command = [{"0.0.0.0": "127.0.0.1", "8765": str(port)}.get(word, word) for word in command]
+            own = {key: value for key, value in services[name]["environment"].items() if not value.startswith("$")}
+            own = {key: value for key, value in own.items() if key not in ("HELIX_CACHE", "HF_HOME")}
+            place = {"HELIX_STORE": str(tmp_path / "store"), "HELIX_REDIS_URL": redis.url}
+            with (tmp_path / f"{name}.log").open("wb") as output:
+                running[name] = subprocess.Popen(
+                    [*HELIX, *command],
+                    env={**os.environ, **FAST, **own, **place},
+                    stderr=output,
+                    stdout=output,
+                    start_new_session=True,
+                )
+        for name in set(SERVICES) - {"beat", "query"}:
+            log = tmp_path / f"{name}.log"
+            within(90, lambda log=log: "ready." in log.read_text(), log.read_text)
+        within(60, lambda: "beat begins" in (tmp_path / "beat.log").read_text(), (tmp_path / "beat.log").read_text)
+        within(60, lambda: "Uvicorn running" in (tmp_path / "query.log").read_text())
+        # The checks of their health are what they are in a container.
+        for name in ("enrich", "beat", "query"):
+            _, _, *check = services[name]["healthcheck"]["test"]
+            code = check[-1].replace("8765", str(port))
+            environ = {"QUEUE": name, "HELIX_REDIS_URL": redis.url, "HELIX_STORE": str(tmp_path / "store")}
+            done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **environ}, capture_output=True)
+            assert done.returncode == 0, (name, done.stderr)
+        os.killpg(running["enrich"].pid, signal.SIGKILL)
+        code = services["enrich"]["healthcheck"]["test"][-1]
+        environ = {"QUEUE": "enrich", "HELIX_REDIS_URL": redis.url, "HELIX_STORE": str(tmp_path / "store")}
+        done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **environ}, capture_output=True)
+        assert done.returncode == 1
+    finally:
+        for process in running.values():
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        redis.kill()
