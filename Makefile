@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_STORE := $(if $(LOGS),.demo/yours,.demo/sample)
 export HF_HUB_OFFLINE ?= 1
+# Where Python may keep nothing compiled, each process would compile Helix anew: a quarter of a second, a thousand times.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help venv demo test soak lint types unit redis clean
 
@@ -20,7 +22,8 @@ $(VENV)/.done: pyproject.toml constraints.txt hatch_build.py $(wildcard helix/na
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Helix needs Python 3.11 or newer: make venv PYTHON=python3.11"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing Helix with every extra into $(VENV) (a few minutes the first time)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[all]'
+	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib || true  # with all cores; some packages bring what is no Python of today
 	@touch $@
 
 demo: venv
@@ -36,10 +39,10 @@ lint: venv
 types: venv
 	@$(BIN)/mypy --strict
 
-# A process more than there are cores: some tests wait for processes of their own. A file's tests stay together, for what
+# Twice as many processes as cores: many tests wait for processes of their own. A file's tests stay together, for what
 # they share. In the order of the files the long ones come first.
 unit: venv redis
-	@$(BIN)/pytest -n $$($(PYTHON) -c 'import os; print(1 + os.cpu_count())') --dist loadfile --no-loadscope-reorder
+	@$(BIN)/pytest -n $$($(PYTHON) -c 'import os; print(2 * os.cpu_count())') --dist loadfile --no-loadscope-reorder
 
 test: lint types unit
 

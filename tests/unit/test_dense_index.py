@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import helix.stages.dense as stage
-from helix.beside import beside, later
+from helix.beside import later
 from helix.errors import StoreError, UsageError
 from helix.question import make_query
 from helix.snapshot import coded, dense
