@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_STORE := $(if $(LOGS),.demo/yours,.demo/sample)
 export HF_HUB_OFFLINE ?= 1
-# Where Python may keep nothing compiled, each process would compile Helix anew: a quarter of a second, a thousand times.
+# What is used is compiled when it is first used, and kept: not all of every package, nor Helix anew by each process.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help venv demo test soak lint types unit redis clean
@@ -23,7 +23,6 @@ $(VENV)/.done: pyproject.toml constraints.txt hatch_build.py $(wildcard helix/na
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing Helix with every extra into $(VENV) (a few minutes the first time)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[all]'
-	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib || true  # with all cores; some packages bring what is no Python of today
 	@touch $@
 
 demo: venv
@@ -39,10 +38,10 @@ lint: venv
 types: venv
 	@$(BIN)/mypy --strict
 
-# Twice as many processes as cores: many tests wait for processes of their own. A file's tests stay together, for what
+# A process more than there are cores: some tests wait for processes of their own. A file's tests stay together, for what
 # they share. In the order of the files the long ones come first.
 unit: venv redis
-	@$(BIN)/pytest -n $$($(PYTHON) -c 'import os; print(2 * os.cpu_count())') --dist loadfile --no-loadscope-reorder
+	@$(BIN)/pytest -n $$($(PYTHON) -c 'import os; print(1 + os.cpu_count())') --dist loadfile --no-loadscope-reorder
 
 test: lint types unit
 

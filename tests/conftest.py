@@ -84,9 +84,14 @@ def sample_store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     from helix.settings import load
     from pipelines.ingest import ingest
 
-    root = tmp_path_factory.mktemp("sample") / "store"
-    report = ingest(root, [SAMPLE], load())
-    assert not report.refused
+    made = _shared(tmp_path_factory) / "sample-store"
+    with _one_at_a_time(made):
+        if not made.is_dir():
+            report = ingest(made.with_suffix(".new"), [SAMPLE], load())
+            assert not report.refused
+            made.with_suffix(".new").rename(made)
+    root = tmp_path_factory.mktemp("sample") / "store"  # of this process, with pins of its own
+    shutil.copytree(made, root)
     return root
 
 

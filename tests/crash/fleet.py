@@ -128,7 +128,7 @@ def within(seconds: float, condition: Callable[[], bool], told: Callable[[], str
     while not condition():
         if time.monotonic() - began > seconds:
             raise AssertionError(f"not within {seconds} s\n{told()}")
-        time.sleep(0.05)
+        time.sleep(0.1)  # to look takes a part of a core
     return time.monotonic() - began
 
 
@@ -278,7 +278,7 @@ class Fleet:
             return dict(json.load(answer))
 
     def _ask(self) -> None:
-        while not self._stop.wait(0.1):
+        while not self._stop.wait(0.2):
             self.asked[self._status()] += 1
 
     def _status(self) -> str:

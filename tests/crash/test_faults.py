@@ -295,7 +295,7 @@ def test_a_fresh_turn_goes_ahead_of_an_import(running: Fleet, tmp_path: Path) ->
 def test_a_reindex_survives_its_workers_and_itself(tmp_path: Path, cache: Path) -> None:
     new = {"HELIX_ITEM_WORDS": "100"}
     with fleet(tmp_path / "fleet", seed) as running:  # of its own: that of the others has taken in a lot by now
-        seed(running.write(tmp_path / "in", "rx", 24, 20), running.root)
+        seed(running.write(tmp_path / "in", "rx", 14, 20), running.root)
         before = ledger.current(running.root)[1]
         target = pipeline_fingerprint(before.lineage.encoder, replace(load(), item_words=100))
         made = lambda: len(list((running.root / "parts").glob(f"*-{target}")))  # noqa: E731

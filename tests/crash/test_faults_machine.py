@@ -103,8 +103,7 @@ def test_the_clock_is_set_back_an_hour(tmp_path: Path, cache: Path, clock: tuple
         path = write_log(tmp_path / "notes.jsonl", "n", ["the loaf is in the oven"])
         whole = tmp_path / "plan.md"
         whole.write_text("# Plan\n\nWe bake on Monday, and nobody objects.\n")
-        made.enqueue(path)
-        made.enqueue(whole)
+        made.enqueue(path, str(whole))
         within(60, made.idle, made.said)
         made.enqueue(made.write(tmp_path / "in", "cb", 6, 20))
         set_clock(offset, -3_600)
@@ -115,9 +114,7 @@ def test_the_clock_is_set_back_an_hour(tmp_path: Path, cache: Path, clock: tuple
         # What comes later counts, whatever the clock says: a version and a log that grew.
         whole.write_text("# Plan\n\nWe bake on Friday, and nobody objects.\n")
         write_log(path, "n", ["the loaf is in the oven", "and now it is out"])
-        made.enqueue(whole)
-        made.enqueue(path)
-        made.enqueue(made.write(tmp_path / "late", "cc", 3))
+        made.enqueue(whole, str(path), str(made.write(tmp_path / "late", "cc", 3)))
         within(60, made.idle, made.said)
         told = [item["text"] for item in made.get("/v1/recall?query=when+do+we+bake&k=20")["items"]]
         assert [text for text in told if "Friday" in text], told

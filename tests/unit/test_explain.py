@@ -133,11 +133,11 @@ def test_a_replay_gives_the_same_bytes(sample_store: Path) -> None:
     assert answer() == answer()
 
 
-def test_a_generation_that_is_kept_answers_as_it_did(tmp_path: Path) -> None:
+def test_a_generation_that_is_kept_answers_as_it_did(tmp_path: Path, cache: Path) -> None:
     """What was published since, a merge included, changes nothing of an answer that is asked for by its snapshot."""
     import helix
     from helix.errors import UsageError
-    from helix.settings import Settings
+    from helix.settings import load
     from pipelines.compact import compact
     from pipelines.ingest import ingest
 
@@ -151,11 +151,11 @@ def test_a_generation_that_is_kept_answers_as_it_did(tmp_path: Path) -> None:
         return {**wire, "ms": None}
 
     root = tmp_path / "store"
-    ingest(root, [tmp_path / "0.jsonl", tmp_path / "1.jsonl"], Settings())
+    ingest(root, [tmp_path / "0.jsonl", tmp_path / "1.jsonl"], load())
     first = helix.open(root)
     before, number = answer(first), first.snapshot.generation
-    ingest(root, [tmp_path / "2.jsonl"], Settings())
-    compact(root, Settings(), full=True)
+    ingest(root, [tmp_path / "2.jsonl"], load())
+    compact(root, load(), full=True)
     kept = helix.open(root, snapshot=number)
     assert json.dumps(answer(kept)) == json.dumps(before)
     assert answer(helix.open(root)) != before

@@ -15,7 +15,7 @@ from helix.errors import UsageError
 from helix.memory import Memory
 from helix.profiles import Sim, load
 from helix.question import make_query
-from helix.settings import Settings
+from helix.settings import load as load_settings
 from helix.snapshot.reader import Snapshot
 from helix.stages.fuse import fuse
 from helix.stages.rank import rank
@@ -111,7 +111,7 @@ def test_current_only_leaves_them_out(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
+def memory(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Memory:
     root = tmp_path_factory.mktemp("options")
     turns = [
         ("s1", "Ana", "The deploy key lives in the vault."),
@@ -123,7 +123,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
         for i, (s, who, text) in enumerate(turns)
     ]
     (root / "log.jsonl").write_text("\n".join(lines))
-    ingest(root / "store", [root / "log.jsonl"], Settings())
+    ingest(root / "store", [root / "log.jsonl"], load_settings())
     return Memory(root / "store")
 
 
