@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -28,6 +29,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # a process a core already: threads wou
     os.environ |= {"HELIX_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 SAMPLE = Path(str(files("helix") / "sample"))
+
+
+# Run behind a shell's `&`, this process ignores Ctrl-C, and so would all it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

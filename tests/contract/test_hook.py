@@ -271,7 +271,7 @@ class Server:
         command = [HELIX, "serve", "--store", str(root), "--port", "0"]
         self.file = root / "serve.json"
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE)
-        until(self.file.exists)
+        until(lambda: self.file.exists() and bool(self.file.read_text()))
         self.said = json.loads(self.file.read_text())
         self.url = f"http://127.0.0.1:{self.said['port']}"
 

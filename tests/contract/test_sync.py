@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -279,7 +279,22 @@ def test_what_people_read(tmp_path: Path, run_helix: Run) -> None:
 # ---------------------------------------------------------------- interrupted and damaged
 
 
-@pytest.mark.parametrize("point", ["push.begin", "push.file", "push.manifest"])
+def at(kind: str, *cases: str, soak: Sequence[str] = ()) -> list[Any]:
+    """Cases at a folder or an S3 server, some of them when there is time."""
+    return [
+        *(pytest.param(kind, case, id=f"{kind}-{case}") for case in cases),
+        *(pytest.param(kind, case, id=f"{kind}-{case}", marks=pytest.mark.soak) for case in soak),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("place", "point"),
+    [
+        *at("folder", "push.begin", "push.file", "push.manifest"),
+        *at("s3", "push.manifest", soak=("push.begin", "push.file")),
+    ],
+    indirect=["place"],
+)
 def test_a_killed_push_changes_nothing_and_is_finished_by_the_next(
     point: str, place: Place, tmp_path: Path, run_helix: Run
 ) -> None:
@@ -302,7 +317,11 @@ def test_a_killed_push_changes_nothing_and_is_finished_by_the_next(
     assert not [name for name in place.names() if ".tmp-" in name] or point == "push.file"
 
 
-@pytest.mark.parametrize("point", ["pull.file", "pull.manifest"])
+@pytest.mark.parametrize(
+    ("place", "point"),
+    [*at("folder", "pull.file", "pull.manifest"), *at("s3", "pull.file", soak=["pull.manifest"])],
+    indirect=["place"],
+)
 def test_a_killed_pull_leaves_the_old_generation_whole_and_is_taken_up(
     point: str, place: Place, tmp_path: Path, run_helix: Run
 ) -> None:
@@ -327,7 +346,12 @@ def test_a_killed_pull_leaves_the_old_generation_whole_and_is_taken_up(
 
 
 @pytest.mark.parametrize(
-    "how", ["changed", "gone", *(pytest.param(h, marks=pytest.mark.soak) for h in ("cut", "grown"))]
+    ("place", "how"),
+    [
+        *at("folder", "changed", "gone", soak=("cut", "grown")),
+        *at("s3", "changed", soak=("gone", "cut", "grown")),
+    ],
+    indirect=["place"],
 )
 def test_a_damaged_file_there_is_named_and_taken_by_nobody(
     how: str, place: Place, tmp_path: Path, run_helix: Run

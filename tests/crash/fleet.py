@@ -248,12 +248,16 @@ class Fleet:
         assert verify(self.root).problems == ()
         assert len(ledger.dead(self.root)) == dead, ledger.dead(self.root)
         if "query" in self.running:
-            generation = ledger.current(self.root)[1].generation
-            within(10, lambda: self.get("/v1/status")["serving"] >= generation, self.said)
+            self.serves_newest()
             for place in [place for place, text in self.expected.items() if _word(place) in text][-5:]:
                 self.recallable(place)
             assert set(self.asked) == {"200"}, self.asked
             assert self.asked["200"] > 5
+
+    def serves_newest(self) -> None:
+        """Wait until what is published now is what the query process answers from."""
+        generation = ledger.current(self.root)[1].generation
+        within(10, lambda: self.get("/v1/status")["serving"] >= generation, self.said)
 
     def recallable(self, place: str) -> None:
         """A turn is found by its own word, once."""

@@ -103,7 +103,7 @@ def test_the_clock_is_set_back_an_hour(tmp_path: Path, cache: Path, clock: tuple
         path = write_log(tmp_path / "notes.jsonl", "n", ["the loaf is in the oven"])
         whole = tmp_path / "plan.md"
         whole.write_text("# Plan\n\nWe bake on Monday, and nobody objects.\n")
-        made.enqueue(path, str(whole))
+        assert made.helix("enqueue", str(path), str(whole)).returncode == 0
         within(60, made.idle, made.said)
         made.enqueue(made.write(tmp_path / "in", "cb", 6, 20))
         set_clock(offset, -3_600)
@@ -114,8 +114,10 @@ def test_the_clock_is_set_back_an_hour(tmp_path: Path, cache: Path, clock: tuple
         # What comes later counts, whatever the clock says: a version and a log that grew.
         whole.write_text("# Plan\n\nWe bake on Friday, and nobody objects.\n")
         write_log(path, "n", ["the loaf is in the oven", "and now it is out"])
-        made.enqueue(whole, str(path), str(made.write(tmp_path / "late", "cc", 3)))
+        late = made.write(tmp_path / "late", "cc", 3)
+        assert made.helix("enqueue", str(whole), str(path), str(late)).returncode == 0
         within(60, made.idle, made.said)
+        made.serves_newest()
         told = [item["text"] for item in made.get("/v1/recall?query=when+do+we+bake&k=20")["items"]]
         assert [text for text in told if "Friday" in text], told
         assert not [text for text in told if "Monday" in text], told

@@ -809,7 +809,7 @@ def test_a_reindex_that_is_interrupted_ends_with_its_processes(store: Path) -> N
     within(60, lambda: len(started_by(mark)) > 2)
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=60)[1]
-    assert process.returncode == 130
+    assert process.returncode == 130, said.decode()
     assert said.decode().splitlines()[1:] == ["helix reindex: stopped"]  # after what there was to do
     within(10, lambda: not started_by(mark))
     assert contents(store) == NOW

@@ -477,7 +477,7 @@ def life(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[L
 
 
 @pytest.mark.parametrize(
-    ("lives", "steps"), [(8, 12), pytest.param(400, 25, marks=[pytest.mark.soak, pytest.mark.timeout(3_600)])]
+    ("lives", "steps"), [(5, 12), pytest.param(400, 25, marks=[pytest.mark.soak, pytest.mark.timeout(3_600)])]
 )
 def test_every_life_is_the_models(life: type[Life], lives: int, steps: int) -> None:
     run_state_machine_as_test(

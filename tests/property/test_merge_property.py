@@ -153,7 +153,7 @@ def edges(folder: Path) -> Counter[tuple[Any, ...]]:
     return Counter((edge["src"], edge["kind"], edge["dst"], round(edge["weight"], 5)) for edge in table)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(batches=BATCHES, seed=st.integers(0, 9))
 def test_a_merge_is_what_would_have_been_written_at_once(batches: list[list[dict[str, Any]]], seed: int) -> None:
     check(batches, seed)
@@ -190,7 +190,7 @@ def test_a_store_reads_the_same_cut_or_whole(batches: list[list[dict[str, Any]]]
         )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(batches=BATCHES)
 def test_the_size_of_the_blocks_does_not_matter(batches: list[list[dict[str, Any]]]) -> None:
     with pytest.MonkeyPatch.context() as patch:

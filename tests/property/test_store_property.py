@@ -43,7 +43,7 @@ def quick() -> Iterator[None]:
         yield
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(logs=st.lists(LOG, min_size=1, max_size=4))
 def test_the_store_is_the_newest_version_of_every_turn(cache: Path, logs: list[list[tuple[int, int, str]]]) -> None:
     with tempfile.TemporaryDirectory() as work:
@@ -79,7 +79,7 @@ SAID = st.tuples(
 LOGS = st.lists(st.lists(SAID, min_size=1, max_size=4, unique_by=lambda said: said[0]), min_size=1, max_size=6)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(logs=LOGS, order=st.randoms(use_true_random=False), cuts=st.sets(st.integers(1, 5)))
 def test_the_order_of_commits_does_not_matter(
     commit_parts: Commit, logs: list[list[tuple[int, int, bool]]], order: random.Random, cuts: set[int]

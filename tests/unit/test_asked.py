@@ -91,15 +91,15 @@ def test_what_names_nobody_stays(text: str) -> None:
 @pytest.mark.parametrize(
     "piece", ["a", "-", "'", " ", ", ", "Ana ", "Will's ", "can you ", "tell me ", "short, ", "over all of our past "]
 )
-def test_a_megabyte_takes_no_longer_than_its_length(piece: str) -> None:
+def test_a_long_question_takes_no_longer_than_its_length(piece: str) -> None:
     """Seconds at most on a slow machine. A step that looks at all words before each takes ten and more."""
-    text = piece * (1_000_000 // len(piece))
+    text = piece * (400_000 // len(piece))
     start = time.process_time()
     core(text)
     between = time.process_time()
     spoken(text, NAMES)
-    assert between - start < 15
-    assert time.process_time() - between < 4
+    assert between - start < 6
+    assert time.process_time() - between < 1.6
 
 
 def test_a_question_is_worked_out_before_it_is_asked(tmp_path: Path) -> None:

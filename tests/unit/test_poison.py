@@ -27,8 +27,8 @@ from pipelines.accept import Inbox, Way, take
 from pipelines.enrich import Part
 from pipelines.ingest import Report, ingest
 
-LARGE: Final = 500_000
-MANY: Final = 50_000
+LARGE: Final = 250_000
+MANY: Final = 25_000
 START: Final = 10_000
 """Characters of a text that are given again in other places."""
 
@@ -96,7 +96,7 @@ _MENTIONS: Final[Mapping[str, Callable[[int], str]]] = {
 
 
 def _mentions() -> str:
-    """Fifty thousand mentions of all kinds in paragraphs, the first hundred of which come again and again."""
+    """Mentions of all kinds in paragraphs, the first hundred of which come again and again."""
     makers = [*_MENTIONS.values()]
     paragraphs = [", ".join(make(n) for n in range(at, at + 12) for make in makers) for at in range(0, 1200, 12)]
     return "\n\n".join(paragraphs * (MANY // (1200 * len(makers)) + 1))
@@ -161,7 +161,7 @@ def _short(turns: int) -> list[dict[str, Any]]:
 
 
 def _labels() -> list[dict[str, Any]]:
-    """Names of 100 kB, one more than its like."""
+    """Names of 25 kB, one more than its like."""
     long = "n" * MANY
     turns = [
         {"session": long, "id": long + mark, "speaker": long + mark, "title": long, "project": "labels", "text": said}
