@@ -72,6 +72,17 @@ def midway(running: Fleet, before: int) -> None:
     within(60, lambda: running.done() > before or any((running.root / "parts").glob("[0-9a-f]*")), running.said)
 
 
+def test_a_document_can_be_followed_by_its_name(running: Fleet, tmp_path: Path) -> None:
+    """From the order that brought it to the generation it is in."""
+    before = len(running.events("accepted"))
+    running.enqueue(running.write(tmp_path / "in", "fo", 1), "--defer")
+    within(60, lambda: len(running.events("accepted")) > before, running.said)
+    running.settles()
+    document = running.events("accepted")[before]["document"]
+    for event in ("enriched", "committed"):
+        within(10, lambda event=event: len(running.events(event, document=document)) == 1, running.said)
+
+
 def test_a_worker_that_enriches_is_killed(running: Fleet, tmp_path: Path) -> None:
     before = running.done()
     running.enqueue(running.write(tmp_path / "in", "ka", 12, 20))

@@ -237,16 +237,6 @@ def test_no_log_holds_a_word_of_a_document(tmp_path: Path, cache: Path, forks: F
         assert all({"time", "level", "logger", "event"} <= json.loads(line).keys() for line in workers)
 
 
-@pytest.mark.soak
-def test_a_document_can_be_followed_by_its_name(tmp_path: Path, cache: Path, forks: Forks) -> None:
-    with fleet(tmp_path / "fleet", seed, [ALL], forks) as made:
-        made.enqueue(made.write(tmp_path / "in", "fo", 1), "--defer")
-        within(60, lambda: made.done() == 2, made.said)
-        document = made.events("accepted")[0]["document"]
-        for event in ("enriched", "committed"):
-            within(10, lambda event=event: len(made.events(event, document=document)) == 1, made.said)
-
-
 # ---------------------------------------------------------------- starting and stopping
 
 
