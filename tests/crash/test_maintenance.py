@@ -813,6 +813,8 @@ def test_a_reindex_that_is_interrupted_ends_with_its_processes(store: Path) -> N
     assert said.decode().splitlines()[1:] == ["helix reindex: stopped"]  # after what there was to do
     within(10, lambda: not started_by(mark))
     assert contents(store) == NOW
+    made = [path for path in (store / "parts").glob("*-*") if (path / "part.json").is_file()]
+    assert len(made) < ledger.current(store)[1].counts["documents"]  # the rest of the work was not waited for
 
 
 def started_by(mark: str) -> list[str]:
