@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from helix.memory import Memory, open
+    from helix.remote import Remote, connect
 
 __version__ = "0.1.0"
-__all__ = ["Memory", "__version__", "open"]
+__all__ = ["Memory", "Remote", "__version__", "connect", "open"]
 
 
 def __getattr__(name: str) -> Any:
@@ -22,4 +23,8 @@ def __getattr__(name: str) -> Any:
         from helix import memory
 
         return getattr(memory, name)
+    if name in ("Remote", "connect"):
+        from helix import remote
+
+        return getattr(remote, name)
     raise AttributeError(f"module 'helix' has no attribute {name!r}")

@@ -20,6 +20,12 @@ class UsageError(HelixError):
     exit_status = 2
 
 
+class AccessError(HelixError):
+    """Who asks may not: no key, a wrong one, not this, not so often."""
+
+    exit_status = 2
+
+
 class InputRefused(HelixError):
     """One input cannot be taken; the rest of the batch can."""
 

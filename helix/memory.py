@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from helix import settings as _settings
 from helix.answers import Answers
@@ -24,6 +24,22 @@ from helix.types import Bundle
 
 if TYPE_CHECKING:
     from helix.question import Time
+
+MOST_AROUND: Final = 100
+"""Items before and after one, at most."""
+
+MOST_LISTED: Final = 1_000
+"""Entries of a page, at most."""
+
+MOST_NAME: Final = 200
+"""Characters of an entity's name, at most."""
+
+
+def _page(offset: int, limit: int) -> None:
+    from helix.question import check_range
+
+    check_range("offset", offset, 0, 1 << 40)
+    check_range("limit", limit, 1, MOST_LISTED)
 
 
 class Memory:
@@ -87,6 +103,7 @@ class Memory:
         current_only: bool = False,
         entities: Sequence[str] = (),
         principal: str | None = None,
+        projects: Sequence[str] | None = None,
         profile: str = "helix",
         rerank: str | None = None,
         rerank_top: int = 20,
@@ -105,6 +122,7 @@ class Memory:
             current_only: leave out items all of whose facts no longer hold.
             entities: names the graph walk starts from, besides those in the question.
             principal: who asks; items with an ACL are only for those it names.
+            projects: the only ones that exist for who asks; None: all.
             profile: a file of `helix/profiles`, or of the folder `HELIX_PROFILES`.
             rerank: `late` (token by token) or `cross` (a cross-encoder) scores the best items anew, for milliseconds
                 that `ms` reports.
@@ -124,12 +142,13 @@ class Memory:
 
         began, whole = time.perf_counter(), self._snapshot  # one generation for the whole call, whatever refresh() does
         minute = f"minute {time.time() // 60:.0f}"
-        within = (project, type, since, until, as_of, session, speaker, current_only, tuple(entities), principal)
-        asked = repr((whole.name, query, k, budget, *within, profile, rerank, rerank_top, now or minute))
+        within = (project, type, since, until, as_of, session, speaker, current_only, tuple(entities))
+        whom = (principal, None if projects is None else tuple(projects))
+        asked = repr((whole.name, query, k, budget, *within, *whom, profile, rerank, rerank_top, now or minute))
         if not (explain or why_not) and (known := self._answers.get(asked)):
             spent = round((time.perf_counter() - began) * 1000, 3)
             return replace(known, ms={**dict.fromkeys(known.ms, 0.0), "total": spent})  # no stage ran
-        snapshot = whole.seen_by(principal)
+        snapshot = whole.seen_by(*whom)
         trace = Trace(explain or why_not is not None)
         question = make_query(
             query,
@@ -160,6 +179,111 @@ class Memory:
             return bundle
         said = explain_absence(why_not, snapshot.find(why_not), trace, bundle.items, bundle.packed)
         return replace(bundle, trace={**(bundle.trace or {}), "why_not": said})
+
+    def item(
+        self, identity: str, *, principal: str | None = None, projects: Sequence[str] | None = None
+    ) -> dict[str, Any] | None:
+        """One item as it is stored; None where there is none that the principal may see."""
+        from helix import browse
+
+        return browse.item(self._snapshot.seen_by(principal, projects), identity)
+
+    def around(
+        self,
+        identity: str,
+        *,
+        before: int = 3,
+        after: int = 3,
+        principal: str | None = None,
+        projects: Sequence[str] | None = None,
+    ) -> dict[str, Any] | None:
+        """An item with those before and after it in its session; None as for `item`."""
+        from helix import browse
+        from helix.question import check_range
+
+        check_range("before", before, 0, MOST_AROUND)
+        check_range("after", after, 0, MOST_AROUND)
+        return browse.around(self._snapshot.seen_by(principal, projects), identity, before=before, after=after)
+
+    def neighbours(
+        self, identity: str, *, principal: str | None = None, projects: Sequence[str] | None = None
+    ) -> dict[str, Any] | None:
+        """What an item is connected with, as nodes and edges; None as for `item`."""
+        from helix import browse
+
+        return browse.neighbours(self._snapshot.seen_by(principal, projects), identity)
+
+    def session(
+        self,
+        name: str,
+        *,
+        offset: int = 0,
+        limit: int = 200,
+        principal: str | None = None,
+        projects: Sequence[str] | None = None,
+    ) -> dict[str, Any] | None:
+        """A session in reading order; None where there is none that the principal may see."""
+        from helix import browse
+
+        _page(offset, limit)
+        return browse.session(self._snapshot.seen_by(principal, projects), name, offset=offset, limit=limit)
+
+    def timeline(
+        self,
+        *,
+        project: str | None = None,
+        since: Time = None,
+        until: Time = None,
+        offset: int = 0,
+        limit: int = 50,
+        principal: str | None = None,
+        projects: Sequence[str] | None = None,
+    ) -> dict[str, Any]:
+        """Sessions, newest first.
+
+        Raises:
+            UsageError: an argument is out of range or names what is not there.
+        """
+        from helix import browse
+        from helix.question import check_known, moment_of
+
+        _page(offset, limit)
+        snap = self._snapshot.seen_by(principal, projects)
+        check_known("project", project, snap.live_projects)
+        start, end = moment_of(since, "since"), moment_of(until, "until", end=True)
+        return browse.timeline(snap, project=project, since=start, until=end, offset=offset, limit=limit)
+
+    def facts(
+        self,
+        entity: str,
+        *,
+        at: Time = None,
+        offset: int = 0,
+        limit: int = 100,
+        principal: str | None = None,
+        projects: Sequence[str] | None = None,
+    ) -> dict[str, Any]:
+        """What is stated about an entity, and from when to when each fact holds.
+
+        Raises:
+            UsageError: no entity is named, or an argument is out of range.
+        """
+        from helix import browse
+        from helix.question import moment_of
+
+        _page(offset, limit)
+        if not entity.strip() or len(entity) > MOST_NAME:
+            raise UsageError(f"entity has {len(entity)} characters", f"give a name of 1 to {MOST_NAME}")
+        snap = self._snapshot.seen_by(principal, projects)
+        return browse.facts(snap, entity, at=moment_of(at, "at"), offset=offset, limit=limit)
+
+    def choices(self, *, principal: str | None = None, projects: Sequence[str] | None = None) -> dict[str, Any]:
+        """What there is to filter by: projects, types, speakers, and the profiles that can be named."""
+        from helix import browse
+        from helix.profiles import names
+
+        found = browse.choices(self._snapshot.seen_by(principal, projects))
+        return {**found, "profiles": list(names(self.settings.profiles))}
 
     def feedback(self, item: str, kind: str = "used") -> None:
         """Say that an item was of use (`used`, `helpful`, `fetched`) or `wrong`.

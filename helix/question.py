@@ -68,11 +68,11 @@ def make_query(
             f"the query has {len(text)} characters; at most {settings.max_query_chars} are taken",
             "ask a shorter question, or raise HELIX_MAX_QUERY_CHARS",
         )
-    _range("k", k, 1, settings.max_k)
-    _range("budget", budget, 0, settings.max_budget)
-    _known("project", project, snap.live_projects)
-    _known("type", type, TYPES)
-    _known("rerank tier", rerank, TIERS)
+    check_range("k", k, 1, settings.max_k)
+    check_range("budget", budget, 0, settings.max_budget)
+    check_known("project", project, snap.live_projects)
+    check_known("type", type, TYPES)
+    check_known("rerank tier", rerank, TIERS)
     if rerank == "cross" and not settings.cross_encoder:
         raise UsageError("no cross-encoder is set", "name one in HELIX_CROSS_ENCODER, or take the tier 'late'")
     if rerank:
@@ -101,13 +101,13 @@ def make_query(
         rerank=rerank,
         rerank_top=rerank_top,
         terms=np.unique(hash_terms(tokenise(text))),
-        mentions=_mentions(text, entities, moment),
+        mentions=mentions(text, entities, moment),
         words=frozenset(word.lower() for word in _WORD.findall(text.replace("'s", " "))),
         days=spoken_days(text, moment),
     )
 
 
-def _mentions(text: str, forced: Sequence[str], now: datetime) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+def mentions(text: str, forced: Sequence[str], now: datetime) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
     """Hashes of the entities a question may mean: what the patterns find, and each word and pair of words as a name.
 
     Which kind a name has hangs on the sentence it stood in, so a name is asked for under every kind of name.
@@ -138,9 +138,7 @@ def _sessions(name: str | None, snap: Snapshot) -> tuple[int, ...]:
     """
     if name is None:
         return ()
-    from helix.sources import FORMATS
-
-    codes = snap.live_sessions(np.array([int(digest(source, name), 16) for source in FORMATS], np.uint64))
+    codes = snap.sessions_named(name)
     if not codes:
         raise UsageError(f"unknown session {name!r}", "take its name from a recalled item")
     return codes
@@ -155,20 +153,27 @@ def _speakers(name: str | None, snap: Snapshot) -> tuple[int, ...]:
     if name is None:
         return ()
     live = snap.live_speakers
-    _known("speaker", name.casefold(), [snap.speakers[code].casefold() for code in live])
+    check_known("speaker", name.casefold(), [snap.speakers[code].casefold() for code in live])
     return tuple(code for code in live if snap.speakers[code].casefold() == name.casefold())
 
 
-def _range(name: str, value: int, low: int, high: int) -> None:
+def check_range(name: str, value: int, low: int, high: int) -> None:
+    """Raises UsageError where a number is out of its range."""
     if not low <= value <= high:
         raise UsageError(f"{name} is {value}", f"give a number from {low} to {high}")
 
 
-def _known(name: str, value: str | None, known: Sequence[str]) -> None:
+def check_known(name: str, value: str | None, known: Sequence[str]) -> None:
+    """Raises UsageError where a name is not one of those there are; it names the nearest."""
     if value is None or value in known:
         return
     near = difflib.get_close_matches(value, known, 3) or sorted(known)[:5]
     raise UsageError(f"unknown {name} {value!r}", f"there is {', '.join(near)}" if near else "the store is empty")
+
+
+def moment_of(value: Time, name: str, *, end: bool = False) -> datetime | None:
+    """A point in time from an option, as `helix.dates.parse_time` reads it; None where not given."""
+    return _time(value, datetime.now(UTC), name, end=end)
 
 
 def _time(value: Time, now: datetime, name: str, *, end: bool = False) -> datetime | None:

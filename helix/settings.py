@@ -63,6 +63,12 @@ class Settings:
     keep_generations: int = _setting(10, "generations", "earlier ones that gc keeps, to roll back to")
     gc_grace: float = _setting(3_600.0, "seconds", "gc leaves younger files alone: they may be of use yet")
     reload_interval: float = _setting(0.25, "seconds", "how often the query process looks for a new generation")
+    keys: str = _setting("", "path", "the file of API keys; empty: keys.json in the store")
+    rate_limit: float = _setting(
+        100.0, "requests a second", "that a key may make, twice as many at once; 0: no limit; without a key none"
+    )
+    max_concurrent: int = _setting(64, "requests", "a query process has under way at once; beyond that it says 503")
+    request_timeout: float = _setting(30.0, "seconds", "one request may take, body included; then it is answered 503")
     reconcile_interval: float = _setting(30.0, "seconds", "how often a worker looks for accepted, unfinished documents")
     retry_wait: float = _setting(
         5.0, "seconds", "before a failed document is tried again; four times as long each time"

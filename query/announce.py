@@ -17,8 +17,9 @@ _LOOK = 1.0  # seconds
 class Place:
     """The file, as the query process writes it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, token: str = "") -> None:
         self._path = root / FILE
+        self._token = token
         self._handle = -1
 
     def take(self, host: str, port: int) -> bool:
@@ -35,7 +36,8 @@ class Place:
             if not self._holds():  # who had it removed it between the two
                 raise FileNotFoundError
             os.ftruncate(self._handle, 0)
-            os.pwrite(self._handle, json.dumps({"pid": os.getpid(), "host": host, "port": port}).encode(), 0)
+            said = {"pid": os.getpid(), "host": host, "port": port, "token": self._token}
+            os.pwrite(self._handle, json.dumps(said).encode(), 0)
         except OSError:
             self._close()
             return False
@@ -65,10 +67,13 @@ class Place:
 class Announced:
     """Says where this process listens as long as it does: also where the store comes later, is put back from a backup,
     or was served by another process before.
+
+    Args:
+        token: what it takes for the owner's: whoever may read the store's files is.
     """
 
-    def __init__(self, root: Path) -> None:
-        self._place = Place(root)
+    def __init__(self, root: Path, token: str = "") -> None:
+        self._place = Place(root, token)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from helix.cli import parser, print_json, store_of
 from helix.errors import UsageError
 from helix.settings import load
-
-if TYPE_CHECKING:
-    import socket
+from helix.terminal import Cell, complain, console, drawn, printable, say, table
 
 
 def recall(argv: Sequence[str]) -> int:
@@ -20,11 +18,12 @@ def recall(argv: Sequence[str]) -> int:
         "recall",
         recall.__doc__ or "",
         '  helix recall "What did I tell Priya about vacation?"\n'
-        '  helix recall "database is locked" --project ledgerline --since 30d --json',
+        '  helix recall "database is locked" --project ledgerline --since 30d --json\n'
+        '  helix recall "why sqlite" --type decision --k 3 --explain',
     )
-    new.add_argument("query", metavar="QUERY")
-    new.add_argument("--k", type=int, default=10, help="items to return (10)")
-    new.add_argument("--budget", type=int, default=2000, help="tokens the context may take (2000)")
+    new.add_argument("query", metavar="QUERY", help="the question, an error, a path, a name")
+    new.add_argument("--k", type=int, default=10, metavar="N", help="items to return (10)")
+    new.add_argument("--budget", type=int, default=2000, metavar="N", help="tokens the context may take (2000)")
     new.add_argument("--project", metavar="P", help="only this project")
     new.add_argument("--type", metavar="T", help="episodic, semantic, procedural, decision or code")
     new.add_argument("--since", metavar="T", help="ISO 8601, or an age like 7d")
@@ -77,53 +76,65 @@ def recall(argv: Sequence[str]) -> int:
 
 
 def _show(found: dict[str, Any]) -> None:
-    """The answer for a person."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.padding import Padding
-
-    console = Console(highlight=False)
-
-    def block(text: str) -> None:
-        """Indented, folded on a terminal; on one line where the output is piped."""
-        if console.is_terminal:
-            console.print(Padding(text, (0, 0, 0, 4)))
-        else:
-            console.print(f"    {text}", soft_wrap=True)
-
+    """The answer for a person; piped, a line each, whole."""
     for line in found["degraded"]:
-        print(f"degraded: {line}", file=sys.stderr)
+        complain("degraded", line)
     if found["skipped"]:
-        console.print("skipped: this question needs no memory (a filter such as --project forces a search)")
+        say("skipped: this question needs no memory (a filter such as --project forces a search)")
         return
     if not found["items"]:
-        console.print("nothing found")
+        say("nothing found")
     for place, item in enumerate(found["items"], 1):
-        who = " · ".join(
-            escape(part) for part in ((item["time"] or "")[:16].replace("T", " "), item["speaker"] or "") if part
+        when = (item["time"] or "")[:16].replace("T", " ")
+        who = " · ".join(printable(part) for part in (when, item["speaker"] or "") if part)
+        source = printable(f"{item['session']}#{','.join(item['turns'])}")
+        _line(
+            (f"{place:2}", "bold"),
+            "  ",
+            (f"{item['score']:.3f}", "cyan"),
+            f"  {item['type']:10} {who}  ",
+            (source, "dim"),
         )
-        head = f"[bold]{place:2}[/bold]  [cyan]{item['score']:.3f}[/cyan]  {item['type']:10} {who}"
-        console.print(f"{head}  [dim]{escape(item['session'])}#{escape(','.join(item['turns']))}[/dim]", soft_wrap=True)
-        # Recalled text is foreign: nothing in it may steer the terminal.
-        text = "".join(c if c.isprintable() else " " for c in " ".join(item["text"].split()))
-        block(escape(text if len(text) <= 300 else text[:299] + "…"))
-        block(f"[dim]{_why(item['why'])}[/dim]")
+        text = printable(" ".join(item["text"].split()))
+        _block(text if len(text) <= 300 else text[:299] + "…")
+        _block(_why(item["why"]), "dim")
         if found.get("trace") and (made := _made_of(item["why"])):
-            block(f"[dim]{escape(made)}[/dim]")
+            _block(made, "dim")
     if found["context"]:
-        console.print(f"\n[bold]context[/bold], {found['tokens']} of {found['budget']} tokens ({found['counter']}):")
-        console.print(escape(found["context"]), soft_wrap=True)
+        said = f", {found['tokens']} of {found['budget']} tokens ({found['counter']}):"
+        _line("\n", ("context", "bold"), said)
+        _line(found["context"])
     ms = found["ms"]
     stages = ", ".join(f"{name} {value:.1f}" for name, value in ms.items() if name != "total")
-    console.print(
-        f"\n[dim]snapshot {found['snapshot']} · profile {found['profile']} · {ms['total']:.1f} ms ({stages})[/dim]",
-        soft_wrap=True,
-    )
-    trace = found.get("trace") or {}
-    for line in _explained(trace):
-        console.print(f"[dim]{escape(line)}[/dim]", soft_wrap=True)
-    if "why_not" in trace:
-        console.print(f"why not: {escape(trace['why_not'])}")
+    _line("\n", (f"snapshot {found['snapshot']} · profile {found['profile']} · {ms['total']:.1f} ms ({stages})", "dim"))
+    if trace := found.get("trace"):
+        table(_stages(trace), ("stage", "in → out", "ms", "what it did"), (2,), (0, 1, 2))
+        table(_candidates(trace), ("rank", "item", "score", "why [and where it was left out]"), (0,), (0, 1, 2))
+        if (more := len(trace.get("candidates", ())) - SHOWN) > 0:
+            say(f"and {more} more candidates: --json lists them")
+        if "why_not" in trace:
+            say(f"why not: {printable(trace['why_not'])}")
+
+
+def _line(*parts: Cell) -> None:
+    """One line; on a terminal with the styles of its parts, and folded by the terminal itself."""
+    if drawn():
+        from rich.text import Text
+
+        console().print(Text.assemble(*parts), soft_wrap=True)
+    else:
+        print("".join(part if isinstance(part, str) else part[0] for part in parts))
+
+
+def _block(text: str, style: str = "") -> None:
+    """An indented paragraph, folded on a terminal; a line where the output is piped."""
+    if drawn():
+        from rich.padding import Padding
+        from rich.text import Text
+
+        console().print(Padding(Text(text, style), (0, 0, 0, 4)))
+    else:
+        print(f"    {text}")
 
 
 def _why(why: dict[str, Any]) -> str:
@@ -142,26 +153,24 @@ SHOWN = 30
 """Candidates that --explain lists for a person; --json has them all."""
 
 
-def _explained(trace: dict[str, Any]) -> Iterator[str]:
-    """What every stage did, and the best of what was ranked."""
+def _stages(trace: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """What every stage took in and gave out, its milliseconds, and what else it says."""
     for stage in trace.get("stages", ()):
         said = dict(stage)
         name, ms = said.pop("stage"), said.pop("ms", None)
         rows = [said.pop(key, "") for key in ("rows_in", "rows_out")]
         rows = ["+".join(map(str, given.values())) if isinstance(given, dict) else str(given) for given in rows]
-        spent = "" if ms is None else f"{ms:.1f} ms"
-        facts = ", ".join(
-            f"{key} {_brief(value)}" for key, value in said.items() if value not in ("", None, {}, [], ())
-        )
-        passed = f"{rows[0]:>11} → {rows[1]:<6}" if any(rows) else ""
-        yield f"{name:10} {passed:20} {spent:>9}  {facts}".rstrip()
-    candidates = trace.get("candidates", ())
-    for one in candidates[:SHOWN]:
+        facts = (f"{key} {_brief(value)}" for key, value in said.items() if value not in ("", None, {}, [], ()))
+        passed = f"{rows[0]:>7} → {rows[1]}" if any(rows) else ""
+        yield name, passed, "" if ms is None else f"{ms:.1f} ms", ", ".join(facts)
+
+
+def _candidates(trace: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """The best of what was ranked, with ranks and signals, and where one was left out."""
+    for one in trace.get("candidates", ())[:SHOWN]:
         why = _why({key: value for key, value in one.items() if key not in ("rank", "id", "score", "dropped")})
         out = f"  [{one['dropped']}]" if one["dropped"] else ""
-        yield f"{one['rank']:4} {one['id']} {one['score']:.3f}  {why}{out}"
-    if len(candidates) > SHOWN:
-        yield f"     and {len(candidates) - SHOWN} more: --json lists them"
+        yield str(one["rank"]), one["id"], f"{one['score']:.3f}", f"{why}{out}"
 
 
 def _brief(value: Any) -> str:
@@ -180,72 +189,47 @@ def _made_of(why: dict[str, Any]) -> str:
     if why["vouched"]:
         said.append(f"confidence: {why['vouched']}")
     if why.get("queries"):
-        said.append(
-            "asked: " + " / ".join("".join(c if c.isprintable() else " " for c in one) for one in why["queries"])
-        )
+        said.append("asked: " + " / ".join(map(printable, why["queries"])))
     return " · ".join(said)
 
 
 def serve(argv: Sequence[str]) -> int:
-    """Serve REST from one store, read-only."""
-    new = parser("serve", serve.__doc__ or "", "  helix serve --store memory --port 8765")
-    new.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
-    new.add_argument(
-        "--allow-remote", action="store_true", help="listen beyond loopback, behind something that asks who"
+    """Serve REST, MCP and the page from one store, read-only."""
+    new = parser(
+        "serve",
+        serve.__doc__ or "",
+        "  helix serve --store memory --port 8765            this machine only, without a key\n"
+        "  helix serve --host 0.0.0.0 --workers 4            also from elsewhere, with keys ('helix keys create')\n"
+        "  helix serve --allow-host memory.example.org       behind a proxy on this machine, with keys",
     )
+    new.add_argument("--host", default="127.0.0.1", help="where to listen (127.0.0.1); any other address asks for keys")
     new.add_argument("--port", type=int, default=8765, help="0 takes a free one (8765)")
+    new.add_argument("--workers", type=int, default=1, metavar="N", help="processes that answer (1)")
+    new.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name that requests may be addressed to, of a proxy; asks for keys; may be repeated",
+    )
+    new.add_argument("--require-keys", action="store_true", help="ask for keys on loopback, too")
     options = new.parse_args(argv)
     if not 0 <= options.port <= 65_535:
         raise UsageError(f"port is {options.port}", "give a number from 0 to 65535")
-    if not options.allow_remote and not _loopback(options.host):
-        raise UsageError(
-            f"{options.host} can be reached from other machines, and requests carry no key yet",
-            "listen on 127.0.0.1, or add --allow-remote behind a proxy that authenticates",
-        )
-    import contextlib
+    from query.serve import MOST, policy_of, run
 
-    import uvicorn
-
-    from helix import logs
-    from query.announce import Announced
-    from query.hooks import mount
-    from query.rest import create_app
-    from query.service import Service
-
+    if not 1 <= options.workers <= MOST:
+        raise UsageError(f"workers is {options.workers}", f"give a number from 1 to {MOST}")
     settings = load()
-    logs.begin()
-    service = Service(store_of(options, settings), settings)
-    app = create_app(service)
-    mount(app, service)
-    announced = Announced(service.root)
-
-    class Server(uvicorn.Server):
-        """Says in the store where it listens, while it does: hooks find it there."""
-
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            if self.started:
-                announced.begin(*self.servers[0].sockets[0].getsockname()[:2])
-
-        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            announced.end()
-            await super().shutdown(sockets)
-
-    server = Server(uvicorn.Config(app, host=options.host, port=options.port, log_config=None, access_log=False))
-    with contextlib.suppress(KeyboardInterrupt):
-        server.run()
-    return 0 if server.started else 3
-
-
-def _loopback(host: str) -> bool:
-    import ipaddress
-
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    root = store_of(options, settings)
+    policy = policy_of(
+        options.host,
+        settings,
+        allowed=options.allow_host,
+        keyed=options.require_keys,
+        processes=options.workers,
+    )
+    return run(root, settings, policy, options.host, options.port, options.workers)
 
 
 def mcp(argv: Sequence[str]) -> int:
@@ -253,13 +237,20 @@ def mcp(argv: Sequence[str]) -> int:
     new = parser(
         "mcp",
         mcp.__doc__ or "",
-        "  helix mcp --store memory\n  helix install claude-code   writes it into the agent's files",
+        "  helix mcp --store memory\n"
+        "  helix mcp --as ana --project ledgerline    only what ana may see, of this project\n"
+        "  helix install claude-code                  writes it into the agent's files\n\n"
+        "Over HTTP 'helix serve' answers at /mcp.",
     )
+    new.add_argument("--as", metavar="PRINCIPAL", dest="principal", help="who asks")
+    new.add_argument("--project", metavar="P", action="append", help="only this project; may be repeated")
     options = new.parse_args(argv)
+    from query.auth import SCOPES, Caller
     from query.mcp import serve as run
 
     settings = load()
-    run(store_of(options, settings), settings)
+    projects = None if options.project is None else tuple(options.project)
+    run(store_of(options, settings), settings, Caller("", options.principal, projects, frozenset(SCOPES)))
     return 0
 
 

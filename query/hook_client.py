@@ -304,8 +304,9 @@ def answer_of(host: str, event: str, context: str) -> dict[str, Any]:
 # ---------------------------------------------------------------- the query process
 
 
-def server_of(root: str) -> tuple[str, int, str] | None:
-    """(host, port, path before ours) of the query process: HELIX_URL, else the one that serves the store.
+def server_of(root: str) -> tuple[str, int, str, str] | None:
+    """(host, port, path before ours, key) of the query process: HELIX_URL with HELIX_KEY, else the one that serves the
+    store, which has said there what it takes for its owner's.
 
     Raises:
         ValueError: HELIX_URL is not of the form http://host:port.
@@ -313,7 +314,7 @@ def server_of(root: str) -> tuple[str, int, str] | None:
     url = os.environ.get("HELIX_URL")
     if not url:
         found = listening(root)
-        return (*found, "") if found else None
+        return (*found[:2], "", found[2]) if found else None
     scheme, _, rest = url.partition("://")
     address, slash, path = rest.partition("/")
     name, colon, port = address.rpartition(":")
@@ -321,10 +322,10 @@ def server_of(root: str) -> tuple[str, int, str] | None:
         raise ValueError("HELIX_URL is not http://host:port")
     if not colon or address.endswith("]"):
         name, port = address, "80"
-    return name.strip("[]"), int(port), (slash + path).rstrip("/")
+    return name.strip("[]"), int(port), (slash + path).rstrip("/"), os.environ.get("HELIX_KEY", "")
 
 
-def ask(host: str, port: int, path: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+def ask(host: str, port: int, path: str, key: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Ask the query process: HTTP by hand, since to import a client takes longer than the answer.
 
     Raises:
@@ -333,11 +334,13 @@ def ask(host: str, port: int, path: str, asked: Mapping[str, Any]) -> dict[str, 
     """
     until = time.monotonic() + ANSWER
     body = json.dumps(asked).encode()
+    name = f"[{host}]" if ":" in host else host
+    known = f"Authorization: Bearer {key}\r\n" if key else ""
     head = (
-        f"POST {path}/v1/hook HTTP/1.0\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\n"
+        f"POST {path}/v1/hook HTTP/1.0\r\nHost: {name}:{port}\r\nContent-Type: application/json\r\n{known}"
         f"Content-Length: {len(body)}\r\n\r\n"
     )
-    with socket.create_connection(_dialled(host, port), CONNECT) as connection:
+    with socket.create_connection(dialled(host, port), CONNECT) as connection:
         connection.settimeout(ANSWER)
         connection.sendall(head.encode() + body)
         parts = []
@@ -357,7 +360,7 @@ def ask(host: str, port: int, path: str, asked: Mapping[str, Any]) -> dict[str, 
     return found
 
 
-def _dialled(host: str, port: int) -> tuple[str, int]:
+def dialled(host: str, port: int) -> tuple[str, int]:
     """Who listens on every address listens on this machine's own."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port
 

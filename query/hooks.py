@@ -21,12 +21,9 @@ from helix.snapshot.rows import NO_TIME, digest
 from query.hook_client import project_of
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
-
     from helix.encoders.onnx import Encoder
     from helix.types import Bundle
     from query.encoder_beside import EncoderBeside
-    from query.service import Service
 
 LIMIT: Final = 8_000
 """Characters of a context, as agents count them; a longer one they cut, or put into a file."""
@@ -34,7 +31,7 @@ LIMIT: Final = 8_000
 SOURCES: Final = ("claude-code", "codex", "gemini", "cursor")
 """Formats that the hooks' sessions are read in: a session is known by its source and its id."""
 
-BRIEFING: Final = "decisions, open work and next steps in {project}"
+BRIEFING: Final = "decisions, open work and next steps"
 SESSIONS: Final = 3
 """Of a project, that a briefing is about: the newest."""
 
@@ -72,15 +69,37 @@ def open_memory(root: Path | str, encoder: EncoderBeside | None = None) -> Memor
     return memory
 
 
-def answer(memory: Memory, asked: Mapping[str, Any]) -> dict[str, str]:
-    """`context`, empty where there is nothing to say, and `said`: what was done, without a word of what was asked."""
+def answer(memory: Memory, asked: Mapping[str, Any], whole: Snapshot | None = None) -> dict[str, str]:
+    """`context`, empty where there is nothing to say, and `said`: what was done, without a word of what was asked.
+
+    Args:
+        whole: the generation as who asks may see it; as everybody may where not given.
+    """
     one = Asked.of(asked)
-    whole = memory.snapshot.seen_by(None)
+    whole = whole or memory.snapshot.seen_by(None)
     snap = whole if one.kind == "start" and one.source == "compact" else _without(whole, one.session)
     project = next((name for folder in one.folders if (name := project_of(folder)) in snap.live_projects), None)
     say = _briefing if one.kind == "start" else _recollection
     context, said = say(memory, snap, one, project)
     return {"context": context, "said": f"{said}, {'project' if project else 'no project'}"}
+
+
+def told(memory: Memory, snap: Snapshot, question: str | None, project: str | None, budget: int) -> str:
+    """A context as text: of a question, or of where the newest sessions stand, of a project or of all.
+
+    Args:
+        snap: the generation as who asks may see it.
+
+    Raises:
+        UsageError: an argument is out of range or names what is not there.
+    """
+    given: dict[str, Any] = {"project": project, "budget": budget}
+    if question is None:
+        from helix.question import check_known
+
+        check_known("project", project, snap.live_projects)
+        question, given["since"] = _standing(project), _since(snap, project)
+    return _recall(memory, snap, question, **given).context
 
 
 def _recollection(memory: Memory, snap: Snapshot, one: Asked, project: str | None) -> tuple[str, str]:
@@ -102,13 +121,20 @@ def _briefing(memory: Memory, snap: Snapshot, one: Asked, project: str | None) -
     """The newest of a project; of none that is known there is nothing to tell."""
     if project is None:
         return "", "nothing"
-    return _fitting(memory, snap, BRIEFING.format(project=project), project=project, since=_since(snap, project))
+    return _fitting(memory, snap, _standing(project), project=project, since=_since(snap, project))
 
 
-def _since(snap: Snapshot, project: str) -> str | None:
+def _standing(project: str | None) -> str:
+    """What a briefing asks."""
+    return BRIEFING if project is None else f"{BRIEFING} in {project}"
+
+
+def _since(snap: Snapshot, project: str | None) -> str | None:
     """When the oldest of the newest sessions began; None where there are no more, or some item has no time."""
     columns = snap.columns
-    rows = np.flatnonzero(snap.alive & (columns.project == snap.projects.index(project)))
+    rows = np.flatnonzero(
+        snap.alive if project is None else snap.alive & (columns.project == snap.projects.index(project))
+    )
     times, sessions = columns.time[rows], columns.session[rows]
     if not len(rows) or (times == NO_TIME).any():
         return None
@@ -169,11 +195,3 @@ def _without(snap: Snapshot, session: str) -> Snapshot:
     """
     codes = snap.live_sessions(np.array([int(digest(source, session), 16) for source in SOURCES], np.uint64))
     return snap.without(codes) if codes else snap
-
-
-def mount(app: FastAPI, service: Service) -> None:
-    """Let the query process answer hooks: POST /v1/hook."""
-
-    @app.post("/v1/hook", summary="What an agent's hook adds to its context")
-    def hook(asked: dict[str, Any]) -> dict[str, str]:
-        return answer(service.memory, asked)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.gc_collector import GCCollector
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
@@ -22,13 +24,20 @@ _SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0
 
 
 class Metrics:
-    """Counts and times of one query process, in a registry of its own."""
+    """Counts and times of one query process, in a registry of its own; of several processes of one server, the sum of
+    what each wrote down (PROMETHEUS_MULTIPROC_DIR), whichever is asked.
+    """
 
     def __init__(self, service: Service) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series each, which says when the process began
         self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
-        GCCollector(registry=self.registry)
+        self._told = self.registry
+        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+            self._told = CollectorRegistry()
+            MultiProcessCollector(self._told)  # type: ignore[no-untyped-call]
+        else:
+            ProcessCollector(registry=self.registry)
+            GCCollector(registry=self.registry)
         self.recalls = Counter("helix_recalls", "Recalls, by what came of them", ["outcome"], registry=self.registry)
         self.seconds = Histogram("helix_recall_seconds", "Time of a recall", buckets=_SECONDS, registry=self.registry)
         self.stages = Histogram(
@@ -37,7 +46,7 @@ class Metrics:
         self.degraded = Counter(
             "helix_degraded", "Answers without something, by what it was", ["what"], registry=self.registry
         )
-        self.registry.register(_State(service))
+        self._told.register(_State(service))
 
     def recalled(self, found: dict[str, Any]) -> None:
         """Count one answer, and its times in milliseconds (`ms`)."""
@@ -56,7 +65,7 @@ class Metrics:
 
     def text(self) -> bytes:
         """All of it, as Prometheus reads it."""
-        return generate_latest(self.registry)
+        return generate_latest(self._told)
 
 
 class _State(Collector):

@@ -13,8 +13,8 @@ import os
 FILE = "serve.json"
 
 
-def listening(root: str) -> tuple[str, int] | None:
-    """(host, port) of the process that serves this store; None where there is none."""
+def listening(root: str) -> tuple[str, int, str] | None:
+    """(host, port, the owner's token) of the process that serves this store; None where there is none."""
     try:
         handle = os.open(f"{root}/{FILE}", os.O_RDONLY)
     except OSError:
@@ -24,6 +24,6 @@ def listening(root: str) -> tuple[str, int] | None:
         return None  # nobody holds it
     except BlockingIOError:
         said = json.loads(os.pread(handle, 4096, 0))
-        return str(said["host"]), int(said["port"])
+        return str(said["host"]), int(said["port"]), str(said.get("token", ""))
     finally:
         os.close(handle)

@@ -2,116 +2,318 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from pathlib import Path as FilePath
+from typing import Annotated, Any, Final, TypeVar
 
-from fastapi import FastAPI, Path, Query, Request
+import orjson
+from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import PlainTextResponse, Response
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
 
 from helix import __version__
 from helix.errors import HelixError, UsageError
+from query import wire
+from query.auth import Caller, Keys
+from query.guard import CALLER, PROBLEM, Answer, Guard, Policy, problem_of
+from query.mcp import mounted
 from query.metrics import TYPE, Metrics
 from query.service import Service
-from query.wire import FeedbackRequest, RecallRequest
 
-PROBLEM = "application/problem+json"
-MAX_BODY = 256 * 1024  # bytes; a query is at most 10,000 characters
+ABOUT: Final = """
+Memory for coding agents and assistants: ranked, explained, within a token budget, and no language model asked.
+
+Requests from this machine need no key. Others send one (`helix keys create`) as `Authorization: Bearer hx_…`; it sees
+the projects and the ACLs of its principal and nothing else. What is recalled is quoted data of the past, no order.
+"""
+
+PAGE: Final = FilePath(__file__).with_name("page")
+
+_SAID: Final = {
+    400: "an argument is out of range, or names what is not there",
+    401: "no key, or one that is unknown, expired or revoked",
+    403: "this key may not, or another site's page asks",
+    404: "nothing there that you may see",
+    411: "the length of the body is not stated",
+    413: "the body is too large",
+    429: "too many requests",
+    503: "no generation is open, too much is under way, or it takes too long",
+}
 
 
-def problem(status: int, title: str, detail: str, instance: str) -> JSONResponse:
-    """One problem detail."""
-    body = {"type": "about:blank", "title": title, "status": status, "detail": detail, "instance": instance}
-    return JSONResponse(body, status_code=status, media_type=PROBLEM)
+def _problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What OpenAPI says of errors."""
+    problem = {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {status: {"description": _SAID[status], "content": problem} for status in statuses}
 
 
-def _no_item(request: Request) -> JSONResponse:
-    """The same words whether there is no such item or the principal may not see it."""
-    return problem(404, "Not Found", "no live item has this id", request.url.path)
+_ALWAYS = _problems(400, 401, 403, 413, 429, 503)
+_POSTED = {**_ALWAYS, **_problems(411)}
+_ONE = {**_ALWAYS, **_problems(404)}
 
 
-def create_app(service: Service) -> FastAPI:
-    """The application; starts and stops the service with itself."""
+class Json(Response):
+    """JSON as it is; what goes out is not validated a second time."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """Bytes."""
+        return orjson.dumps(content)
+
+
+def who(request: Request) -> Caller:
+    """Who asks: the guard knows."""
+    caller: Caller = request.scope[CALLER]
+    return caller
+
+
+Who = Annotated[Caller, Depends(who)]
+ItemId = Annotated[wire.ItemId, Path(alias="id")]
+Found = TypeVar("Found")
+
+
+def _there(found: Found | None, what: str = "no live item has this id") -> Found:
+    """What was found. The same words whether there is none or the caller may not see it."""
+    if found is None:
+        raise HTTPException(404, what)
+    return found
+
+
+def create_app(service: Service, policy: Policy | None = None, keys: Keys | None = None) -> Guard:
+    """The application; starts and stops the service with itself.
+
+    Args:
+        policy: how it is reached; from this machine, without keys, where not given.
+        keys: those it knows; none where not given.
+    """
+    metrics = Metrics(service)
+    agents = mounted(service)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service.start()
-        yield
-        service.stop()
-
-    app = FastAPI(title="Helix", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-
-    @app.middleware("http")
-    async def bounded(request: Request, call_next: Any) -> Response:
-        length = request.headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > MAX_BODY:
-            return problem(413, "Content Too Large", f"a body has at most {MAX_BODY} bytes", request.url.path)
-        if request.method == "POST" and "content-length" not in request.headers:
-            return problem(411, "Length Required", "send Content-Length", request.url.path)
-        response: Response = await call_next(request)
-        return response
-
-    metrics = Metrics(service)
-
-    def recall(sent: RecallRequest) -> dict[str, Any]:
         try:
-            found = service.recall(sent)
+            async with agents.running():
+                yield
+        finally:
+            service.stop()
+
+    app = FastAPI(
+        title="Helix",
+        version=__version__,
+        description=ABOUT,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        default_response_class=Json,
+        responses={},
+    )
+    app.include_router(_asked(service, metrics))
+    app.include_router(_operated(service, metrics))
+    app.router.routes.extend(agents.routes)
+    app.mount("/page", StaticFiles(directory=PAGE))
+
+    @app.get("/", include_in_schema=False)
+    def page() -> Response:
+        return Response((PAGE / "index.html").read_bytes(), media_type="text/html; charset=utf-8")
+
+    _errors(app)
+    _described(app)
+
+    return Guard(app, keys or Keys(None), policy or Policy())
+
+
+def _asked(service: Service, metrics: Metrics) -> APIRouter:
+    """What is asked of the memory."""
+    v1 = APIRouter(prefix="/v1", responses=_ALWAYS)
+
+    def recall(sent: wire.RecallRequest, caller: Caller) -> Json:
+        try:
+            found = service.recall(sent, caller)
         except HelixError as error:
             metrics.failed(isinstance(error, UsageError))
             raise
         metrics.recalled(found)
-        return found
+        return Json(found)
 
-    @app.exception_handler(HelixError)
-    def failed(request: Request, error: HelixError) -> JSONResponse:
-        status, title = (400, "Bad Request") if isinstance(error, UsageError) else (503, "Service Unavailable")
-        return problem(status, title, str(error), request.url.path)
+    @v1.get("/recall", summary="Recall, by query parameters", response_model=wire.Recalled, tags=["recall"])
+    def recall_get(caller: Who, request: Annotated[wire.RecallRequest, Query()]) -> Json:
+        return recall(request, caller)
 
-    @app.exception_handler(RequestValidationError)
-    def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        what = "; ".join(f"{'.'.join(map(str, entry['loc'][1:]))}: {entry['msg']}" for entry in error.errors())
-        return problem(400, "Bad Request", what, request.url.path)
+    @v1.post(
+        "/recall", summary="Recall, by a JSON body", response_model=wire.Recalled, responses=_POSTED, tags=["recall"]
+    )
+    def recall_post(caller: Who, request: wire.RecallRequest) -> Json:
+        return recall(request, caller)
 
-    @app.exception_handler(HTTPException)
-    def http(request: Request, error: HTTPException) -> JSONResponse:
-        return problem(error.status_code, str(error.detail), str(error.detail), request.url.path)
+    @v1.get(
+        "/context",
+        summary="A context as text: of a question, or where things stand",
+        response_class=PlainTextResponse,
+        tags=["recall"],
+    )
+    def context(caller: Who, request: Annotated[wire.ContextRequest, Query()]) -> PlainTextResponse:
+        return PlainTextResponse(service.context(request, caller))
 
-    @app.get("/v1/recall", summary="Recall, by query parameters")
-    def recall_get(request: Annotated[RecallRequest, Query()]) -> dict[str, Any]:
-        return recall(request)
+    @v1.get("/items/{id}", summary="One item", response_model=wire.StoredItem, responses=_ONE, tags=["browse"])
+    def item(caller: Who, identity: ItemId, request: Annotated[wire.Asked, Query()]) -> Json:
+        return Json(_there(service.fetch(identity, request, caller)))
 
-    @app.post("/v1/recall", summary="Recall, by a JSON body")
-    def recall_post(request: RecallRequest) -> dict[str, Any]:
-        return recall(request)
+    @v1.get(
+        "/items/{id}/around",
+        summary="The items before and after one",
+        response_model=wire.Around,
+        responses=_ONE,
+        tags=["browse"],
+    )
+    def around(caller: Who, identity: ItemId, request: Annotated[wire.AroundRequest, Query()]) -> Json:
+        return Json(_there(service.around(identity, request, caller)))
 
-    @app.get("/v1/items/{id}", summary="One item, by its id", response_model=None)
-    def item(
-        request: Request, identity: Annotated[str, Path(alias="id")], principal: str | None = None
-    ) -> dict[str, Any] | Response:
-        return service.fetch(identity, principal) or _no_item(request)
+    @v1.get(
+        "/items/{id}/graph",
+        summary="What an item is connected with",
+        response_model=wire.Neighbourhood,
+        responses=_ONE,
+        tags=["browse"],
+    )
+    def graph(caller: Who, identity: ItemId, request: Annotated[wire.Asked, Query()]) -> Json:
+        return Json(_there(service.neighbours(identity, request, caller)))
 
-    @app.post("/v1/feedback", summary="Say what became of an item", status_code=202, response_model=None)
-    def feedback(request: Request, sent: FeedbackRequest) -> dict[str, Any] | Response:
-        return service.feedback(sent) or _no_item(request)
+    @v1.get(
+        "/sessions/{id:path}",
+        summary="A session in reading order",
+        response_model=wire.SessionPage,
+        responses=_ONE,
+        tags=["browse"],
+    )
+    def session(
+        caller: Who,
+        identity: Annotated[wire.SessionId, Path(alias="id")],
+        request: Annotated[wire.SessionRequest, Query()],
+    ) -> Json:
+        return Json(_there(service.session(identity, request, caller), "no live session has this name"))
 
-    @app.get("/v1/status", summary="What is published, what waits")
-    def status() -> dict[str, Any]:
-        return service.status()
+    @v1.get("/timeline", summary="Sessions, newest first", response_model=wire.Timeline, tags=["browse"])
+    def timeline(caller: Who, request: Annotated[wire.TimelineRequest, Query()]) -> Json:
+        return Json(service.timeline(request, caller))
 
-    @app.get("/healthz", summary="The process lives")
-    def healthz() -> dict[str, str]:
-        return {"status": "ok"}
+    @v1.get("/facts", summary="What is stated about an entity", response_model=wire.Facts, tags=["browse"])
+    def facts(caller: Who, request: Annotated[wire.FactsRequest, Query()]) -> Json:
+        return Json(service.facts(request, caller))
 
-    @app.get("/metrics", summary="Counts and times, for Prometheus", response_class=Response)
+    @v1.get("/choices", summary="What there is to filter by", response_model=wire.Choices, tags=["browse"])
+    def choices(caller: Who, request: Annotated[wire.Asked, Query()]) -> Json:
+        return Json(service.choices(request, caller))
+
+    @v1.post(
+        "/feedback",
+        summary="Say what became of an item",
+        status_code=202,
+        response_model=wire.Feedback,
+        responses={**_POSTED, **_ONE},
+        tags=["tell"],
+    )
+    def feedback(caller: Who, request: wire.FeedbackRequest) -> Json:
+        return Json(_there(service.feedback(request, caller)), status_code=202)
+
+    @v1.post(
+        "/hook",
+        summary="What an agent's hook adds to its context",
+        response_model=wire.HookAnswer,
+        responses=_POSTED,
+        tags=["tell"],
+    )
+    def hook(caller: Who, request: wire.HookRequest) -> Json:
+        return Json(service.hook(request, caller))
+
+    return v1
+
+
+def _operated(service: Service, metrics: Metrics) -> APIRouter:
+    """What is asked of the process."""
+    router = APIRouter(tags=["operate"])
+
+    @router.get("/v1/status", summary="What is published, what waits", response_model=wire.Status, responses=_ALWAYS)
+    def status(caller: Who) -> Json:
+        return Json(service.status(caller))
+
+    @router.get("/healthz", summary="The process lives", response_model=wire.Health)
+    def healthz() -> Json:
+        return Json({"status": "ok"})
+
+    @router.get(
+        "/readyz", summary="A generation is open and answers", response_model=wire.Health, responses=_problems(503)
+    )
+    def readyz(request: Request) -> Response:
+        if not service.ready:
+            raise HTTPException(503, service.trouble or "no generation is open yet")
+        return Json({"status": "ready", "snapshot": service.memory.snapshot.generation})
+
+    @router.get(
+        "/metrics",
+        summary="Counts and times, for Prometheus",
+        response_class=PlainTextResponse,
+        responses=_problems(401, 403, 429, 503),
+    )
     def measured() -> Response:
         return Response(metrics.text(), media_type=TYPE)
 
-    @app.get("/readyz", summary="A generation is open and answers", response_model=None)
-    def readyz(request: Request) -> Response:
-        if not service.ready:
-            return problem(503, "Service Unavailable", service.trouble or "no generation is open yet", request.url.path)
-        return JSONResponse({"status": "ready", "snapshot": service.memory.snapshot.generation})
+    return router
 
-    return app
+
+def _errors(app: FastAPI) -> None:
+    """Whatever is wrong is a problem detail."""
+
+    def answered(answer: Answer) -> Response:
+        return Response(orjson.dumps(answer.body), answer.status, answer.headers, PROBLEM)
+
+    @app.exception_handler(HelixError)
+    def failed(request: Request, error: HelixError) -> Response:
+        return answered(problem_of(error, request.url.path))
+
+    @app.exception_handler(RequestValidationError)
+    def invalid(request: Request, error: RequestValidationError) -> Response:
+        what = "; ".join(f"{'.'.join(map(str, entry['loc'][1:]))}: {entry['msg']}" for entry in error.errors())
+        return answered(Answer(400, what, request.url.path))
+
+    @app.exception_handler(HTTPException)
+    def http(request: Request, error: HTTPException) -> Response:
+        return answered(Answer(error.status_code, str(error.detail), request.url.path, headers=error.headers))
+
+    @app.exception_handler(Exception)
+    def unforeseen(request: Request, error: Exception) -> Response:
+        return answered(Answer(500, f"{type(error).__name__}, which nobody foresaw", request.url.path, "see the log"))
+
+
+def _described(app: FastAPI) -> None:
+    """What OpenAPI cannot see: the key, and the shape of a problem."""
+    plain: Callable[[], dict[str, Any]] = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            found = plain()
+            parts = found["components"]
+            parts["schemas"] |= _schemas(wire.Problem)
+            for name in ("HTTPValidationError", "ValidationError"):
+                parts["schemas"].pop(name, None)
+            parts["securitySchemes"] = {
+                "key": {"type": "http", "scheme": "bearer", "description": "an API key: 'helix keys create'"}
+            }
+            for path, methods in found["paths"].items():
+                for one in methods.values():
+                    one["responses"].pop("422", None)
+                    if path.startswith("/v1/") or path == "/metrics":
+                        one["security"] = [{}, {"key": []}]
+            app.openapi_schema = found
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _schemas(*models: type[BaseModel]) -> dict[str, Any]:
+    return {model.__name__: model.model_json_schema() for model in models}

@@ -1,4 +1,6 @@
-"""The read-only process: holds a `Memory` and takes new generations while it answers."""
+"""The read-only process: holds a `Memory`, takes new generations while it answers, and shows each caller what is
+theirs to see.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,22 @@ from helix.errors import HelixError, StoreError
 from helix.memory import Memory
 from helix.settings import Settings
 from helix.snapshot.events import Appender, Event, make_event
+from helix.snapshot.reader import Snapshot
 from helix.status import status
-from query.wire import FeedbackRequest, RecallRequest, answer, stored_item, visible_row
+from query import hooks
+from query.auth import OWNER, Caller
+from query.wire import (
+    AroundRequest,
+    Asked,
+    ContextRequest,
+    FactsRequest,
+    FeedbackRequest,
+    HookRequest,
+    RecallRequest,
+    SessionRequest,
+    TimelineRequest,
+    answer,
+)
 
 log = logging.getLogger("helix.query")
 
@@ -65,33 +81,101 @@ class Service:
         """Why the newest generation is not the one that answers; None if it is."""
         return str(self._error) if self._error else None
 
-    def recall(self, request: RecallRequest) -> dict[str, Any]:
-        """One recall, as every surface shows it."""
-        return answer(self.memory, request)
+    # ------------------------------------------------------------ what is asked
 
-    def fetch(self, identity: str, principal: str | None) -> dict[str, Any] | None:
-        """One item, and an event that it was fetched. None where no live item that the principal may see has the id."""
-        snap = self.memory.snapshot
-        row = visible_row(snap, identity, principal)
-        if row is None:
-            return None
-        found = stored_item(snap, row, principal)
-        self._note(make_event(found["id"], "fetched"))
+    def recall(self, request: RecallRequest, caller: Caller = OWNER) -> dict[str, Any]:
+        """One recall, as every surface shows it."""
+        principal = caller.speaks_for(request.principal)
+        return answer(self.memory, request.model_copy(update={"principal": principal}), caller.projects)
+
+    def context(self, request: ContextRequest, caller: Caller = OWNER) -> str:
+        """A context as text: the answer to a question, or where things stand."""
+        snap = self._seen(request, caller)
+        return hooks.told(self.memory, snap, request.query, request.project, request.budget)
+
+    def hook(self, request: HookRequest, caller: Caller = OWNER) -> dict[str, str]:
+        """What an agent's hook adds to its context."""
+        snap = self.memory.snapshot.seen_by(caller.speaks_for(None), caller.projects)
+        return hooks.answer(self.memory, request.model_dump(), snap)
+
+    def fetch(self, identity: str, request: Asked | None = None, caller: Caller = OWNER) -> dict[str, Any] | None:
+        """One item, and an event that it was fetched. None where no live item that the caller may see has the id."""
+        found = self.memory.item(identity, **self._whom(request, caller))
+        if found is not None:
+            self._note(make_event(found["id"], "fetched"))
         return found
 
-    def feedback(self, request: FeedbackRequest) -> dict[str, Any] | None:
+    def around(self, identity: str, request: AroundRequest, caller: Caller = OWNER) -> dict[str, Any] | None:
+        """The items before and after one; None as for `fetch`."""
+        whom = self._whom(request, caller)
+        return self.memory.around(identity, before=request.before, after=request.after, **whom)
+
+    def neighbours(self, identity: str, request: Asked, caller: Caller = OWNER) -> dict[str, Any] | None:
+        """What an item is connected with; None as for `fetch`."""
+        return self.memory.neighbours(identity, **self._whom(request, caller))
+
+    def session(self, name: str, request: SessionRequest, caller: Caller = OWNER) -> dict[str, Any] | None:
+        """A session; None where there is none that the caller may see."""
+        whom = self._whom(request, caller)
+        return self.memory.session(name, offset=request.offset, limit=request.limit, **whom)
+
+    def timeline(self, request: TimelineRequest, caller: Caller = OWNER) -> dict[str, Any]:
+        """Sessions, newest first."""
+        return self.memory.timeline(**self._said(request), **self._whom(request, caller))
+
+    def facts(self, request: FactsRequest, caller: Caller = OWNER) -> dict[str, Any]:
+        """What is stated about an entity."""
+        return self.memory.facts(**self._said(request), **self._whom(request, caller))
+
+    def choices(self, request: Asked, caller: Caller = OWNER) -> dict[str, Any]:
+        """What there is to filter by."""
+        return self.memory.choices(**self._whom(request, caller))
+
+    def feedback(self, request: FeedbackRequest, caller: Caller = OWNER) -> dict[str, Any] | None:
         """Take an event, and give it back as it was written. None as for `fetch`.
 
         Raises:
+            UsageError: nobody knows the kind.
             StoreError: the events of this store cannot be written here.
         """
-        snap = self.memory.snapshot
-        row = visible_row(snap, request.item, request.principal)
+        snap = self._seen(request, caller)
+        row = snap.find(request.item)
+        event = make_event("0" * 16 if row is None else f"{int(snap.columns.key[row]):016x}", request.kind)
         if row is None:
             return None
-        event = make_event(f"{int(snap.columns.key[row]):016x}", request.kind)
         self._events.append([event])
         return event._asdict()
+
+    def status(self, caller: Caller = OWNER) -> dict[str, Any]:
+        """The state of the store, and which generation answers here; to whom is not its owner nor of scope `admin`,
+        only what they can see.
+        """
+        serving = self.memory.snapshot.generation
+        if "admin" in caller.scopes:
+            return {**status(self.root), "serving": serving, "trouble": self.trouble}
+        seen = self.memory.choices(**self._whom(None, caller))
+        manifest = self.memory.snapshot.manifest
+        return {
+            "generation": serving,
+            "serving": serving,
+            "published": manifest.created if manifest else None,
+            "encoder": manifest.lineage.name if manifest else None,
+            "items": seen["items"],
+            "sessions": seen["sessions"],
+            "trouble": "a newer generation cannot be opened" if self.trouble else None,
+        }
+
+    def _whom(self, request: Asked | None, caller: Caller) -> dict[str, Any]:
+        """Who sees what: arguments of every question."""
+        return {"principal": caller.speaks_for(request.principal if request else None), "projects": caller.projects}
+
+    def _seen(self, request: Asked, caller: Caller) -> Snapshot:
+        return self.memory.snapshot.seen_by(**self._whom(request, caller))
+
+    @staticmethod
+    def _said(request: Asked) -> dict[str, Any]:
+        """The arguments of a request but for who asks."""
+        return {name: value for name, value in request.model_dump().items() if name != "principal"}
 
     def _note(self, event: Event) -> None:
         """Append where that is possible: a read-only copy of a store serves all the same, and says so once."""
@@ -103,9 +187,7 @@ class Service:
                 log.warning("fetches are not noted: %s", error)
             self._unnoted = str(error)
 
-    def status(self) -> dict[str, Any]:
-        """The store's state, and which generation answers here."""
-        return {**status(self.root), "serving": self.memory.snapshot.generation, "trouble": self.trouble}
+    # ------------------------------------------------------------ new generations
 
     def _watch(self) -> None:
         while not self._stop.wait(self.settings.reload_interval):

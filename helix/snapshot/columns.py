@@ -126,6 +126,11 @@ class Columns:
         return np.asarray(self._join("role", np.uint8))
 
     @cached_property
+    def ord(self) -> U32:
+        """Place in the reading order of its session."""
+        return places(self._segments)
+
+    @cached_property
     def tokens(self) -> U32:
         """Word pieces of the text."""
         return np.asarray(self._join("tokens", np.uint32))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import tokenize
 import weakref
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -37,8 +38,8 @@ from helix.snapshot.manifest import Manifest
 from helix.snapshot.occurrences import occurrences
 from helix.snapshot.pins import pin, release
 from helix.snapshot.queries import KIND, Expansion, Part, open_queries
-from helix.snapshot.rows import NO_TIME
-from helix.snapshot.segment import Opened, check_files, damaged, map_npy, open_segment
+from helix.snapshot.rows import NO_TIME, digest
+from helix.snapshot.segment import FACT_TEXT, Opened, check_files, damaged, map_npy, open_segment, read_table
 from helix.text import STOP_WORDS, project_words
 from helix.titles import bits
 from helix.types import F32, I64, TYPES, U32, U64, Bool
@@ -133,7 +134,7 @@ class Snapshot:
         self.alive = self._alive()
         self._base: weakref.ref[Snapshot] | None = None  # of a view: its snapshot, which keeps the view
         self._at: int | None = None  # of a view as of a moment, seconds
-        self._views: dict[tuple[str, str | int | None], Snapshot] = {}
+        self._views: dict[tuple[str, Hashable], Snapshot] = {}
         self._viewing = threading.Lock()
         session, previous, following, self.sessions = link(self._opened, self._starts, self.alive)
         self.columns = Columns(self._opened, session, previous, following)
@@ -144,21 +145,29 @@ class Snapshot:
 
     # ------------------------------------------------------------ views
 
-    def seen_by(self, principal: str | None) -> Snapshot:
+    def seen_by(self, principal: str | None, projects: Sequence[str] | None = None) -> Snapshot:
         """The same generation as a principal may see it: what is hidden from them is as good as deleted.
 
         So nothing hidden has a part in any score, statistic, neighbourhood, fact, name or count. An item without an
         ACL is everybody's; one with an ACL is for those it names.
+
+        Args:
+            projects: only these; None: all of them.
         """
-        if not self._named:
-            return self
         named = principal if principal is not None and principal in self._named else None
+        within = None if projects is None else frozenset(projects)
+        if within is None and not self._named:
+            return self
 
         def shown() -> Bool:
             everybodys = ~self.restricted
-            return self.alive & (everybodys if named is None else everybodys | self.named_in_acl(named))
+            seen: Bool = self.alive & (everybodys if named is None else everybodys | self.named_in_acl(named))
+            if within is not None:
+                known = np.array([name in within for name in self.projects] + [False], bool)  # the last: of none
+                seen &= known[self.columns.project]
+            return seen
 
-        return self._view(("acl", named), shown)
+        return self._view(("acl", (named, within)), shown)
 
     def known_at(self, moment: datetime | None) -> Snapshot:
         """The same generation as of a moment: t_valid ≤ moment, t_invalid null or later, t_ingested ≤ moment."""
@@ -174,7 +183,7 @@ class Snapshot:
 
         return self._view(("as of", exactly), known, at)
 
-    def _view(self, key: tuple[str, str | int | None], alive: Callable[[], Bool], at: int | None = None) -> Snapshot:
+    def _view(self, key: tuple[str, Hashable], alive: Callable[[], Bool], at: int | None = None) -> Snapshot:
         """A kept view, or a new one; the least recently used goes when there are too many."""
         with self._viewing:
             view = self._views.pop(key, None) or self._with(alive(), at)
@@ -346,6 +355,23 @@ class Snapshot:
         """Codes of those sessions, by key, that have a live item."""
         codes = np.flatnonzero(np.isin(self.sessions, keys))
         return tuple(code for code in codes.tolist() if self.alive[self.columns.session == code].any())
+
+    def sessions_named(self, name: str) -> tuple[int, ...]:
+        """Codes of the live sessions of that name: each source may have one."""
+        from helix.sources import FORMATS
+
+        return self.live_sessions(np.array([int(digest(source, name), 16) for source in FORMATS], np.uint64))
+
+    @cached_property
+    def session_spans(self) -> tuple[I64, I64]:
+        """(time of the first live item int64[sessions], of the last one); NO_TIME where none has a time."""
+        code, time = self.columns.session[self.alive], self.columns.time[self.alive]
+        code, time = code[time != NO_TIME], time[time != NO_TIME]
+        last = np.full(len(self.sessions), NO_TIME)
+        np.maximum.at(last, code, time)
+        first = np.where(last == NO_TIME, NO_TIME, np.iinfo(np.int64).max)
+        np.minimum.at(first, code, time)
+        return first, last
 
     @cached_property
     def speaker_words(self) -> list[frozenset[str]]:
@@ -780,6 +806,59 @@ class Snapshot:
     def fact_field(self) -> FactField:
         """The same facts as something to search: fact i is entry i of `facts`."""
         return FactField(self._opened, self._starts, self.alive)
+
+    def _told(self) -> Iterator[tuple[int, I64, pa.Table]]:
+        """Segment by segment: (place of its first live fact in `facts`, its live facts, FACT_TEXT of all its facts)."""
+        first = 0
+        for start, segment in zip(self._starts.tolist(), self._opened, strict=True):
+            kept = np.flatnonzero(self.alive[start + segment.facts["row"].to_numpy().astype(np.int64)])
+            if len(kept):
+                told = segment.fact_text
+                if not len(told):  # a segment of before they were indexed
+                    told = read_table(self.root / "segments" / segment.id / "facts.parquet", FACT_TEXT.names)
+                yield first, kept, told
+            first += len(kept)
+
+    def fact_texts(self, facts: I64) -> list[dict[str, Any]]:
+        """What facts of `facts` say: subject, relation, object, qualifier, closes."""
+        out: list[dict[str, Any]] = [{}] * len(facts)
+        for first, kept, told in self._told():
+            here = np.flatnonzero((facts >= first) & (facts < first + len(kept)))
+            chosen = told.take(pa.array(kept[facts[here] - first]))
+            for place, entry in zip(here.tolist(), chosen.to_pylist(), strict=True):
+                out[place] = entry
+        return out
+
+    def facts_naming(self, name: str) -> I64:
+        """Facts of `facts`, ascending, whose subject or object holds a name as words of it, whatever its case."""
+        import pyarrow.compute as pc
+
+        pattern = rf"(^|\W){re.escape(name)}($|\W)"
+        found = [np.empty(0, np.int64)]
+        for first, kept, told in self._told():
+            said = np.zeros(len(told), bool)
+            for column in (told["subject"], told["object"]):
+                said |= pc.match_substring_regex(column, pattern, ignore_case=True).to_numpy().astype(bool)
+            found.append(first + np.flatnonzero(said[kept]))
+        return np.concatenate(found)
+
+    def entity_names(self, entities: U64) -> dict[int, tuple[str, str]]:
+        """By hash: (kind, name as written) of entities. Read from Parquet: no recall asks for it.
+
+        Raises:
+            StoreError: a file is damaged.
+        """
+        import pyarrow.compute as pc
+
+        found: dict[int, tuple[str, str]] = {}
+        wanted = pa.array(entities, pa.uint64())
+        for segment in self._opened:
+            path = self.root / "segments" / segment.id / "entities.parquet"
+            known = read_table(path, ["kind", "name", "hash"])
+            known = known.filter(pc.is_in(known["hash"], wanted))
+            for entry in known.to_pylist():
+                found.setdefault(entry["hash"], (entry["kind"], entry["name"]))
+        return found
 
     @cached_property
     def fact_ends(self) -> I64:

@@ -23,7 +23,7 @@ from helix.snapshot.reader import Snapshot
 from pipelines.touch import touch
 from query.rest import create_app
 from query.service import Service
-from query.wire import FeedbackRequest, item_response, stored_item, visible_row
+from query.wire import FeedbackRequest, item_response
 from tests.tiny import BASE, SETTINGS, make_store
 
 GIVEN = (
@@ -102,6 +102,7 @@ def test_an_item_by_its_id(client: httpx.Client, store: Path) -> None:
     assert found.json() == {
         "id": first,
         "type": "decision",
+        "role": "user",
         "text": "walnut loaf",
         "session": "s",
         "turns": ["t0"],
@@ -110,6 +111,10 @@ def test_an_item_by_its_id(client: httpx.Client, store: Path) -> None:
         "project": "p",
         "source": "tiny.jsonl",
         "title": None,
+        "salience": 0.5,
+        "confidence": 0.5,
+        "vouched": None,
+        "tokens": 2,
         "previous": None,
         "next": fourth,  # what lies between is not there for everybody
     }
@@ -137,10 +142,8 @@ def test_a_recalled_item_and_a_fetched_one_say_the_same(sample_store: Path) -> N
     service.start()
     try:
         for item in service.memory.recall("What did I tell Priya about vacation?").items:
-            snap = service.memory.snapshot
-            row = visible_row(snap, item.id, None)
-            assert row is not None
-            stored = stored_item(snap, row, None)
+            stored = service.memory.item(item.id)
+            assert stored is not None
             recalled = item_response(item)
             assert {name: stored[name] for name in recalled if name not in ("score", "why")} == {
                 name: value for name, value in recalled.items() if name not in ("score", "why")
@@ -184,7 +187,7 @@ def test_feedback_is_an_event_and_no_write_to_the_snapshot(client: httpx.Client,
     [
         ({"kind": "used"}, "item"),
         ({"item": NOBODY}, "kind"),
-        ({"item": NOBODY, "kind": "liked"}, "'wrong'"),
+        ({"item": NOBODY, "kind": "liked"}, "there are used, helpful, wrong"),
         ({"item": NOBODY, "kind": "used", "query": "secret"}, "query"),
         ({"item": "0" * 65, "kind": "used"}, "64 characters"),
         ({"item": 5, "kind": "used"}, "item"),

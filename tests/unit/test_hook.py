@@ -155,14 +155,15 @@ def test_the_cache_is_that_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("url", "server"),
     [
-        ("http://127.0.0.1:8765", ("127.0.0.1", 8765, "")),
-        ("http://[::1]:8765/helix/", ("::1", 8765, "/helix")),
-        ("http://memory.lan", ("memory.lan", 80, "")),
-        ("http://[::1]", ("::1", 80, "")),
+        ("http://127.0.0.1:8765", ("127.0.0.1", 8765, "", "hx_1")),
+        ("http://[::1]:8765/helix/", ("::1", 8765, "/helix", "hx_1")),
+        ("http://memory.lan", ("memory.lan", 80, "", "hx_1")),
+        ("http://[::1]", ("::1", 80, "", "hx_1")),
     ],
 )
-def test_a_named_server(monkeypatch: pytest.MonkeyPatch, url: str, server: tuple[str, int, str]) -> None:
+def test_a_named_server(monkeypatch: pytest.MonkeyPatch, url: str, server: tuple[str, int, str, str]) -> None:
     monkeypatch.setenv("HELIX_URL", url)
+    monkeypatch.setenv("HELIX_KEY", "hx_1")
     assert server_of("/nowhere") == server
 
 

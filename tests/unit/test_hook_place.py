@@ -18,7 +18,7 @@ def test_said_found_and_said_no_longer(tmp_path: Path) -> None:
     place = Place(tmp_path)
     assert listening(str(tmp_path)) is None
     assert place.take("127.0.0.1", 8765)
-    assert listening(str(tmp_path)) == ("127.0.0.1", 8765)
+    assert listening(str(tmp_path)) == ("127.0.0.1", 8765, "")
     assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
     assert place.take("127.0.0.1", 8765)  # still
     place.leave()
@@ -40,10 +40,10 @@ def test_one_says_it_at_a_time(tmp_path: Path) -> None:
     assert first.take("127.0.0.1", 1)
     assert not second.take("127.0.0.1", 2)
     second.leave()  # takes nothing away from the first
-    assert listening(str(tmp_path)) == ("127.0.0.1", 1)
+    assert listening(str(tmp_path)) == ("127.0.0.1", 1, "")
     first.leave()
     assert second.take("127.0.0.1", 2)
-    assert listening(str(tmp_path)) == ("127.0.0.1", 2)
+    assert listening(str(tmp_path)) == ("127.0.0.1", 2, "")
     second.leave()
 
 
@@ -68,7 +68,7 @@ def test_what_another_one_says_by_now_stays(tmp_path: Path) -> None:
     (tmp_path / FILE).rename(tmp_path / "moved")
     second.take("127.0.0.1", 2)
     first.leave()
-    assert listening(str(tmp_path)) == ("127.0.0.1", 2)
+    assert listening(str(tmp_path)) == ("127.0.0.1", 2, "")
     second.leave()
 
 
@@ -76,7 +76,7 @@ def test_a_longer_line_before_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("x" * 500)
     place = Place(tmp_path)
     assert place.take("::1", 8765)
-    assert listening(str(tmp_path)) == ("::1", 8765)
+    assert listening(str(tmp_path)) == ("::1", 8765, "")
     place.leave()
 
 
@@ -101,7 +101,7 @@ def test_a_store_that_comes_later_or_anew(tmp_path: Path) -> None:
         until = time.monotonic() + 10
         while listening(str(root)) is None and time.monotonic() < until:
             time.sleep(0.05)
-        assert listening(str(root)) == ("127.0.0.1", 8765)
+        assert listening(str(root)) == ("127.0.0.1", 8765, "")
         root.rename(tmp_path / f"moved-{time.monotonic()}")
     announced.end()
 

@@ -1,0 +1,363 @@
+"""What every request passes before anything looks at it: is it meant for us, may it, is it small and rare enough.
+
+- **Host** names this server: a page that a browser loaded from elsewhere, under a name that now leads here (DNS
+  rebinding), does not. Addresses are always good, a name only where it was allowed.
+- **Origin**, where a browser sends it, is our own; other sites get nothing, and no preflight is answered (CORS closed).
+- One Host, one Authorization, one Content-Length, no Transfer-Encoding: what two readers could read in two ways is
+  refused, and no header says who the client is or what else is meant.
+- A key, where this server asks for one; `helix.caller` of the ASGI scope says who it is.
+- Limits: bytes of a body, requests under way, seconds of a request, requests a second of a key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+import orjson
+
+from helix.errors import HelixError, UsageError
+from query.auth import OWNER, Caller, Denied, Keys
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+PROBLEM: Final = "application/problem+json"
+MAX_BODY: Final = 256 * 1024
+"""Bytes; a query is at most 10,000 characters."""
+
+CALLER: Final = "helix.caller"
+"""Of an ASGI scope: who asks."""
+
+OPEN: Final = ("/", "/healthz", "/readyz", "/openapi.json")
+"""Paths that tell nothing of what is remembered, besides what lies under PAGE."""
+PAGE: Final = "/page/"
+
+_HEADERS: Final = tuple(
+    (name.encode(), value.encode())
+    for name, value in {
+        "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "no-referrer",
+        "cross-origin-opener-policy": "same-origin",
+        "cross-origin-resource-policy": "same-origin",
+    }.items()
+)
+"""Of every answer."""
+
+_SCOPES: Final = {"/v1/feedback": "feedback", "/metrics": "admin"}
+"""Whoever asks for anything else needs the scope `recall`."""
+
+_ONCE: Final = (b"host", b"authorization", b"x-api-key", b"content-length", b"content-type", b"origin")
+_GUESSES: Final = 10  # a minute and address, before its next wrong key is not looked at
+_KNOWN: Final = 10_000  # keys and addresses whose requests are counted
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How this server is reached.
+
+    Args:
+        hosts: names in Host that are good besides addresses of this machine, lower case.
+        loopback: it listens on loopback only: then only loopback's addresses are its own.
+        keyless: requests without a key are the owner's.
+        token: what the owner's own programs on this machine come with; empty: they have none.
+    """
+
+    hosts: frozenset[str] = frozenset({"localhost"})
+    loopback: bool = True
+    keyless: bool = True
+    token: str = field(default="", repr=False)
+    rate: float = 0.0  # requests a second and key; 0: no limit
+    concurrent: int = 64
+    seconds: float = 30.0
+
+
+class Guard:
+    """ASGI middleware: answers what may not pass, with a problem detail."""
+
+    def __init__(self, app: ASGIApp, keys: Keys, policy: Policy) -> None:
+        self._app = app
+        self._keys = keys
+        self._policy = policy
+        self._under_way = 0
+        self._rates = Buckets(policy.rate, 2 * policy.rate)
+        self._guesses = Buckets(_GUESSES / 60, _GUESSES)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See the module."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return  # nobody here speaks anything else
+        try:
+            head = _head(scope)
+            _meant(scope, head, self._policy)
+            scope[CALLER] = self._caller(scope, head)
+            if self._under_way >= self._policy.concurrent:
+                raise Denied(503, f"{self._under_way} requests are under way", "ask again in a moment", wait=1)
+        except Denied as error:
+            await problem_of(error, scope["path"])(scope, receive, send)
+            return
+        except HelixError as error:  # the keys cannot be read: then nobody is let in
+            await Answer(503, error.what, scope["path"], error.remedy)(scope, receive, send)
+            return
+        self._under_way += 1
+        try:
+            await self._timed(scope, receive, send)
+        finally:
+            self._under_way -= 1
+
+    def _caller(self, scope: Scope, head: dict[bytes, bytes]) -> Caller:
+        """Who asks, and that they may."""
+        path, key = scope["path"], _key(head)
+        if key is None:
+            if path in OPEN or path.startswith(PAGE) or self._policy.keyless:
+                return OWNER if self._policy.keyless else NOBODY
+            raise Denied(401, "no API key", "send one as 'Authorization: Bearer hx_…'; 'helix keys create' makes one")
+        if self._policy.token and hmac.compare_digest(key, self._policy.token.encode()):
+            return OWNER
+        address = (scope.get("client") or ("",))[0]
+        if wait := self._guesses.short(address):
+            raise Denied(429, "too many wrong keys from this address", f"wait {wait:.0f} s", wait=wait)
+        try:
+            caller = self._keys.caller(key.decode("latin-1"))
+        except Denied:
+            self._guesses.take(address)
+            raise
+        caller.needs(_SCOPES.get(path, "recall"))
+        if wait := self._rates.take(caller.key):
+            raise Denied(429, f"this key makes more than {self._policy.rate:g} requests a second", wait=wait)
+        return caller
+
+    async def _timed(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The application, within the time there is. What goes on after it goes on unheard."""
+        secret = scope["path"].startswith(("/v1/", "/mcp"))
+        headers = (*_HEADERS, *([(b"cache-control", b"no-store")] if secret else []))
+        body, answer = _Bounded(receive), _Once(send, headers)
+        work = asyncio.ensure_future(self._app(scope, body, answer))
+        done, _ = await asyncio.wait({work}, timeout=self._policy.seconds)
+        if done:
+            error = work.exception()
+            if error is not None and not isinstance(error, _TooLarge):
+                raise error
+            if error is not None and not answer.begun:
+                await _large(scope)(scope, receive, send)
+            return
+        work.add_done_callback(lambda one: one.cancelled() or one.exception())  # that nobody heard it is no news
+        if answer.close():
+            said = f"no answer within {self._policy.seconds:g} s"
+            await Answer(503, said, scope["path"], "ask for less, or raise HELIX_REQUEST_TIMEOUT", wait=1)(
+                scope, receive, send
+            )
+
+
+NOBODY: Final = Caller("-", None, (), frozenset())
+"""Who asks for nothing that is remembered."""
+
+
+# ---------------------------------------------------------------- what is asked
+
+
+def _head(scope: Scope) -> dict[bytes, bytes]:
+    """The headers, by lower-case name.
+
+    Raises:
+        Denied: one that may come once comes twice, or the body's length is not stated in one way.
+    """
+    found: dict[bytes, bytes] = {}
+    for name, value in scope["headers"]:
+        if name in _ONCE and name in found:
+            raise Denied(400, f"the header {name.decode('latin-1')} comes twice", "send it once")
+        found[name] = value
+    if b"transfer-encoding" in found:
+        raise Denied(411, "Transfer-Encoding is not taken", "send Content-Length")
+    length = found.get(b"content-length")
+    if length is None and scope["method"] in ("POST", "PUT", "PATCH"):
+        raise Denied(411, "the length of the body is not stated", "send Content-Length")
+    if length is not None and (not length.isdigit() or int(length[:12]) > MAX_BODY):
+        raise Denied(413, f"a body has at most {MAX_BODY} bytes", "ask a shorter question")
+    return found
+
+
+def _meant(scope: Scope, head: dict[bytes, bytes], policy: Policy) -> None:
+    """Raises Denied where a request is meant for another server, or comes from another site's page."""
+    host = head.get(b"host", b"").decode("latin-1").lower()
+    name = _name(host)
+    if not name or not _ours(name, policy):
+        raise Denied(403, f"the host {name[:80]!r} is not served here", "add it with 'helix serve --allow-host'")
+    origin = head.get(b"origin")
+    if origin is not None and origin.decode("latin-1").lower().partition("://")[2] != host:
+        raise Denied(403, "another site's page may not ask", "ask from the page this server serves, or without Origin")
+    site = head.get(b"sec-fetch-site", b"none")
+    followed = scope["path"] == "/" and scope["method"] == "GET" and head.get(b"sec-fetch-mode") == b"navigate"
+    if site not in (b"none", b"same-origin") and not followed:
+        raise Denied(403, "another site's page may not ask", "open this server's own page")
+
+
+def _name(host: str) -> str:
+    """The name or address in a Host header, without its port and brackets; empty where it is malformed."""
+    name, colon, port = host.rpartition(":") if not host.endswith("]") else (host, "", "")
+    name, port = (name, port) if colon else (host, "")
+    if (colon and not port.isdigit()) or name.startswith("[") != name.endswith("]"):
+        return ""
+    return name.strip("[]").rstrip(".")
+
+
+def _ours(name: str, policy: Policy) -> bool:
+    """Whether a name is of this server: nobody can make an address lead elsewhere."""
+    if name in policy.hosts:
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return address.is_loopback or not policy.loopback
+
+
+def _key(head: dict[bytes, bytes]) -> bytes | None:
+    """The key a request comes with.
+
+    Raises:
+        Denied: it comes with two, or in a form nobody knows.
+    """
+    said, other = head.get(b"authorization"), head.get(b"x-api-key")
+    if said is not None and other is not None:
+        raise Denied(400, "a key in Authorization and one in X-API-Key", "send one of them")
+    if said is None:
+        return other
+    kind, _, key = said.partition(b" ")
+    if kind.lower() != b"bearer" or not key.strip():
+        raise Denied(401, "Authorization is not of the form 'Bearer KEY'", "'helix keys create' makes a key")
+    return key.strip()
+
+
+class _TooLarge(Exception):
+    """More comes than was said."""
+
+
+class _Bounded:
+    """`receive`, until more has come than a body may have."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._bytes = 0
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        self._bytes += len(message.get("body", b""))
+        if self._bytes > MAX_BODY:
+            raise _TooLarge
+        return message
+
+
+class _Once:
+    """`send`, with headers of every answer, until the answer was given by somebody else."""
+
+    def __init__(self, send: Send, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        self._send = send
+        self._headers = headers
+        self._closed = False
+        self.begun = False
+
+    async def __call__(self, message: Message) -> None:
+        if not self._closed:
+            if message["type"] == "http.response.start":
+                self.begun = True
+                message = {**message, "headers": [*message["headers"], *self._headers]}
+            await self._send(message)
+
+    def close(self) -> bool:
+        """Take the word; whether nothing was said yet."""
+        self._closed = True
+        return not self.begun
+
+
+# ---------------------------------------------------------------- what is answered
+
+
+class Answer:
+    """One problem detail (RFC 9457), as an ASGI application."""
+
+    def __init__(
+        self,
+        status: int,
+        what: str,
+        path: str,
+        remedy: str = "",
+        *,
+        wait: float = 0.0,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self.status = status
+        title = HTTPStatus(status).phrase
+        detail = f"{what}; {remedy}" if remedy else what
+        self.body = {"type": "about:blank", "title": title, "status": status, "detail": detail, "instance": path}
+        self.headers = {**(headers or {})}
+        if wait:
+            self.headers["retry-after"] = str(max(1, round(wait)))
+        if status == 401:
+            self.headers["www-authenticate"] = "Bearer"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        body = orjson.dumps(self.body)
+        headers = {"content-type": PROBLEM, "content-length": str(len(body)), **self.headers}
+        raw = [*((name.encode(), value.encode("latin-1")) for name, value in headers.items()), *_HEADERS]
+        await send({"type": "http.response.start", "status": self.status, "headers": raw})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+
+def problem_of(error: HelixError, path: str) -> Answer:
+    """The problem detail of an error of ours."""
+    if isinstance(error, Denied):
+        return Answer(error.status, error.what, path, error.remedy, wait=error.wait)
+    return Answer(400 if isinstance(error, UsageError) else 503, error.what, path, error.remedy)
+
+
+def _large(scope: Scope) -> Answer:
+    return Answer(413, f"a body has at most {MAX_BODY} bytes", scope["path"], "ask a shorter question")
+
+
+class Buckets:
+    """Token buckets by name: `burst` requests at once, and `rate` a second on.
+
+    Args:
+        clock: seconds that never go back.
+    """
+
+    def __init__(self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._clock = clock
+        self._kept: OrderedDict[str, tuple[float, float]] = OrderedDict()  # (tokens, when)
+
+    def take(self, name: str) -> float:
+        """Take one; where there is none, seconds until there is, and nothing is taken."""
+        if not self._rate:
+            return 0.0
+        tokens = self._now(name)
+        if tokens < 1:
+            return (1 - tokens) / self._rate
+        self._kept[name] = tokens - 1, self._clock()
+        self._kept.move_to_end(name)
+        if len(self._kept) > _KNOWN:
+            self._kept.popitem(last=False)
+        return 0.0
+
+    def short(self, name: str) -> float:
+        """Seconds until there is one; 0 where there is."""
+        return max(0.0, 1 - self._now(name)) / self._rate if self._rate else 0.0
+
+    def _now(self, name: str) -> float:
+        tokens, when = self._kept.get(name, (self._burst, self._clock()))
+        return min(self._burst, tokens + (self._clock() - when) * self._rate)
