@@ -246,11 +246,15 @@ def mcp(argv: Sequence[str]) -> int:
     new.add_argument("--project", metavar="P", action="append", help="only this project; may be repeated")
     options = new.parse_args(argv)
     from query.auth import SCOPES, Caller
-    from query.mcp import serve as run
+    from query.service import Service
 
     settings = load()
     projects = None if options.project is None else tuple(options.project)
-    run(store_of(options, settings), settings, Caller("", options.principal, projects, frozenset(SCOPES)))
+    service = Service(store_of(options, settings), settings)
+    service.begin()  # the store is opened while the SDK is imported: an agent waits for both
+    from query.mcp import serve as run
+
+    run(service, Caller("", options.principal, projects, frozenset(SCOPES)))
     return 0
 
 

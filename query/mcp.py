@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 from urllib.parse import quote, unquote
 
@@ -24,7 +23,6 @@ from starlette.routing import BaseRoute
 
 from helix import __version__
 from helix.errors import HelixError
-from helix.settings import Settings
 from helix.stages.pack import CLOSE, OPEN, sanitise
 from query import wire
 from query.auth import OWNER, Caller
@@ -259,10 +257,8 @@ def _said(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 # ---------------------------------------------------------------- transports
 
 
-def serve(root: Path, settings: Settings, caller: Caller = OWNER) -> None:
+def serve(service: Service, caller: Caller = OWNER) -> None:
     """Answer on stdin and stdout until they are closed."""
-    service = Service(root, settings)
-    service.start()
     try:
         build(service, caller).run("stdio")
     finally:

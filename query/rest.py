@@ -10,9 +10,10 @@ from typing import Annotated, Any, Final, TypeVar
 import orjson
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import PlainTextResponse, Response
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 from starlette.staticfiles import StaticFiles
 
 from helix import __version__
@@ -56,10 +57,8 @@ _POSTED = {**_ALWAYS, **_problems(411)}
 _ONE = {**_ALWAYS, **_problems(404)}
 
 
-class Json(Response):
+class Json(JSONResponse):
     """JSON as it is; what goes out is not validated a second time."""
-
-    media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
         """Bytes."""
@@ -283,7 +282,12 @@ def _errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     def http(request: Request, error: HTTPException) -> Response:
-        return answered(Answer(error.status_code, str(error.detail), request.url.path, headers=error.headers))
+        headers = error.headers
+        if error.status_code == 405:  # of two routes of a path, one knows nothing of the other's method
+            asked = [{**request.scope, "method": method} for method in ("GET", "POST")]
+            taken = [one for one in asked if any(route.matches(one)[0] == Match.FULL for route in app.routes)]
+            headers = {"Allow": ", ".join(one["method"] for one in taken)}
+        return answered(Answer(error.status_code, str(error.detail), request.url.path, headers=headers))
 
     @app.exception_handler(Exception)
     def unforeseen(request: Request, error: Exception) -> Response:

@@ -171,7 +171,8 @@ def _bound(host: str, port: int) -> socket.socket:
         UsageError: it is taken, or no address of this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family)
+    # Said to be TCP: only then asyncio sends the body of an answer without waiting for its head to be acknowledged.
+    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((host, port))

@@ -14,7 +14,6 @@ from helix.memory import Memory
 from helix.settings import Settings
 from helix.snapshot.events import Appender, Event, make_event
 from helix.snapshot.reader import Snapshot
-from helix.status import status
 from query import hooks
 from query.auth import OWNER, Caller
 from query.wire import (
@@ -43,18 +42,30 @@ class Service:
         self._error: HelixError | None = None
         self._events = Appender(root)
         self._unnoted = ""
+        self._begun = False
+        self._looked = threading.Event()  # for the first time
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="helix-reload", daemon=True)
 
     def start(self) -> None:
         """Open the store if it can be opened yet, and begin to watch it."""
+        self._begun = True
         self._look()
+        self._looked.set()
         self._thread.start()
+
+    def begin(self) -> None:
+        """Do so beside what else there is to do; who asks meanwhile waits for it."""
+        self._begun = True
+        threading.Thread(target=self.start, name="helix-open").start()
 
     def stop(self) -> None:
         """End the watching thread, and make the events durable."""
         self._stop.set()
-        self._thread.join(timeout=5)
+        if self._begun:
+            self._looked.wait(5)
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
         try:
             self._events.close()
         except OSError as error:
@@ -67,6 +78,8 @@ class Service:
         Raises:
             StoreError: it cannot be opened, and why.
         """
+        if self._begun:
+            self._looked.wait()
         if self._memory is None:
             raise self._error or StoreError(f"the store {self.root} is not open yet", "ask again in a moment")
         return self._memory
@@ -152,6 +165,8 @@ class Service:
         """
         serving = self.memory.snapshot.generation
         if "admin" in caller.scopes:
+            from helix.status import status  # here: DuckDB comes with it, and an agent waits for its first answer
+
             return {**status(self.root), "serving": serving, "trouble": self.trouble}
         seen = self.memory.choices(**self._whom(None, caller))
         manifest = self.memory.snapshot.manifest

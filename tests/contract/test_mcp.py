@@ -1,4 +1,4 @@
-"""`helix mcp` as an agent meets it: the official client, over stdio."""
+"""The MCP server as an agent meets it: the official client, in this process, over stdio and over HTTP."""
 
 from __future__ import annotations
 
@@ -6,22 +6,44 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx2
+import pytest
 from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
 
+from helix.memory import Memory
 from helix.memory import open as open_store
+from helix.settings import Settings
+from query import auth
+from query.auth import SCOPES, Caller
+from query.mcp import build
+from query.serve import policy_of
+from query.service import Service
+from tests.serving import serving
 
 QUESTION = "What did I tell Priya about vacation?"
+TOOLS = {"recall", "search", "fetch", "timeline", "status"}
 
 
-def asked(store: Path, cache: Path, work: Any) -> Any:
-    arguments = ["-m", "helix.cli", "mcp", "--store", str(store)]
-    server = StdioServerParameters(
-        command=sys.executable, args=arguments, env={**os.environ, "HELIX_CACHE": str(cache)}
-    )
+@pytest.fixture(scope="module")
+def memory(sample_store: Path) -> Memory:
+    return open_store(sample_store)
 
+
+@pytest.fixture(scope="module")
+def service(sample_store: Path) -> Iterator[Service]:
+    service = Service(sample_store, Settings())
+    service.start()
+    yield service
+    service.stop()
+
+
+def asked(server: Any, work: Any) -> Any:
     async def run() -> Any:
         async with Client(server) as client:
             return await work(client)
@@ -29,37 +51,173 @@ def asked(store: Path, cache: Path, work: Any) -> Any:
     return asyncio.run(run())
 
 
-def test_the_tool_says_what_it_is(sample_store: Path, cache: Path) -> None:
-    async def work(client: Client) -> Any:
-        return client.instructions, await client.list_tools()
+def called(server: Any, tool: str, **arguments: Any) -> Any:
+    found = asked(server, lambda client: client.call_tool(tool, arguments))
+    assert found.is_error is not True, found.content
+    assert json.loads(found.content[0].text) == found.structured_content  # for clients that know text only
+    return found.structured_content
 
-    instructions, listed = asked(sample_store, cache, work)
-    (tool,) = [tool for tool in listed.tools if tool.name == "recall"]
+
+def test_the_tools_say_what_they_are(service: Service) -> None:
+    async def work(client: Client) -> Any:
+        return client.instructions, await client.list_tools(), await client.list_resource_templates()
+
+    instructions, listed, resources = asked(build(service), work)
     assert "quoted data" in instructions
-    assert tool.annotations.read_only_hint is True
-    assert set(tool.input_schema["required"]) == {"query"}
-    assert tool.output_schema["properties"].keys() == {"context", "items", "tokens", "degraded"}
+    assert {tool.name for tool in listed.tools} == TOOLS
+    for tool in listed.tools:
+        assert tool.description
+        assert (tool.annotations.read_only_hint, tool.annotations.destructive_hint) == (True, False)
+        assert (tool.annotations.idempotent_hint, tool.annotations.open_world_hint) == (True, False)
+        assert tool.output_schema["type"] == "object"
+        assert "context" not in tool.input_schema["properties"]
+        for parameter in tool.input_schema["properties"].values():
+            assert parameter["description"]
+    by_name = {tool.name: tool for tool in listed.tools}
+    assert by_name["recall"].input_schema["required"] == ["query"]
+    assert by_name["recall"].output_schema["properties"].keys() == {"context", "items", "tokens", "degraded"}
+    assert {one.uri_template for one in resources.resource_templates} == {"helix://items/{id}", "helix://sessions/{id}"}
 
 
-def test_it_answers_as_the_library_does(sample_store: Path, cache: Path) -> None:
+def test_recall_answers_as_the_library_does(service: Service, memory: Memory) -> None:
+    found = called(build(service), "recall", query=QUESTION, k=5, budget=60)
+    own = memory.recall(QUESTION, k=5, budget=60)
+    assert found["context"] == own.context
+    assert found["tokens"] == own.tokens
+    assert [item["id"] for item in found["items"]] == [item.id for item in own.items]
+    packed = {item.id for item in own.packed}
+    assert 0 < len(packed) < 5
+    assert [item["in_context"] for item in found["items"]] == [item.id in packed for item in own.items]
+    assert not [item for item in found["items"] if "text" in item]  # what the budget leaves out comes by fetch only
+
+
+def test_search_and_fetch(service: Service, memory: Memory) -> None:
+    found = called(build(service), "search", query=QUESTION, k=3)["results"]
+    own = memory.recall(QUESTION, k=3).items
+    assert [hit["id"] for hit in found] == [item.id for item in own]
+    assert found[0]["text"] == own[0].text
+    assert found[0]["url"] == f"helix://items/{own[0].id}"
+    whole = called(build(service), "fetch", id=own[0].id)
+    assert whole["metadata"]["session"] == own[0].session
+    assert own[0].text in whole["text"]
+    assert whole["text"].startswith("<memory>")
+    wide = called(build(service), "fetch", id=own[0].id, before=1, after=2)["text"]
+    around = memory.around(own[0].id, before=1, after=2)
+    assert around is not None
+    places = [wide.index(item["text"]) for item in around["items"]]
+    assert places == sorted(places)
+    assert len(places) == 4
+
+
+def test_timeline_and_status(service: Service, memory: Memory) -> None:
+    found = called(build(service), "timeline", project="holidays", limit=1)
+    own = memory.timeline(project="holidays", limit=1)
+    assert (found["total"], [one["session"] for one in found["sessions"]]) == (
+        own["total"],
+        [one["session"] for one in own["sessions"]],
+    )
+    state = called(build(service), "status")
+    assert (state["items"], state["serving"]) == (memory.snapshot.live, memory.snapshot.generation)
+
+
+def test_resources(service: Service, memory: Memory) -> None:
+    item = memory.recall(QUESTION, k=1).items[0]
+
     async def work(client: Client) -> Any:
-        return await client.call_tool("recall", {"query": QUESTION, "k": 5, "budget": 800})
+        one = await client.read_resource(f"helix://items/{item.id}")
+        return one, await client.read_resource(f"helix://sessions/{item.session}")
 
-    found = asked(sample_store, cache, work)
-    own = open_store(sample_store).recall(QUESTION, k=5, budget=800)
-    assert found.is_error is not True
-    assert found.structured_content["context"] == own.context
-    assert [item["id"] for item in found.structured_content["items"]] == [item.id for item in own.items]
-    assert json.loads(found.content[0].text)["tokens"] == own.tokens
+    one, session = asked(build(service), work)
+    assert item.text in one.contents[0].text
+    whole = memory.session(item.session)
+    assert whole is not None
+    for entry in whole["items"]:
+        assert entry["text"] in session.contents[0].text
 
 
-def test_what_is_wrong_is_said_with_its_remedy(sample_store: Path, cache: Path, tmp_path: Path) -> None:
-    async def work(client: Client) -> Any:
-        return await client.call_tool("recall", {"query": QUESTION, "project": "nowhere"})
-
-    found = asked(sample_store, cache, work)
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("recall", {"query": QUESTION, "project": "nowhere"}, "unknown project 'nowhere'"),
+        ("recall", {"query": " "}, "the query is empty"),
+        ("recall", {"query": "x", "k": 0}, "k is 0"),
+        ("search", {"query": "x", "k": 1_001}, "k is 1001"),
+        ("fetch", {"id": "nonsense"}, "take it from recall"),
+        ("fetch", {"id": "f" * 16, "before": 101}, "before is 101"),
+        ("timeline", {"since": "someday"}, "is no time"),
+        ("recall", {}, "query"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_remedy(service: Service, tool: str, arguments: Any, said: str) -> None:
+    found = asked(build(service), lambda client: client.call_tool(tool, arguments))
     assert found.is_error is True
-    assert "unknown project 'nowhere'" in found.content[0].text
-    found = asked(tmp_path / "none", cache, work)
-    assert found.is_error is True
+    assert said in found.content[0].text
     assert "Traceback" not in found.content[0].text
+
+
+def test_who_is_named_sees_their_own(service: Service) -> None:
+    server = build(service, Caller("", None, ("holidays",), frozenset(SCOPES)))
+    assert {item["project"] for item in called(server, "recall", query="timeout", k=50)["items"]} <= {"holidays"}
+    assert {one["project"] for one in called(server, "timeline")["sessions"]} == {"holidays"}
+
+
+# ---------------------------------------------------------------- stdio
+
+
+def test_over_stdio_from_a_cold_start(sample_store: Path, cache: Path, memory: Memory, tmp_path: Path) -> None:
+    def command(store: Path) -> StdioServerParameters:
+        arguments = ["-m", "helix.cli", "mcp", "--store", str(store)]
+        return StdioServerParameters(
+            command=sys.executable, args=arguments, env={**os.environ, "HELIX_CACHE": str(cache)}
+        )
+
+    found = called(command(sample_store), "recall", query=QUESTION, k=5, budget=800)
+    assert found["context"] == memory.recall(QUESTION, k=5, budget=800).context
+    missing = asked(command(tmp_path / "none"), lambda client: client.call_tool("recall", {"query": QUESTION}))
+    assert missing.is_error is True
+    assert "no Helix store" in missing.content[0].text
+
+
+# ---------------------------------------------------------------- Streamable HTTP
+
+
+def over_http(url: str, key: str | None, work: Any) -> Any:
+    async def run() -> Any:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        async with (
+            httpx2.AsyncClient(headers=headers) as http,
+            Client(streamable_http_client(url, http_client=http)) as c,
+        ):
+            return await work(c)
+
+    return asyncio.run(run())
+
+
+def test_over_http_with_keys(sample_store: Path, memory: Memory, tmp_path: Path) -> None:
+    settings = Settings(keys=str(tmp_path / "keys.json"))
+    path = auth.path_of(sample_store, settings)
+    everything, _ = auth.create(path, "ana")
+    holidays, _ = auth.create(path, "ana", projects=["holidays"])
+    policy = replace(policy_of("0.0.0.0", settings), rate=0.0)
+    with serving(sample_store, settings, policy) as http:
+        url = f"{http.base_url}/mcp"
+
+        async def work(client: Client) -> Any:
+            tools = await client.list_tools()
+            said = await client.call_tool("recall", {"query": QUESTION, "k": 5, "budget": 800})
+            listed = await client.call_tool("timeline", {})
+            return {tool.name for tool in tools.tools}, said.structured_content, listed.structured_content
+
+        tools, said, listed = over_http(url, everything, work)
+        assert tools == TOOLS
+        assert said["context"] == memory.recall(QUESTION, k=5, budget=800).context
+        assert listed["total"] == memory.timeline()["total"]
+        _, _, fewer = over_http(url, holidays, work)
+        assert {one["project"] for one in fewer["sessions"]} == {"holidays"}
+        for wrong in (None, "hx_000000000000_" + "A" * 43):
+            with pytest.raises(BaseException, match=r"401|Unauthorized|unhandled errors"):
+                over_http(url, wrong, work)
+        ping = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        assert http.post("/mcp", json=ping).status_code == 401
+        evil = {"Authorization": f"Bearer {everything}", "Host": "evil.example"}
+        assert http.post("/mcp", json=ping, headers=evil).status_code == 403

@@ -1,0 +1,234 @@
+"""What a store holds beside answers: against SQL over the same store, and the same by SDK, REST and `helix.connect`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import helix
+from helix.errors import StoreError, UsageError
+from helix.memory import Memory
+from helix.remote import Remote
+from helix.settings import Settings
+from helix.snapshot.sql import ask
+from query.wire import response
+from tests.serving import serving
+
+NOW = "2026-06-01T00:00:00Z"
+
+
+@pytest.fixture(scope="module")
+def memory(sample_store: Path) -> Memory:
+    return helix.open(sample_store)
+
+
+@pytest.fixture(scope="module")
+def client(sample_store: Path) -> Iterator[httpx.Client]:
+    with serving(sample_store, Settings()) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def remote(client: httpx.Client) -> Iterator[Remote]:
+    with helix.connect(str(client.base_url)) as remote:
+        yield remote
+
+
+def rows(store: Path, statement: str) -> list[dict[str, Any]]:
+    with ask(store, statement) as answer:
+        return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+
+
+def test_a_session_is_what_sql_says_it_is(memory: Memory, sample_store: Path) -> None:
+    for session in ("c3", "standup-2ec61066"):
+        wanted = rows(sample_store, f"SELECT id, text FROM items WHERE session = '{session}' ORDER BY ord")
+        found = memory.session(session)
+        assert found is not None
+        assert [(item["id"], item["text"]) for item in found["items"]] == [(one["id"], one["text"]) for one in wanted]
+        page = memory.session(session, offset=2, limit=3)
+        assert page is not None
+        assert (page["items"], page["total"]) == (found["items"][2:5], len(wanted))
+        ids = [item["id"] for item in found["items"]]
+        assert [item["previous"] for item in found["items"]] == [None, *ids[:-1]]
+        assert [item["next"] for item in found["items"]] == [*ids[1:], None]
+    assert memory.session("nobody's") is None
+
+
+def test_the_timeline_is_what_sql_says_it_is(memory: Memory, sample_store: Path) -> None:
+    wanted = rows(
+        sample_store,
+        "SELECT session, any_value(project) AS project, min(time) AS began, max(time) AS ended, count(*) AS items "
+        "FROM items GROUP BY source, session ORDER BY ended DESC, began DESC",
+    )
+    found = memory.timeline()
+    names = ("session", "project", "began", "ended", "items")
+    assert [{name: one[name] for name in names} for one in found["sessions"]] == [
+        {**one, **{name: _zulu(one[name]) for name in ("began", "ended")}} for one in wanted
+    ]
+    assert found["total"] == len(wanted)
+    for one in found["sessions"]:
+        assert sum(one["types"].values()) == one["items"]
+    assert memory.timeline(offset=2, limit=2)["sessions"] == found["sessions"][2:4]
+    for project in ("holidays", "ledgerline"):
+        only = memory.timeline(project=project)["sessions"]
+        assert only == [one for one in found["sessions"] if one["project"] == project]
+    # A session is in a span of time that it reaches into.
+    since, until = "2026-05-11", "2026-05-12"
+    within = memory.timeline(since=since, until=until)["sessions"]
+    last = "2026-05-12T23:59:59Z"
+    assert within == [one for one in found["sessions"] if one["ended"] >= since and one["began"] <= last]
+    assert 0 < len(within) < found["total"]
+    with pytest.raises(UsageError, match="unknown project 'nope'"):
+        memory.timeline(project="nope")
+
+
+def _zulu(value: Any) -> str:
+    moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+
+
+def test_an_item_among_its_neighbours(memory: Memory) -> None:
+    session = memory.session("c3")
+    assert session is not None
+    items = session["items"]
+    found = memory.around(items[2]["id"], before=1, after=2)
+    assert found == {"session": "c3", "at": 1, "items": items[1:5]}
+    assert memory.around(items[0]["id"], before=100, after=0) == {"session": "c3", "at": 0, "items": items[:1]}
+    with pytest.raises(UsageError, match="before is 101"):
+        memory.around(items[0]["id"], before=101)
+
+
+def test_facts_are_what_sql_says_they_are(memory: Memory, sample_store: Path) -> None:
+    wanted = rows(
+        sample_store,
+        "SELECT subject, relation, object, item FROM facts WHERE subject ILIKE 'timeout' OR object ILIKE '%timeout%' "
+        "ORDER BY t_valid DESC",
+    )
+    found = memory.facts("Timeout")
+    assert len(wanted) == 2
+    assert [{name: fact[name] for name in wanted[0]} for fact in found["facts"]] == wanted
+    assert all(fact["holds"] and fact["t_invalid"] is None for fact in found["facts"])
+    before = memory.facts("timeout", at="2026-01-01")["facts"]
+    assert [fact["holds"] for fact in before] == [False, False]  # they were not valid yet
+    assert memory.facts("no such thing")["total"] == 0
+    assert memory.facts("a.*(b\\")["total"] == 0
+    for wrong in ("", " ", "x" * 201):
+        with pytest.raises(UsageError, match="entity has"):
+            memory.facts(wrong)
+
+
+def test_a_neighbourhood_is_of_edges_sql_knows(memory: Memory, sample_store: Path) -> None:
+    item = memory.recall("What did I tell Priya about vacation?", now=NOW).items[0]
+    found = memory.neighbours(item.id)
+    assert found is not None
+    known = {node["id"]: node for node in found["nodes"]}
+    assert known[item.id]["label"] == item.text
+    edges = {(edge["from"], edge["to"], edge["kind"]) for edge in found["edges"]}
+    assert {one for edge in edges for one in edge[:2]} <= set(known)
+    real = {
+        (one["src"], one["dst"], one["kind"])
+        for one in rows(sample_store, "SELECT src, kind, dst FROM edges WHERE kind IN ('next', 'mentions')")
+    }
+    assert {edge for edge in edges if edge[2] in ("next", "mentions")} <= real
+    named = {node["label"] for node in found["nodes"] if node["kind"] == "entity"}
+    assert "Priya" in named
+    assert memory.neighbours("f" * 16) is None
+
+
+def test_choices_are_what_sql_counts(memory: Memory, sample_store: Path) -> None:
+    found = memory.choices()
+    for column, name in (("project", "projects"), ("type", "types"), ("speaker", "speakers")):
+        counted = rows(sample_store, f"SELECT {column} AS name, count(*) AS n FROM items GROUP BY 1")
+        assert found[name] == {one["name"]: one["n"] for one in counted if one["name"] is not None}
+    assert found["items"] == sum(found["types"].values())
+    assert {"helix", "cems"} <= set(found["profiles"])
+
+
+def test_rest_and_a_connection_say_the_same(memory: Memory, client: httpx.Client, remote: Remote) -> None:
+    item = memory.recall("vacation", now=NOW).items[0].id
+    same = [
+        (memory.item(item), f"/v1/items/{item}", remote.item(item)),
+        (memory.around(item, after=1), f"/v1/items/{item}/around?after=1", remote.around(item, after=1)),
+        (memory.neighbours(item), f"/v1/items/{item}/graph", remote.neighbours(item)),
+        (memory.session("c3", limit=2), "/v1/sessions/c3?limit=2", remote.session("c3", limit=2)),
+        (memory.timeline(project="home"), "/v1/timeline?project=home", remote.timeline(project="home")),
+        (memory.facts("Ana"), "/v1/facts?entity=Ana", remote.facts("Ana")),
+        (memory.choices(), "/v1/choices", remote.choices()),
+    ]
+    for own, path, far in same:
+        assert own == client.get(path).json() == far
+        assert own
+
+
+def test_a_connection_recalls_as_the_store_does(memory: Memory, remote: Remote) -> None:
+    asked: dict[str, Any] = {"k": 4, "budget": 90, "since": datetime(2026, 2, 1), "now": NOW, "explain": True}
+    far, own = (one.recall("What did I tell Priya about vacation?", **asked) for one in (remote, memory))
+    assert far.items == own.items
+    assert far.packed == own.packed
+    assert far.packed[0] is far.items[0]
+    assert (far.context, far.tokens, far.snapshot, far.degraded) == (own.context, own.tokens, own.snapshot, ())
+    assert far.trace is not None
+    assert own.trace is not None
+    assert far.trace["candidates"] == own.trace["candidates"]
+    facts = remote.recall("when do we keep events", profile="memoria", now=NOW)
+    assert [item.text for item in facts.packed] == [
+        item.text for item in memory.recall("when do we keep events", profile="memoria", now=NOW).packed
+    ]
+
+
+def test_a_context_as_text(client: httpx.Client, remote: Remote, memory: Memory) -> None:
+    found = client.get("/v1/context", params={"query": "vacation", "budget": 200})
+    assert found.headers["content-type"].startswith("text/plain")
+    assert found.text == remote.context("vacation", budget=200) == memory.recall("vacation", budget=200).context
+    briefing = remote.context(project="ledgerline", budget=400)
+    assert briefing.startswith("<memory>")
+    assert "Decisions" in briefing
+    assert client.get("/v1/context").text.startswith("<memory>")
+    assert client.get("/v1/context?project=nope").status_code == 400
+
+
+def test_what_is_wrong_is_the_same_error(memory: Memory, remote: Remote) -> None:
+    for call, arguments in (
+        ("recall", {"query": "x", "k": 0}),
+        ("recall", {"query": ""}),
+        ("timeline", {"project": "nope"}),
+        ("facts", {"entity": ""}),
+        ("session", {"name": "c3", "limit": 0}),
+        ("feedback", {"item": "f" * 16, "kind": "liked"}),
+    ):
+        said = []
+        for one in (memory, remote):
+            with pytest.raises(UsageError) as error:
+                getattr(one, call)(**arguments)
+            said.append(str(error.value))
+        assert said[0] == said[1]
+    with pytest.raises(UsageError, match="no live item has this id"):
+        remote.feedback("f" * 16)
+
+
+def test_where_nobody_answers() -> None:
+    with pytest.raises(UsageError, match="is no URL"):
+        helix.connect("memory.lan")
+    with helix.connect("http://127.0.0.1:9") as nobody, pytest.raises(StoreError, match="cannot be reached"):
+        nobody.recall("x")
+
+
+def test_the_answer_is_of_the_schema(client: httpx.Client, memory: Memory) -> None:
+    from query import wire
+
+    own = response(memory.recall("vacation", explain=True))
+    wire.Recalled.model_validate(own)
+    assert set(own) == set(wire.Recalled.model_fields)
+    item = memory.recall("vacation").items[0].id
+    for path, model in (
+        (f"/v1/items/{item}", wire.StoredItem),
+        (f"/v1/items/{item}/graph", wire.Neighbourhood),
+        ("/v1/timeline", wire.Timeline),
+        ("/v1/status", wire.Status),
+    ):
+        model.model_validate(client.get(path).json())
