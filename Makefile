@@ -7,12 +7,13 @@ export HF_HUB_OFFLINE ?= 1
 # What is used is compiled when it is first used, and kept: not all of every package, nor Helix anew by each process.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv demo test soak lint types unit redis clean
+.PHONY: help venv demo test soak lint types unit redis chromium notebooks clean
 
 help:
 	@echo "make demo [LOGS=path]  ingest the sample (or your logs) and ask three questions"
 	@echo "make test              ruff, mypy --strict and every test"
 	@echo "make soak              the tests that take long"
+	@echo "make notebooks         run the notebooks, and store what they show"
 	@echo "make venv              .venv/ with every extra"
 	@echo "make clean             remove .venv, .demo and caches"
 
@@ -32,6 +33,10 @@ demo: venv
 redis:
 	@command -v redis-server >/dev/null 2>&1 || bash tests/install_redis.sh
 
+# Nor do they bring a browser.
+chromium:
+	@command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || test -n "$$CHROMIUM" || bash tests/install_chromium.sh
+
 lint: venv
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
@@ -40,17 +45,21 @@ types: venv
 
 # A process more than there are cores: some tests wait for processes of their own. A file's tests stay together, for what
 # they share. In the order of the files the long ones come first.
-unit: venv redis
+unit: venv redis chromium
 	@$(BIN)/pytest -n $$($(PYTHON) -c 'import os; print(1 + os.cpu_count())') --dist loadfile --no-loadscope-reorder
 
 # mypy works while the first tests wait for an encoder to be exported.
-test: lint redis
+test: lint redis chromium
 	@$(MAKE) --no-print-directory -j 2 types unit
 
 # Fuzzing guided by coverage goes without atheris where there is no build of it.
-soak: venv redis
+soak: venv redis chromium
 	-@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'atheris>=2.3'
 	@$(BIN)/pytest -m soak
+
+# Figures are read from docs/ anew; a test says when what is stored is not current.
+notebooks: venv
+	@$(BIN)/python -m notebooks.refresh
 
 clean:
 	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
