@@ -111,18 +111,16 @@ class Guard:
         except HelixError as error:  # the keys cannot be read: then nobody is let in
             await Answer(503, error.what, scope["path"], error.remedy)(scope, receive, send)
             return
-        self._under_way += 1
-        try:
-            await self._timed(scope, receive, send)
-        finally:
-            self._under_way -= 1
+        await self._timed(scope, receive, send)
 
     def _caller(self, scope: Scope, head: dict[bytes, bytes]) -> Caller:
         """Who asks, and that they may."""
         path, key = scope["path"], _key(head)
+        if path in OPEN or path.startswith(PAGE):
+            return NOBODY
         if key is None:
-            if path in OPEN or path.startswith(PAGE) or self._policy.keyless:
-                return OWNER if self._policy.keyless else NOBODY
+            if self._policy.keyless:
+                return OWNER
             raise Denied(401, "no API key", "send one as 'Authorization: Bearer hx_…'; 'helix keys create' makes one")
         if self._policy.token and hmac.compare_digest(key, self._policy.token.encode()):
             return OWNER
@@ -145,6 +143,8 @@ class Guard:
         headers = (*_HEADERS, *([(b"cache-control", b"no-store")] if secret else []))
         body, answer = _Bounded(receive), _Once(send, headers)
         work = asyncio.ensure_future(self._app(scope, body, answer))
+        self._under_way += 1
+        work.add_done_callback(self._done)
         done, _ = await asyncio.wait({work}, timeout=self._policy.seconds)
         if done:
             error = work.exception()
@@ -153,12 +153,17 @@ class Guard:
             if error is not None and not answer.begun:
                 await _large(scope)(scope, receive, send)
             return
-        work.add_done_callback(lambda one: one.cancelled() or one.exception())  # that nobody heard it is no news
         if answer.close():
             said = f"no answer within {self._policy.seconds:g} s"
             await Answer(503, said, scope["path"], "ask for less, or raise HELIX_REQUEST_TIMEOUT", wait=1)(
                 scope, receive, send
             )
+
+    def _done(self, work: asyncio.Future[None]) -> None:
+        """Also of what nobody waited for any more: it was under way until now."""
+        self._under_way -= 1
+        if not work.cancelled():
+            work.exception()
 
 
 NOBODY: Final = Caller("-", None, (), frozenset())

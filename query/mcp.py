@@ -19,7 +19,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 
 from helix import __version__
 from helix.errors import HelixError
@@ -289,4 +289,6 @@ def mounted(service: Service) -> Mounted:
         # Host, Origin and keys are `query.guard`'s, for every path in the same way.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
-    return Mounted(app.routes, server)
+    # There is nothing to be told unasked, so there is no stream to be opened by GET.
+    routes = [Route(route.path, route.endpoint, methods=["POST"]) for route in app.routes if isinstance(route, Route)]
+    return Mounted(routes, server)

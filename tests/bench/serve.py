@@ -40,7 +40,7 @@ ROUNDS = 3
 def served(root: Path, workers: int) -> Iterator[tuple[str, int]]:
     """`helix serve`, and where it listens."""
     command = [str(Path(sys.executable).with_name("helix")), "serve", "--store", str(root), "--port", "0"]
-    environ = {**os.environ, "HELIX_ANSWERS": "0"}
+    environ = {"HELIX_ANSWERS": "0", **os.environ}
     process = subprocess.Popen([*command, "--workers", str(workers)], env=environ, stderr=subprocess.DEVNULL)
     try:
         until = time.monotonic() + 120

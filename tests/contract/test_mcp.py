@@ -219,5 +219,7 @@ def test_over_http_with_keys(sample_store: Path, memory: Memory, tmp_path: Path)
                 over_http(url, wrong, work)
         ping = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
         assert http.post("/mcp", json=ping).status_code == 401
+        stream = http.get("/mcp", headers={"Authorization": f"Bearer {everything}", "Accept": "text/event-stream"})
+        assert (stream.status_code, stream.headers["content-type"]) == (405, "application/problem+json")
         evil = {"Authorization": f"Bearer {everything}", "Host": "evil.example"}
         assert http.post("/mcp", json=ping, headers=evil).status_code == 403

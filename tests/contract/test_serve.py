@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
+import pytest
 
 from query.place import listening
 
@@ -83,6 +84,15 @@ def test_several_processes_serve_as_one(own_store: Path, tmp_path: Path, run_hel
         assert process.wait(40) == 0, (tmp_path / "log").read_text()
     assert listening(str(own_store)) is None
     assert not (own_store / "serve.json").exists()
+
+
+def test_a_thousand_requests_of_eight_clients(sample_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.bench.serve import over_http, served
+
+    asks = [{"query": f"what about the timeout {i % 50}", "with": {"k": 5}} for i in range(1_000)]
+    monkeypatch.setenv("HELIX_ANSWERS", "256")  # most of them are asked again
+    with served(sample_store, 1) as place:
+        assert len(over_http(place, asks, 8)) == 1_000  # any answer that is none ends it
 
 
 def test_where_none_of_them_can_begin(tmp_path: Path, own_store: Path) -> None:
