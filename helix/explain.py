@@ -32,11 +32,18 @@ class Dropped(NamedTuple):
     why: Sequence[str]
 
 
-def timed(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> tuple[R, float]:
-    """(result, milliseconds)."""
+class Spent(NamedTuple):
+    """When a piece of work began, by `time.perf_counter`, and the milliseconds it took."""
+
+    began: float
+    ms: float
+
+
+def timed(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> tuple[R, Spent]:
+    """(result, time spent)."""
     began = time.perf_counter()
     result = work(*args, **kwargs)
-    return result, (time.perf_counter() - began) * 1000
+    return result, Spent(began, (time.perf_counter() - began) * 1000)
 
 
 class Trace:
@@ -46,12 +53,14 @@ class Trace:
         self.on = on
         self.ms: dict[str, float] = {}
         self.stages: list[dict[str, Any]] = []
+        self.spans: list[dict[str, Any]] = []
         self.degraded: list[str] = []
         # Kept only with `on`, for candidates() and why_not().
         self.retrieved: list[Retrieved] = []
         self.dropped: list[Dropped] = []
         self.pool: Pool | None = None
         self.parts: tuple[npt.NDArray[Any], Mapping[str, npt.NDArray[Any]]] | None = None
+        self.shares: dict[str, dict[int, float]] = {}  # by name and row
         self.outside: Callable[[int], str | None] = lambda row: None
         self.skipped = ""
         self._began = time.perf_counter()
@@ -62,9 +71,12 @@ class Trace:
         self.took(name, spent)
         return result
 
-    def took(self, name: str, ms: float) -> None:
-        """Milliseconds a stage took somewhere else: in another thread."""
-        self.ms[name] = round(self.ms.get(name, 0.0) + ms, 3)
+    def took(self, name: str, spent: Spent) -> None:
+        """Time a stage took somewhere else: in another thread."""
+        self.ms[name] = round(self.ms.get(name, 0.0) + spent.ms, 3)
+        if self.on:
+            at = (spent.began - self._began) * 1000
+            self.spans.append({"stage": name, "at": round(at, 3), "ms": round(spent.ms, 3)})
 
     def note(self, name: str, **facts: Any) -> None:
         """Keep facts about a stage, rows_in and rows_out among them, if anybody listens."""
@@ -98,13 +110,27 @@ class Trace:
         """Keep what each feature added to the similarity of rows, by name."""
         self.parts = rows, parts
 
+    def shared(self, rows: npt.NDArray[Any], shares: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Keep what each signal adds to the score of rows, by name."""
+        if self.on:
+            at = rows.tolist()
+            self.shares = {name: dict(zip(at, share.tolist(), strict=True)) for name, share in shares.items()}
+
+    def moved(self, by: str, rows: npt.NDArray[Any], final: npt.NDArray[Any]) -> None:
+        """Keep what a later step added to the scores of rows, or took off: they stay the sums of their shares."""
+        if self.on:
+            before = list(self.shares.values())
+            scores = zip(rows.tolist(), final.tolist(), strict=True)
+            self.shares[by] = {row: score - sum(share[row] for share in before) for row, score in scores}
+
     def total(self) -> None:
         """Close the clock."""
         self.ms["total"] = round((time.perf_counter() - self._began) * 1000, 3)
 
     def report(self, ids: Callable[[npt.NDArray[Any]], list[str]]) -> dict[str, Any] | None:
         """Stages with their milliseconds, and every candidate with its ranks, its signals, what its similarity is
-        made of (`parts`) and where it fell out.
+        made of (`parts`), what its score is the sum of (`shares`; none where a recipe does not add) and where it fell
+        out. `spans` says when each piece of work began, `at` milliseconds of the whole, and how long it took.
 
         Args:
             ids: of rows.
@@ -114,7 +140,8 @@ class Trace:
         stages = [
             {**stage, "ms": self.ms[stage["stage"]]} if stage["stage"] in self.ms else stage for stage in self.stages
         ]
-        return {"stages": stages, "candidates": self._candidates(ids)}
+        spans = sorted(self.spans, key=lambda span: float(span["at"]))
+        return {"stages": stages, "candidates": self._candidates(ids), "spans": spans}
 
     def _candidates(self, ids: Callable[[npt.NDArray[Any]], list[str]]) -> list[dict[str, Any]]:
         pool = self.pool
@@ -131,7 +158,8 @@ class Trace:
             added = (
                 {name: value_of(part[at[row]]) for name, part in parts.items() if part[at[row]]} if row in at else {}
             )
-            shown = {"rank": place + 1, "id": identity, "score": score, **said, "parts": added}
+            shares = {name: share for name, by_row in self.shares.items() if (share := value_of(by_row[row]))}
+            shown = {"rank": place + 1, "id": identity, "score": score, **said, "parts": added, "shares": shares}
             out.append({**shown, "dropped": fell.get(row)})
         return out
 

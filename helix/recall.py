@@ -13,7 +13,7 @@ from helix.anchors import TOP, anchor, window
 from helix.asked import core, spoken
 from helix.bm25 import idf
 from helix.encoders.onnx import TokenCounter
-from helix.explain import Trace, timed
+from helix.explain import Spent, Trace, timed
 from helix.profiles import Ask, Pack, Profile
 from helix.recipes.common import begin, bundle, ids, items_of, scored
 from helix.snapshot.reader import Snapshot
@@ -25,7 +25,7 @@ from helix.stages.graph import walk
 from helix.stages.lexical import Field, lexical_score, search_lexical
 from helix.stages.linked import join, titled
 from helix.stages.pack import LEAST, Short, pack
-from helix.stages.rank import rank
+from helix.stages.rank import rank, shares
 from helix.stages.rerank import rerank, unusable
 from helix.stages.route import scope
 from helix.stages.similar import parts
@@ -65,11 +65,15 @@ def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models:
         rows = pool.row.astype(np.int64)
         trace.parted(rows, parts(rows, pool.rrf, query, vector, snap, plan, profile))
     pool = trace.run("rank", rank, pool, query, vector, snap, plan, profile)
+    if trace.on:
+        trace.shared(pool.row, shares(pool, snap, plan, profile))
     if superseded:
         pool = trace.run("rank", _demote, pool, snap, superseded, profile.rank.superseded)
+        trace.moved("superseded", pool.row, pool.final)
     trace.note("rank", rows_in=before, rows_out=len(pool))
     if query.rerank:
         pool = trace.run("rerank", _rerank, pool, query, snap, profile, trace, models)
+        trace.moved("rerank", pool.row, pool.final)
     trace.ranked(pool.pool())
     chosen = trace.run("diversify", diversify, pool, snap, query.k, profile.diversify)
     if trace.on:
@@ -120,7 +124,7 @@ class Found(NamedTuple):
     copies: U32  # rows that were left out of a crowd
     better: U32  # what stands for each
     score: Callable[[int], float]  # what it would give a row
-    ms: float
+    spent: Spent
 
 
 def _by_words(query: Query, snap: Snapshot, plan: Plan, profile: Profile) -> list[Found]:
@@ -134,9 +138,9 @@ def _by_words(query: Query, snap: Snapshot, plan: Plan, profile: Profile) -> lis
     for stage, name, field, limit in fields:
         if field:
             search = partial(_lexical, query, field, limit, how.k1, how.b, name)
-            (leg, copies, better), ms = timed(collapse, search, plan, snap, limit)
+            (leg, copies, better), spent = timed(collapse, search, plan, snap, limit)
             score = partial(lexical_score, query, field, k1=how.k1, b=how.b)
-            found.append(Found(stage, limit, leg, copies, better, score, ms))
+            found.append(Found(stage, limit, leg, copies, better, score, spent))
     return found
 
 
@@ -152,11 +156,11 @@ def _retrieve(
     """Stage 3: the dense leg, and the lexical ones, which were begun before."""
     found, k = list[Found](), profile.retrieve.dense
     if vector is not None:
-        (leg, copies, better), ms = timed(collapse, partial(_dense, vector, snap, k), plan, snap, k)
-        found.append(Found("dense", k, leg, copies, better, partial(dense_score, vector, snap), ms))
+        (leg, copies, better), spent = timed(collapse, partial(_dense, vector, snap, k), plan, snap, k)
+        found.append(Found("dense", k, leg, copies, better, partial(dense_score, vector, snap), spent))
     found += words()
     for one in found:
-        trace.took(one.stage, one.ms)
+        trace.took(one.stage, one.spent)
         trace.leg(one.stage, one.leg, plan.allowed_rows, one.limit, one.score)
         if trace.on:
             trace.drop("retrieve", one.copies, [f"a near-duplicate of {other}" for other in ids(one.better, snap)])

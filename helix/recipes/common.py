@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from helix.encoders.rerank import LateEncoder, own_tokens
 from helix.errors import EncoderError
-from helix.explain import Trace, kept_signals, timed
+from helix.explain import Spent, Trace, kept_signals, timed
 from helix.stages.embed import embed
 from helix.stages.rerank import maxsims
 from helix.stages.route import outside, route, scope
@@ -30,17 +30,17 @@ def begin(
     snap: Snapshot,
     trace: Trace,
     text: str | None = None,
-    within: Callable[[], tuple[Plan, float]] | None = None,
+    within: Callable[[], tuple[Plan, Spent]] | None = None,
 ) -> tuple[F32 | None, Plan]:
     """Stages 1 and 2: the question's vector (None where the encoder is missing; the answer says so) and the plan.
 
     Args:
         text: what is embedded; the question's own where not given.
-        within: waits for the question's `scope` and its milliseconds, where that was begun already.
+        within: waits for the question's `scope` and the time it took, where that was begun already.
     """
     vector = trace.run("embed", _embed, query.text if text is None else text, snap, trace)
-    searched, ms = within() if within else timed(scope, query, snap)
-    trace.took("route", ms)
+    searched, spent = within() if within else timed(scope, query, snap)
+    trace.took("route", spent)
     plan = trace.run("route", route, query, vector, snap, searched)
     if trace.on:
         trace.outside = lambda row: outside(query, snap, row)

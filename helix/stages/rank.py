@@ -48,6 +48,14 @@ def rank(
     return ranked.take(order(ranked.final, columns.key[ranked.row]))
 
 
+def shares(pool: Candidates, snap: Snapshot, plan: Plan, profile: Profile) -> dict[str, F32]:
+    """What each signal adds to the score that `rank` gives, the weight of the item's type times the signal: by name,
+    float32[n].
+    """
+    weights = type_weights(profile, plan.recent).take(snap.columns.type[pool.row], axis=1)
+    return {name: weight * getattr(pool, name) for name, weight in zip(SIGNALS, weights, strict=True)}
+
+
 def minmax(values: F32) -> F32:
     """Scale to [0, 1] over the pool, the last axis; all zero where the pool does not differ. float32."""
     low = values.min(axis=-1, keepdims=True)

@@ -85,6 +85,7 @@ def still(found: dict[str, Any]) -> dict[str, Any]:
     """Without what a clock decides."""
     for stage in found.get("trace", {}).get("stages", ()):
         stage.pop("ms", None)
+    found.get("trace", {}).pop("spans", None)
     return {key: value for key, value in found.items() if key != "ms"}
 
 

@@ -42,7 +42,7 @@ from helix.types import F32, TYPES, Query
 from pipelines.enrich import build_rows
 from query.rest import create_app
 from query.service import Service
-from query.wire import response, stored_item, visible_row
+from query.wire import Asked, response
 from tests.tiny import BASE, fact, make_store, record
 
 DIM = 8
@@ -165,7 +165,7 @@ def recalled(memory: Memory, **arguments: Any) -> str:
         return f"refused: {error}"
     found = response(bundle)
     stages = [{name: value for name, value in entry.items() if name != "ms"} for entry in found["trace"]["stages"]]
-    found |= {"ms": sorted(found["ms"]), "trace": {**found["trace"], "stages": stages}}
+    found |= {"ms": sorted(found["ms"]), "trace": {**found["trace"], "stages": stages, "spans": None}}
     return json.dumps({**found, "packed": [item.id for item in bundle.packed]}, sort_keys=True)
 
 
@@ -296,12 +296,51 @@ def test_a_stored_item_knows_no_hidden_neighbour(tmp_path: Path, seed: int) -> N
     shown = 0
     for key in holds.snapshot.columns.key.tolist():
         identity = f"{key:016x}"
-        rows = [visible_row(memory.snapshot, identity, principal) for memory in (holds, never)]
-        assert (rows[0] is None) == (rows[1] is None) == (identity in [one.id for one in hidden])
-        if rows[0] is not None and rows[1] is not None:
-            shown += 1
-            assert stored_item(holds.snapshot, rows[0], principal) == stored_item(never.snapshot, rows[1], principal)
+        stored = [memory.item(identity, principal=principal) for memory in (holds, never)]
+        assert (stored[0] is None) == (stored[1] is None) == (identity in [one.id for one in hidden])
+        assert stored[0] == stored[1]
+        shown += stored[0] is not None
     assert shown + len(hidden) == holds.snapshot.rows
+
+
+def browsed(memory: Memory, identities: Sequence[str], **whom: Any) -> str:
+    """Everything a caller can see without a question."""
+    told: dict[str, Any] = {"timeline": memory.timeline(**whom), "choices": memory.choices(**whom)}
+    told["choices"].pop("snapshot")
+    told["facts"] = {name: memory.facts(name, **whom) for name in (*PEOPLE, *PLACES, "Mallory")}
+    told["sessions"] = {name: memory.session(name, **whom) for name in (*(f"s{i}" for i in range(5)), "cellar")}
+    for one in identities:
+        told[one] = [memory.around(one, **whom), memory.neighbours(one, **whom)]
+    return json.dumps(told, sort_keys=True)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_browsing_knows_nothing_that_is_hidden(tmp_path: Path, seed: int) -> None:
+    _, hidden, principal, holds, never = pair(tmp_path, seed)
+    identities = [f"{key:016x}" for key in holds.snapshot.columns.key.tolist()]
+    said = browsed(holds, identities, principal=principal)
+    assert said == browsed(never, identities, principal=principal)
+    assert said != browsed(holds, identities, principal="zoe")
+    assert all(holds.around(one.id, principal=principal) is None for one in hidden)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_other_projects_are_as_if_they_never_were(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    parts, principal = world(rng), (None, "ana")[seed % 2]
+    projects = tuple(rng.sample("pqr", rng.choice([1, 2])))
+    never = [[one for one in part if sees(principal, one) and one.given["project"] in projects] for part in parts]
+    all_of_it, rest = opened(build(tmp_path / "a", parts)), opened(build(tmp_path / "b", never))
+    whom: dict[str, Any] = {"principal": principal, "projects": projects}
+    identities = [f"{key:016x}" for key in all_of_it.snapshot.columns.key.tolist()]
+    assert browsed(all_of_it, identities, **whom) == browsed(rest, identities, **whom)
+    assert browsed(all_of_it, identities, **whom) != browsed(all_of_it, identities, principal=principal)
+    for profile in names():
+        for _ in range(3):
+            asked = {**questions(rng), "profile": profile, "why_not": rng.choice(identities)}
+            assert recalled(all_of_it, **asked, **whom) == recalled(rest, **asked, **whom), (profile, asked)
+    assert all_of_it.choices(projects=())["items"] == 0
+    assert '"items": []' in recalled(all_of_it, query="walnut", projects=())
 
 
 # ---------------------------------------------------------------- one thing at a time
@@ -435,7 +474,7 @@ def asking(root: Path, *requests: tuple[str, str, Mapping[str, Any]]) -> list[tu
 
     async def run() -> list[tuple[int, Mapping[str, str], str]]:
         out = []
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://store") as client:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             for method, path, arguments in requests:
                 sent: Any = {"json": arguments} if method == "POST" else {"params": arguments}
                 found = await client.request(method, path, **sent)
@@ -520,8 +559,8 @@ def test_a_hidden_id_takes_the_path_of_an_unknown_one(tmp_path: Path) -> None:
     try:
         asked, others = {"query": "walnut ana", "now": "2023-11-16"}, []
         for call in (
-            lambda identity: service.fetch(identity, "ana"),
-            lambda identity: visible_row(memory.snapshot, identity, None),
+            lambda identity: service.fetch(identity, Asked(principal="ana")),
+            lambda identity: memory.snapshot.seen_by(None).find(identity),
             lambda identity: memory.recall(**asked, why_not=identity),
         ):
             for warm in (hidden.id, NOBODY, plain[0].id):

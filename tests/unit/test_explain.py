@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from helix.profiles import load
 from helix.question import make_query
 from helix.recall import recall
 from helix.snapshot.reader import Snapshot
+from helix.types import TYPES
 from query.wire import response
 from tests.tiny import BASE, SETTINGS, fact, make_store
 
@@ -56,10 +58,63 @@ def test_every_stage_says_rows_in_and_out_and_milliseconds(tmp_path: Path) -> No
     assert (stages["lexical"]["rows_in"], stages["lexical"]["rows_out"]) == (3, 2)
     assert stages["fuse"]["rows_in"] == {"bm25": 2}
     assert all(stage["ms"] >= 0 for stage in stages.values())
+    spent = dict.fromkeys(found.ms, 0.0)
+    for span in found.trace["spans"]:
+        assert 0 <= span["at"] <= span["at"] + span["ms"] <= found.ms["total"] + 0.01
+        spent[span["stage"]] += span["ms"]
+    del spent["total"]
+    ends = {span["stage"]: span["at"] + span["ms"] for span in found.trace["spans"]}
+    begins = {span["stage"]: span["at"] for span in reversed(found.trace["spans"])}
+    for earlier, later in pairwise(("lexical", "fuse", "graph", "rank", "diversify", "pack")):
+        assert begins[later] >= ends[earlier] - 0.01
+    assert spent == pytest.approx({name: ms for name, ms in found.ms.items() if name != "total"}, abs=0.01)
     first = found.trace["candidates"][0]
     assert (first["rank"], first["id"], first["bm25"], first["dense"]) == (1, found.items[0].id, 1, None)
     assert first["score"] == found.items[0].score
     assert first["sim"] == found.items[0].why["sim"]
+
+
+def test_shares_are_weight_times_signal(tmp_path: Path) -> None:
+    snap = make_store(tmp_path, [LONG, "a recent fox", "walnut bread"], given=[{"type": "code"}, {}, {}])
+    for name, text in (("helix", "fox"), ("helix", "the recent fox"), ("helix-paper", "fox")):
+        found, _ = ask(snap, text, load(name))
+        recent = name == "helix-paper" or "recent" in text
+        for one in found.trace["candidates"]:
+            weights = load(name).weights[snap_type(snap, one["id"])]
+            if not recent:  # what is not asked for goes to the similarity
+                weights = {**weights, "sim": weights["sim"] + weights["recency"], "recency": 0}
+            expected = {signal: weight * one[signal] for signal, weight in weights.items() if weight * one[signal]}
+            assert one["shares"] == pytest.approx(expected, abs=2e-6)
+            assert sum(one["shares"].values()) == pytest.approx(one["score"], abs=1e-5)
+
+
+def snap_type(snap: Snapshot, identity: str) -> str:
+    row = snap.find(identity)
+    assert row is not None
+    return TYPES[snap.columns.type[row]]
+
+
+def test_shares_say_what_later_steps_added_or_took_off(tmp_path: Path) -> None:
+    given = [{"session": f"s{i}", "time": BASE + i} for i in range(3)]
+    home = {"subject": "ana", "relation": "lives_in"}
+    facts = [[{**home, "object_": "oslo"}], [{**home, "object_": "rome"}], []]
+    snap = make_store(tmp_path, ["the house is in oslo", "it is in rome", "house, house"], given=given, facts=facts)
+    found, _ = ask(snap, "where is the house in oslo")
+    shares = {snap.find(one["id"]): one["shares"] for one in found.trace["candidates"]}
+    assert shares[0]["superseded"] < 0 < shares[1]["superseded"]
+    assert "superseded" not in shares[2]
+    for one in found.trace["candidates"]:
+        assert sum(one["shares"].values()) == pytest.approx(one["score"], abs=1e-5)
+
+
+def test_shares_with_a_reranker_add_up(sample_store: Path) -> None:
+    import helix
+
+    found = helix.open(sample_store).recall("who reviews signing", rerank="late", explain=True, now="2026-06-01")
+    candidates = (found.trace or {})["candidates"]
+    assert any(one["shares"].get("rerank") for one in candidates)
+    for one in candidates:
+        assert sum(one["shares"].values()) == pytest.approx(one["score"], abs=1e-5)
 
 
 def test_why_not_names_the_stage_and_the_margin(tmp_path: Path) -> None:
@@ -128,6 +183,7 @@ def test_a_replay_gives_the_same_bytes(sample_store: Path) -> None:
         del wire["ms"]
         for stage in wire["trace"]["stages"]:
             stage.pop("ms", None)
+        del wire["trace"]["spans"]
         return json.dumps(wire)
 
     assert answer() == answer()
@@ -148,6 +204,7 @@ def test_a_generation_that_is_kept_answers_as_it_did(tmp_path: Path, cache: Path
         wire = response(memory.recall("what does the red fox do", now="2026-02-01", explain=True))
         for stage in wire["trace"]["stages"]:
             stage.pop("ms", None)
+        del wire["trace"]["spans"]
         return {**wire, "ms": None}
 
     root = tmp_path / "store"
