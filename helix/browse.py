@@ -254,6 +254,8 @@ def neighbours(snap: Snapshot, identity: str) -> dict[str, Any] | None:
         said |= {subject: told["subject"], object_: told["object"]}
         if subject and object_:
             joined(f"{subject:016x}", f"{object_:016x}", told["relation"])
+        if subject and subject not in named:
+            joined(_key(snap, row), f"{subject:016x}", "states")
     entities = np.unique(np.array([*named.tolist(), *subjects, *objects], np.uint64))
     return {
         "item": _key(snap, row),

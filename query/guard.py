@@ -140,7 +140,8 @@ class Guard:
     async def _timed(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The application, within the time there is. What goes on after it goes on unheard."""
         secret = scope["path"].startswith(("/v1/", "/mcp"))
-        headers = (*_HEADERS, *([(b"cache-control", b"no-store")] if secret else []))
+        # Of the page a browser asks whether it is still so: its parts go together.
+        headers = (*_HEADERS, (b"cache-control", b"no-store" if secret else b"no-cache"))
         body, answer = _Bounded(receive), _Once(send, headers)
         work = asyncio.ensure_future(self._app(scope, body, answer))
         self._under_way += 1

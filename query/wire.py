@@ -254,7 +254,7 @@ class Edge(BaseModel):
 
     from_: str = Field(alias="from")
     to: str
-    kind: str = Field(description="next, reply, same, mentions, or the relation of a fact")
+    kind: str = Field(description="next, reply, same, mentions, states (something of it), or the relation of a fact")
 
 
 class Neighbourhood(BaseModel):

@@ -310,6 +310,7 @@ def test_an_answer_may_not_be_framed_sniffed_or_kept(client: httpx.Client, keys:
         assert "frame-ancestors 'none'" in found.headers["content-security-policy"]
         assert found.headers["x-content-type-options"] == "nosniff"
     assert client.get("/v1/status", headers=bearer(keys["bob"])).headers["cache-control"] == "no-store"
+    assert client.get("/page/main.js").headers["cache-control"] == "no-cache"  # its parts go together
 
 
 # ---------------------------------------------------------------- read in two ways

@@ -1,0 +1,126 @@
+// @ts-check
+/** The stages of a recall over its milliseconds: when each began, how long it took, what went in and what came out. */
+
+import { bar, h } from './dom.js';
+import { pairs } from './marks.js';
+import { count, millis, score } from './text.js';
+
+/**
+ * @typedef {import('./api.js').Answer} Answer
+ * @typedef {import('./api.js').Stage} Stage
+ */
+
+const TOLD = new Set(['stage', 'rows_in', 'rows_out', 'ms']);
+
+/**
+ * @param {Answer} answer
+ */
+export function waterfall(answer) {
+  const { stages, spans } = answer.trace;
+  const total = answer.ms.total;
+  const said = new Map(stages.map((stage) => [stage.stage, stage]));
+  const names = [
+    ...new Set([
+      ...spans.map((span) => span.stage),
+      ...stages.filter((stage) => 'rows_out' in stage).map((stage) => stage.stage),
+    ]),
+  ];
+  const row = (/** @type {string} */ name) =>
+    h(
+      'tr',
+      {},
+      h('th', { scope: 'row' }, name),
+      h('td', { class: 'num rows' }, passed(said.get(name))),
+      h(
+        'td',
+        { class: 'track' },
+        ...spans
+          .filter((span) => span.stage === name)
+          .map((span) => bar(`span at-${name}`, span.ms / total, span.at / total)),
+      ),
+      h('td', { class: 'num' }, name in answer.ms ? millis(answer.ms[name]) : ''),
+    );
+  const more = stages.filter((stage) => facts(stage).length);
+  return [
+    h(
+      'table',
+      { class: 'waterfall' },
+      h('caption', { class: 'sr' }, 'Stages: rows in and out, and when each ran'),
+      h(
+        'thead',
+        {},
+        h(
+          'tr',
+          {},
+          h('th', { scope: 'col' }, 'stage'),
+          h('th', { scope: 'col', class: 'num' }, 'in → out'),
+          h('td', { class: 'axis', 'aria-hidden': 'true' }, h('span', {}, '0'), h('span', {}, `${millis(total)} ms`)),
+          h('th', { scope: 'col', class: 'num' }, 'ms'),
+        ),
+      ),
+      h('tbody', {}, ...names.map(row)),
+      h(
+        'tfoot',
+        {},
+        h(
+          'tr',
+          {},
+          h('th', { scope: 'row' }, 'total'),
+          h('td', {}),
+          h('td', {}),
+          h('td', { class: 'num' }, millis(total)),
+        ),
+      ),
+    ),
+    h(
+      'p',
+      { class: 'dim small' },
+      'Stages that overlap ran at the same time. In the gaps texts were read and this explanation made.',
+    ),
+    more.length
+      ? h(
+          'details',
+          {},
+          h('summary', {}, 'What the stages say'),
+          ...more.map((stage) => h('div', {}, h('h3', {}, stage.stage), pairs(facts(stage)))),
+        )
+      : null,
+  ];
+}
+
+/**
+ * "100 + 26 → 105"
+ * @param {Stage | undefined} stage
+ */
+function passed(stage) {
+  if (!stage || stage.rows_out === undefined) return '';
+  const given = typeof stage.rows_in === 'object' ? Object.values(stage.rows_in) : [stage.rows_in];
+  return `${given.map(count).join(' + ')} → ${count(stage.rows_out)}`;
+}
+
+/**
+ * What a stage says besides its rows.
+ * @param {Stage} stage
+ * @returns {[string, string][]}
+ */
+function facts(stage) {
+  const said = Object.entries(stage).filter(([name, value]) => !TOLD.has(name) && value !== null && value !== '');
+  return said.map(([name, value]) => [name.replaceAll('_', ' '), brief(value)]);
+}
+
+/**
+ * @param {unknown} value
+ * @returns {string}
+ */
+function brief(value) {
+  if (typeof value === 'number') return Number.isInteger(value) ? count(value) : score(value);
+  if (typeof value === 'boolean') return value ? 'yes' : 'no';
+  if (Array.isArray(value)) return value.map(brief).join(', ') || 'none';
+  if (value && typeof value === 'object')
+    return (
+      Object.entries(value)
+        .map(([name, one]) => `${name} ${brief(one)}`)
+        .join(', ') || 'none'
+    );
+  return String(value);
+}
