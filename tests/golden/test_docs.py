@@ -1,0 +1,266 @@
+"""What the README and the pages of docs/ show is run: shell blocks by a real bash, Python page by page, examples of
+code on a copy of Helix; files of other programs are parsed; links, paths and options lead to something.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import configparser
+import importlib.util
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+from fastapi.testclient import TestClient
+from mcp import Client, StdioServerParameters
+
+from helix.memory import open as open_store
+from helix.settings import load
+from pipelines import docs
+from query.mcp import build
+from query.rest import create_app
+from query.service import Service
+from tests.page_shell import ADDRESS, HELIX, NOT_RUN, World, not_run, spelt_out, takes, world
+from tests.pages import PAGES, ROOT, Block, anchors, blocks, rows, spans, tokens
+
+
+def every(*languages: str) -> list[Any]:
+    """Each block in one of these languages, as a parameter."""
+    return [
+        pytest.param(page, one, id=f"{page}:{one.line}")
+        for page in PAGES
+        for one in blocks(page)
+        if one.language in languages
+    ]
+
+
+LANGUAGES = {"sh", "console", "python", "diff", "toml", "json", "yaml", "ini", "nginx", "caddyfile", "text"}
+
+
+def test_every_block_says_what_it_is() -> None:
+    unknown = [f"{page}:{one.line}" for page in PAGES for one in blocks(page) if one.language not in LANGUAGES]
+    assert not unknown
+
+
+# ---------------------------------------------------------------- what is run
+
+
+RUN = ("sh", "console", "python", "diff", "json")
+"""Blocks that do something."""
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(one.language in RUN for one in blocks(page))])
+def test_a_page_runs(page: str, sample_store: Path, cache: Path, forks: Any, tmp_path: Path) -> None:
+    """Its blocks one after the other, as somebody would who reads it."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    with world(page, tmp_path, sample_store, cache, forks) as here:
+        for block in blocks(page):
+            where = f"{page}:{block.line}"
+            if (file := re.match(r"# ([\w./-]+\.(?:py|toml))\n", block.text)) and block.language in ("python", "toml"):
+                (tmp_path / file[1]).parent.mkdir(parents=True, exist_ok=True)
+                (tmp_path / file[1]).write_text(block.text)
+            elif block.language == "python":
+                exec(compile(here.text(block.text), where, "exec"), names)
+            elif block.language == "diff":
+                done = subprocess.run(
+                    ["git", "apply", "-"], input=block.text, cwd=tmp_path, text=True, capture_output=True, check=False
+                )
+                assert done.returncode == 0, f"{where}: {done.stderr}"
+            elif block.language in ("sh", "console"):
+                lines = re.findall(r"^\$ (.*)$", block.text, re.M) if block.language == "console" else [block.text]
+                done = here.bash(here.text("\n".join(lines)))
+                assert done.returncode == 0, f"{where}: {done.stdout}\n{done.stderr}"
+            elif block.language == "json":
+                servers(here, json.loads(here.text(block.text)))
+        for line in here.skipped:
+            assert not_run(line), f"{page}: {line!r} was not run, and NOT_RUN does not say why"
+
+
+def servers(here: World, config: dict[str, Any]) -> None:
+    """An agent that is configured so finds the tools."""
+    for server in config.get("mcpServers", {}).values():
+        if "command" in server:
+            words = [str(here.folder / "memory") if word.startswith("/home/") else word for word in server["args"]]
+            assert server["command"] == "helix"
+            reach: Any = StdioServerParameters(command=HELIX[0], args=[*HELIX[1:], *words], env=here.environ)
+        else:
+            reach = server["url"]
+        assert "recall" in asyncio.run(tools(reach))
+
+
+async def tools(reach: Any) -> list[str]:
+    async with Client(reach) as client:
+        return [tool.name for tool in (await client.list_tools()).tools]
+
+
+# ---------------------------------------------------------------- what is not run
+
+
+def test_what_is_not_run_is_shown_somewhere() -> None:
+    shown = "\n".join(one.text for page in PAGES for one in blocks(page) if one.language == "sh")
+    for begins in NOT_RUN:
+        assert re.search(rf"(?m)(?:^|[;&|( ]){begins}", shown), f"{begins!r}: no page shows such a command any more"
+
+
+def test_a_module_that_is_not_run_exists() -> None:
+    for page in PAGES:
+        for shown in [*spans(page), *(one.text for one in blocks(page) if one.language == "sh")]:
+            for module in re.findall(r"python -m ([\w.]+)", shown):
+                assert importlib.util.find_spec(module), f"{page}: there is no module {module}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_in_the_text_exist_with_their_options(page: str) -> None:
+    for shown in spans(page):
+        for said in re.findall(r"(?:^|\s)helix ([a-z]+(?![\w.])(?:[^|;]|\\\|)*)", shown):
+            spelt_out(re.findall(r"[^\s\[\]()]+", said))
+
+
+# ---------------------------------------------------------------- files of other programs
+
+
+@pytest.mark.parametrize(("page", "block"), every("toml"))
+def test_toml(page: str, block: Block) -> None:
+    tomllib.loads(block.text)
+
+
+@pytest.mark.parametrize(("page", "block"), every("yaml"))
+def test_alerts_are_about_metrics_there_are(page: str, block: Block) -> None:
+    code = "".join((ROOT / path).read_text() for path in ("query/metrics.py", "workers/metrics.py"))
+    rules = [rule for group in yaml.safe_load(block.text)["groups"] for rule in group["rules"]]
+    assert rules
+    for rule in rules:
+        for name in re.findall(r"helix_\w+", rule["expr"]):
+            assert f'"{name.removesuffix("_bucket").removesuffix("_total")}"' in code, name
+
+
+@pytest.mark.parametrize(("page", "block"), every("ini"))
+def test_a_unit_starts_a_command(page: str, block: Block) -> None:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment]
+    unit.read_string(block.text)
+    program, *words = shlex.split(unit["Service"]["ExecStart"])
+    assert Path(program).name == "helix"
+    takes(words)
+
+
+@pytest.mark.parametrize(("page", "block"), every("nginx", "caddyfile"))
+def test_a_proxy_goes_where_helix_listens(page: str, block: Block, tmp_path: Path) -> None:
+    """By the proxy itself where it is installed; else its braces and the address alone."""
+    assert ADDRESS in block.text
+    assert block.text.count("{") == block.text.count("}")
+    file = tmp_path / "config"
+    if block.language == "caddyfile" and (caddy := shutil.which("caddy")):
+        file.write_text(block.text)
+        words = [caddy, "validate", "--adapter", "caddyfile", "--config", str(file)]
+    elif block.language == "nginx" and (nginx := shutil.which("nginx")):
+        served = re.sub(r"^ *ssl_certificate.*\n| ssl(?=;)", "", block.text, flags=re.M)  # there is no certificate here
+        file.write_text(f"pid {tmp_path}/pid; error_log stderr; events {{}} http {{ {served} }}")
+        words = [nginx, "-t", "-p", str(tmp_path), "-c", str(file)]
+    else:
+        return
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    # nginx tries the folders of an installation, too.
+    assert done.returncode == 0 or "syntax is ok" in done.stderr, done.stderr
+
+
+# ---------------------------------------------------------------- links and paths
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    for one in tokens(page):
+        link = one.attrs.get("src" if one.type == "image" else "href") if one.type in ("image", "link_open") else None
+        if link is None or str(link).startswith(("https://", "http://")):
+            continue
+        path, _, anchor = str(link).partition("#")
+        beside = ROOT / "docs" if page == "docs/quality/levers.md" else (ROOT / page).parent  # a part of quality.md
+        there = beside / path if path else ROOT / page
+        assert there.exists(), f"{page}: {link}"
+        if anchor:
+            assert anchor in anchors(there), f"{page}: {link}: the anchors are {sorted(anchors(there))}"
+
+
+FOLDERS = ("helix", "pipelines", "workers", "query", "tests", "docs", "notebooks")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_paths_in_the_text_exist(page: str) -> None:
+    for shown in spans(page):
+        if re.fullmatch(rf"({'|'.join(FOLDERS)})/[\w./-]+", shown) and "NAME" not in shown:
+            assert (ROOT / shown).exists(), f"{page}: {shown}"
+
+
+def test_every_page_is_listed() -> None:
+    for index in ("docs/README.md", "README.md"):
+        links = {one.attrs["href"] for one in tokens(index) if one.type == "link_open"}
+        listed = {((ROOT / index).parent / str(link).partition("#")[0]).resolve() for link in links}
+        pages = {path.resolve() for path in (ROOT / "docs").glob("*.md")} - {(ROOT / "docs" / "README.md").resolve()}
+        assert pages <= listed, f"{index}: {[path.name for path in pages - listed]}"
+    decisions = ROOT / "docs" / "decisions"
+    listed = {one.attrs["href"] for one in tokens("docs/decisions/README.md") if one.type == "link_open"}
+    assert {path.name for path in decisions.glob("*.md")} == {*listed, "README.md"}
+
+
+# ---------------------------------------------------------------- what is made from code
+
+
+def test_the_settings_are_those_of_the_code() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    assert docs.with_settings(page) == page, "run 'python -m pipelines.docs'"
+
+
+def test_the_picture_is_of_the_sample(sample_store: Path) -> None:
+    """What it found, not how long it took; drawn now it is well-formed, and shows the same."""
+    found = open_store(sample_store).recall(docs.QUESTION, now=docs.NOW, explain=True)
+    drawn = docs.picture(docs.QUESTION, found)
+    for svg in (drawn, (ROOT / "docs" / "recall.svg").read_text("utf-8")):
+        said = [text.text or "" for text in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+        assert {"embed", "dense", "lexical", "fuse", "graph", "rank", "diversify", "pack"} <= set(said)
+        assert [text for text in said if text in {item.text for item in found.items}]
+        for item in found.items[: docs.SHOWN]:
+            assert docs._short(item.text) in said
+
+
+def test_the_parts_of_a_score_are_all_of_it(sample_store: Path) -> None:
+    found = open_store(sample_store).recall(docs.QUESTION, now=docs.NOW, explain=True)
+    assert found.trace is not None
+    for item, candidate in zip(found.items, found.trace["candidates"], strict=False):
+        assert sum(docs.score_parts(candidate).values()) == pytest.approx(item.score, abs=2e-3)
+
+
+def test_the_readme_says_what_was_measured() -> None:
+    shown = {row[0].split(",")[0].strip("`"): row[1:] for row in rows("README.md", "| | any@10 |")}
+    names = {"dense only": "dense", "BM25 only": "bm25", "both by equal ranks": "rrf"}
+    kept = (ROOT / "docs" / "quality.md").read_text("utf-8").partition("### locomo\n")[2]
+    for name, (any10, recall10, mrr, pack, p95) in shown.items():
+        row = names.get(name, name)
+        first, second = re.findall(rf"^\| {re.escape(row)} \| (.*) \|$", kept, re.M)[:2]
+        wide, narrow = ([cell.split()[0] for cell in line.split(" | ")] for line in (first, second))
+        measured = [narrow[2], wide[0], wide[3], wide[2], wide[8]]
+        assert [float(cell) for cell in (any10, recall10, mrr, pack, p95)] == [float(cell) for cell in measured], name
+    growth = {row[0]: row[1:3] for row in rows("docs/speed.md", "| items | p50 | p95 | p99 |")}
+    for items, p50, p95, _ in rows("README.md", "| items | p50 | p95 |"):
+        assert [p50, p95] == [f"{float(cell) + 1e-9:.1f}" for cell in growth[items]], items
+
+
+def test_endpoints_and_tools_are_those_of_the_server(sample_store: Path) -> None:
+    """What docs/rest.md and docs/mcp.md list is what there is."""
+    service = Service(sample_store, load())
+    with TestClient(create_app(service)) as client:
+        served = set(client.get("http://127.0.0.1/openapi.json").json()["paths"])
+    shown = {path for row in rows("docs/rest.md", "| | |") for path in re.findall(r"`(/[^`]*)`", row[0])}
+    assert shown == served
+    listed = {tool.name: set(tool.input_schema["properties"]) for tool in asyncio.run(build(service).list_tools())}
+    told = {
+        row[0].strip("`"): set(re.findall(r"`(\w+)`", row[1])) for row in rows("docs/mcp.md", "| tool | arguments |")
+    }
+    assert told == listed
