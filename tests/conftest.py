@@ -104,8 +104,17 @@ def sample_store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
 @pytest.fixture
 def own_store(sample_store: Path, tmp_path: Path) -> Path:
     """A copy of the sample store."""
-    target = tmp_path / "store"
-    shutil.copytree(sample_store, target)
+    return _copied(sample_store, tmp_path / "store")
+
+
+@pytest.fixture(scope="module")
+def served_store(sample_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the sample store for a module to serve: whoever fetches an item leaves an event in it."""
+    return _copied(sample_store, tmp_path_factory.mktemp("served") / "store")
+
+
+def _copied(store: Path, target: Path) -> Path:
+    shutil.copytree(store, target)
     for pin in (target / "pins").iterdir():  # of a reader another test has open
         pin.unlink()
     return target

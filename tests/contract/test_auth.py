@@ -232,6 +232,20 @@ def test_other_items_and_sessions_by_id_are_not_there(client: httpx.Client, keys
     assert told["items"][1]["next"] is None
 
 
+def test_a_hook_and_a_context_know_what_the_key_sees(client: httpx.Client, keys: dict[str, str]) -> None:
+    begun = {"kind": "start", "folders": ["/home/x/deal"], "source": "startup"}
+    asked = {"kind": "prompt", "prompt": "what do we know about the walnut merger in March", "folders": []}
+    for who, knows in (("bob", True), ("ana", False)):
+        for sent in (begun, asked):
+            said = client.post("/v1/hook", json=sent, headers=bearer(keys[who])).json()["context"]
+            assert ("merger" in said) is knows
+            assert "cardamom" not in said or who == "ana"
+        told = client.get("/v1/context", params={"query": "walnut merger"}, headers=bearer(keys[who])).text
+        assert ("merger" in told) is knows
+        newest = client.get("/v1/context", headers=bearer(keys[who])).text
+        assert ("price" in newest) is knows
+
+
 def test_no_key_speaks_for_another(client: httpx.Client, keys: dict[str, str]) -> None:
     for path in ("/v1/recall?query=walnut", "/v1/timeline?limit=3", "/v1/choices?", "/v1/sessions/kitchen?"):
         assert refused(client.get(f"{path}&principal=bob", headers=bearer(keys["ana"])), 403)

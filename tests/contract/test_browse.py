@@ -23,13 +23,13 @@ NOW = "2026-06-01T00:00:00Z"
 
 
 @pytest.fixture(scope="module")
-def memory(sample_store: Path) -> Memory:
-    return helix.open(sample_store)
+def memory(served_store: Path) -> Memory:
+    return helix.open(served_store)
 
 
 @pytest.fixture(scope="module")
-def client(sample_store: Path) -> Iterator[httpx.Client]:
-    with serving(sample_store, Settings()) as client:
+def client(served_store: Path) -> Iterator[httpx.Client]:
+    with serving(served_store, Settings()) as client:
         yield client
 
 
@@ -44,9 +44,9 @@ def rows(store: Path, statement: str) -> list[dict[str, Any]]:
         return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
 
 
-def test_a_session_is_what_sql_says_it_is(memory: Memory, sample_store: Path) -> None:
+def test_a_session_is_what_sql_says_it_is(memory: Memory, served_store: Path) -> None:
     for session in ("c3", "standup-2ec61066"):
-        wanted = rows(sample_store, f"SELECT id, text FROM items WHERE session = '{session}' ORDER BY ord")
+        wanted = rows(served_store, f"SELECT id, text FROM items WHERE session = '{session}' ORDER BY ord")
         found = memory.session(session)
         assert found is not None
         assert [(item["id"], item["text"]) for item in found["items"]] == [(one["id"], one["text"]) for one in wanted]
@@ -59,9 +59,9 @@ def test_a_session_is_what_sql_says_it_is(memory: Memory, sample_store: Path) ->
     assert memory.session("nobody's") is None
 
 
-def test_the_timeline_is_what_sql_says_it_is(memory: Memory, sample_store: Path) -> None:
+def test_the_timeline_is_what_sql_says_it_is(memory: Memory, served_store: Path) -> None:
     wanted = rows(
-        sample_store,
+        served_store,
         "SELECT session, any_value(project) AS project, min(time) AS began, max(time) AS ended, count(*) AS items "
         "FROM items GROUP BY source, session ORDER BY ended DESC, began DESC",
     )
@@ -103,9 +103,9 @@ def test_an_item_among_its_neighbours(memory: Memory) -> None:
         memory.around(items[0]["id"], before=101)
 
 
-def test_facts_are_what_sql_says_they_are(memory: Memory, sample_store: Path) -> None:
+def test_facts_are_what_sql_says_they_are(memory: Memory, served_store: Path) -> None:
     wanted = rows(
-        sample_store,
+        served_store,
         "SELECT subject, relation, object, item FROM facts WHERE subject ILIKE 'timeout' OR object ILIKE '%timeout%' "
         "ORDER BY t_valid DESC",
     )
@@ -122,7 +122,7 @@ def test_facts_are_what_sql_says_they_are(memory: Memory, sample_store: Path) ->
             memory.facts(wrong)
 
 
-def test_a_neighbourhood_is_of_edges_sql_knows(memory: Memory, sample_store: Path) -> None:
+def test_a_neighbourhood_is_of_edges_sql_knows(memory: Memory, served_store: Path) -> None:
     item = memory.recall("What did I tell Priya about vacation?", now=NOW).items[0]
     found = memory.neighbours(item.id)
     assert found is not None
@@ -132,7 +132,7 @@ def test_a_neighbourhood_is_of_edges_sql_knows(memory: Memory, sample_store: Pat
     assert {one for edge in edges for one in edge[:2]} <= set(known)
     real = {
         (one["src"], one["dst"], one["kind"])
-        for one in rows(sample_store, "SELECT src, kind, dst FROM edges WHERE kind IN ('next', 'mentions')")
+        for one in rows(served_store, "SELECT src, kind, dst FROM edges WHERE kind IN ('next', 'mentions')")
     }
     assert {edge for edge in edges if edge[2] in ("next", "mentions")} <= real
     named = {node["label"] for node in found["nodes"] if node["kind"] == "entity"}
@@ -140,10 +140,10 @@ def test_a_neighbourhood_is_of_edges_sql_knows(memory: Memory, sample_store: Pat
     assert memory.neighbours("f" * 16) is None
 
 
-def test_choices_are_what_sql_counts(memory: Memory, sample_store: Path) -> None:
+def test_choices_are_what_sql_counts(memory: Memory, served_store: Path) -> None:
     found = memory.choices()
     for column, name in (("project", "projects"), ("type", "types"), ("speaker", "speakers")):
-        counted = rows(sample_store, f"SELECT {column} AS name, count(*) AS n FROM items GROUP BY 1")
+        counted = rows(served_store, f"SELECT {column} AS name, count(*) AS n FROM items GROUP BY 1")
         assert found[name] == {one["name"]: one["n"] for one in counted if one["name"] is not None}
     assert found["items"] == sum(found["types"].values())
     assert {"helix", "cems"} <= set(found["profiles"])

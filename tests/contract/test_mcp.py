@@ -31,13 +31,13 @@ TOOLS = {"recall", "search", "fetch", "timeline", "status"}
 
 
 @pytest.fixture(scope="module")
-def memory(sample_store: Path) -> Memory:
-    return open_store(sample_store)
+def memory(served_store: Path) -> Memory:
+    return open_store(served_store)
 
 
 @pytest.fixture(scope="module")
-def service(sample_store: Path) -> Iterator[Service]:
-    service = Service(sample_store, Settings())
+def service(served_store: Path) -> Iterator[Service]:
+    service = Service(served_store, Settings())
     service.start()
     yield service
     service.stop()
@@ -164,14 +164,14 @@ def test_who_is_named_sees_their_own(service: Service) -> None:
 # ---------------------------------------------------------------- stdio
 
 
-def test_over_stdio_from_a_cold_start(sample_store: Path, cache: Path, memory: Memory, tmp_path: Path) -> None:
+def test_over_stdio_from_a_cold_start(served_store: Path, cache: Path, memory: Memory, tmp_path: Path) -> None:
     def command(store: Path) -> StdioServerParameters:
         arguments = ["-m", "helix.cli", "mcp", "--store", str(store)]
         return StdioServerParameters(
             command=sys.executable, args=arguments, env={**os.environ, "HELIX_CACHE": str(cache)}
         )
 
-    found = called(command(sample_store), "recall", query=QUESTION, k=5, budget=800)
+    found = called(command(served_store), "recall", query=QUESTION, k=5, budget=800)
     assert found["context"] == memory.recall(QUESTION, k=5, budget=800).context
     missing = asked(command(tmp_path / "none"), lambda client: client.call_tool("recall", {"query": QUESTION}))
     assert missing.is_error is True
@@ -193,13 +193,13 @@ def over_http(url: str, key: str | None, work: Any) -> Any:
     return asyncio.run(run())
 
 
-def test_over_http_with_keys(sample_store: Path, memory: Memory, tmp_path: Path) -> None:
+def test_over_http_with_keys(served_store: Path, memory: Memory, tmp_path: Path) -> None:
     settings = Settings(keys=str(tmp_path / "keys.json"))
-    path = auth.path_of(sample_store, settings)
+    path = auth.path_of(served_store, settings)
     everything, _ = auth.create(path, "ana")
     holidays, _ = auth.create(path, "ana", projects=["holidays"])
     policy = replace(policy_of("0.0.0.0", settings), rate=0.0)
-    with serving(sample_store, settings, policy) as http:
+    with serving(served_store, settings, policy) as http:
         url = f"{http.base_url}/mcp"
 
         async def work(client: Client) -> Any:

@@ -16,8 +16,8 @@ from tests.serving import serving
 
 
 @pytest.fixture(scope="module")
-def client(sample_store: Path) -> Iterator[httpx.Client]:
-    with serving(sample_store, Settings()) as client:
+def client(served_store: Path) -> Iterator[httpx.Client]:
+    with serving(served_store, Settings()) as client:
         yield client
 
 

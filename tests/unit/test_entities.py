@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from helix.enrich.entities import EVERGREEN, MAX_ENTITIES, entities
-from helix.question import _mentions
+from helix.question import mentions
 from helix.snapshot.rows import digest
 from helix.types import Entity
 from tests.labelled import labelled, report
@@ -294,7 +294,7 @@ def test_a_megabyte_is_bounded(unit: str) -> None:
 def test_a_question_in_lower_case_asks_for_every_kind_a_name_may_have() -> None:
     now = datetime(2024, 3, 13, tzinfo=UTC)
     text = "what did priya sharma tell melanie's sister about goa and numpy yesterday"
-    asked = set(_mentions(text, (), now).tolist())
+    asked = set(mentions(text, (), now).tolist())
     items = ["Priya Sharma came.", "We flew to Goa.", "import numpy as np"]
     named = [entity for item in items for entity in entities(item)]
     assert {entity.kind for entity in named} == {"person", "place", "package"}
