@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from inspect import cleandoc
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from helix.cli import parser, print_json, store_of
 from helix.errors import HelixError, UsageError
+from helix.terminal import Cell, complain, console, count, drawing, drawn, printable, say, table
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from rich.console import Console
 
     from helix.snapshot.sql import Answer
     from helix.snapshot.sync import Report
@@ -22,86 +20,83 @@ if TYPE_CHECKING:
 
 def status(argv: Sequence[str]) -> int:
     """What is published, what waits, what was given up."""
-    from helix.snapshot.ledger import ROLLED_BACK
-    from helix.status import breakdown
-    from helix.status import status as status_of
-
     new = parser("status", status.__doc__ or "", "  helix status --store memory\n  helix status --watch")
     new.add_argument("--watch", action="store_true", help="go on telling, every second; Ctrl-C ends")
     options = new.parse_args(argv)
     root = store_of(options)
     if options.watch:
         return _watch_status(root, options.json)
+    from helix.snapshot.ledger import ROLLED_BACK
+    from helix.status import breakdown
+    from helix.status import status as status_of
+
     found = {**status_of(root), "breakdown": breakdown(root)}
     if options.json:
         print_json(found)
         return 0
-    for name, said in _told(found):
-        print(f"{name:12}{said}")
+    table(_told(found), whole=(0,))
     for document, error in found["errors"].items():
-        print(f"dead        {document[:12]}… {error}", file=sys.stderr)
+        print(f"dead        {document[:12]}… {printable(error)}", file=sys.stderr)
     if any(not error.startswith(ROLLED_BACK) for error in found["errors"].values()):
         print("'helix retry' has them tried again, 'helix drop' removes their text", file=sys.stderr)
     return 0
 
 
-def _told(found: dict[str, Any]) -> list[tuple[str, str]]:
+BAD, WAITS = "red", "yellow"
+
+
+def _told(found: dict[str, Any]) -> list[tuple[Cell, Cell]]:
     """The state of a store, for a person: (what, how it is) a line."""
+    lines: list[tuple[str, str, str]] = []
+
+    def tell(name: str, said: str, style: str = "") -> None:
+        lines.append((name, said, style))
+
     published = f", published {found['published']}" if found["published"] else ""
-    lines = [
-        ("store", found["store"]),
-        ("generation", f"{found['generation']}{published}; {found['generations']} kept"),
-        ("encoder", found["encoder"] or "none yet"),
-        (
-            "items",
-            f"{found['items']:,} in {found['segments']} segments, {found['sessions']:,} sessions, "
-            f"{found['bytes'] / 1e6:.1f} MB",
-        ),
-        (
-            "documents",
-            f"{found['accepted']:,} accepted, {found['done']:,} done, {found['pending']:,} pending"
-            + (f" ({len(found['running'])} running)" if found["running"] else "")
-            + f", {found['dead']:,} dead",
-        ),
-    ]
+    tell("store", found["store"])
+    tell("generation", f"{found['generation']}{published}; {found['generations']} kept")
+    tell("encoder", found["encoder"] or "none yet")
+    tell(
+        "items",
+        f"{found['items']:,} in {count(found['segments'], 'segment')}, {count(found['sessions'], 'session')}, "
+        f"{found['bytes'] / 1e6:.1f} MB",
+    )
+    running = f" ({len(found['running'])} running)" if found["running"] else ""
+    tell(
+        "documents",
+        f"{found['accepted']:,} accepted, {found['done']:,} done, {found['pending']:,} pending{running}, "
+        f"{found['dead']:,} dead",
+        BAD if found["dead"] else WAITS if found["pending"] else "",
+    )
     if found["pending"]:
-        lines.append(("lag", f"{found['lag']:,.0f} s: so long the oldest has waited"))
+        tell("lag", f"{found['lag']:,.0f} s: so long the oldest has waited", WAITS)
     if found["throughput"]["documents"]:
-        rate = found["throughput"]
-        lines.append(
-            (
-                "throughput",
-                f"{rate['documents']:,.0f} documents, {rate['items']:,.0f} items a minute "
-                f"(over {rate['seconds']:,.0f} s)",
-            )
-        )
-    lines += [
-        ("failed", f"{document[:12]}… {said['tries']} times, again at {said['next']}: {said['error'] or 'no word'}")
-        for document, said in found["failed"].items()
-    ]
+        said = "{documents:,.0f} documents, {items:,.0f} items a minute (over {seconds:,.0f} s)"
+        tell("throughput", said.format(**found["throughput"]))
+    for document, one in found["failed"].items():
+        said = f"{document[:12]}… {one['tries']} times, again at {one['next']}: {one['error'] or 'no word'}"
+        tell("failed", said, BAD)
     if found["orders"]["waiting"]:
-        lines.append(("orders", f"{found['orders']['waiting']} wait for a worker of 'accept'"))
+        tell("orders", f"{found['orders']['waiting']} wait for a worker of 'accept'", WAITS)
     for done in found["orders"]["done"]:
         refused = "; ".join(f"{entry['path']}: {entry['reason']}" for entry in done["refused"][:3])
         counts = f"{done['accepted']} accepted, {done['duplicates']} duplicates, {len(done['refused'])} refused"
-        lines.append(("order", f"{done['order'][:12]}… {counts}" + (f" ({refused})" if refused else "")))
+        tell("order", f"{done['order'][:12]}… {counts}" + (f" ({refused})" if refused else ""))
     for column, counts in found.get("breakdown", {}).items():
         if counts:
-            lines.append((f"by {column}", ", ".join(f"{name} {n:,}" for name, n in list(counts.items())[:8])))
+            tell(f"by {column}", ", ".join(f"{name} {n:,}" for name, n in list(counts.items())[:8]))
     if found["reindex"]:
-        so_far = "{encoder} under way, {documents:,} of {of:,} documents, {items:,} items so far"
-        lines.append(("reindex", so_far.format(**found["reindex"], of=found["done"])))
+        said = "{encoder} under way, {documents:,} of {of:,} documents, {items:,} items so far"
+        tell("reindex", said.format(**found["reindex"], of=found["done"]), WAITS)
     if found["purges"]:
-        lines.append(("deletions", f"{found['purges']} were interrupted: 'helix compact' finishes them"))
+        tell("deletions", f"{found['purges']} were interrupted: 'helix compact' finishes them", BAD)
     whole = [name for name, state in found["coverage"].items() if state == {"items": found["items"]}]
     if whole:
-        lines.append(("all items", f"have their {', '.join(whole)}"))
-    lines += [
-        (name, ", ".join(f"{key}: {value}" for key, value in state.items()))
-        for name, state in found["coverage"].items()
-        if name not in whole
-    ]
-    return lines
+        tell("all items", f"have their {', '.join(whole)}")
+    for name, state in found["coverage"].items():
+        if name not in whole:
+            tell(name, ", ".join(f"{key}: {value}" for key, value in state.items()))
+    return [((name, "bold"), (said, style)) for name, said, style in lines]
 
 
 _EVERY = 1.0  # seconds
@@ -112,59 +107,62 @@ def _watch_status(root: Path, as_json: bool) -> int:
     import time
 
     import orjson
-    from rich.console import Console
-    from rich.live import Live
 
     from helix.status import status as status_of
 
-    console = Console()
-    if as_json or not console.is_terminal:
+    if as_json or not drawn():
         while True:
             sys.stdout.write(orjson.dumps(status_of(root)).decode() + "\n")
             sys.stdout.flush()
             time.sleep(_EVERY)
-    with Live(console=console, auto_refresh=False, screen=False) as live:
+    from rich.live import Live
+
+    with Live(console=console(), auto_refresh=False, screen=False) as live:
         while True:
-            live.update(_drawn(status_of(root)), refresh=True)
+            live.update(_live(status_of(root)), refresh=True)
             time.sleep(_EVERY)
 
 
-def _drawn(found: dict[str, Any]) -> Any:
+def _live(found: dict[str, Any]) -> Any:
     """The state as a table, with how far the documents are as a bar."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
-    from rich.table import Table
-    from rich.text import Text
 
-    table = Table.grid(padding=(0, 2))
-    for name, said in _told(found):
-        style = "red" if name in ("failed", "deletions") else ""
-        table.add_row(Text(name, "bold"), Text(said, style))
-    for document, process in found["running"].items():
-        table.add_row(Text("running", "bold"), Text(f"{document[:12]}… by process {process}"))
-    for document, error in found["errors"].items():
-        table.add_row(Text("dead", "bold red"), Text(f"{document[:12]}… {error}", overflow="ellipsis", no_wrap=True))
+    rows = _told(found)
+    rows += [
+        (("running", "bold"), (f"{document[:12]}… by process {process}", ""))
+        for document, process in found["running"].items()
+    ]
+    rows += [(("dead", "bold red"), (f"{document[:12]}… {error}", BAD)) for document, error in found["errors"].items()]
     through = found["done"] + found["dead"]
-    return Group(table, ProgressBar(total=max(1, found["accepted"]), completed=through, width=60))
+    return Group(drawing(rows, whole=(0,)), ProgressBar(total=max(1, found["accepted"]), completed=through, width=60))
 
 
 def verify(argv: Sequence[str]) -> int:
-    """Check every byte of the store against what names it."""
+    """Check every byte of the store against what names it.
+
+    Problems go to stdout, a line each, and the exit status is 4. What no manifest names is only noted.
+    """
+    new = parser("verify", verify.__doc__ or "", "  helix verify --store memory\n  helix verify --json > report.json")
+    options = new.parse_args(argv)
     from helix.snapshot.verify import verify as verify_store
 
-    options = parser("verify", verify.__doc__ or "").parse_args(argv)
     report = verify_store(store_of(options))
     if options.json:
         print_json(report)
     else:
         for problem in report.problems:
-            print(problem)
+            say(printable(problem), BAD)
         for orphan in report.orphans:
             print(f"note: {orphan} is named by no manifest (left by an interrupted commit)", file=sys.stderr)
-        state = f"{len(report.problems)} problems" if report.problems else "all whole"
-        print(f"{report.files} files, {report.bytes / 1e6:.1f} MB, {report.generations} generations: {state}")
+        state = count(len(report.problems), "problem") if report.problems else "all whole"
+        generations = count(report.generations, "generation")
+        say(
+            f"{count(report.files, 'file')}, {report.bytes / 1e6:.1f} MB, {generations}: {state}",
+            f"bold {BAD}" if report.problems else "green",
+        )
     if report.problems:
-        print("helix verify: restore what is named from a backup, or ingest into a new store", file=sys.stderr)
+        complain("helix verify", "restore what is named from a backup, or ingest into a new store")
         return 4
     return 0
 
@@ -184,7 +182,7 @@ def sql(argv: Sequence[str]) -> int:
     """
     new = parser(
         "sql",
-        cleandoc(sql.__doc__ or ""),
+        sql.__doc__ or "",
         '  helix sql "SELECT type, count(*) FROM items GROUP BY type"\n'
         "  helix sql \"SELECT time, speaker, text FROM items WHERE text ILIKE '%sqlite%' ORDER BY time\" --full\n"
         '  helix sql "SELECT name, items FROM entities ORDER BY items DESC LIMIT 20" --json',
@@ -228,50 +226,35 @@ def _write_rows(found: Answer) -> None:
 
 def _table(found: Answer, limit: int | None, full: bool) -> None:
     """The rows for a person on a terminal; else tab-separated, a row a line, cells whole."""
-    from rich.console import Console
-
-    from helix.snapshot.sql import printable
-
     rows = list(islice(found.rows, limit))
     more = next(found.rows, None) is not None
-    console = Console(highlight=False)
     if found.columns == ("explain_key", "explain_value"):
         for line in chain.from_iterable(str(row[1]).splitlines() for row in rows):
             print(printable(line))
-    elif console.is_terminal:
-        _draw(console, found.columns, rows, full)
+    elif drawn():
+        _draw(found.columns, rows, full)
     else:
         for cells in (found.columns, *(map(_cell, row) for row in rows)):
             print("\t".join(map(printable, cells)))
     sys.stdout.flush()
-    said = f"{len(rows):,} row{'' if len(rows) == 1 else 's'}"
+    said = count(len(rows), "row")
     print(f"{said} shown, there are more: --limit N, 0 for all" if more else said, file=sys.stderr)
 
 
-def _draw(console: Console, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], full: bool) -> None:
-    """A table; where its columns do not fit, the rows one below the other. No cell is taken as markup."""
-    from rich.table import Table
-    from rich.text import Text
+def _draw(columns: Sequence[str], rows: Sequence[tuple[Any, ...]], full: bool) -> None:
+    """A table; where its columns do not fit, the rows one below the other."""
 
-    from helix.snapshot.sql import printable
+    def cell(value: Any) -> str:
+        whole = _cell(value)
+        return whole if full or len(whole) <= SHORT else whole[: SHORT - 1] + "…"
 
-    def text(value: Any, style: str = "") -> Text:
-        cell = printable(_cell(value))
-        return Text(cell if full or len(cell) <= SHORT else cell[: SHORT - 1] + "…", style, overflow="fold")
-
-    if len(columns) * 12 <= console.width:
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for name in columns:
-            table.add_column(text(name))
-        for row in rows:
-            table.add_row(*map(text, row))
-        console.print(table)
+    if len(columns) * 12 <= console().width:
+        numbers = {i for i in range(len(columns)) if rows and all(isinstance(row[i], int | float) for row in rows)}
+        table([[cell(value) for value in row] for row in rows], columns, numbers)
         return
     for row in rows:
-        grid = Table.grid(padding=(0, 2))
-        for name, value in zip(columns, row, strict=True):
-            grid.add_row(text(name, "bold"), text(value))
-        console.print(grid, "")
+        table([((name, "bold"), cell(value)) for name, value in zip(columns, row, strict=True)])
+        print()
 
 
 def _cell(value: Any) -> str:
@@ -287,30 +270,25 @@ WHERE = "s3://bucket/prefix[?endpoint_override=HOST:PORT&scheme=http&region=R], 
 
 def push(argv: Sequence[str]) -> int:
     """Publish the store to an object store or a shared folder."""
-    from helix.snapshot import sync
-
     new = parser("push", push.__doc__ or "", "  helix push s3://bucket/memory\n  helix push /mnt/shared/memory --prune")
     new.add_argument("url", metavar="URL", help=f"{WHERE}; credentials come from the environment")
     new.add_argument("--force", action="store_true", help="replace what is published there, whatever its history")
     new.add_argument("--prune", action="store_true", help="then remove there what the newest manifests do not name")
-    new.add_argument("--keep", type=int, default=sync.KEEP, metavar="N", help="how many, with --prune (%(default)s)")
+    new.add_argument("--keep", type=int, metavar="N", help="how many, with --prune (2)")
     options = new.parse_args(argv)
-    root = store_of(options)
-    report = _transfer(
-        lambda: sync.push(root, options.url, force=options.force, prune=options.prune, keep=options.keep)
-    )
+    from helix.snapshot import sync
+
+    root, keep = store_of(options), sync.KEEP if options.keep is None else options.keep
+    report = _transfer(lambda: sync.push(root, options.url, force=options.force, prune=options.prune, keep=keep))
     if options.json:
         print_json(report)
     else:
-        print(f"generation {report.generation} of {root} is published at {report.url}: {_moved(report, 'sent')}")
+        say(f"generation {report.generation} of {root} is published at {report.url}: {_moved(report, 'sent')}")
     return 0
 
 
 def pull(argv: Sequence[str]) -> int:
     """Take what was pushed to an object store or a shared folder."""
-    from helix.settings import load
-    from helix.snapshot import sync
-
     new = parser(
         "pull",
         pull.__doc__ or "",
@@ -326,6 +304,9 @@ def pull(argv: Sequence[str]) -> int:
         help="stay, look again that often, and keep no generation but the newest; Ctrl-C ends",
     )
     options = new.parse_args(argv)
+    from helix.settings import load
+    from helix.snapshot import sync
+
     settings = load()
     root = store_of(options, settings)
     if options.follow is not None:
@@ -337,7 +318,7 @@ def pull(argv: Sequence[str]) -> int:
     if options.json:
         print_json(report)
     else:
-        print(f"{root} is at generation {report.generation} of {report.url}: {_moved(report, 'fetched')}")
+        say(f"{root} is at generation {report.generation} of {report.url}: {_moved(report, 'fetched')}")
     return 0
 
 
@@ -359,14 +340,14 @@ def _follow(url: str, root: Path, seconds: float, wait: float) -> None:
             said = ""
         except (StoreError, OSError) as error:
             if str(error) != said:
-                print(f"helix pull: {error}; trying again every {seconds:g} s", file=sys.stderr, flush=True)
+                complain("helix pull", f"{error}; trying again every {seconds:g} s")
             said = str(error)
         stop.wait(seconds)
 
 
 def _moved(report: Report, done: str) -> str:
     removed = f", {report.removed} old ones removed" if report.removed else ""
-    return f"{report.transferred} of {report.files} files {done}, {report.bytes / 1e6:.1f} MB{removed}"
+    return f"{report.transferred} of {count(report.files, 'file')} {done}, {report.bytes / 1e6:.1f} MB{removed}"
 
 
 def _transfer(work: Callable[[], Report]) -> Report:

@@ -51,7 +51,7 @@ class Settings:
     max_budget: int = _setting(100_000, "tokens", "a larger budget is refused")
     item_words: int = _setting(150, "words", "a longer turn is cut into pieces", "encoder window of 256 word pieces")
     tool_chars: int = _setting(1_200, "characters", "kept of one tool result, half from each end")
-    embed_batch: int = _setting(32, "texts", "one ONNX run at ingest", "285 passages/s raw on 2 cores (docs/operating.md)")
+    embed_batch: int = _setting(32, "texts", "one ONNX run at ingest", "285 passages/s raw on 2 cores (operating.md)")
     threads: int = _setting(
         0,
         "threads",

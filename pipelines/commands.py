@@ -8,15 +8,16 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from helix.cli import parser, print_json, store_of
 from helix.errors import EncoderError, UsageError
 from helix.settings import load
+from helix.terminal import Cell, complain, count, drawn, say, table
 
 if TYPE_CHECKING:
     from helix.settings import Settings
-    from pipelines.ingest import Progress
+    from pipelines.ingest import Progress, Report
 
 
 def input_options(new: argparse.ArgumentParser) -> None:
@@ -35,7 +36,7 @@ def acl_of(options: argparse.Namespace) -> tuple[str, ...]:
 @contextmanager
 def progress_bar(enabled: bool) -> Iterator[Progress | None]:
     """A bar on a terminal's stderr; nothing where nobody looks."""
-    if not enabled or not sys.stderr.isatty():
+    if not enabled or not drawn(sys.stderr):
         yield None
         return
     from rich.console import Console
@@ -56,7 +57,13 @@ def progress_bar(enabled: bool) -> Iterator[Progress | None]:
 def refuse_aloud(refused: Sequence[dict[str, str]], command: str) -> None:
     """One line on stderr for everything that was not taken."""
     for entry in refused:
-        print(f"helix {command}: {entry['path']}: {entry['reason']}", file=sys.stderr)
+        complain(f"helix {command}", f"{entry['path']}: {entry['reason']}")
+
+
+def accepted_of(report: Report) -> str:
+    """How many documents were taken, how many were known, how many were refused."""
+    taken, known = count(report.accepted, "document"), count(report.duplicates, "duplicate")
+    return f"{taken} accepted, {known}, {len(report.refused)} refused"
 
 
 def ingest(argv: Sequence[str]) -> int:
@@ -94,20 +101,20 @@ def ingest(argv: Sequence[str]) -> int:
     if options.json:
         print_json(as_json(report, seconds))
     else:
-        print(
-            f"{report.accepted} documents accepted, {report.duplicates} duplicates, {len(report.refused)} refused; "
-            f"{report.turns} turns, {report.items} new items; generation {report.snapshot} in {seconds:.1f} s"
+        say(
+            f"{accepted_of(report)}; {count(report.turns, 'turn')}, {count(report.items, 'new item')}; "
+            f"generation {report.snapshot} in {seconds:.1f} s"
         )
         if waiting := status(root)["backlog"].get("doc2query"):
-            print(f"{waiting:,} items wait for their questions: 'helix expand'", file=sys.stderr)
+            print(f"{count(waiting, 'item')} wait for their questions: 'helix expand'", file=sys.stderr)
         if report.redacted:
-            print("redacted: " + ", ".join(f"{kind} {n}" for kind, n in report.redacted.most_common()))
+            say("redacted: " + ", ".join(f"{kind} {n}" for kind, n in report.redacted.most_common()))
         if report.junk:
             total = report.junk.total() + report.chars
             parts = ", ".join(f"{rule} {n / total:.1%}" for rule, n in report.junk.most_common())
-            print(f"left out as junk: {share(report):.1%} of the text ({parts})")
+            say(f"left out as junk: {share(report):.1%} of the text ({parts})")
         if report.unknown:
-            print("unknown records: " + ", ".join(f"{kind} {n}" for kind, n in report.unknown.most_common()))
+            say("unknown records: " + ", ".join(f"{kind} {n}" for kind, n in report.unknown.most_common()))
     if options.follow:
         follow(root, settings, options.paths, options.project, acl_of(options))
     return 3 if report.refused else 0
@@ -156,24 +163,24 @@ def expand(argv: Sequence[str]) -> int:
         raise EncoderError(f"nothing to expand with: {model}", "set HELIX_DOC2QUERY to a folder with a seq2seq model")
     began = time.perf_counter()
     with progress_bar(not options.json) as progress:
-        say = (lambda done, total: progress("expand", done, total)) if progress else None
-        done = run(root, model, open_encoder(root, settings), settings, limit=options.limit, say=say)
+        told = (lambda done, total: progress("expand", done, total)) if progress else None
+        done = run(root, model, open_encoder(root, settings), settings, limit=options.limit, say=told)
     if options.json:
         print_json({**asdict(done), "seconds": round(time.perf_counter() - began, 3)})
     else:
         rate = done.items / max(time.perf_counter() - began, 1e-9)
-        print(
-            f"{done.items:,} items expanded by {done.queries:,} questions of {model.name}, {rate:.1f} items/s; "
-            f"{done.waiting:,} wait; generation {done.generation}"
+        say(
+            f"{count(done.items, 'item')} expanded by {count(done.queries, 'question')} of {model.name}, "
+            f"{rate:.1f} items/s; {done.waiting:,} wait; generation {done.generation}"
         )
     return 0
 
 
 def evaluate(argv: Sequence[str]) -> int:
     """Measure recall on a benchmark set, as its authors publish it, beside dense, BM25 and both by equal ranks."""
-    if argv and argv[0] in ("report", "fit"):
-        return {"report": _report, "fit": _fit}[argv[0]](argv[1:])
-    from pipelines.evaluate import EXPANSIONS, LEGS, PROFILES
+    others = {"report": _report, "fit": _fit}
+    if argv and argv[0] in others:
+        return others[argv[0]](argv[1:])
     from pipelines.sets import SETS
 
     new = parser(
@@ -184,7 +191,7 @@ def evaluate(argv: Sequence[str]) -> int:
         "'helix eval report --help' is about many sets and a report with plots, 'helix eval fit --help' about the\n"
         "weights of the ranking.",
     )
-    new.add_argument("set", choices=SETS, metavar="SET", help=", ".join(SETS))
+    new.add_argument("set", choices=(*SETS, *others), metavar="SET", help=", ".join(SETS))
     new.add_argument("path", metavar="PATH", help="the set's file or folder")
     new.add_argument(
         "--expansion",
@@ -202,13 +209,16 @@ def evaluate(argv: Sequence[str]) -> int:
         "--runs", metavar="FILE", help="JSON lines, one a question and row: ranking, gold, metrics, milliseconds"
     )
     options = new.parse_args(argv)
+    if options.set in others:
+        raise UsageError(f"{options.set!r} is the first word or none", f"say 'helix eval {options.set}' …")
+    from pipelines.evaluate import EXPANSIONS, LEGS, PROFILES
+
     states = [name.strip() for name in options.expansion.split(",") if name.strip()]
     if set(states) - set(EXPANSIONS):
         raise UsageError(f"no expansion {options.expansion!r}", f"there are {', '.join(EXPANSIONS)}")
     from pathlib import Path
 
     from pipelines.evaluate import evaluate as run
-    from pipelines.evaluate import table
 
     # Never into HELIX_STORE: a benchmark is nobody's memory.
     store = Path(options.store).expanduser() if options.store else None
@@ -227,8 +237,37 @@ def evaluate(argv: Sequence[str]) -> int:
     if options.json:
         print_json(report)
     else:
-        print(table(report))
+        _show_rows(report)
     return 0
+
+
+_LOW, _UNRANKED = ("p50", "p95"), ("low", "high", "skipped")
+"""Columns of a report whose least figure is the best, and those without a best one."""
+
+
+def _show_rows(report: dict[str, Any]) -> None:
+    """The figures of `helix eval`; on a terminal as tables that fit 80 columns, where the best of each stands out."""
+    from pipelines.evaluate import table as text
+
+    told = text(report).splitlines()
+    if not drawn():
+        say("\n".join(told))
+        return
+    rows: dict[str, dict[str, float]] = report["rows"]
+    names = [name for name in next(iter(rows.values())) if "@" in name and name not in ("rec@10", "ndcg@10")]
+    first = ("rec@10", "low", "high", "ndcg@10", "mrr", "skipped", *_LOW)
+    second = [name for name in names if name.startswith(("any", "rec"))]
+    say(told[0], "bold")
+    for columns in (first, second, [name for name in names if name not in second]):
+        best = {name: (min if name in _LOW else max)(row[name] for row in rows.values()) for name in columns}
+        shown = [[way, *(_figure(name, row[name], best[name]) for name in columns)] for way, row in rows.items()]
+        table(shown, ("", *columns), range(1, len(columns) + 1))
+    say("\n".join(told[1 + 2 * (1 + len(rows)) :]), "dim")  # the remarks below the two blocks of figures
+
+
+def _figure(name: str, value: float, best: float) -> Cell:
+    said = str(value) if name == "skipped" else f"{value:.1f}" if name in _LOW else f"{value:.3f}"
+    return said, "bold green" if value == best and name not in _UNRANKED else ""
 
 
 def _report(argv: Sequence[str]) -> int:
@@ -261,7 +300,7 @@ def _report(argv: Sequence[str]) -> int:
     if options.json:
         print_json({"report": str(out), "sets": written, "refused": refused})
     else:
-        print(f"{out}: {', '.join(written)}")
+        say(f"{out}: {', '.join(written)}")
     return 3 if refused else 0
 
 
@@ -276,7 +315,8 @@ def _fit(argv: Sequence[str]) -> int:
     new.add_argument("sets", nargs="+", metavar="SET=PATH")
     new.add_argument("--strength", type=float, default=0.1, metavar="L", help="how strongly weights are held (0.1)")
     options = new.parse_args(argv)
-    from pipelines.fit import fit, table
+    from pipelines.fit import fit
+    from pipelines.fit import table as text
     from pipelines.report import job
 
     jobs = {one.label: (one.set, one.path) for one in map(job, options.sets)}
@@ -284,7 +324,7 @@ def _fit(argv: Sequence[str]) -> int:
     if options.json:
         print_json(found._asdict())
     else:
-        print(table(found))
+        print(text(found))
     return 0
 
 
@@ -305,7 +345,8 @@ def touch(argv: Sequence[str]) -> int:
         print_json(asdict(done))
     else:
         ignored = f", {done.ignored} left out" if done.ignored else ""
-        print(f"{done.events} events on {done.items} items folded{ignored}; generation {done.generation}")
+        events = f"{count(done.events, 'event')} on {count(done.items, 'item')}"
+        say(f"{events} folded{ignored}; generation {done.generation}")
     return 0
 
 
@@ -317,38 +358,52 @@ def models(argv: Sequence[str]) -> int:
         "  helix models\n  helix models pull bge-small-en-v1.5\n"
         "  helix models export ~/models/ms-marco-MiniLM-L-6-v2    # a cross-encoder, or a ColBERT-style folder",
     )
-    new.add_argument("action", nargs="?", choices=("list", "pull", "export"), default="list")
-    new.add_argument("name", nargs="?", help="for pull and export; a folder will do for export")
+    new.add_argument(
+        "action",
+        nargs="?",
+        choices=("list", "pull", "export"),
+        default="list",
+        metavar="ACTION",
+        help="list, pull or export (list)",
+    )
+    new.add_argument("model", nargs="?", metavar="NAME", help="for pull and export; a folder will do for export")
     options = new.parse_args(argv)
+    if options.action != "list" and not options.model:
+        raise UsageError(f"no model to {options.action}", "name one; 'helix models' lists them")
     from pipelines.models import export, known, pull
 
     settings = load()
     if options.action == "export":
-        made = export(options.name or "", settings)
+        made = export(options.model, settings)
         if options.json:
             print_json(made)
         else:
-            print(f"{made['name']} is exported to {made['folder']}; {made['setting']} takes it into use")
+            say(f"{made['name']} is exported to {made['folder']}; {made['setting']} takes it into use")
         return 0
     if options.action == "pull":
-        folder = pull(options.name or "", settings)
+        folder = pull(options.model, settings)
         if options.json:
-            print_json({"name": options.name, "folder": str(folder)})
+            print_json({"name": options.model, "folder": str(folder)})
         else:
-            print(f"{options.name} is in {folder}")
+            say(f"{options.model} is in {folder}")
         return 0
     rows = known(settings)
     if options.json:
         print_json(rows)
         return 0
-    for row in rows:
-        where = f"{row['origin']}: {row['folder']}" if row["folder"] else "not in reach"
-        if row["folder"] and row.get("exported", row["folder"]) is None:
-            where += " (not exported)"
-        mark = "  ← default" if row["default"] else ""
-        what = f"{row['dim']} dimensions" if row["use"] == "encoder" else row["use"]
-        print(f"{row['name']:32} {what:16} {row['licence']:11} {where}{mark}")
+    table([_model(row) for row in rows], ("model", "what it is", "licence", "where"), whole=(0, 1, 2))
     return 0
+
+
+def _model(row: dict[str, Any]) -> tuple[Cell, ...]:
+    """One model in a table: what is in reach stands out, what is used by default more so."""
+    where = f"{row['origin']}: {row['folder']}" if row["folder"] else "not in reach"
+    if row["folder"] and row.get("exported", row["folder"]) is None:
+        where += " (not exported)"
+    what = f"{row['dim']} dimensions" if row["use"] == "encoder" else row["use"]
+    style = "" if row["folder"] else "dim"
+    name = (row["name"], "bold green" if row["default"] else style)
+    return name, (what, style), (row["licence"], style), (where + ("  ← default" if row["default"] else ""), style)
 
 
 def train(argv: Sequence[str]) -> int:
@@ -363,7 +418,7 @@ def train(argv: Sequence[str]) -> int:
     if options.json:
         print_json(asdict(done))
     elif done.off:
-        print(f"nothing was trained: {done.off}; generation {done.generation}")
+        say(f"nothing was trained: {done.off}; generation {done.generation}")
     else:
-        print(f"trained on {done.positives:,} items that were of use; generation {done.generation}")
+        say(f"trained on {count(done.positives, 'item')} that were of use; generation {done.generation}")
     return 0

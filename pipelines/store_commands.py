@@ -9,6 +9,7 @@ from dataclasses import asdict
 from helix.cli import parser, print_json, store_of
 from helix.errors import UsageError
 from helix.settings import load
+from helix.terminal import Cell, count, say, table
 from pipelines.commands import progress_bar
 
 
@@ -33,9 +34,9 @@ def compact(argv: Sequence[str]) -> int:
     if options.json:
         print_json(asdict(done))
     else:
-        print(
-            f"{done.merged} segments merged, {done.dropped:,} deleted rows dropped, {done.indexed} dense indexes "
-            f"built; {done.segments} segments, generation {done.generation}"
+        say(
+            f"{count(done.merged, 'segment')} merged, {count(done.dropped, 'deleted row')} dropped, "
+            f"{done.indexed} dense indexes built; {count(done.segments, 'segment')}, generation {done.generation}"
         )
     return 0
 
@@ -52,20 +53,23 @@ def gc(argv: Sequence[str]) -> int:
         type=float,
         default=settings.gc_grace,
         metavar="S",
-        help="leave younger files alone (%(default)s s)",
+        help=f"seconds: leave younger files alone ({settings.gc_grace:g})",
     )
     options = new.parse_args(argv)
     if options.keep < 1 or options.grace < 0:
         raise UsageError(f"--keep {options.keep} --grace {options.grace}", "keep at least 1, a grace of at least 0")
     from helix.snapshot.gc import collect
+    from helix.snapshot.ledger import current
 
-    done = collect(store_of(options, settings), options.keep, options.grace, settings.lock_wait)
+    root = store_of(options, settings)
+    current(root)  # a store that is none says so
+    done = collect(root, options.keep, options.grace, settings.lock_wait)
     if options.json:
         print_json(asdict(done))
     else:
-        print(
+        say(
             f"{len(done.removed)} files and folders removed, {done.bytes / 1e6:.1f} MB; "
-            f"{done.kept} generations kept, {done.pinned} in use"
+            f"{count(done.kept, 'generation')} kept, {done.pinned} in use"
         )
     return 0
 
@@ -80,6 +84,7 @@ def rollback(argv: Sequence[str]) -> int:
     new.add_argument("generation", nargs="?", type=int, metavar="N", help="which (the one before the current)")
     new.add_argument("--list", action="store_true", help="say what there is to return to")
     options = new.parse_args(argv)
+    from helix.snapshot.ledger import current
     from helix.snapshot.manifest import generations
     from pipelines.forget import resume
     from pipelines.rollback import rollback as run
@@ -87,22 +92,35 @@ def rollback(argv: Sequence[str]) -> int:
     settings = load()
     root = store_of(options, settings)
     if options.list:
-        found = [
-            {"generation": m.generation, "created": m.created, **m.counts, "encoder": m.lineage.name}
-            for _, m in generations(root)
-        ]
+        found = [m for _, m in generations(root)]
         if options.json:
-            print_json(found)
-        for entry in found if not options.json else ():
-            print("{generation:>8}  {created}  {items:,} items, {documents:,} documents, {encoder}".format(**entry))
+            print_json(
+                [
+                    {"generation": m.generation, "created": m.created, **m.counts, "encoder": m.lineage.name}
+                    for m in found
+                ]
+            )
+            return 0
+        rows: list[list[Cell]] = [
+            [
+                (str(m.generation), "bold"),
+                m.created,
+                f"{count(m.counts['items'], 'item')}, {count(m.counts['documents'], 'document')}",
+                m.lineage.name,
+            ]
+            for m in found
+        ]
+        table(rows, ("generation", "created", "holds", "encoder"), (0,))
         return 0
+    current(root)  # a store that is none says so
     resume(root, settings, _say)
     done = run(root, settings, options.generation)
     if options.json:
         print_json(asdict(done))
     else:
-        aside = f"; {len(done.set_aside)} documents taken in since are set aside" if done.set_aside else ""
-        print(f"generation {done.generation} holds what {done.to} held{aside}")
+        are = "is" if len(done.set_aside) == 1 else "are"
+        aside = f"; {count(len(done.set_aside), 'document')} taken in since {are} set aside" if done.set_aside else ""
+        say(f"generation {done.generation} holds what {done.to} held{aside}")
         if done.set_aside:
             _say("helix rollback: offer a document again ('helix ingest PATH') to take it in again")
     return 0
@@ -141,12 +159,14 @@ def forget(argv: Sequence[str]) -> int:
     if options.json:
         print_json(receipt)
         return 0
-    for file in receipt["files"]:
-        print(f"{'rewritten' if file['after'] else 'removed':10} {file['path']}  {file['before'][:12]}…")
-    for there in receipt.get("share", ()):
-        print(f"{there['action']:10} {there['path']} of the share")
-    print(
-        f"{len(receipt['items'])} items forgotten; {receipt['removed']} files removed, "
+    files = [
+        ("rewritten" if file["after"] else "removed", file["path"], f"{file['before'][:12]}…")
+        for file in receipt["files"]
+    ]
+    files += [(there["action"], there["path"], "of the share") for there in receipt.get("share", ())]
+    table(files, ("what", "file", "sha256 before"), whole=(0, 2))
+    say(
+        f"{count(len(receipt['items']), 'item')} forgotten; {count(receipt['removed'], 'file')} removed, "
         f"{receipt['rewritten']} rewritten; generation {receipt['snapshot']}; "
         f"receipt: {root / 'receipts' / receipt['id']}.json"
     )

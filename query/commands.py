@@ -9,7 +9,7 @@ from typing import Any
 from helix.cli import parser, print_json, store_of
 from helix.errors import UsageError
 from helix.settings import load
-from helix.terminal import Cell, complain, console, drawn, printable, say, table
+from helix.terminal import Cell, complain, console, drawn, patch, printable, say, table
 
 
 def recall(argv: Sequence[str]) -> int:
@@ -198,9 +198,9 @@ def serve(argv: Sequence[str]) -> int:
     new = parser(
         "serve",
         serve.__doc__ or "",
-        "  helix serve --store memory --port 8765            this machine only, without a key\n"
-        "  helix serve --host 0.0.0.0 --workers 4            also from elsewhere, with keys ('helix keys create')\n"
-        "  helix serve --allow-host memory.example.org       behind a proxy on this machine, with keys",
+        "  helix serve --store memory --port 8765         # this machine only, without a key\n"
+        "  helix serve --host 0.0.0.0 --workers 4         # also from elsewhere, with keys ('helix keys create')\n"
+        "  helix serve --allow-host memory.example.org    # behind a proxy on this machine, with keys",
     )
     new.add_argument("--host", default="127.0.0.1", help="where to listen (127.0.0.1); any other address asks for keys")
     new.add_argument("--port", type=int, default=8765, help="0 takes a free one (8765)")
@@ -238,8 +238,8 @@ def mcp(argv: Sequence[str]) -> int:
         "mcp",
         mcp.__doc__ or "",
         "  helix mcp --store memory\n"
-        "  helix mcp --as ana --project ledgerline    only what ana may see, of this project\n"
-        "  helix install claude-code                  writes it into the agent's files\n\n"
+        "  helix mcp --as ana --project ledgerline    # only what ana may see, of this project\n"
+        "  helix install claude-code                  # writes it into the agent's files\n\n"
         "Over HTTP 'helix serve' answers at /mcp.",
     )
     new.add_argument("--as", metavar="PRINCIPAL", dest="principal", help="who asks")
@@ -276,20 +276,20 @@ def install(argv: Sequence[str]) -> int:
     new.add_argument("--yes", action="store_true", help="write without asking")
     options = new.parse_args(argv)
 
-    def say(line: str) -> None:
+    def tell(line: str) -> None:
         print(line, file=sys.stderr if options.json else sys.stdout)
 
     store = store_of(options).absolute()
     found = changes(options.agent, options.scope, helix_command(), store, remove=options.remove)
     for change in found:
-        say(change.diff.rstrip("\n"))
+        tell(change.diff.rstrip("\n")) if options.json else patch(change.diff)
     if found and not options.yes:
         if options.json or not sys.stdin.isatty():
             raise UsageError("nobody can be asked here whether to write this", "add --yes")
         sys.stderr.write("Write this? [y/N] ")
         sys.stderr.flush()
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-            say("nothing was written")
+            tell("nothing was written")
             return 0
     for change in found:
         if not options.remove:
@@ -302,11 +302,11 @@ def install(argv: Sequence[str]) -> int:
         files = [{"path": str(one.path), "action": _done(one.before, one.after)} for one in found]
         print_json({"agent": options.agent, "scope": options.scope, **put, "files": files})
     elif not found:
-        say("nothing to do")
+        tell("nothing to do")
     else:
-        say("\n".join(f"{_done(one.before, one.after)} {one.path}" for one in found))
+        tell("\n".join(f"{_done(one.before, one.after)} {one.path}" for one in found))
         if not options.remove:
-            say(f"the store is {store}; {AGENTS[options.agent].again}")
+            tell(f"the store is {store}; {AGENTS[options.agent].again}")
     return 0
 
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from helix.cli import parser, print_json, store_of
 from helix.errors import UsageError
 from helix.settings import load
-from pipelines.commands import acl_of, input_options, progress_bar, refuse_aloud
+from helix.terminal import complain, count, say
+from pipelines.commands import accepted_of, acl_of, input_options, progress_bar, refuse_aloud
 
 if TYPE_CHECKING:
     from helix.encoders.onnx import Encoder
@@ -29,7 +30,7 @@ def enqueue(argv: Sequence[str]) -> int:
         "enqueue",
         enqueue.__doc__ or "",
         "  helix enqueue ~/.claude/projects --project ledgerline\n"
-        "  helix enqueue /mnt/exports --defer     a worker of 'accept' reads it; its disk has to have the same path",
+        "  helix enqueue /mnt/exports --defer    # a worker of 'accept' reads it, by the same path",
     )
     input_options(new)
     new.add_argument("--defer", action="store_true", help="only note the paths, durably: a worker reads them")
@@ -62,10 +63,7 @@ def enqueue(argv: Sequence[str]) -> int:
     if options.json:
         print_json({**as_json(report, seconds), "queued": queued})
     else:
-        print(
-            f"{report.accepted} documents accepted, {report.duplicates} duplicates, {len(report.refused)} refused; "
-            f"{queued} queued"
-        )
+        say(f"{accepted_of(report)}; {queued} queued")
     return 3 if report.refused else 0
 
 
@@ -87,11 +85,11 @@ def _defer(root: Path, options: argparse.Namespace, settings: Settings) -> int:
         except BROKEN:
             pass
     if not told:
-        print(f"helix enqueue: noted, but {_why_not(settings)}; a worker takes it up when it runs", file=sys.stderr)
+        complain("helix enqueue", f"noted, but {_why_not(settings)}; a worker takes it up when it runs")
     if options.json:
         print_json({"order": order, "queued": told})
     else:
-        print(f"order {order[:12]}: {len(paths)} paths; 'helix status' tells what became of it")
+        say(f"order {order[:12]}: {count(len(paths), 'path')}; 'helix status' tells what became of it")
     return 0
 
 
@@ -119,7 +117,7 @@ def send(root: Path, documents: Sequence[str], settings: Settings, command: str 
             sent = 0
     if not sent and documents:
         later = "a worker picks the documents up when it starts, 'helix ingest' at once"
-        print(f"helix {command}: accepted, but {_why_not(settings)}; {later}", file=sys.stderr)
+        complain(f"helix {command}", f"accepted, but {_why_not(settings)}; {later}")
     return sent
 
 
@@ -128,9 +126,9 @@ def watch(argv: Sequence[str]) -> int:
     new = parser(
         "watch",
         watch.__doc__ or "",
-        "  helix watch                      the session folders of every agent of yours\n"
-        "  helix watch ~/meetings           and this folder\n"
-        "  helix watch logs --only          this folder alone\n\n"
+        "  helix watch                # the session folders of every agent of yours\n"
+        "  helix watch ~/meetings     # and this folder\n"
+        "  helix watch logs --only    # this folder alone\n\n"
         "A restart goes on where the last one ended. What is deleted there stays in memory here. Ctrl-C ends.",
     )
     new.add_argument("paths", nargs="*", metavar="DIR", help="folders and files besides those of the agents")
@@ -217,12 +215,14 @@ def worker(argv: Sequence[str]) -> int:
     new = parser(
         "worker",
         worker.__doc__ or "",
-        "  helix worker                     everything, in one process: what is fresh goes first\n"
-        "  helix worker --queues enrich     fresh turns alone: they never wait for an import\n"
+        "  helix worker                    # everything, in one process: what is fresh goes first\n"
+        "  helix worker --queues enrich    # fresh turns alone: they never wait for an import\n"
         "  helix worker --queues bulk --concurrency 4",
     )
     new.add_argument("--queues", default=",".join(QUEUES), metavar="A,B", help=f"of {', '.join(QUEUES)} (all)")
-    new.add_argument("--concurrency", type=int, default=1, help="processes (1; commits are one at a time anyway)")
+    new.add_argument(
+        "--concurrency", type=int, default=1, metavar="N", help="processes (1; commits are one at a time anyway)"
+    )
     new.add_argument("--metrics-port", type=int, default=0, metavar="N", help="Prometheus metrics on this port (none)")
     options = new.parse_args(argv)
     queues = [name.strip() for name in options.queues.split(",") if name.strip()]
@@ -318,11 +318,10 @@ def reindex(argv: Sequence[str]) -> int:
     if options.json:
         print_json(asdict(done))
     elif done.swapped:
-        print(
-            f"generation {done.generation}: {done.items:,} items by {done.encoder}; 'helix rollback' returns to the old"
-        )
+        items = count(done.items, "item")
+        say(f"generation {done.generation}: {items} by {done.encoder}; 'helix rollback' returns to the old")
     else:
-        print(f"nothing to do: the store is by {done.encoder} and this pipeline already")
+        say(f"nothing to do: the store is by {done.encoder} and this pipeline already")
     return 0
 
 

@@ -9,16 +9,18 @@ from pathlib import Path
 from helix.cli import Parser, parser, print_json, store_of
 from helix.errors import UsageError
 from helix.settings import load
-from helix.snapshot import ledger
+from helix.terminal import count, say
 
 SHORTEST = 8  # digits of a name
 
 
 def retry(argv: Sequence[str]) -> int:
     """Have documents that were given up tried again, as if for the first time."""
-    examples = "  helix retry 3f2a90c1…       one, by the name 'helix status' gives it\n  helix retry --all"
+    examples = "  helix retry 3f2a90c1…    # one, by the name 'helix status' gives it\n  helix retry --all"
     new = parser("retry", retry.__doc__ or "", examples)
     options = _which(new).parse_args(argv)
+    from helix.snapshot import ledger
+
     settings, root = load(), store_of(options)
     chosen = _chosen(root, options)
     for document in chosen:
@@ -29,7 +31,7 @@ def retry(argv: Sequence[str]) -> int:
     if options.json:
         print_json({"retried": chosen, "queued": queued})
     else:
-        print(f"{len(chosen)} documents wait again, {queued} queued")
+        say(f"{count(len(chosen), 'document')} {'waits' if len(chosen) == 1 else 'wait'} again, {queued} queued")
     return 0
 
 
@@ -39,6 +41,7 @@ def drop(argv: Sequence[str]) -> int:
     options = _which(new).parse_args(argv)
     settings, root = load(), store_of(options)
     chosen = _chosen(root, options)
+    from helix.snapshot import ledger
     from pipelines.forget import drop_dead
 
     if back := [document for document in chosen if _was_published(ledger.dead(root)[document])]:
@@ -54,7 +57,7 @@ def drop(argv: Sequence[str]) -> int:
     if options.json:
         print_json({"dropped": chosen})
     else:
-        print(f"{len(chosen)} documents dropped: their text is gone from the store")
+        say(f"{count(len(chosen), 'document')} dropped: their text is gone from the store")
     return 0
 
 
@@ -70,6 +73,8 @@ def _chosen(root: Path, options: argparse.Namespace) -> list[str]:
     Raises:
         UsageError: one is no such document, or several.
     """
+    from helix.snapshot import ledger
+
     ledger.current(root)  # a store that is none says so
     dead = ledger.dead(root)
     if options.all == bool(options.documents):
@@ -89,4 +94,6 @@ def _chosen(root: Path, options: argparse.Namespace) -> list[str]:
 
 def _was_published(record: dict[str, object]) -> bool:
     """Whether a document is dead because somebody took the generation with it back, not for a fault of its own."""
-    return str(record.get("error")).startswith(ledger.ROLLED_BACK)
+    from helix.snapshot.ledger import ROLLED_BACK
+
+    return str(record.get("error")).startswith(ROLLED_BACK)

