@@ -17,14 +17,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import h11
+import orjson
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from helix import logs
 from helix.errors import UsageError
 from helix.settings import Settings
 from query.announce import Announced
 from query.auth import Keys, load, path_of
-from query.guard import Policy
+from query.guard import PROBLEM, Answer, Policy
 
 if TYPE_CHECKING:
     from query.guard import Guard
@@ -140,11 +143,28 @@ def _several(root: Path, settings: Settings, policy: Policy, listener: socket.so
     return 3 if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes) else 0
 
 
+class _Protocol(H11Protocol):
+    """HTTP/1.1 whose refusals of what is none are problem details, too."""
+
+    def send_400_response(self, msg: str) -> None:
+        """See uvicorn."""
+        answer = Answer(400, "this is no HTTP request that could be read", "*", "send what an HTTP client sends")
+        body = orjson.dumps(answer.body)
+        headers = {"content-type": PROBLEM, "content-length": str(len(body)), "connection": "close"}
+        for event in (
+            h11.Response(status_code=400, headers=list(headers.items()), reason=b"Bad Request"),
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+
 def _config(root: Path, settings: Settings, policy: Policy) -> uvicorn.Config:
     return uvicorn.Config(
         partial(application, root, settings, policy),
         factory=True,
-        http="h11",
+        http=_Protocol,
         ws="none",
         log_config=None,
         access_log=False,

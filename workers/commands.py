@@ -319,9 +319,9 @@ def reindex(argv: Sequence[str]) -> int:
         print_json(asdict(done))
     elif done.swapped:
         items = count(done.items, "item")
-        say(f"generation {done.generation}: {items} by {done.encoder}; 'helix rollback' returns to the old")
+        print(f"generation {done.generation}: {items} by {done.encoder}; 'helix rollback' returns to the old")
     else:
-        say(f"nothing to do: the store is by {done.encoder} and this pipeline already")
+        print(f"nothing to do: the store is by {done.encoder} and this pipeline already")
     return 0
 
 

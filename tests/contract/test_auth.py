@@ -372,6 +372,7 @@ def test_what_could_be_read_in_two_ways_is_not_read(
     head = "\r\n".join(["GET /v1/status HTTP/1.1", *lines]).format(**keys)
     answer = raw(client, f"{head}\r\n\r\n{{}}GET /v1/timeline HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
     assert 400 <= status_of(answer) < 500
+    assert b"content-type: application/problem+json" in answer.lower()
     assert b'"generation"' not in answer
     assert b'"sessions"' not in answer
 

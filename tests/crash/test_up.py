@@ -78,7 +78,7 @@ def texts(url: str) -> list[str]:
 
 def ready(log: Path) -> bool:
     told = log.read_text(errors="replace")
-    return told.count("ready.") == 6 and "Uvicorn running" in told
+    return told.count("ready.") == 6 and "Application startup complete" in told
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ def test_the_commands_of_the_compose_file_start(tmp_path: Path, cache: Path) -> 
             log = tmp_path / f"{name}.log"
             within(90, lambda log=log: "ready." in log.read_text(), log.read_text)
         within(60, lambda: "beat begins" in (tmp_path / "beat.log").read_text(), (tmp_path / "beat.log").read_text)
-        within(60, lambda: "Uvicorn running" in (tmp_path / "query.log").read_text())
+        within(60, lambda: "Application startup complete" in (tmp_path / "query.log").read_text())
         # The checks of their health are what they are in a container.
         for name in ("enrich", "beat", "query"):
             _, _, *check = services[name]["healthcheck"]["test"]

@@ -39,7 +39,8 @@ re.compile = keep
 import helix
 
 for module in pkgutil.walk_packages(helix.__path__, "helix."):
-    if not module.name.endswith(("__main__", "._kernels")):
+    # The adapters bring the patterns of the packages they are for.
+    if not module.name.endswith(("__main__", "._kernels")) and not module.name.startswith("helix.adapters."):
         importlib.import_module(module.name)
 from helix.enrich.moments import moments
 

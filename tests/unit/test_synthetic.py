@@ -301,7 +301,7 @@ def test_every_figure_is_measured(built: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_unknown_kinds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     from pipelines.bench.commands import bench
 
-    with pytest.raises(UsageError, match="no bench 'speed'; there are store"):
+    with pytest.raises(UsageError, match="no KIND 'speed'; there are store"):
         bench(["speed"])
-    with pytest.raises(UsageError, match="required: kind"):
+    with pytest.raises(UsageError, match="required: KIND"):
         bench([])
