@@ -29,7 +29,7 @@ _HEAD: Final = 1 << 16
 """Characters of a source's beginning that are read as well: some logs say only there whose they are."""
 
 _CHARS_AN_ITEM: Final = 8
-"""Fewer make no item: what is not read is passed over with as many places, so that later items come after it."""
+"""Of a log; fewer make no item: what is not read is passed over with as many places, so that later items come after it."""
 
 Place = tuple[str, str]
 """Session and turn."""
@@ -56,7 +56,8 @@ def read(root: Path, envelope: Envelope, settings: Settings) -> Reading:
         return _link(root, envelope, settings)
     parsed = _parsed(_path(envelope), envelope.text, envelope.mtime, envelope.format, settings.tool_chars)
     older = _older(root, envelope)
-    passed = envelope.chars // _CHARS_AN_ITEM  # of a text that was cut into pieces: what lies before this one
+    # Of a text that was cut into pieces, what lies before this one: characters of turns, and an item has one at least.
+    passed = envelope.chars
     if older is None:
         return Reading(parsed, passed=passed)
     known = _turns(_parsed(_path(older), older.text, older.mtime, older.format, settings.tool_chars))
