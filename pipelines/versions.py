@@ -29,7 +29,7 @@ _HEAD: Final = 1 << 16
 """Characters of a source's beginning that are read as well: some logs say only there whose they are."""
 
 _CHARS_AN_ITEM: Final = 8
-"""Of a log; fewer make no item: what is not read is passed over with as many places, so that later items come after it."""
+"""Of a log. Fewer make no item: what is not read is passed over with as many places, so later items come after it."""
 
 Place = tuple[str, str]
 """Session and turn."""
