@@ -65,8 +65,8 @@ class Json(JSONResponse):
         return orjson.dumps(content)
 
 
-def who(request: Request) -> Caller:
-    """Who asks: the guard knows."""
+async def who(request: Request) -> Caller:
+    """Who asks: the guard knows. Not a plain function: that would be asked in a thread of its own."""
     caller: Caller = request.scope[CALLER]
     return caller
 
