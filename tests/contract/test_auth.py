@@ -401,6 +401,8 @@ def test_what_is_too_large_is_refused_before_it_is_read(client: httpx.Client, ke
     assert status_of(raw(client, f"{head}Content-Length: {MAX_BODY + 1}\r\n\r\n")) == 413
     assert status_of(raw(client, f"{head}Content-Length: {'9' * 18}\r\n\r\n")) == 413
     assert status_of(raw(client, f"{head}\r\n")) == 411
+    chunked = head.replace("POST /v1/recall", "GET /v1/status") + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    assert status_of(raw(client, chunked)) == 411
     long = raw(client, f"GET /v1/recall?query={'x' * 200_000} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
     assert not long or 400 <= status_of(long) < 500  # it may be cut off while it still sends
     assert "characters" in refused(
