@@ -16,7 +16,8 @@ from typing import Any
 import httpx
 import pytest
 
-from helix.errors import StoreError, UsageError
+import helix
+from helix.errors import AccessError, StoreError, UsageError
 from helix.settings import Settings
 from query import auth
 from query.auth import Denied, Keys
@@ -261,6 +262,18 @@ def test_scopes(client: httpx.Client, keys: dict[str, str]) -> None:
     assert "admin" in refused(client.get("/metrics", headers=bearer(keys["bob"])), 403)
     assert client.get("/metrics", headers=bearer(keys["metrics"])).status_code == 200
     assert "recall" in refused(client.get("/v1/recall?query=x", headers=bearer(keys["metrics"])), 403)
+
+
+def test_a_connection_with_a_key(client: httpx.Client, keys: dict[str, str]) -> None:
+    url = str(client.base_url)
+    with helix.connect(url, keys["ana"]) as ana:
+        assert ana.choices()["projects"] == {"bread": 3}
+        with pytest.raises(AccessError, match="not of the principal"):
+            ana.recall("walnut", principal="bob")
+    with helix.connect(url) as nobody, pytest.raises(AccessError, match="no API key"):
+        nobody.recall("walnut")
+    with helix.connect(url, keys["asks"]) as asks, pytest.raises(AccessError, match="scope feedback"):
+        asks.feedback("f" * 16)
 
 
 def test_the_owners_programs_on_this_machine_are_let_in(client: httpx.Client) -> None:

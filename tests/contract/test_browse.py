@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 import helix
+from helix import browse
 from helix.errors import StoreError, UsageError
 from helix.memory import Memory
 from helix.remote import Remote
@@ -18,6 +19,7 @@ from helix.settings import Settings
 from helix.snapshot.sql import ask
 from query.wire import response
 from tests.serving import serving
+from tests.tiny import BASE, make_store
 
 NOW = "2026-06-01T00:00:00Z"
 
@@ -91,6 +93,19 @@ def test_the_timeline_is_what_sql_says_it_is(memory: Memory, served_store: Path)
 def _zulu(value: Any) -> str:
     moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+
+
+def test_a_session_that_reaches_into_a_span_is_in_it(tmp_path: Path) -> None:
+    given = [{"session": "long"}, {"session": "long", "time": BASE + 900}, {"session": "late", "time": BASE + 800}]
+    snap = make_store(tmp_path, ["walnut", "parsley", "saffron"], given=given)
+
+    def found(**within: int) -> list[str]:
+        bounds = {name: datetime.fromtimestamp(BASE + second, UTC) for name, second in within.items()}
+        return [one["session"] for one in browse.timeline(snap, **bounds)["sessions"]]
+
+    assert found() == ["long", "late"]
+    assert found(until=400) == found(since=850) == found(since=100, until=700) == ["long"]
+    assert found(since=901) == found(until=-1) == []
 
 
 def test_an_item_among_its_neighbours(memory: Memory) -> None:
