@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 SECONDS: Final = 30.0
 """For one answer."""
 
+PROBLEM: Final = "application/problem+json"
 _TRIES: Final = 2  # to connect: a server that is started anew is away for a moment
 
 
@@ -106,7 +107,7 @@ class Remote:
             "explain": explain,
             "why_not": why_not,
         }
-        return bundle_of(self._ask("POST", "/v1/recall", json=asked).json())
+        return bundle_of(_object(self._ask("POST", "/v1/recall", json=asked)))
 
     def context(
         self, query: str | None = None, *, project: str | None = None, budget: int = 1800, principal: str | None = None
@@ -175,7 +176,10 @@ class Remote:
 
     def _one(self, path: str, **given: Any) -> dict[str, Any] | None:
         answer = self._sent("GET", path, params=_given(given))
-        return None if answer.status_code == 404 else _object(_checked(answer))
+        absent = (
+            answer.status_code == 404 and answer.headers.get("content-type") == PROBLEM
+        )  # and no other server's page
+        return None if absent else _object(_checked(answer))
 
     def _all(self, path: str, **given: Any) -> dict[str, Any]:
         return _object(self._ask("GET", path, params=_given(given)))
@@ -204,7 +208,15 @@ def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _object(answer: httpx2.Response) -> dict[str, Any]:
-    found: dict[str, Any] = answer.json()
+    """What is answered.
+
+    Raises:
+        StoreError: it is no JSON: somebody else listens there.
+    """
+    try:
+        found: dict[str, Any] = answer.json()
+    except ValueError:
+        raise StoreError(f"{answer.url} is no query process", "give the address of 'helix serve'") from None
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from helix.cli import parser, print_json, store_of
 from helix.settings import load
+from helix.terminal import drawn, printable, table
 from query import auth
 
 
@@ -92,26 +93,20 @@ def _list(records: Sequence[auth.Record], as_json: bool) -> int:
     if not shown:
         print("no keys; 'helix keys create --principal NAME' makes one", file=sys.stderr)
         return 0
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False)
-    rows = [[*map(_cell, (one[name] for name in _COLUMNS))] for one in shown]
-    if not console.is_terminal:
+    rows = [[_cell(name, one[name]) for name in _COLUMNS] for one in shown]
+    if not drawn():
         for row in ([*_COLUMNS], *rows):
-            print("\t".join(row))
+            print("\t".join(map(printable, row)))
         return 0
-    table = Table(*_COLUMNS, box=None, pad_edge=False)
-    for one, row in zip(shown, rows, strict=True):
-        table.add_row(*row, style="" if one["state"] == "live" else "dim")
-    console.print(table)
+    table([[(cell, "" if row[1] == "live" else "dim") for cell in row] for row in rows], _COLUMNS, whole=(0,))
     return 0
 
 
 _COLUMNS = ("id", "state", "principal", "projects", "scopes", "name", "created", "expires")
 
 
-def _cell(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(value)
-    return "all" if value is None else str(value)
+_NONE = {"projects": "all", "expires": "never"}
+
+
+def _cell(column: str, value: Any) -> str:
+    return _NONE[column] if value is None else ",".join(value) if isinstance(value, list) else str(value)

@@ -110,7 +110,7 @@ def build(service: Service, caller: Caller = OWNER) -> MCPServer:
     @server.tool(
         description="What the memory holds about a question, as text within a token budget.", annotations=_READS
     )
-    def recall(
+    async def recall(
         context: Context,
         query: wire.Question,
         k: wire.Count = 10,
@@ -123,7 +123,7 @@ def build(service: Service, caller: Caller = OWNER) -> MCPServer:
         request = wire.RecallRequest(
             query=query, k=k, budget=budget, project=project, type=type, since=since, until=until
         )
-        found = _said(service.recall, request, who(context))
+        found = await service.in_turn(_said, service.recall, request, who(context))
         packed = set(found["packed"])
         items = [Reference(**item, in_context=i in packed) for i, item in enumerate(found["items"])]
         return Told(context=found["context"], items=items, tokens=found["tokens"], degraded=found["degraded"])
@@ -132,9 +132,9 @@ def build(service: Service, caller: Caller = OWNER) -> MCPServer:
         description="Look through the memory: id, title and first words of what fits a question, best first.",
         annotations=_READS,
     )
-    def search(context: Context, query: wire.Question, k: wire.Count = 10, project: wire.Project = None) -> Hits:
+    async def search(context: Context, query: wire.Question, k: wire.Count = 10, project: wire.Project = None) -> Hits:
         request = wire.RecallRequest(query=query, k=k, project=project, budget=0)
-        found = _said(service.recall, request, who(context))
+        found = await service.in_turn(_said, service.recall, request, who(context))
         return Hits(
             results=[
                 Hit(id=item["id"], title=_title(item), url=_url("items", item["id"]), text=_brief(item["text"]))

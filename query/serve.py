@@ -39,6 +39,7 @@ MOST: Final = 64
 
 _HEAD: Final = 128 << 10  # bytes of a request's head: the longest question, percent-encoded
 _SILENT: Final = 20  # seconds that a process may say nothing to the one that watches it, before it is replaced
+_IDLE: Final = 130  # seconds that a connection is kept: a proxy has to let go first (Caddy after 120, others after 60)
 _END: Final = 10  # seconds that answers under way have when it ends
 
 
@@ -171,6 +172,7 @@ def _config(root: Path, settings: Settings, policy: Policy) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,  # no header says who the client is
         h11_max_incomplete_event_size=_HEAD,
+        timeout_keep_alive=_IDLE,
         timeout_graceful_shutdown=_END,
     )
 

@@ -73,14 +73,17 @@ def over_http(place: tuple[str, int], asks: Sequence[dict[str, Any]], clients: i
 def by_clients(ask: Callable[[Any], None], asks: Sequence[Any], clients: int) -> list[float]:
     """So many clients, each of which asks the next question when its last one is answered."""
 
-    def timed(question: Any) -> float:
-        began = time.perf_counter()
-        ask(question)
-        return (time.perf_counter() - began) * 1000
+    def timed(share: Sequence[Any]) -> list[float]:
+        spent = []
+        for question in share:
+            began = time.perf_counter()
+            ask(question)
+            spent.append((time.perf_counter() - began) * 1000)
+        return spent
 
     with ThreadPoolExecutor(clients) as each:
         list(each.map(ask, asks[: 4 * clients]))  # connections are made
-        return list(each.map(timed, asks))
+        return [one for share in each.map(timed, [asks[i::clients] for i in range(clients)]) for one in share]
 
 
 def in_process(root: Path, asks: Sequence[dict[str, Any]], clients: int) -> list[float]:

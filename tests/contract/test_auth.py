@@ -666,7 +666,13 @@ def test_the_command(tmp_path: Path, run_helix) -> None:
     assert "key" not in listed[0]
     assert run_helix("keys", "revoke", identity, "--store", store).returncode == 0
     plain = run_helix("keys", "list", "--store", store).stdout
-    assert [line.split("\t")[:2] for line in plain.splitlines()[1:]] == [[identity, "revoked"], [second["id"], "live"]]
+    rows = [
+        dict(zip(plain.splitlines()[0].split("\t"), line.split("\t"), strict=True)) for line in plain.splitlines()[1:]
+    ]
+    assert [(row["id"], row["state"]) for row in rows] == [(identity, "revoked"), (second["id"], "live")]
+    assert run_helix("keys", "create", "--principal", "bob", "--store", store).returncode == 0
+    last = run_helix("keys", "list", "--store", store).stdout.splitlines()[-1].split("\t")
+    assert (last[2:5], last[-1]) == (["bob", "all", "recall,feedback"], "never")
     for wrong, said in ((["revoke"], "takes the ID"), (["create"], "--principal"), (["rotate", "nope"], "no key has")):
         done = run_helix("keys", *wrong, "--store", store)
         assert (done.returncode, said in done.stderr) == (2, True), done.stderr

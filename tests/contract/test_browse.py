@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +234,27 @@ def test_where_nobody_answers() -> None:
         helix.connect("memory.lan")
     with helix.connect("http://127.0.0.1:9") as nobody, pytest.raises(StoreError, match="cannot be reached"):
         nobody.recall("x")
+
+
+def test_where_somebody_else_answers() -> None:
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = b"<h1>Welcome</h1>"
+            self.send_response(404 if "items" in self.path else 200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Other) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        with helix.connect(f"http://127.0.0.1:{other.server_port}") as wrong:
+            with pytest.raises(StoreError, match="is no query process"):
+                wrong.choices()
+            with pytest.raises(UsageError, match="answers 404 and is no query process"):
+                wrong.item("f" * 16)
+        other.shutdown()
 
 
 def test_the_answer_is_of_the_schema(client: httpx.Client, memory: Memory) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from helix import terminal
 from helix.cli import main
+from query import auth
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 COLOUR = re.compile(r"\x1b\[(?:[0-9;]*;)?(?:3[0-7]|38|4[0-7]|48|9[0-7])(?:;[0-9;]*)?m")
@@ -146,6 +147,16 @@ def test_a_dumb_terminal_gets_what_a_pipe_gets(sample_store: Path, shown: Shown,
     assert [line for line in dumb.splitlines() if "throughput" not in line] == [
         line for line in piped.splitlines() if "throughput" not in line
     ]
+
+
+def test_keys_are_listed_and_no_name_is_markup(tmp_path: Path, shown: Shown) -> None:
+    auth.create(tmp_path / auth.FILE, "ana", name=HOSTILE)
+    ended, _ = auth.create(tmp_path / auth.FILE, "bob")
+    auth.revoke(tmp_path / auth.FILE, ended.split("_")[1])
+    told = shown(lambda: main(["keys", "list", "--store", str(tmp_path)]), 200)
+    assert "[bold]markup[/] :bug:" in plain(told)
+    assert "\x1b]0" not in told
+    assert re.search(r"\x1b\[2m" + ended.split("_")[1], told)  # what is over stands back
 
 
 def test_an_answer_is_folded_and_its_parts_set_off(sample_store: Path, shown: Shown) -> None:

@@ -1,0 +1,86 @@
+"""Recalls of a server run a few at once; the others wait for their turn, and what is no recall does not wait."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from helix.settings import Settings
+from query.rest import create_app
+from query.service import AT_ONCE, Service
+
+ASKED = {"query": "why sqlite"}
+TOOL = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "tools/call",
+    "params": {"name": "recall", "arguments": ASKED},
+}
+AGENT = {"accept": "application/json, text/event-stream"}
+RECALLS = {
+    "post": ("POST", "/v1/recall", ASKED),
+    "get": ("GET", "/v1/recall?query=why+sqlite", None),
+    "context": ("GET", "/v1/context?query=why+sqlite", None),
+    "hook": ("POST", "/v1/hook", {"event": "UserPromptSubmit", "prompt": "why sqlite", "project": "helix"}),
+    "mcp": ("POST", "/mcp", TOOL),
+}
+
+
+@pytest.fixture(scope="module")
+def service(sample_store: Path) -> Service:
+    return Service(sample_store, Settings())
+
+
+@pytest.fixture(scope="module")
+def client(service: Service) -> Iterator[TestClient]:
+    with TestClient(create_app(service), "http://localhost") as made:
+        yield made
+
+
+@pytest.mark.parametrize("kind", RECALLS)
+def test_a_recall_waits_while_all_turns_are_taken(client: TestClient, service: Service, kind: str) -> None:
+    method, path, body = RECALLS[kind]
+    release = threading.Event()
+    taken = [service._turns.submit(release.wait, 60) for _ in range(AT_ONCE)]
+    with ThreadPoolExecutor(1) as other:
+        try:
+            asked = other.submit(client.request, method, path, json=body, headers=AGENT)
+            assert not wait([asked], timeout=0.3).done
+            assert client.get("/healthz").json() == {"status": "ok"}
+            assert client.get("/v1/choices").status_code == 200
+        finally:
+            release.set()
+        assert asked.result(30).status_code == 200
+    assert all(one.result() for one in taken)
+
+
+def test_so_many_at_once_and_in_the_order_they_came(service: Service) -> None:
+    begun: list[int] = []
+    under_way: list[int] = []
+    most: list[int] = []
+
+    def work(number: int) -> int:
+        begun.append(number)
+        under_way.append(number)
+        most.append(len(under_way))
+        threading.Event().wait(0.002)
+        under_way.remove(number)
+        return number
+
+    async def all_of_them() -> list[int]:
+        return await asyncio.gather(*(service.in_turn(work, number) for number in range(50)))
+
+    assert asyncio.run(all_of_them()) == list(range(50))
+    assert max(most) == AT_ONCE
+    assert all(abs(place - number) < AT_ONCE for place, number in enumerate(begun))
+
+
+def test_what_goes_wrong_in_a_turn_is_told(service: Service) -> None:
+    with pytest.raises(KeyError, match="lost"):
+        asyncio.run(service.in_turn({}.__getitem__, "lost"))
