@@ -270,12 +270,13 @@ class Memory:
         """
         from helix import browse
         from helix.question import moment_of
+        from helix.text import well_formed
 
         _page(offset, limit)
         if not entity.strip() or len(entity) > MOST_NAME:
             raise UsageError(f"entity has {len(entity)} characters", f"give a name of 1 to {MOST_NAME}")
         snap = self._snapshot.seen_by(principal, projects)
-        return browse.facts(snap, entity, at=moment_of(at, "at"), offset=offset, limit=limit)
+        return browse.facts(snap, well_formed(entity), at=moment_of(at, "at"), offset=offset, limit=limit)
 
     def choices(self, *, principal: str | None = None, projects: Sequence[str] | None = None) -> dict[str, Any]:
         """What there is to filter by: projects, types, speakers, and the profiles that can be named."""

@@ -20,7 +20,7 @@ from helix.settings import Settings
 from helix.snapshot.reader import Snapshot
 from helix.snapshot.rows import digest
 from helix.stages.rerank import check_top
-from helix.text import STOP_WORDS, hash_terms, tokenise
+from helix.text import STOP_WORDS, hash_terms, tokenise, well_formed
 from helix.types import TYPES, Query
 
 Time = datetime | str | None
@@ -61,6 +61,7 @@ def make_query(
     Raises:
         UsageError: an argument is out of range or names what is not there.
     """
+    text = well_formed(text)
     if not text.strip():
         raise UsageError("the query is empty", "ask something")
     if len(text) > settings.max_query_chars:

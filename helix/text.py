@@ -96,6 +96,11 @@ _chunks: dict[str, tuple[str, ...]] = {}
 _hashes: dict[str, int] = {}
 
 
+def well_formed(text: str) -> str:
+    """The text as UTF-8 can say it: half a surrogate pair, between whose halves prompts get cut, becomes U+FFFD."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def tokenise(text: str) -> list[str]:
     """Terms of `text` in reading order, repeats included.
 

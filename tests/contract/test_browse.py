@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -234,6 +235,20 @@ def test_where_nobody_answers() -> None:
         helix.connect("memory.lan")
     with helix.connect("http://127.0.0.1:9") as nobody, pytest.raises(StoreError, match="cannot be reached"):
         nobody.recall("x")
+
+
+def test_a_connection_is_kept_while_nothing_is_asked(client: httpx.Client) -> None:
+    """A proxy keeps its connections for a minute or two, and loses a request on one that was closed meanwhile."""
+    kept = HTTPConnection(client.base_url.host, client.base_url.port)
+    kept.request("GET", "/healthz")
+    assert kept.getresponse().read() == b'{"status":"ok"}'
+    assert kept.sock is not None
+    kept.sock.settimeout(6)  # a second longer than by default
+    with pytest.raises(TimeoutError):
+        kept.sock.recv(1)
+    kept.request("GET", "/healthz")
+    assert kept.getresponse().status == 200
+    kept.close()
 
 
 def test_where_somebody_else_answers() -> None:

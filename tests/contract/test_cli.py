@@ -144,6 +144,21 @@ def test_filters_on_the_command_line(sample_store: Path, run_helix) -> None:
     assert all(item["time"] <= middle for item in items("--until", middle))
 
 
+def test_half_a_character_is_no_reason_not_to_answer(sample_store: Path) -> None:
+    """A prompt that was cut within an emoji, and bytes on a command line that are no UTF-8."""
+    import helix
+
+    memory, cut = helix.open(sample_store), f"{QUESTION} \ud83d"
+    own = memory.recall(cut, k=3, now="2026-06-01").items
+    assert own == memory.recall(f"{QUESTION} \ufffd", k=3, now="2026-06-01").items
+    assert memory.facts("\ud83d")["total"] == 0
+    command = [b"helix", b"recall", QUESTION.encode() + b" \xff", b"--k", b"3", b"--now", b"2026-06-01", b"--json"]
+    command[0] = os.fsencode(Path(sys.executable).with_name("helix"))
+    done = subprocess.run([*command, b"--store", os.fsencode(sample_store)], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [item["id"] for item in json.loads(done.stdout)["items"]] == [item.id for item in own]
+
+
 def test_explain_and_why_not(sample_store: Path, run_helix) -> None:
     found = json.loads(run_helix("recall", QUESTION, "--store", sample_store, "--json", "--explain", "--k", 3).stdout)
     stages = ["route", "dense", "lexical", "fuse", "graph", "rank", "diversify", "pack"]

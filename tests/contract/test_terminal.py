@@ -112,8 +112,8 @@ PIPED = [
 
 
 @pytest.mark.parametrize("call", PIPED, ids=" ".join)
-def test_a_pipe_gets_plain_lines(call: list[str], sample_store: Path, run_helix) -> None:
-    done = run_helix(*call, HELIX_STORE=str(sample_store), COLUMNS="40" if call[0] != "--help" else "80")
+def test_a_pipe_gets_plain_lines(call: list[str], served_store: Path, run_helix) -> None:
+    done = run_helix(*call, HELIX_STORE=str(served_store), COLUMNS="40" if call[0] != "--help" else "80")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
     for text in (done.stdout, done.stderr):

@@ -6,7 +6,7 @@ from hashlib import blake2b
 import numpy as np
 import pytest
 
-from helix.text import MAX_TERM, STOP_WORDS, hash_terms, tokenise, words
+from helix.text import MAX_TERM, STOP_WORDS, hash_terms, tokenise, well_formed, words
 
 
 @pytest.mark.parametrize(
@@ -126,3 +126,10 @@ def test_term_ids_are_the_documented_hash() -> None:
 
 
 HELIX = 0x3F1E058748B13F8C
+
+
+def test_half_a_pair_is_replaced_and_two_halves_are_joined() -> None:
+    assert well_formed("cut \ud83d") == "cut \ufffd"
+    assert well_formed("\ude00 \ud83d\ude00") == "\ufffd \U0001f600"
+    for whole in ("plain", "naïve 東京 \U0001f600", "", "\ufeff mark"):
+        assert well_formed(whole) == whole
