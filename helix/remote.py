@@ -176,9 +176,8 @@ class Remote:
 
     def _one(self, path: str, **given: Any) -> dict[str, Any] | None:
         answer = self._sent("GET", path, params=_given(given))
-        absent = (
-            answer.status_code == 404 and answer.headers.get("content-type") == PROBLEM
-        )  # and no other server's page
+        # Of Helix, and no page of somebody else who listens there.
+        absent = answer.status_code == 404 and answer.headers.get("content-type") == PROBLEM
         return None if absent else _object(_checked(answer))
 
     def _all(self, path: str, **given: Any) -> dict[str, Any]:

@@ -103,9 +103,8 @@ def _list(records: Sequence[auth.Record], as_json: bool) -> int:
 
 
 _COLUMNS = ("id", "state", "principal", "projects", "scopes", "name", "created", "expires")
-
-
 _NONE = {"projects": "all", "expires": "never"}
+"""What stands for nothing."""
 
 
 def _cell(column: str, value: Any) -> str:
