@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -98,7 +99,7 @@ def _list(records: Sequence[auth.Record], as_json: bool) -> int:
         for row in ([*_COLUMNS], *rows):
             print("\t".join(map(printable, row)))
         return 0
-    table([[(cell, "" if row[1] == "live" else "dim") for cell in row] for row in rows], _COLUMNS, whole=(0,))
+    table([[(_brief(cell), "" if row[1] == "live" else "dim") for cell in row] for row in rows], _COLUMNS, whole=(0,))
     return 0
 
 
@@ -109,3 +110,8 @@ _NONE = {"projects": "all", "expires": "never"}
 
 def _cell(column: str, value: Any) -> str:
     return _NONE[column] if value is None else ",".join(value) if isinstance(value, list) else str(value)
+
+
+def _brief(cell: str) -> str:
+    """A moment to the minute, UTC: whole it would be folded."""
+    return re.sub(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d\+00:00$", r"\1 \2", cell)
