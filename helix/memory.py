@@ -87,6 +87,11 @@ class Memory:
         """The generation that answers now."""
         return self._snapshot
 
+    @property
+    def models(self) -> Rerankers:
+        """The rerankers that the settings name."""
+        return self._models
+
     def recall(
         self,
         query: str,
@@ -110,6 +115,7 @@ class Memory:
         now: Time = None,
         explain: bool = False,
         why_not: str | None = None,
+        tier: str = "fast",
     ) -> Bundle:
         """Answer one question.
 
@@ -130,6 +136,9 @@ class Memory:
             now: the moment the question is asked, for recency; the clock where not given.
             explain: keep what every stage took in and gave out, in `trace`.
             why_not: an item id; `trace["why_not"]` says at which stage it fell out.
+            tier: `deep` has a language model rewrite the question and order what was found, where an endpoint is named
+                (docs/tiers.md); it takes seconds. Whatever fails of that, the answer without it stands, and `degraded`
+                says so.
 
         Who asks the same again within the minute is given the same answer again, of which `ms` says that no stage ran
         (setting `answers`).
@@ -138,8 +147,33 @@ class Memory:
             UsageError: an argument is out of range or names what is not there.
         """
         from helix.profiles import load
-        from helix.question import make_query
+        from helix.question import check_known, make_query
 
+        check_known("tier", tier, ("fast", "deep"))
+        if tier == "deep":
+            from helix.deep import sdk
+
+            asked_for = {
+                "query": query,
+                "k": k,
+                "budget": budget,
+                "project": project,
+                "type": type,
+                "since": since,
+                "until": until,
+                "as_of": as_of,
+                "session": session,
+                "speaker": speaker,
+                "current_only": current_only,
+                "entities": tuple(entities),
+                "principal": principal,
+                "projects": projects,
+                "profile": profile,
+                "rerank": rerank,
+                "rerank_top": rerank_top,
+                "now": now,
+            }
+            return sdk.recall(self, asked_for, explain=explain, why_not=why_not)
         began, whole = time.perf_counter(), self._snapshot  # one generation for the whole call, whatever refresh() does
         minute = f"minute {time.time() // 60:.0f}"
         within = (project, type, since, until, as_of, session, speaker, current_only, tuple(entities))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import pairwise
@@ -103,9 +104,24 @@ def make_query(
         rerank_top=rerank_top,
         terms=np.unique(hash_terms(tokenise(text))),
         mentions=mentions(text, entities, moment),
-        words=frozenset(word.lower() for word in _WORD.findall(text.replace("'s", " "))),
+        words=_words(text),
         days=spoken_days(text, moment),
     )
+
+
+def reworded(query: Query, text: str) -> Query:
+    """The same question in other words: whatever they say, the filters, the moment and the days it speaks of stay."""
+    return replace(
+        query,
+        text=text,
+        terms=np.unique(hash_terms(tokenise(text))),
+        mentions=mentions(text, query.entities, query.now),
+        words=_words(text),
+    )
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word.lower() for word in _WORD.findall(text.replace("'s", " ")))
 
 
 def mentions(text: str, forced: Sequence[str], now: datetime) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:

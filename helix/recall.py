@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -83,7 +83,7 @@ def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models:
         trace.drop("diversify", left.far, alike)
         trace.note("diversify", rows_in=len(pool), rows_out=len(chosen), near_duplicates=len(left.near))
     items, entries = _shown(chosen, snap)
-    around = _around(chosen, snap, plan, profile.pack.neighbours)
+    around = _around(chosen.row, snap, plan, profile.pack.neighbours)
     longest, short = profile.pack.neighbour_tokens, _short(query, snap, profile.pack)
     context, tokens, placed = trace.run("pack", pack, entries, query.budget, snap.counter, around, longest, short)
     return bundle(query, snap, profile, trace, items, context, tokens, placed)
@@ -195,11 +195,25 @@ def _rerank(
     return pool.take(order(pool.final, snap.columns.key[pool.row]))
 
 
-def _around(chosen: Candidates, snap: Snapshot, plan: Plan, n: int) -> list[tuple[int, bool, dict[str, Any]]]:
+def packed(
+    rows: U32, entries: Sequence[Mapping[str, Any]], query: Query, snap: Snapshot, plan: Plan, profile: Profile
+) -> tuple[str, int, list[int]]:
+    """Items in an order given from outside, as text; see `pack`.
+
+    Args:
+        rows: uint32[n], theirs.
+        entries: what is shown of each.
+    """
+    query, how = asked(query, snap, profile.ask), profile.pack
+    around = _around(rows, snap, plan, how.neighbours)
+    return pack(entries, query.budget, snap.counter, around, how.neighbour_tokens, _short(query, snap, how))
+
+
+def _around(rows: U32, snap: Snapshot, plan: Plan, n: int) -> list[tuple[int, bool, dict[str, Any]]]:
     """The turns before and after each of the first n items, for `pack`: those that may be shown and are not there."""
-    there, columns = set(chosen.row.tolist()), snap.columns
+    there, columns = set(rows.tolist()), snap.columns
     found: list[tuple[int, bool, int]] = []
-    beside = zip(columns.previous[chosen.row[:n]].tolist(), columns.next[chosen.row[:n]].tolist(), strict=True)
+    beside = zip(columns.previous[rows[:n]].tolist(), columns.next[rows[:n]].tolist(), strict=True)
     for i, sides in enumerate(beside):
         for before, row in zip((True, False), sides, strict=True):
             if row >= 0 and row not in there and (plan.allowed is None or plan.allowed[row]):

@@ -11,8 +11,8 @@ from typing import Any
 from helix.errors import UsageError
 
 
-def _setting(default: Any, unit: str, meaning: str, source: str = "") -> Any:
-    return field(default=default, metadata={"unit": unit, "meaning": meaning, "source": source})
+def _setting(default: Any, unit: str, meaning: str, source: str = "", *, secret: bool = False) -> Any:
+    return field(default=default, repr=not secret, metadata={"unit": unit, "meaning": meaning, "source": source})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,29 @@ class Settings:
         3_600, "seconds", "after which Redis hands an unacknowledged task out again", "must exceed task_time_limit"
     )
     task_time_limit: int = _setting(1_800, "seconds", "hard limit of one task; the soft one is 60 s less")
+    deep_url: str = _setting(
+        "",
+        "url",
+        "an OpenAI-compatible chat endpoint, up to /v1, e.g. http://127.0.0.1:11434/v1; empty: no deep recall",
+    )
+    deep_model: str = _setting("", "name", "the model that is asked there")
+    deep_key: str = _setting("", "secret", "the endpoint's API key; empty: none is sent", secret=True)
+    deep_options: str = _setting(
+        "", "JSON object", 'added to the body of each request; null takes a field out: {"temperature": null}'
+    )
+    deep_techniques: str = _setting(
+        "rerank,hyde,synthesis,query2doc",
+        "names",
+        "what the model is asked for; the first of these where deep_calls allows no more",
+    )
+    deep_projects: str = _setting(
+        "", "projects", "whose memories may be sent to the endpoint, by commas; *: all; empty: none, only questions are"
+    )
+    deep_calls: int = _setting(4, "requests", "that one deep recall may make, 1 to 4")
+    deep_seconds: float = _setting(20.0, "seconds", "one deep recall may take; then the answer without a model stands")
+    deep_tokens: int = _setting(8_000, "tokens", "of one prompt, about: memories are cut to fit")
+    deep_reply_tokens: int = _setting(400, "tokens", "of one reply; a model that thinks aloud needs more")
+    deep_concurrent: int = _setting(2, "recalls", "that ask the endpoint at once, over all processes of a store")
 
 
 def load(environ: Mapping[str, str] | None = None) -> Settings:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -128,6 +128,8 @@ class Query:
     spoken: str = ""  # as it is embedded
     words: frozenset[str] = frozenset()  # of the question, lower case
     days: tuple[tuple[int, int, float], ...] = ()  # (first second, last second, weight) the question speaks of
+    # Other wordings by name, where a language model gives them: called with what the question wants.
+    rewrite: Callable[[str], Mapping[str, str]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,3 +257,4 @@ class Bundle:
     counter: str
     ms: Mapping[str, float]
     trace: Mapping[str, Any] | None = None
+    deep: Mapping[str, Any] | None = None  # of the tier deep: what a language model was asked, and at what price

@@ -24,6 +24,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from helix.deep import jobs
 from helix.encoders.registry import sha256
 from helix.errors import StoreError, UsageError
 from helix.failpoints import failpoint
@@ -138,6 +139,7 @@ def _run(root: Path, identity: str, settings: Settings, say: Say | None) -> dict
             kept = kept_of(root, purge["documents"], left_out, settings)
         for document, records in kept.items():
             _forget_document(root, document, dump(records))
+        jobs.empty(root)
         failpoint("forget.envelopes")
         if settings.share:
             _note_share(root, purge, settings)

@@ -15,6 +15,9 @@ from workers import broker
 QUEUES: Final = ("accept", "enrich", "bulk", "commit", "expand", "maintain")
 """In the order in which a worker of several takes them up: what somebody waits for goes first."""
 
+APART: Final = ("deep",)
+"""Queues that only a worker of their own works on: a language model takes seconds, and nothing shall wait behind it."""
+
 ROUTES: Final = {
     "helix.accept": "accept",  # read what was ordered, and put it into the inbox
     "helix.enrich": "enrich",  # a fresh turn; sent to `bulk` where it is a part of an import
@@ -24,6 +27,7 @@ ROUTES: Final = {
     "helix.maintain": "maintain",  # merge, finish deletions, remove what nobody needs
     "helix.touch": "maintain",
     "helix.train": "maintain",
+    "helix.deep": "deep",  # ask a language model, where an endpoint is named
 }
 
 LOST: Final = 2

@@ -210,25 +210,33 @@ def _deliver(root: Path, settings: Settings) -> Callable[[Sequence[str]], None]:
 
 def worker(argv: Sequence[str]) -> int:
     """Work on what is enqueued: enrich in parallel, commit one at a time."""
-    from workers.app import QUEUES
+    from workers.app import APART, QUEUES
 
     new = parser(
         "worker",
         worker.__doc__ or "",
         "  helix worker                    # everything, in one process: what is fresh goes first\n"
         "  helix worker --queues enrich    # fresh turns alone: they never wait for an import\n"
-        "  helix worker --queues bulk --concurrency 4",
+        "  helix worker --queues bulk --concurrency 4\n"
+        "  helix worker --queues deep      # asks the language model of HELIX_DEEP_URL; a worker for that alone",
     )
-    new.add_argument("--queues", default=",".join(QUEUES), metavar="A,B", help=f"of {', '.join(QUEUES)} (all)")
+    new.add_argument("--queues", default=",".join(QUEUES), metavar="A,B", help=f"of {', '.join(QUEUES)} (all); or deep")
     new.add_argument(
         "--concurrency", type=int, default=1, metavar="N", help="processes (1; commits are one at a time anyway)"
     )
     new.add_argument("--metrics-port", type=int, default=0, metavar="N", help="Prometheus metrics on this port (none)")
     options = new.parse_args(argv)
     queues = [name.strip() for name in options.queues.split(",") if name.strip()]
-    if not queues or set(queues) - set(QUEUES):
-        raise UsageError(f"unknown queue in {options.queues!r}", f"there are {', '.join(QUEUES)}")
+    if not queues or set(queues) - {*QUEUES, *APART}:
+        raise UsageError(f"unknown queue in {options.queues!r}", f"there are {', '.join((*QUEUES, *APART))}")
+    if set(queues) & set(APART) and set(queues) - set(APART):
+        raise UsageError(
+            f"the queue {APART[0]} beside others",
+            f"give it a worker of its own: helix worker --queues {APART[0]}",
+        )
     root, settings = _begin(options)
+    if set(queues) <= set(APART):
+        _check_endpoint(settings)
     if settings.share and "commit" in queues:
         from pipelines import share
 
@@ -237,11 +245,24 @@ def worker(argv: Sequence[str]) -> int:
         # Before anything of Prometheus is imported, here or in a process of the pool.
         os.environ[_COUNTED] = tempfile.mkdtemp(prefix="helix-metrics-")
         atexit.register(shutil.rmtree, os.environ[_COUNTED], ignore_errors=True)
-    ordered = [name for name in QUEUES if name in queues]
+    ordered = [name for name in (*QUEUES, *APART) if name in queues]
     from workers.run import run
 
     run(root, ordered, max(1, options.concurrency), options.metrics_port)
     return 0
+
+
+def _check_endpoint(settings: Settings) -> None:
+    """Raises UsageError where a worker of the queue `deep` would have nobody to ask, or a setting is wrong."""
+    from helix.deep.endpoint import endpoint_of
+    from helix.deep.techniques import chosen
+
+    if endpoint_of(settings) is None:
+        raise UsageError(
+            "no endpoint is named",
+            "set HELIX_DEEP_URL and HELIX_DEEP_MODEL, e.g. http://127.0.0.1:11434/v1 and a model it serves",
+        )
+    chosen(settings)
 
 
 _COUNTED = "PROMETHEUS_MULTIPROC_DIR"

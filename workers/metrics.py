@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from helix.errors import HelixError
 from helix.status import status
-from workers.app import QUEUES
+from workers.app import APART, QUEUES
 from workers.send import BROKEN, length
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _SECONDS: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0,
 TASKS: Final = Counter("helix_tasks", "Tasks, by what came of them", ["task", "outcome"])
 SECONDS: Final = Histogram("helix_task_seconds", "Time of a task", ["task"], buckets=_SECONDS)
 ITEMS: Final = Counter("helix_items_enriched", "Items made of documents")
+DEEP: Final = Counter("helix_deep_calls", "Requests to the chat endpoint of the tier deep")
 LOST: Final = Counter("helix_processes_lost", "Processes that died or were ended amid a task", ["task"])
 
 
@@ -77,7 +78,7 @@ class _State(Collector):
         queues = GaugeMetricFamily("helix_queue_messages", "Messages that wait in the broker", labels=["queue"])
         try:
             with self.app.connection_for_write() as connection:
-                for name in QUEUES:
+                for name in (*QUEUES, *APART):
                     queues.add_metric([name], length(connection, name))
         except BROKEN:
             yield GaugeMetricFamily("helix_broker_up", "Whether the broker answers", value=0)

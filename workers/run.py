@@ -13,8 +13,8 @@ from celery.signals import worker_ready, worker_shutting_down
 from helix import logs
 from helix.behind import stand_behind
 from helix.settings import load
-from workers import lost, metrics
-from workers.app import app
+from workers import deep, lost, metrics
+from workers.app import APART, app
 from workers.reconcile import watch
 
 
@@ -34,9 +34,14 @@ def run(root: Path, queues: list[str], concurrency: int, port: int) -> None:
 
     def begin(**_: object) -> None:
         """Pick up what was accepted while nobody was there, then look again from time to time."""
-        watch(app, root, settings)
+        if set(queues) <= set(APART):  # the ledger is for others to look after
+            deep.watch(app, root, stop)
+        else:
+            watch(app, root, settings)
 
+    stop = threading.Event()
     worker_ready.connect(begin, weak=False)
+    worker_shutting_down.connect(lambda **_: stop.set(), weak=False)
     worker_shutting_down.connect(_end, weak=False)
     app.worker_main(
         [

@@ -23,8 +23,10 @@ from helix.encoders import seq2seq
 from helix.encoders.onnx import Encoder, TokenCounter
 from helix.enrich.doc2query import Generator
 from helix.errors import HelixError, InputRefused, UsageError
+from helix.memory import Memory
 from helix.settings import load
 from helix.snapshot import ledger, tries
+from pipelines import deep as deep_recalls
 from pipelines import orders, retention
 from pipelines.commit import commit as run_commit
 from pipelines.enrich import FAULTS, part_folder, pipeline_fingerprint, try_enrich
@@ -262,6 +264,36 @@ def train() -> None:
         return
     done = retention.train(root, settings)
     log.info("trained", extra={"generation": done.generation, "examples": done.positives, "off": done.off})
+
+
+@_task
+def deep(job: str) -> str | None:
+    """Ask a language model about one question of the tier deep."""
+    settings = load()
+    root = Path(settings.store)
+    done = deep_recalls.run(root, _checked(job, _ORDER), lambda: _memory(root), settings)
+    if done is None:
+        return "nothing"
+    about = {"job": job}
+    if done.replies is None:
+        log.warning("a deep recall fell back: %s", done.failed, extra=about)
+        return "fell back"
+    metrics.DEEP.inc(done.replies.calls)
+    told = {"calls": done.replies.calls, "seconds": done.replies.seconds, "cached": done.replies.cached}
+    log.info("asked a language model", extra={**about, **told})
+    return None
+
+
+def _memory(root: Path) -> Memory:
+    """The newest generation; opened with the first task of a process."""
+    memory = _opened(root)
+    memory.refresh()
+    return memory
+
+
+@cache
+def _opened(root: Path) -> Memory:
+    return Memory(root, load())
 
 
 @_task

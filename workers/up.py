@@ -19,7 +19,7 @@ from typing import Final
 from helix.cli import parser, store_of
 from helix.errors import StoreError, UsageError
 from helix.settings import Settings, load
-from workers.app import QUEUES
+from workers.app import APART, QUEUES
 
 SERVICES: Final[Mapping[str, tuple[str, ...]]] = {
     "accept": ("worker", "--queues", "accept"),
@@ -32,6 +32,9 @@ SERVICES: Final[Mapping[str, tuple[str, ...]]] = {
     "query": ("serve",),
 }
 """The arguments of `helix` that each service runs; `docker-compose.yml` has the same."""
+
+DEEP: Final = ("worker", "--queues", "deep")
+"""One more, where an endpoint is named."""
 
 REDIS: Final = ("--save", "", "--appendonly", "no", "--maxmemory", "256mb", "--maxmemory-policy", "noeviction")
 """Our own server keeps nothing on disk: the ledger has all of it, and fills the queues again."""
@@ -81,6 +84,15 @@ def up(argv: Sequence[str]) -> int:
         print(f"store   {root}\nbroker  {url}\nquery   http://127.0.0.1:{options.port}", file=sys.stderr)
         print(f"for other terminals: export HELIX_STORE={root} HELIX_REDIS_URL={url}", file=sys.stderr)
         commands = {name: [sys.executable, "-m", "helix.cli", *words] for name, words in SERVICES.items()}
+        if settings.deep_url:
+            commands["deep"] = [
+                sys.executable,
+                "-m",
+                "helix.cli",
+                *DEEP,
+                "--concurrency",
+                str(settings.deep_concurrent),
+            ]
         commands["bulk"] += ["--concurrency", str(max(1, options.bulk))]
         if options.metrics_port:  # one answers for all
             commands["maintain"] += ["--metrics-port", str(options.metrics_port)]
@@ -88,8 +100,9 @@ def up(argv: Sequence[str]) -> int:
         if options.watch:
             commands["watch"] = [sys.executable, "-m", "helix.cli", "watch"]
         services = [redis] if redis else []
+        apart = {*QUEUES, *APART}
         services += [
-            Service(name, command, workers if name in QUEUES else environ) for name, command in commands.items()
+            Service(name, command, workers if name in apart else environ) for name, command in commands.items()
         ]
         supervise(services, stop)
     return 0

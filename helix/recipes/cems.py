@@ -39,7 +39,7 @@ from helix.stages.lexical import lexical_score, search_lexical
 from helix.stages.pack import CLOSE, OPEN, Count, header, sanitise
 from helix.text import hash_terms, tokenise
 from helix.topk import order
-from helix.types import F32, I64, ROLES, Bool, Bundle, Leg, Plan, Pool, Query
+from helix.types import F32, I64, ROLES, U32, Bool, Bundle, Leg, Plan, Pool, Query
 
 if TYPE_CHECKING:
     from helix.encoders.rerank import Rerankers
@@ -196,9 +196,14 @@ def _dense(name: str, vector: F32, snap: Snapshot, plan: Plan, k: int, trace: Tr
 
 
 def _wordings(query: Query, snap: Snapshot, plan: Plan, profile: Profile, intent: Intent) -> dict[str, str]:
-    """Other queries, by the name of their list: expansions, and a sentence that might answer the question."""
+    """Other queries, by the name of their list: expansions, and a sentence that might answer the question.
+
+    By a language model where one is asked (the tier deep), by rules everywhere else.
+    """
+    if query.rewrite:
+        return dict(query.rewrite(intent.primary))
     how = profile.expand
-    phrases = _probe(query, snap, plan, profile) if intent.primary == "preference" else []
+    phrases = probe(query, snap, plan, profile) if intent.primary == "preference" else []
     others = expansions(query.text, intent, query.days, phrases, how.least, how.most)
     return {
         **{f"expansion {i}": text for i, text in enumerate(others, 1)},
@@ -206,7 +211,7 @@ def _wordings(query: Query, snap: Snapshot, plan: Plan, profile: Profile, intent
     }
 
 
-def _probe(query: Query, snap: Snapshot, plan: Plan, profile: Profile) -> list[str]:
+def probe(query: Query, snap: Snapshot, plan: Plan, profile: Profile) -> list[str]:
     """What users say of their own preferences, best first: in turns that fit the question and such words."""
     users = snap.columns.role == ROLES.index("user")
     allowed = users & (snap.alive if plan.allowed is None else plan.allowed)
@@ -299,6 +304,13 @@ def _select(
     at = at[:k]
     trace.note("select", rows_in=len(pool), rows_out=len(at), below=len(low), pieces=int(np.count_nonzero(~best)))
     return kept.take(at), [entries[i] for i in at.tolist()]
+
+
+def packed(
+    rows: U32, entries: Sequence[Mapping[str, Any]], query: Query, snap: Snapshot, plan: Plan, profile: Profile
+) -> tuple[str, int, list[int]]:
+    """Items in an order given from outside, as text; see `assemble`."""
+    return assemble(entries, min(query.budget, profile.assemble.tokens), snap.counter)
 
 
 def assemble(entries: Sequence[Mapping[str, Any]], budget: int, count: Count) -> tuple[str, int, list[int]]:

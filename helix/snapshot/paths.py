@@ -16,7 +16,20 @@ from helix.errors import StoreError
 
 FOLDERS = (
     *("manifests", "segments", "indexes", "deletes", "documents", "forgotten", "access", "encoders"),
-    *("inbox", "sources", "orders", "tries", "parts", "dead", "events", "purges", "receipts", "pins", "building"),
+    *(
+        "inbox",
+        "sources",
+        "orders",
+        "tries",
+        "parts",
+        "dead",
+        "events",
+        "purges",
+        "receipts",
+        "pins",
+        "building",
+        "deep",
+    ),
 )
 OWNED = ("segments", "indexes", "deletes", "documents", "forgotten", "access", "encoders")
 """Folders whose entries live as long as a manifest names them."""
