@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +23,7 @@ SECONDS: Final = 30.0
 """For one answer."""
 
 PROBLEM: Final = "application/problem+json"
+_POLL: Final = 0.2  # seconds between two looks for what came of a job
 _TRIES: Final = 2  # to connect: a server that is started anew is away for a moment
 
 
@@ -78,8 +80,9 @@ class Remote:
         now: Time = None,
         explain: bool = False,
         why_not: str | None = None,
+        tier: str = "fast",
     ) -> Bundle:
-        """Answer one question; see `helix.memory.Memory.recall`.
+        """Answer one question; see `helix.memory.Memory.recall`. Of the tier deep it waits for the job to be done.
 
         Raises:
             UsageError: an argument is out of range or names what is not there.
@@ -107,7 +110,15 @@ class Remote:
             "explain": explain,
             "why_not": why_not,
         }
-        return bundle_of(_object(self._ask("POST", "/v1/recall", json=asked)))
+        if tier == "fast":
+            return bundle_of(_object(self._ask("POST", "/v1/recall", json=asked)))
+        if tier != "deep":
+            raise UsageError(f"unknown tier {tier!r}", "there is fast, deep")
+        found = _object(self._ask("POST", "/v1/recall/deep", json=asked))
+        while found["status"] != "done":
+            time.sleep(_POLL)
+            found = self._all(f"/v1/recall/deep/{quote(str(found['job']), safe='')}")
+        return bundle_of(found["answer"])
 
     def context(
         self, query: str | None = None, *, project: str | None = None, budget: int = 1800, principal: str | None = None
@@ -256,6 +267,7 @@ def bundle_of(found: Mapping[str, Any]) -> Bundle:
         counter=found["counter"],
         ms=found["ms"],
         trace=found.get("trace"),
+        deep=found.get("deep"),
     )
 
 

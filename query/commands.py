@@ -37,6 +37,7 @@ def recall(argv: Sequence[str]) -> int:
     new.add_argument("--profile", metavar="NAME", default="helix", help="the constants in force (helix)")
     new.add_argument("--rerank", metavar="TIER", help="late or cross: score the best items anew, at a price")
     new.add_argument("--rerank-top", metavar="N", type=int, default=20, help="items scored anew, at most 30 (20)")
+    new.add_argument("--tier", metavar="TIER", default="fast", help="deep: a language model helps, for seconds (fast)")
     new.add_argument("--snapshot", metavar="N", type=int, help="ask a generation that is still kept (the newest)")
     new.add_argument("--now", metavar="T", help="the moment of asking (the clock)")
     new.add_argument("--explain", action="store_true", help="say what every stage did")
@@ -67,7 +68,7 @@ def recall(argv: Sequence[str]) -> int:
         explain=options.explain,
         why_not=options.why_not,
     )
-    found = answer(memory, request)
+    found = answer(memory, request, tier=options.tier)
     if options.json:
         print_json(found)
     else:
@@ -107,6 +108,8 @@ def _show(found: dict[str, Any]) -> None:
     ms = found["ms"]
     stages = ", ".join(f"{name} {value:.1f}" for name, value in ms.items() if name != "total")
     _line("\n", (f"snapshot {found['snapshot']} · profile {found['profile']} · {ms['total']:.1f} ms ({stages})", "dim"))
+    if deep := found.get("deep"):
+        _line((_asked(deep), "dim"))
     if trace := found.get("trace"):
         table(_stages(trace), ("stage", "in → out", "ms", "what it did"), (2,), (0, 1, 2))
         table(_candidates(trace), ("rank", "item", "score", "why [and where it was left out]"), (0,), (0, 1, 2))
@@ -114,6 +117,13 @@ def _show(found: dict[str, Any]) -> None:
             say(f"and {more} more candidates: --json lists them")
         if "why_not" in trace:
             say(f"why not: {printable(trace['why_not'])}")
+
+
+def _asked(deep: dict[str, Any]) -> str:
+    """What a language model was asked, and at what price."""
+    price = "asked before" if deep["cached"] else f"{deep['calls']} requests, {deep['seconds']:.1f} s"
+    left = "".join(f" · {printable(name)} left out: {printable(why)}" for name, why in deep["left_out"].items())
+    return f"deep · {printable(deep['model'])} · {price} · {deep['sent']} memories sent{left}"
 
 
 def _line(*parts: Cell) -> None:

@@ -7,7 +7,7 @@ text is quoted data: it comes sanitised and wrapped, whatever it says.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, ParamSpec, TypeVar
@@ -119,11 +119,15 @@ def build(service: Service, caller: Caller = OWNER) -> MCPServer:
         type: wire.Type = None,
         since: wire.Since = None,
         until: wire.Until = None,
+        tier: wire.Tier = "fast",
     ) -> Told:
         request = wire.RecallRequest(
             query=query, k=k, budget=budget, project=project, type=type, since=since, until=until
         )
-        found = await service.in_turn(_said, service.recall, request, who(context))
+        if tier == "deep":
+            found = await _awaited(service.deep_whole(request, who(context)))
+        else:
+            found = await service.in_turn(_said, service.recall, request, who(context))
         packed = set(found["packed"])
         items = [Reference(**item, in_context=i in packed) for i, item in enumerate(found["items"])]
         return Told(context=found["context"], items=items, tokens=found["tokens"], degraded=found["degraded"])
@@ -244,6 +248,14 @@ def _brief(text: str) -> str:
 
 def _url(kind: str, name: str) -> str:
     return f"helix://{kind}/{quote(name, safe='')}"
+
+
+async def _awaited(work: Awaitable[R]) -> R:
+    """The same of what is waited for."""
+    try:
+        return await work
+    except HelixError as error:
+        raise ToolError(str(error)) from None
 
 
 def _said(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from fastapi.routing import APIRoute
+from fastapi.sse import EventSourceResponse
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
@@ -96,6 +97,8 @@ class Direct(APIRoute):
         return answered
 
 
+_NO_JOB: Final = "no recall of yours has this id, or none any more"
+
 Who = Annotated[Caller, Depends(who)]
 ItemId = Annotated[wire.ItemId, Path(alias="id")]
 Found = TypeVar("Found")
@@ -173,6 +176,45 @@ def _asked(service: Service, metrics: Metrics) -> tuple[APIRouter, APIRouter]:
     @direct.post("/recall", summary="Recall, by a JSON body", response_model=wire.Recalled, tags=["recall"])
     async def recall_post(caller: Who, request: wire.RecallRequest) -> Json:
         return await service.in_turn(recall, request, caller)
+
+    @direct.post(
+        "/recall/deep",
+        summary="Recall with the help of a language model: a first answer, and a job for a better one",
+        status_code=202,
+        response_model=wire.DeepRecall,
+        tags=["recall"],
+    )
+    async def deep(caller: Who, request: wire.RecallRequest) -> Json:
+        found = await service.in_turn(service.deep, request, caller)
+        where = f"/v1/recall/deep/{found['job']}"
+        return Json(found, status_code=202, headers={"location": where, "retry-after": "1"})
+
+    @v1.get(
+        "/recall/deep/{job}",
+        summary="How it stands, with the best answer there is",
+        response_model=wire.DeepRecall,
+        responses=_ONE,
+        tags=["recall"],
+    )
+    async def deep_job(caller: Who, job: wire.JobId) -> Json:
+        return Json(_there(await service.in_turn(service.deep_job, job, caller), _NO_JOB))
+
+    @v1.get(
+        "/recall/deep/{job}/events",
+        summary="The same as server-sent events: `first`, then `deep`",
+        response_class=Response,
+        responses={
+            **_ONE,
+            200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
+            204: {"description": "it was told already: the client need not come back"},
+        },
+        tags=["recall"],
+    )
+    async def deep_events(caller: Who, job: wire.JobId, request: Request) -> Response:
+        stream = _there(await service.deep_events(job, caller), _NO_JOB)
+        if request.headers.get("last-event-id") == "deep":
+            return Response(status_code=204)
+        return EventSourceResponse(stream, headers={"x-accel-buffering": "no"})
 
     @v1.get(
         "/context",

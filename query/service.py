@@ -8,7 +8,7 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -118,6 +118,44 @@ class Service:
         """One recall, as every surface shows it."""
         principal = caller.speaks_for(request.principal)
         return answer(self.memory, request.model_copy(update={"principal": principal}), caller.projects)
+
+    def deep(self, request: RecallRequest, caller: Caller = OWNER) -> dict[str, Any]:
+        """Begin a recall of the tier deep: how it stands, with a first answer."""
+        from query import deep
+
+        return deep.begin(self.memory, request, caller)
+
+    def deep_job(self, identity: str, caller: Caller = OWNER) -> dict[str, Any] | None:
+        """How a recall of the tier deep stands, with the best answer there is; None where it is not the caller's."""
+        from query import deep
+
+        return deep.look(self.memory, identity, caller)
+
+    async def deep_events(self, identity: str, caller: Caller = OWNER) -> AsyncIterator[bytes] | None:
+        """The same as server-sent events, as it changes."""
+        from query import deep
+
+        memory = self.memory
+        job = deep.mine(memory, identity, caller)
+        if job is None:
+            return None
+        told = partial(self.in_turn, deep.told, memory, job)
+        return deep.events(memory, job, max(1.0, self.settings.request_timeout - 2), told)
+
+    async def deep_whole(self, request: RecallRequest, caller: Caller = OWNER) -> dict[str, Any]:
+        """One recall of the tier deep, waited for."""
+        from query import deep
+
+        found = await self.in_turn(self.deep, request, caller)
+        if found["status"] != "done":
+            memory = self.memory
+            job = deep.mine(memory, found["job"], caller)
+            if job is None:
+                found = deep.forgotten(found)
+            else:
+                await deep.ended(memory, job)
+                found = await self.in_turn(deep.told, memory, job)
+        return dict(found["answer"])
 
     def context(self, request: ContextRequest, caller: Caller = OWNER) -> str:
         """A context as text: the answer to a question, or where things stand."""

@@ -44,6 +44,11 @@ Limit = Annotated[int, _told("entries to return", 50, minimum=1, maximum=MOST_LI
 Steps = Annotated[int, _told("items of the same session", 3, minimum=0, maximum=MOST_AROUND)]
 Name = Annotated[str, _told("a name, in any case", "Priya", minLength=1, maxLength=MOST_NAME, pattern=r"\S")]
 ItemId = Annotated[str, _told("an item id, as recall shows it", "f1a3fa0659075602", maxLength=64)]
+JobId = Annotated[str, _told("a job, as POST /v1/recall/deep gave it", "0" * 32, maxLength=64)]
+Tier = Annotated[
+    Literal["fast", "deep"],
+    _told("fast: milliseconds, no model asked; deep: a language model rewrites and orders, for seconds"),
+]
 SessionId = Annotated[str, _told("a session, as recall shows it", "c3")]
 
 
@@ -172,6 +177,19 @@ class Recalled(BaseModel):
     counter: str = Field(description="what counted the tokens")
     ms: dict[str, float] = Field(description="milliseconds by stage, and in total")
     trace: dict[str, Any] | None = Field(default=None, description="with explain or why_not: stages and candidates")
+    deep: dict[str, Any] | None = Field(
+        default=None, description="of the tier deep: what the model was asked (`wordings`, `calls`, memories `sent`)"
+    )
+
+
+class DeepRecall(BaseModel):
+    """A question of the tier deep, and the best answer there is yet."""
+
+    job: str = Field(description="for GET /v1/recall/deep/{job}")
+    status: Literal["waiting", "running", "done"]
+    answer: Recalled = Field(
+        description="without a model until the status is done, then with it, or `degraded` says why without"
+    )
 
 
 class StoredItem(BaseModel):
@@ -352,17 +370,20 @@ class Problem(BaseModel):
 # ---------------------------------------------------------------- from one to the other
 
 
-def answer(memory: Memory, request: RecallRequest, projects: tuple[str, ...] | None = None) -> dict[str, Any]:
+def answer(
+    memory: Memory, request: RecallRequest, projects: tuple[str, ...] | None = None, tier: str = "fast"
+) -> dict[str, Any]:
     """Run one recall and give the response every surface gives.
 
     Args:
         projects: the only ones that exist for who asks; None: all.
+        tier: fast or deep; not for a query process, which may not ask a model (`query.deep`).
 
     Raises:
         UsageError: see `Memory.recall`.
     """
     arguments = request.model_dump()
-    return response(memory.recall(arguments.pop("query"), projects=projects, **arguments))
+    return response(memory.recall(arguments.pop("query"), projects=projects, tier=tier, **arguments))
 
 
 def response(bundle: Bundle) -> dict[str, Any]:
@@ -383,6 +404,8 @@ def response(bundle: Bundle) -> dict[str, Any]:
     }
     if bundle.trace is not None:
         found["trace"] = dict(bundle.trace)
+    if bundle.deep is not None:
+        found["deep"] = dict(bundle.deep)
     return found
 
 

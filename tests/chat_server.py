@@ -70,6 +70,7 @@ class Handler(BaseHTTPRequestHandler):
     log: list[dict[str, Any]] = []  # noqa: RUF012  one server a process
     under_way = 0
     most = 0
+    time = 0
     lock = threading.Lock()
 
     def log_message(self, *_: Any) -> None:
@@ -81,14 +82,17 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_DELETE(self) -> None:
         """Forget it."""
-        self.log.clear()
-        Handler.most = 0
+        with Handler.lock:  # who is answered slowly since before counts for nothing
+            self.log.clear()
+            Handler.most = Handler.under_way = 0
+            Handler.time += 1
         self._json({})
 
     def do_POST(self) -> None:
         """A completion, or a fault."""
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with Handler.lock:
+            began = Handler.time
             Handler.under_way += 1
             Handler.most = max(Handler.most, Handler.under_way)
             self.log.append({"path": self.path, "key": self.headers.get("Authorization"), "body": body})
@@ -98,12 +102,14 @@ class Handler(BaseHTTPRequestHandler):
             pass
         finally:
             with Handler.lock:
-                Handler.under_way -= 1
+                Handler.under_way -= began == Handler.time
 
     def _answer(self, body: dict[str, Any]) -> None:
         model = body["model"]
         if model in STATUSES:
-            self._json({"error": {"message": "no"}}, STATUSES[model], {"Location": "http://127.0.0.1:1/", "Retry-After": "9"})
+            self._json(
+                {"error": {"message": "no"}}, STATUSES[model], {"Location": "http://127.0.0.1:1/", "Retry-After": "9"}
+            )
         elif model == "slow":
             time.sleep(3600)
         elif model == "closed":

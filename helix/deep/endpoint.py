@@ -124,9 +124,7 @@ async def _one(client: httpx2.AsyncClient, endpoint: Endpoint, name: str, prompt
         async with client.stream("POST", f"{endpoint.url}/chat/completions", json=body) as answer:
             if answer.status_code != 200:
                 remedy = _SAID.get(answer.status_code, "")
-                raise Unanswered(
-                    f"{name}: the endpoint answers {answer.status_code}" + (f": {remedy}" if remedy else "")
-                )
+                raise Unanswered(f"{name}: the endpoint answers {answer.status_code}{remedy}")
             async for part in answer.aiter_raw():
                 said += part
                 if len(said) > MOST_BYTES:

@@ -45,6 +45,8 @@ GRACE: Final = 2.0
 
 NOBODY: Final = "no worker of the queue 'deep' runs here: start 'helix worker --queues deep'"
 
+FORGOTTEN: Final = "something was forgotten meanwhile: ask again"
+
 _EMPTIED: Final = "emptied"
 """The file whose time says when the folder was last emptied."""
 
@@ -58,8 +60,9 @@ class Job:
 
     id: str
     arguments: Mapping[str, Any]  # of `Memory.recall`; secrets in its words are replaced
-    owner: str  # who may ask for the answer: see `owner_of`
+    owner: str  # who may ask for the answer: the id of a key; empty: the owner of the store
     deadline: float  # seconds since the epoch
+    explain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +73,7 @@ class Outcome:
     failed: str = ""
 
 
-def owner_of(principal: str | None, projects: tuple[str, ...] | None, key: str = "") -> str:
-    """A name for who asks, that says nothing of them."""
-    said = orjson.dumps([key, principal, None if projects is None else sorted(projects)])
-    return hashlib.sha256(said).hexdigest()[:32]
-
-
-def place(root: Path, arguments: Mapping[str, Any], owner: str, seconds: float) -> Job:
+def place(root: Path, arguments: Mapping[str, Any], seconds: float, *, owner: str = "", explain: bool = False) -> Job:
     """Leave a job for a worker.
 
     Args:
@@ -89,18 +86,27 @@ def place(root: Path, arguments: Mapping[str, Any], owner: str, seconds: float) 
     sweep(root)
     if len(waiting(root)) >= MOST_WAITING:
         raise StoreError(f"{MOST_WAITING} deep recalls wait already", "ask again later, or without the tier deep")
-    said = {**arguments, "query": redact(str(arguments["query"]))[0]}
-    said["entities"] = [redact(str(name))[0] for name in arguments.get("entities") or ()]
-    said["now"] = arguments.get("now") or datetime.now(UTC).isoformat()
-    job = Job(secrets.token_hex(16), said, owner, time.time() + seconds)
+    said = {**without_secrets(arguments), "now": arguments.get("now") or datetime.now(UTC).isoformat()}
+    job = Job(secrets.token_hex(16), said, owner, time.time() + seconds, explain)
     _write(_path(root, job.id, "job"), asdict(job))
     return job
+
+
+def without_secrets(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a question may reach the disk and the endpoint."""
+    names = [redact(str(name))[0] for name in arguments.get("entities") or ()]
+    return {**arguments, "query": redact(str(arguments["query"]))[0], "entities": names}
 
 
 def read(root: Path, identity: str) -> Job | None:
     """A job by its id; None where there is none, or none any more."""
     found = _read(_path(root, identity, "job")) if _NAME.fullmatch(identity) else None
     return Job(**found) if found else None
+
+
+def is_claimed(root: Path, job: Job) -> bool:
+    """Whether somebody works on a job."""
+    return _is_held(_path(root, job.id, "lock"))
 
 
 def waiting(root: Path) -> list[str]:
@@ -127,7 +133,7 @@ def finish(root: Path, job: Job, outcome: Outcome, began: float) -> None:
         began: when it was taken up, seconds since the epoch: if anything was forgotten since, it comes to nothing.
     """
     with _writing(root, began) as unspoilt:
-        found = outcome if unspoilt else Outcome(None, "something was forgotten meanwhile: ask again")
+        found = outcome if unspoilt else Outcome(None, FORGOTTEN)
         _write(_path(root, job.id, "done"), {"replies": found.replies, "failed": found.failed})
 
 
@@ -219,7 +225,10 @@ def attending(root: Path) -> Iterator[bool]:
 
 def attended(root: Path) -> bool:
     """Whether a worker looks for jobs: the kernel knows, however it ended."""
-    path = root / FOLDER / "attend.lock"
+    return _is_held(_path(root, "attend", "lock"))
+
+
+def _is_held(path: Path) -> bool:
     try:
         handle = os.open(path, os.O_RDONLY)
     except FileNotFoundError:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from helix.deep import asking, jobs
 from helix.deep.replies import Replies, Unanswered
-from helix.deep.tier import answered, checked
+from helix.deep.tier import answered, checked, fallen_back
 from helix.errors import HelixError, UsageError
 from helix.types import Bundle
 
@@ -35,17 +34,12 @@ def recall(
     plain = memory.recall(**arguments, explain=explain)
     if plain.skipped:
         return plain
-    asked = {**arguments, "now": arguments["now"] or datetime.now(UTC)}
+    asked = {**jobs.without_secrets(arguments), "now": arguments["now"] or datetime.now(UTC)}
     try:
         found = _replies(memory, asked)
         return answered(checked(memory, asked), plain, found, began)
     except Unanswered as error:
         return fallen_back(plain, str(error))
-
-
-def fallen_back(plain: Bundle, why: str) -> Bundle:
-    """The answer without a model, that says why it is."""
-    return replace(plain, degraded=(*plain.degraded, f"deep: {why}"))
 
 
 def _replies(memory: Memory, arguments: Mapping[str, Any]) -> Replies:
@@ -55,8 +49,7 @@ def _replies(memory: Memory, arguments: Mapping[str, Any]) -> Replies:
             raise Unanswered(f"no endpoint is named (HELIX_DEEP_URL), and {jobs.NOBODY}")
         return asking.replies(memory, arguments, settings, settings.deep_seconds)
     try:
-        owner = jobs.owner_of(arguments["principal"], arguments["projects"])
-        job = jobs.place(memory.root, arguments, owner, settings.deep_seconds)
+        job = jobs.place(memory.root, arguments, settings.deep_seconds)
     except HelixError as error:
         raise Unanswered(str(error)) from None
     outcome = jobs.wait(memory.root, job)

@@ -6,11 +6,10 @@ Sun et al. 2023, "Is ChatGPT Good at Search?" (a list ordered by a language mode
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Final
-
-import orjson
 
 from helix.deep.prompts import Messages, prompt, quoted
 from helix.deep.replies import Unanswered
@@ -42,7 +41,10 @@ _VARIANTS: Final = {
 _MOST_CHARS: Final = 1_000
 """Of one wording: a model that goes on and on asks for nothing else by it."""
 
-_LIST = re.compile(r"\[[^\[\]]*\]")
+_MOST_REPLY: Final = 20_000
+"""Characters of a reply, from its end, that are looked through for a list."""
+
+_DECODER: Final = json.JSONDecoder()  # which says where a list ends: orjson wants nothing after it
 _FENCE = re.compile(r"```\w*")
 
 
@@ -126,15 +128,21 @@ def order_of(reply: str, n: int) -> list[int]:
     return [*best, *(i for i in range(n) if i not in known)]
 
 
-def _list(reply: str, name: str) -> Sequence[object]:
+def _list(reply: str, name: str) -> list[object]:
     """The JSON list in a reply: the last one, since a model that thinks aloud ends with it."""
-    for said in reversed(_LIST.findall(reply)):
+    text = reply[-_MOST_REPLY:]
+    found, at = None, text.find("[")
+    while at >= 0:
         try:
-            found = orjson.loads(said)
-        except orjson.JSONDecodeError:
-            continue
-        return list(found)
-    raise Unanswered(f"{name}: the model's reply holds no JSON list")
+            said, end = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            found = said
+        at = text.find("[", end)
+    if not isinstance(found, list):
+        raise Unanswered(f"{name}: the model's reply holds no JSON list")
+    return found
 
 
 def _line(reply: str, name: str) -> str:

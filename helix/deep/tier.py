@@ -201,6 +201,11 @@ def answered(asked: Asked, plain: Bundle, replies: Replies, began: float) -> Bun
     )
 
 
+def fallen_back(plain: Bundle, why: str) -> Bundle:
+    """The answer without a model, that says why it is."""
+    return replace(plain, degraded=(*plain.degraded, f"deep: {why}"))
+
+
 def _packed(items: Sequence[Item], asked: Asked) -> tuple[str, int, list[int]]:
     """The items as text, as the profile's recipe packs them."""
     query, snap = asked.query, asked.snap
