@@ -196,6 +196,7 @@ VALUES: dict[str, Callable[..., Iterable[str]]] = {
     "profile": _profiles,
     "type": lambda **_: TYPES,
     "rerank": lambda **_: ("late", "cross"),
+    "tier": lambda **_: ("fast", "deep"),
     "format": _formats,
     "encoder": _models,
     "model": _models,

@@ -97,6 +97,8 @@ class Direct(APIRoute):
         return answered
 
 
+_EVENT: Final = {"type": "object", "properties": {name: {"type": "string"} for name in ("data", "event", "id")}}
+
 _NO_JOB: Final = "no recall of yours has this id, or none any more"
 
 Who = Annotated[Caller, Depends(who)]
@@ -205,7 +207,7 @@ def _asked(service: Service, metrics: Metrics) -> tuple[APIRouter, APIRouter]:
         response_class=Response,
         responses={
             **_ONE,
-            200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
+            200: {"description": "events until the last", "content": {"text/event-stream": {"schema": _EVENT}}},
             204: {"description": "it was told already: the client need not come back"},
         },
         tags=["recall"],

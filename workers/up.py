@@ -28,13 +28,13 @@ SERVICES: Final[Mapping[str, tuple[str, ...]]] = {
     "commit": ("worker", "--queues", "commit"),
     "maintain": ("worker", "--queues", "maintain"),
     "expand": ("worker", "--queues", "expand"),
+    "deep": ("worker", "--queues", "deep"),
     "beat": ("beat",),
     "query": ("serve",),
 }
-"""The arguments of `helix` that each service runs; `docker-compose.yml` has the same."""
-
-DEEP: Final = ("worker", "--queues", "deep")
-"""One more, where an endpoint is named."""
+"""The arguments of `helix` that each service runs; `docker-compose.yml` has the same. `deep` only where an endpoint is
+named.
+"""
 
 REDIS: Final = ("--save", "", "--appendonly", "no", "--maxmemory", "256mb", "--maxmemory-policy", "noeviction")
 """Our own server keeps nothing on disk: the ledger has all of it, and fills the queues again."""
@@ -84,15 +84,9 @@ def up(argv: Sequence[str]) -> int:
         print(f"store   {root}\nbroker  {url}\nquery   http://127.0.0.1:{options.port}", file=sys.stderr)
         print(f"for other terminals: export HELIX_STORE={root} HELIX_REDIS_URL={url}", file=sys.stderr)
         commands = {name: [sys.executable, "-m", "helix.cli", *words] for name, words in SERVICES.items()}
-        if settings.deep_url:
-            commands["deep"] = [
-                sys.executable,
-                "-m",
-                "helix.cli",
-                *DEEP,
-                "--concurrency",
-                str(settings.deep_concurrent),
-            ]
+        commands["deep"] += ["--concurrency", str(settings.deep_concurrent)]
+        if not settings.deep_url:
+            del commands["deep"]
         commands["bulk"] += ["--concurrency", str(max(1, options.bulk))]
         if options.metrics_port:  # one answers for all
             commands["maintain"] += ["--metrics-port", str(options.metrics_port)]

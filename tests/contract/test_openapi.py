@@ -37,7 +37,7 @@ def test_what_is_specified_is_so(client: httpx.Client, tmp_path: Path, examples:
         [*command, *options, *left_out], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=280
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "Tested: 15" in done.stdout
+    assert "Tested: 18" in done.stdout
 
 
 def test_every_field_and_every_error_is_described(described: dict[str, Any]) -> None:

@@ -18,7 +18,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+import helix
 from helix.snapshot import ledger
+from tests.chat_server import chatting
 from tests.crash.fleet import FAST, HELIX, Redis, free_port, within
 from tests.crash.test_kill import items, write_log
 from workers.up import SERVICES
@@ -76,9 +78,9 @@ def texts(url: str) -> list[str]:
         return [item["text"] for item in json.load(answer)["items"]]
 
 
-def ready(log: Path) -> bool:
+def ready(log: Path, workers: int = 6) -> bool:
     told = log.read_text(errors="replace")
-    return told.count("ready.") == 6 and "Application startup complete" in told
+    return told.count("ready.") == workers and "Application startup complete" in told
 
 
 @pytest.fixture
@@ -91,8 +93,12 @@ def redis_is_there() -> None:
 
 def test_all_on_one_machine_and_nothing_left_of_it(tmp_path: Path, cache: Path, redis_is_there: None) -> None:
     root, log, port, metrics = tmp_path / "store", tmp_path / "log", free_port(), free_port()
-    with up(root, log, "--port", str(port), "--metrics-port", str(metrics)) as (process, mark):
-        within(90, lambda: ready(log), lambda: said(log))
+    options = ("--port", str(port), "--metrics-port", str(metrics))
+    with (
+        chatting() as chat,
+        up(root, log, *options, HELIX_DEEP_URL=chat.url, HELIX_DEEP_MODEL="good") as (process, mark),
+    ):
+        within(90, lambda: ready(log, workers=7), lambda: said(log))
         told = re.search(r"export HELIX_STORE=(\S+) HELIX_REDIS_URL=(\S+)", log.read_text())
         environ = {"HELIX_STORE": told[1], "HELIX_REDIS_URL": told[2]}
         path = write_log(tmp_path / "a.jsonl", "a", ["we chose parsley over dill"])
@@ -103,6 +109,8 @@ def test_all_on_one_machine_and_nothing_left_of_it(tmp_path: Path, cache: Path, 
         within(60, lambda: not ledger.pending(root), lambda: said(log))
         recall = f"http://127.0.0.1:{port}/v1/recall?query=parsley"
         within(10, lambda: texts(recall) == ["we chose parsley over dill"], lambda: said(log))
+        deep = helix.connect(f"http://127.0.0.1:{port}").recall("which herb did we choose", tier="deep")
+        assert (deep.degraded, len(chat.asked())) == ((), 3)  # nobody said that memories may be sent
         # What a socket of its own cannot be reached by: other users.
         assert Path(told[2].removeprefix("redis+socket://")).parent.stat().st_mode & 0o077 == 0
         with urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics") as answer:
@@ -120,7 +128,7 @@ def test_all_on_one_machine_and_nothing_left_of_it(tmp_path: Path, cache: Path, 
         # A process that dies is started again.
         worker = next(pid for pid in children(mark) if b"enrich" in command(pid))
         os.kill(worker, signal.SIGKILL)
-        within(60, lambda: log.read_text().count("ready.") == 7, lambda: said(log))
+        within(60, lambda: log.read_text().count("ready.") == 8, lambda: said(log))
         assert "enrich ended (signal 9)" in log.read_text()
 
         assert len(children(mark)) > 10
@@ -165,6 +173,8 @@ def test_the_commands_of_the_compose_file_start(tmp_path: Path, cache: Path) -> 
             own = {key: value for key, value in services[name]["environment"].items() if not value.startswith("$")}
             own = {key: value for key, value in own.items() if key not in ("HELIX_CACHE", "HF_HOME")}
             place = {"HELIX_STORE": str(tmp_path / "store"), "HELIX_REDIS_URL": redis.url}
+            if name == "deep":
+                place |= {"HELIX_DEEP_URL": "http://127.0.0.1:9/v1", "HELIX_DEEP_MODEL": "none"}
             with (tmp_path / f"{name}.log").open("wb") as output:
                 running[name] = subprocess.Popen(
                     [*HELIX, *command],

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 import yaml
 
-from workers.app import QUEUES, ROUTES
+from workers.app import APART, QUEUES, ROUTES
 from workers.run import BEHIND
 from workers.up import SERVICES
 
 CHECK = str(Path(sys.executable).with_name("check-jsonschema"))
 ROOT = Path(__file__).resolve().parents[2]
-WORKERS = ("accept", "enrich", "bulk", "commit", "maintain", "expand")
+WORKERS = ("accept", "enrich", "bulk", "commit", "maintain", "expand", "deep")
 HELIX = (*WORKERS, "beat", "query")
 
 
@@ -77,8 +77,17 @@ def test_up_runs_the_same_services(services: dict[str, Any]) -> None:
 
 
 def test_every_queue_has_a_worker(services: dict[str, Any]) -> None:
-    assert {value(words(services[name]), "--queues") for name in WORKERS} == set(QUEUES)
-    assert set(ROUTES.values()) <= set(QUEUES)
+    assert {value(words(services[name]), "--queues") for name in WORKERS} == {*QUEUES, *APART}
+    assert set(ROUTES.values()) <= {*QUEUES, *APART}
+
+
+def test_only_the_service_deep_reaches_out_and_only_where_it_is_wanted(services: dict[str, Any]) -> None:
+    networks = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))["networks"]
+    assert networks["queue"]["internal"] is True
+    assert {name for name, service in services.items() if "out" in service["networks"]} == {"deep"}
+    assert {name for name in (*WORKERS, "beat", "redis") if set(services[name]["networks"]) != {"queue"}} == {"deep"}
+    assert services["deep"]["profiles"] == ["deep"]
+    assert not [name for name, service in services.items() if "profiles" in service and name != "deep"]
 
 
 def test_work_nobody_waits_for_leaves_the_cores_to_the_rest(services: dict[str, Any]) -> None:
