@@ -22,6 +22,7 @@ _QUIET: Final = {
     "celery.beat": logging.WARNING,  # two lines a minute for as long as it runs
     "kombu": logging.WARNING,
     "uvicorn.access": logging.WARNING,
+    "httpx2": logging.WARNING,  # a line for each request, with its address
 }
 
 
