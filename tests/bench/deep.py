@@ -107,7 +107,7 @@ def gain(name: str, path: Path, every: int) -> dict[str, dict[str, float]]:
         for share in ORDERS:
             measure(f"order, p = {share}", lambda q, asked, p=share: Replies(order=_order(q, asked, p)))
         measure("order at random", lambda q, asked: Replies(order=_order(q, asked, -1.0)))
-        for k in (5, 10, 60):
+        for k in (5, 60):
             with _constant("K", k):
                 for share in SHARES[:3]:
                     measure(f"wordings, p = {share}, K = {k}", lambda q, _, p=share: Replies(_wordings(q, words, p)))

@@ -169,7 +169,7 @@ def test_a_key_is_never_shown() -> None:
 def test_lists_are_fused_by_weighted_reciprocal_ranks() -> None:
     a, b, c = item("a"), item("b"), item("c")
     found = fused([[a, b], [b, c], [c]], [2.0, 1.0, 1.0])
-    scores = {"b": 2 / 62 + 1 / 61, "a": 2 / 61, "c": 1 / 62 + 1 / 61}
+    scores = {"b": 2 / 12 + 1 / 11, "a": 2 / 11, "c": 1 / 12 + 1 / 11}
     assert [one.id for one in found] == ["b", "a", "c"]
     assert [one.score for one in found] == pytest.approx([scores[one.id] / scores["b"] for one in found], abs=1e-6)
     assert found[0].why == {"asked": 2, "wording 1": 1}
