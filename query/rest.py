@@ -188,6 +188,7 @@ def _asked(service: Service, metrics: Metrics) -> tuple[APIRouter, APIRouter]:
     )
     async def deep(caller: Who, request: wire.RecallRequest) -> Json:
         found = await service.in_turn(service.deep, request, caller)
+        metrics.recalled(found["answer"])
         where = f"/v1/recall/deep/{found['job']}"
         return Json(found, status_code=202, headers={"location": where, "retry-after": "1"})
 

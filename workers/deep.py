@@ -50,8 +50,12 @@ def watch(app: Celery, root: Path, stop: threading.Event) -> threading.Thread:
 
 def _attend(app: Celery, root: Path, stop: threading.Event) -> None:
     sent: dict[str, float] = {}
+    left, seen = list[str](), 0
     while not stop.wait(LOOK):
-        now, left = time.monotonic(), jobs.waiting(root)
+        changed = (root / jobs.FOLDER).stat().st_mtime_ns
+        if changed == seen and not left:  # as nearly always
+            continue
+        seen, now, left = changed, time.monotonic(), jobs.waiting(root)
         sent = {job: when for job, when in sent.items() if job in set(left)}
         for job in left:
             if now - sent.get(job, -AGAIN) >= AGAIN:

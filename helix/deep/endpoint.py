@@ -57,9 +57,10 @@ def endpoint_of(settings: Settings) -> Endpoint | None:
         raise UsageError("HELIX_DEEP_URL is no URL", "give one like http://127.0.0.1:11434/v1")
     if not settings.deep_model:
         raise UsageError("HELIX_DEEP_URL names an endpoint, but no model", "set HELIX_DEEP_MODEL")
-    return Endpoint(
-        url, settings.deep_model, settings.deep_key, _options(settings.deep_options), settings.deep_reply_tokens
-    )
+    key = settings.deep_key.strip()
+    if not (key.isascii() and key.isprintable()):
+        raise UsageError("HELIX_DEEP_KEY has characters that no header may have", "set it anew")
+    return Endpoint(url, settings.deep_model, key, _options(settings.deep_options), settings.deep_reply_tokens)
 
 
 def _options(said: str) -> dict[str, Any]:

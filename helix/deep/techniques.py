@@ -38,6 +38,9 @@ _VARIANTS: Final = {
     "synthesis": {"temporal": "synthesis_temporal", "preference": "synthesis_preference"},
 }
 
+_MOST_QUESTION: Final = 2_000
+"""Characters of a question that a model is told: a whole log may be pasted into one."""
+
 _MOST_CHARS: Final = 1_000
 """Of one wording: a model that goes on and on asks for nothing else by it."""
 
@@ -73,7 +76,7 @@ def rewriting(name: str, question: str, intent: str, today: str, phrases: Sequen
         phrases: what users said of their own preferences; asked about in a synthesis only.
     """
     file = _VARIANTS.get(name, {}).get(intent, name)
-    said = {"question": quoted(question), "today": today, "phrases": _phrases(phrases)}
+    said = {"question": quoted(question[:_MOST_QUESTION]), "today": today, "phrases": _phrases(phrases)}
     return prompt(file, **said)
 
 
@@ -110,7 +113,7 @@ def ranking(question: str, texts: Sequence[str]) -> Messages:
         texts: of each memory, best first as it is; cut to what may be sent.
     """
     memories = "\n".join(f'<memory index="{i}">{quoted(text)}</memory>' for i, text in enumerate(texts))
-    return prompt("rerank", question=quoted(question), memories=memories)
+    return prompt("rerank", question=quoted(question[:_MOST_QUESTION]), memories=memories)
 
 
 def order_of(reply: str, n: int) -> list[int]:

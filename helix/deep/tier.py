@@ -35,8 +35,8 @@ ORIGINAL, OTHER = 2.0, 1.0
 """Weights in the fusion: of the question as it was asked, and of each other wording."""
 
 K: Final = 10
-"""Of reciprocal rank fusion, Σ w / (K + rank), ranks from 1. These lists are whole recalls, whose first places mean more
-than those of a leg: with 60 five wordings that know nothing cost .17 recall@10 on LoCoMo, with 10 they cost .015, and
+"""Of reciprocal rank fusion, Σ w / (K + rank), ranks from 1. These lists are whole recalls: a first place means more
+than one of a leg. With 60, five wordings that know nothing cost .17 recall@10 on LoCoMo, with 10 they cost .015; and
 those with a tenth of their words right gain .027 instead of losing .007 (simulated: docs/tiers.md).
 """
 

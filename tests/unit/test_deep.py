@@ -72,6 +72,7 @@ def test_what_is_quoted_cannot_leave_its_quotes() -> None:
     asked = ranking(evil, [evil, "plain $memories"])[1]["content"]
     assert asked.count("</memory>") == asked.count('<memory index="') == 2
     assert asked.count("</question>") == 1
+    assert len(ranking("x" * 9_000, ["a"])[1]["content"]) < 3_000
     assert "plain $memories" in asked  # what is filled in is not looked through for fields
 
 
@@ -153,9 +154,18 @@ def test_an_endpoint_is_named_by_the_environment() -> None:
         "sk-1",
         {"temperature": None, "seed": 7},
     )
-    for wrong in ({"HELIX_DEEP_MODEL": ""}, {"HELIX_DEEP_URL": "file:///v1"}, {"HELIX_DEEP_OPTIONS": "[1]"}):
-        with pytest.raises(UsageError, match="HELIX_DEEP_"):
-            endpoint_of(load({**given, **wrong}))
+    assert endpoint_of(load({**given, "HELIX_DEEP_KEY": " sk-1\n"})) == endpoint_of(load(given))
+    for name, wrong in (
+        ("KEY", "sk-1\nHost: x"),
+        ("KEY", "é"),
+        ("MODEL", ""),
+        ("URL", "file:///v1"),
+        ("OPTIONS", "[1]"),
+        ("OPTIONS", "{"),
+    ):
+        with pytest.raises(UsageError, match=f"HELIX_DEEP_{name}") as told:
+            endpoint_of(load({**given, f"HELIX_DEEP_{name}": wrong}))
+        assert "sk-1" not in str(told.value)
 
 
 def test_a_key_is_never_shown() -> None:
