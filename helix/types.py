@@ -100,6 +100,13 @@ class Entity(NamedTuple):
 # ---------------------------------------------------------------- query side
 
 
+class Sparse(NamedTuple):
+    """A text as learned weights over an encoder's vocabulary."""
+
+    terms: U32  # uint32[t], ascending
+    weights: F32  # float32[t], above 0
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """One question, checked (see `helix.question.make_query`)."""
