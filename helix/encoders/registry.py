@@ -130,6 +130,22 @@ def is_model(folder: Path) -> bool:
     return (folder / "config.json").is_file() and any((folder / name).is_file() for name in WEIGHTS)
 
 
+def places(wanted: str, hub: str, settings: Settings) -> list[tuple[Path, str]]:
+    """Where a model that is named by a folder or by its name may lie, and what such a place is called.
+
+    Args:
+        hub: what it is called on the Hugging Face hub.
+    """
+    found = [(Path(wanted).expanduser(), "path")]
+    if settings.models:
+        names = dict.fromkeys((wanted, wanted.rpartition("/")[2]))
+        found += [(Path(settings.models).expanduser() / name, "models folder") for name in names if name]
+    snapshots = hub_cache() / f"models--{hub.replace('/', '--')}" / "snapshots"
+    if snapshots.is_dir():
+        found += [(folder, "hub cache") for folder in sorted(snapshots.iterdir(), reverse=True)]
+    return found
+
+
 def hub_cache() -> Path:
     home = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE")
     return Path(home) if home else Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface")) / "hub"

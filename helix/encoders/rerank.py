@@ -18,7 +18,7 @@ import numpy as np
 import orjson
 
 from helix.encoders.onnx import Encoder, Tokens, runs
-from helix.encoders.registry import WEIGHTS, hub_cache, is_model, read_json, sha256
+from helix.encoders.registry import WEIGHTS, is_model, places, read_json, sha256
 from helix.errors import EncoderError
 from helix.settings import Settings
 from helix.types import F32, I64
@@ -129,15 +129,7 @@ def find(wanted: str, settings: Settings) -> Source:
         EncoderError: they are not in reach; it says where they were looked for.
     """
     known = next((entry for name, entry in RERANKERS.items() if wanted in (name, entry.hub)), None)
-    hub = known.hub if known else wanted
-    places = [(Path(wanted).expanduser(), "path")]
-    if settings.models:
-        names = dict.fromkeys((wanted, wanted.rpartition("/")[2]))
-        places += [(Path(settings.models).expanduser() / name, "models folder") for name in names if name]
-    snapshots = hub_cache() / f"models--{hub.replace('/', '--')}" / "snapshots"
-    if snapshots.is_dir():
-        places += [(folder, "hub cache") for folder in sorted(snapshots.iterdir(), reverse=True)]
-    for folder, origin in places:
+    for folder, origin in places(wanted, known.hub if known else wanted, settings):
         if is_model(folder) or is_model(parts(folder).get("Transformer", folder)):
             if origin == "path":
                 return Source(folder.resolve().name, folder, origin, "")
