@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import os
@@ -128,6 +129,17 @@ def sha256(path: Path) -> str:
 
 def is_model(folder: Path) -> bool:
     return (folder / "config.json").is_file() and any((folder / name).is_file() for name in WEIGHTS)
+
+
+def sha256_once(path: Path) -> str:
+    """The digest of a file, hundreds of megabytes perhaps, read once for as long as its size and time stay."""
+    said = path.stat()
+    return _sha256(path, said.st_size, said.st_mtime_ns)
+
+
+@functools.cache
+def _sha256(path: Path, size: int, mtime_ns: int) -> str:
+    return sha256(path)
 
 
 def places(wanted: str, hub: str, settings: Settings) -> list[tuple[Path, str]]:

@@ -5,7 +5,6 @@ Needs onnxruntime and tokenizers only. `helix models export` prepares the folder
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import threading
@@ -18,7 +17,7 @@ import numpy as np
 import orjson
 
 from helix.encoders.onnx import Encoder, Tokens, runs
-from helix.encoders.registry import WEIGHTS, is_model, places, read_json, sha256
+from helix.encoders.registry import WEIGHTS, is_model, places, read_json, sha256, sha256_once
 from helix.errors import EncoderError
 from helix.settings import Settings
 from helix.types import F32, I64
@@ -163,16 +162,10 @@ def source_sha256(folder: Path) -> str:
         for number, place in enumerate(folders):
             for name in _MEANING:
                 if (path := place / name).is_file():
-                    said = path.stat()
-                    digest.update(f"{number}/{name}:{_sha256(path, said.st_size, said.st_mtime_ns)}\n".encode())
+                    digest.update(f"{number}/{name}:{sha256_once(path)}\n".encode())
     except OSError as error:
         raise EncoderError(f"cannot read the weights: {error}", "check the folder's permissions") from None
     return digest.hexdigest()
-
-
-@functools.cache  # a hundred megabytes; size and time are there to notice another file
-def _sha256(path: Path, size: int, mtime_ns: int) -> str:
-    return sha256(path)
 
 
 def exported(wanted: str, settings: Settings) -> Path:

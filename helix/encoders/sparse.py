@@ -19,7 +19,7 @@ import numpy as np
 import orjson
 
 from helix.encoders.onnx import Tokens, runs
-from helix.encoders.registry import is_model, places, read_json, sha256
+from helix.encoders.registry import is_model, places, read_json, sha256, sha256_once
 from helix.encoders.rerank import Known, Source
 from helix.errors import EncoderError
 from helix.settings import Settings
@@ -139,7 +139,7 @@ def source_sha256(folder: Path) -> str:
     try:
         for path in sorted(folder.rglob("*")):
             if path.suffix in _MEANING and path.is_file():
-                digest.update(f"{path.relative_to(folder).as_posix()}:{sha256(path)}\n".encode())
+                digest.update(f"{path.relative_to(folder).as_posix()}:{sha256_once(path)}\n".encode())
     except OSError as error:
         raise EncoderError(f"cannot read the weights: {error}", "check the folder's permissions") from None
     return digest.hexdigest()

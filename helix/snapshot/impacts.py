@@ -18,11 +18,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from helix.postings import STEP, Part
+from helix.postings import STEP, Part, look_up
 from helix.snapshot.arrays import invert
 from helix.snapshot.manifest import Index
 from helix.snapshot.segment import map_npy
-from helix.types import F32, I64, U32, U64, Bool
+from helix.types import F32, I64, U32, U64, Bool, Sparse
 
 KIND: Final = "sparse"
 
@@ -93,10 +93,16 @@ def open_impacts(root: Path, index: Index) -> Impacts:
     return Impacts({name: map_npy(folder / f"{name}.npy") for name in _ARRAYS})
 
 
+def encoder_of(indexes: Sequence[Index]) -> Index | None:
+    """What makes weights of a question; the last one, where a reindex left several."""
+    return next((index for index in reversed(indexes) if index.kind == ENCODER), None)
+
+
 def usable(indexes: Sequence[Index]) -> list[Index]:
     """Those made by the model whose query side is there: weights of two models say nothing of one another."""
-    made_by = {index.params["fingerprint"] for index in indexes if index.kind == ENCODER}
-    return [index for index in indexes if index.kind == KIND and index.params["fingerprint"] in made_by]
+    encoder = encoder_of(indexes)
+    made_by = encoder.params["fingerprint"] if encoder else None
+    return [index for index in indexes if index.kind == KIND and index.params["fingerprint"] == made_by]
 
 
 class ImpactField:
@@ -133,6 +139,34 @@ class ImpactField:
             order = np.argsort(rows, kind="stable")
             small = [(0, rows[order], np.concatenate([impact for *_, impact in small])[order])]
         return most, [*large, *small]
+
+    def asked(self, question: Sparse) -> tuple[F32, I64, list[list[Part]]]:
+        """The question's terms that some row has, the heaviest first, of equal ones the smaller: (what an impact of 1
+        is worth float32[t], the largest impact int64[t], postings of each).
+
+        By the question's weights, not by what the store holds: so hidden rows have no part in the order of a sum.
+        """
+        worth = (question.weights * np.float32(STEP)).astype(np.float32)
+        found = []
+        for i in np.lexsort((question.terms, -worth)).tolist():
+            most, parts = self.term(int(question.terms[i]))
+            if parts and worth[i] > 0:
+                found.append((worth[i], most, parts))
+        worths, mosts = np.array([one[0] for one in found], np.float32), np.array([one[1] for one in found], np.int64)
+        return worths, mosts, [parts for *_, parts in found]
+
+    def scores(self, rows: npt.NDArray[np.integer], question: Sparse) -> F32:
+        """What the search gives each row, to the bit: float32[n]; 0 where it shares no term or was not encoded yet."""
+        order = np.argsort(rows, kind="stable")
+        ascending = rows[order].astype(np.intp)
+        score = np.zeros(len(rows), np.float32)
+        worth, _, postings = self.asked(question)
+        for each, parts in zip(worth, postings, strict=True):
+            for found, impact in look_up(parts, ascending):
+                score[np.searchsorted(ascending, found)] += impact * each
+        out = np.empty_like(score)
+        out[order] = score
+        return out
 
 
 class _Source(NamedTuple):

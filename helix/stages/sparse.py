@@ -10,12 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.native import best_rows
-from helix.postings import STEP, Part, flat, kth, look_up, narrow
+from helix.postings import flat, kth, narrow
 from helix.topk import top_k
-from helix.types import F32, Leg, Plan, Sparse
+from helix.types import Leg, Plan, Sparse
 
 if TYPE_CHECKING:
     from helix.snapshot.impacts import ImpactField
@@ -27,10 +26,10 @@ _LOOK_UP: Final = 25
 def search_sparse(asked: Sparse, field: ImpactField, plan: Plan, k: int) -> Leg:
     """The k best allowed rows, best first, ties to the smaller id; rows that share no term are never in it.
 
-    A row's score is the float32 sum of its products in the order of `_terms`: it hangs on nothing but the question and
-    the row, whatever else is in the store.
+    A row's score is the float32 sum of its products, the heaviest term of the question first: it hangs on nothing but
+    the question and the row, whatever else is in the store.
     """
-    weight, most, postings = _terms(asked, field)
+    weight, most, postings = field.asked(asked)
     if k <= 0 or not postings:
         return Leg("sparse", np.empty(0, np.uint32), np.empty(0, np.float32))
     allowed = plan.allowed
@@ -44,32 +43,3 @@ def search_sparse(asked: Sparse, field: ImpactField, plan: Plan, k: int) -> Leg:
     rows, scores = rows.take(best), scores.take(best)
     order = top_k(scores, field.key.take(rows), k)
     return Leg("sparse", rows[order], scores[order])
-
-
-def sparse_scores(rows: npt.NDArray[np.integer], asked: Sparse, field: ImpactField) -> F32:
-    """What the search gives each row, to the bit: float32[n]; 0 where it shares no term or was not encoded yet."""
-    order = np.argsort(rows, kind="stable")
-    ascending = rows[order].astype(np.intp)
-    score = np.zeros(len(rows), np.float32)
-    weight, _, postings = _terms(asked, field)
-    for each, parts in zip(weight, postings, strict=True):
-        for found, impact in look_up(parts, ascending):
-            score[np.searchsorted(ascending, found)] += impact * each
-    out = np.empty_like(score)
-    out[order] = score
-    return out
-
-
-def _terms(asked: Sparse, field: ImpactField) -> tuple[F32, npt.NDArray[np.int64], list[list[Part]]]:
-    """The question's terms that some row has: (weight of a step float32[t], largest impact int64[t], postings of each).
-
-    By the question's weight, not by what the store holds: so hidden rows have no part in the order of a sum.
-    """
-    weight = (asked.weights * np.float32(STEP)).astype(np.float32)
-    found = []
-    for i in np.lexsort((asked.terms, -weight)).tolist():
-        most, parts = field.term(int(asked.terms[i]))
-        if parts and weight[i] > 0:
-            found.append((weight[i], most, parts))
-    weights, mosts = np.array([one[0] for one in found], np.float32), np.array([one[1] for one in found], np.int64)
-    return weights, mosts, [parts for *_, parts in found]

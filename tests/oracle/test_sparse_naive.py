@@ -17,7 +17,7 @@ from helix.snapshot import impacts
 from helix.snapshot.impacts import ImpactField, Impacts, merge_impacts, open_impacts, quantise, write_impacts
 from helix.snapshot.manifest import Index
 from helix.stages import sparse
-from helix.stages.sparse import search_sparse, sparse_scores
+from helix.stages.sparse import search_sparse
 from helix.types import Plan, Sparse
 
 VOCABULARY = 40
@@ -94,7 +94,7 @@ def test_the_best_are_those_of_a_dense_product(tmp_path: Path, seed: int) -> Non
             assert found.rows.tolist() == order[:k]
             assert found.scores.tolist() == naive[order[:k]].tolist()
         rows = world.rng.permutation(n)
-        assert sparse_scores(rows, asked, world.field).tolist() == world.naive(asked, True)[rows].tolist()
+        assert world.field.scores(rows, asked).tolist() == world.naive(asked, True)[rows].tolist()
 
 
 @pytest.mark.usefixtures("short_cuts")
@@ -126,7 +126,7 @@ def test_of_a_row_in_two_indexes_the_first_counts(tmp_path: Path) -> None:
     field = ImpactField([(0, open_impacts(tmp_path, Index("both", "", (), ())))], 3, np.ones(3, bool), np.arange(3))
     for term, expected in ((0, [1, 0, 4]), (1, [0, 2, 0])):
         asked = Sparse(np.array([term], np.uint32), np.ones(1, np.float32))
-        assert sparse_scores(np.arange(3), asked, field).tolist() == expected
+        assert field.scores(np.arange(3), asked).tolist() == expected
     assert merge_impacts(tmp_path / "none", [(one, np.array([-1, -1]))]).tolist() == []
     assert not (tmp_path / "none").exists()
 
@@ -159,7 +159,7 @@ def test_any_weights_are_searched_exactly(seed: int, k: int, share: float) -> No
     order = [row for row in np.lexsort((field.key, -whole)).tolist() if allowed[row] and whole[row] > 0][:k]
     assert found.rows.tolist() == order
     assert found.scores.tolist() == whole[order].tolist()
-    assert sparse_scores(np.arange(n), asked, field).tolist() == whole.tolist()
+    assert field.scores(np.arange(n), asked).tolist() == whole.tolist()
 
 
 def _arrays(codes: Any) -> dict[str, Any]:
