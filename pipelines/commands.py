@@ -226,6 +226,12 @@ def evaluate(argv: Sequence[str]) -> int:
         help="the default profile once more with doc2query on, off or shuffled (questions handed to other items)",
     )
     new.add_argument(
+        "--sparse",
+        default="",
+        metavar="A,B",
+        help="the default profile once more with the weights of HELIX_SPARSE_ENCODER on or off",
+    )
+    new.add_argument(
         "--profile", action="append", default=[], metavar="NAME", help="a row for this profile (helix and helix-paper)"
     )
     new.add_argument(
@@ -237,11 +243,14 @@ def evaluate(argv: Sequence[str]) -> int:
     options = new.parse_args(argv)
     if options.set in others:
         raise UsageError(f"{options.set!r} is the first word or none", f"say 'helix eval {options.set}' …")
-    from pipelines.evaluate import EXPANSIONS, LEGS, PROFILES
+    from pipelines.evaluate import EXPANSIONS, LEGS, PROFILES, WEIGHED, WEIGHTS
 
     states = [name.strip() for name in options.expansion.split(",") if name.strip()]
     if set(states) - set(EXPANSIONS):
         raise UsageError(f"no expansion {options.expansion!r}", f"there are {', '.join(EXPANSIONS)}")
+    weights = [name.strip() for name in options.sparse.split(",") if name.strip()]
+    if set(weights) - set(WEIGHTS):
+        raise UsageError(f"--sparse is {options.sparse!r}", f"there are {', '.join(WEIGHTS)}")
     from pathlib import Path
 
     from pipelines.evaluate import evaluate as run
@@ -255,8 +264,9 @@ def evaluate(argv: Sequence[str]) -> int:
         load(),
         store=store,
         expansions=states,
+        weights=weights,
         profiles=profiles,
-        pooled=(*LEGS, *profiles) if options.pooled else (),
+        pooled=(*LEGS, *WEIGHED, *profiles) if options.pooled else (),
         runs=Path(options.runs).expanduser() if options.runs else None,
         say=_say,
     )

@@ -7,6 +7,7 @@ a text's meaning into such weights, expansions included, so postings find it. Wh
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 _LOOK_UP: Final = 25
 """To find one row among postings, in NumPy, costs as much as to read so many of them in a row."""
+
+_FEW: Final = 16
+"""One posting in so many is read twice, for a bound before the rest is read."""
 
 
 def search_sparse(asked: Sparse, field: ImpactField, plan: Plan, k: int) -> Leg:
@@ -37,8 +41,14 @@ def search_sparse(asked: Sparse, field: ImpactField, plan: Plan, k: int) -> Leg:
     if allowed is not None and _LOOK_UP * plan.allowed_rows < field.rows:
         few = np.flatnonzero(allowed)
         postings = [list(narrow(parts, few, _LOOK_UP)) for parts in postings]
+    size = [sum(len(rows) for _, rows, _ in parts) for parts in postings]
+    first = sum(_FEW * read <= sum(size) for read in accumulate(size))  # terms: what the k-th best has of them alone
     rest = np.append(np.cumsum((weight.astype(np.float64) * most)[::-1])[::-1], 0).astype(np.float32)
-    rows, scores, _ = best_rows(flat(postings), weight, rest, allowed, field.rows, k, slack)
+    floor = 0.0
+    if 0 < first < len(postings):
+        alone = rest[: first + 1] - rest[first]
+        *_, floor = best_rows(flat(postings[:first]), weight[:first], alone, allowed, field.rows, k, slack)
+    rows, scores, _ = best_rows(flat(postings), weight, rest, allowed, field.rows, k, slack, floor)
     best = np.flatnonzero(scores >= kth(scores, k))
     rows, scores = rows.take(best), scores.take(best)
     order = top_k(scores, field.key.take(rows), k)

@@ -71,6 +71,7 @@ class World:
 def short_cuts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "every short cut":
         monkeypatch.setattr(sparse, "_LOOK_UP", 2)
+        monkeypatch.setattr(sparse, "_FEW", 2)
         monkeypatch.setattr(impacts, "_SMALL", 8)
         monkeypatch.setattr(impacts, "_AT_ONCE", 50)
         monkeypatch.setattr(native, "RANGE", 5)
