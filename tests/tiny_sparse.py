@@ -134,7 +134,7 @@ def _documents(folder: Path, kind: str, pooling: str, activation: str) -> list[A
 
 
 WEIGHTS = {"car": 2.0, "automobile": 1.5, "bakery": 3.0, "plane": 2.0, "the": 0.01}
-"""What a word of a question weighs in the inference-free model; any other 1, a special token nothing."""
+"""What a word of a question weighs in the inference-free model of known weights; any other 1, a special token 0."""
 
 
 def inference_free(folder: Path, kind: str = "known", activation: str = "log1p_relu") -> Path:
@@ -146,7 +146,8 @@ def inference_free(folder: Path, kind: str = "known", activation: str = "log1p_r
 
     documents = _documents(folder, kind, "max", activation)
     weight = torch.ones(len(VOCABULARY))
-    weight[: len(SPECIAL)] = 0
+    if kind == "known":  # a random one weighs special tokens, too: a question must have none
+        weight[: len(SPECIAL)] = 0
     for word, value in WEIGHTS.items():
         weight[term(word)] = value
     static = SparseStaticEmbedding(tokenizer=_tokenizer(64), weight=weight, frozen=True)

@@ -2,25 +2,32 @@
 
 python -m tests.bench.sparse encode [--rounds 200] [--threads 1,2]
 python -m tests.bench.sparse search --items 1000000 [--questions 200]
+python -m tests.bench.sparse simulate --set locomo --path locomo10.json [--each 3]
 
 Networks of real shapes and random weights cost what trained ones do, but for how many terms come out: those are drawn
-for the search, ~100 an item and 10 or 30 a question, as Zipf-Mandelbrot has it.
+for the search, ~100 an item and 10 or 30 a question, as Zipf-Mandelbrot has it. `simulate` says what a model of known
+quality would give: every item has its own words as BM25 weighs them, six wrong ones, and of the words that a question
+has and its answer lacks a share p, at the weight .5; a question's words weigh their idf, as without inference.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import statistics
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import orjson
 
 from helix.encoders import sparse
-from helix.encoders.sparse import SPEC, Spec, fingerprint, open_query
+from helix.encoders.sparse import SPEC, DocumentEncoder, Spec, fingerprint, open_query
 from helix.encoders.sparse_export import _pool
 from helix.snapshot.impacts import ImpactField, Impacts
 from helix.stages.lexical import search_lexical
@@ -94,10 +101,6 @@ def described(folder: Path, kind: str) -> Path:
         sparse.FORMAT, kind, "drawn", "", "int8", {}, "", VOCABULARY, 256, 64, 0, "", "",
         {name: sparse.sha256(folder / name) for name in names},
     )  # fmt: skip
-    import dataclasses
-
-    import orjson
-
     spec = dataclasses.replace(spec, fingerprint=fingerprint(spec))
     (folder / SPEC).write_bytes(orjson.dumps(spec))
     return folder
@@ -111,6 +114,11 @@ def encode(rounds: int, threads: Sequence[int]) -> None:
             for n in threads:
                 asks = open_query(folder, n)
                 told(f"splade {name}, int8, {size:.0f} MB, threads {n}", timed(asks.encode, QUESTIONS, rounds))
+            documents = DocumentEncoder(folder, 2)
+            texts = [" ".join(QUESTIONS[(i + j) % 5] for j in range(4)) for i in range(64)]
+            began = time.perf_counter()
+            documents.encode(texts)
+            print(f"{name}: {len(texts) / (time.perf_counter() - began):.0f} items of ~45 tokens a second, 2 threads")
         Path(work, "free").mkdir()
         asks = open_query(described(Path(work, "free"), "inference-free"), 1)
         told("inference-free", timed(asks.encode, QUESTIONS, rounds))
@@ -190,15 +198,130 @@ def one(df: Any, size: int, rng: np.random.Generator) -> Sparse:
     return Sparse(terms, (rare / rare.max() * 2 * rng.gamma(4.0, 0.25, size)).astype(np.float32) + np.float32(0.05))
 
 
+# ------------------------------------------------------------ simulating
+
+
+class World:
+    """A benchmark set in a store, and the words of its items and questions as one vocabulary."""
+
+    def __init__(self, name: str, path: Path, each: int, folder: Path) -> None:
+        from helix.bm25 import idf, norms
+        from helix.memory import Memory
+        from helix.settings import load
+        from helix.text import tokenise
+        from pipelines.evaluate import asked_at
+        from pipelines.ingest import ingest
+        from pipelines.sets import read, turn
+
+        settings = dataclasses.replace(load(), answers=0, profiles=str(folder / "profiles"))
+        found = read(name, path, folder / "documents")
+        if not (folder / "store").is_dir():
+            ingest(folder / "store", list(found.documents), settings)
+        self.memory, self.settings = Memory(folder / "store", settings), settings
+        snap = self.snap = self.memory.snapshot
+        self.rows = np.flatnonzero(snap.alive)
+        entries = snap.text(self.rows)
+        self.turns = [{turn(entry["session"], one) for one in entry["turns"]} for entry in entries]
+        self.own = [Counter(tokenise(entry["text"])) for entry in entries]
+        days = {project: asked_at(snap, project) for project in (None, *snap.projects)}
+        asked = [question for question in found.questions[::each] if question.project in days]
+        self.questions = [question._replace(at=question.at or days[question.project]) for question in asked]
+        self.words = [set(tokenise(question.text)) for question in self.questions]
+        self.place = {word: i for i, word in enumerate(sorted(set().union(*self.own, *self.words)))}
+        df = np.zeros(len(self.place), np.int64)
+        for words in self.own:
+            df[[self.place[word] for word in words]] += 1
+        length = np.array([words.total() for words in self.own], np.float32)
+        self.norm = norms(length, float(length.mean()), 0.9, 0.6).tolist()
+        self.idf = idf(df, len(self.own))
+
+    def field(self, p: float | None, wrong: int = 6) -> ImpactField:
+        """What a model gives that hits a share p; None: nothing but the items' own words."""
+        rng = np.random.default_rng(0)
+        held = [
+            {self.place[word]: tf * 1.9 / (tf + norm) for word, tf in words.items()}
+            for words, norm in zip(self.own, self.norm, strict=True)
+        ]
+        if p is not None:
+            said = [self.place[word] for words in self.words for word in sorted(words)]
+            for one in held:
+                for word in rng.choice(said, wrong).tolist():
+                    one.setdefault(word, 0.5)
+            for question, words in zip(self.questions, self.words, strict=True):
+                for at in (i for i, turns in enumerate(self.turns) if turns & question.gold):
+                    for word in sorted(words - self.own[at].keys()):
+                        if rng.random() < p:
+                            held[at].setdefault(self.place[word], 0.5)
+        row = np.repeat(self.rows, [len(one) for one in held])
+        term = np.array([word for one in held for word in one], np.int64)
+        impact = np.array([round(1_024 * weight) for one in held for weight in one.values()], np.uint16)
+        order = np.lexsort((row, term))
+        key, start = np.unique(term[order], return_index=True)
+        arrays = {
+            "rows": self.rows.astype(np.uint32),
+            "terms.key": key.astype(np.uint32),
+            "terms.most": np.maximum.reduceat(impact[order], start),
+            "terms.indptr": np.append(start, len(term)).astype(np.int64),
+            "terms.rows": row[order].astype(np.uint32),
+            "terms.impact": impact[order],
+        }
+        return ImpactField([(0, Impacts(arrays))], self.snap.rows, self.snap.alive, self.snap.columns.key)
+
+    def encode(self, text: str) -> Sparse:
+        from helix.text import tokenise
+
+        terms = np.unique([self.place[word] for word in set(tokenise(text)) if word in self.place]).astype(np.uint32)
+        return Sparse(terms, self.idf[terms].astype(np.float32))
+
+    def recall_at(self, profile: str, k: int = 10) -> float:
+        from pipelines.sets import turn
+
+        shares = []
+        for question in self.questions:
+            found = self.memory.recall(
+                question.text, project=question.project, profile=profile, k=30, budget=1_000, now=question.at
+            )
+            ranking = list(dict.fromkeys(turn(item.session, one) for item in found.items for one in item.turns))
+            shares.append(len(set(ranking[:k]) & question.gold) / len(question.gold))
+        return float(np.mean(shares))
+
+
+def simulate(name: str, path: Path, each: int) -> None:
+    weights = (0.0, 0.1, 0.2, 0.4)
+    with tempfile.TemporaryDirectory() as work:
+        folder = Path(work)
+        (folder / "profiles").mkdir()
+        for weight in weights:
+            text = f'base = "helix"\n[sim]\nsparse = {weight}\n'
+            (folder / "profiles" / f"sparse-{round(100 * weight)}.toml").write_text(text)
+        world = World(name, path, each, folder)
+        loaded = world.snap.__dict__
+        print(f"{name}: {len(world.questions)} questions, {len(world.rows)} items; rec@10 by the weight in `sim`")
+        print(f"without: {world.recall_at('helix'):.3f}", flush=True)
+        loaded["sparse_encoder"] = SimpleNamespace(encode=world.encode)
+        for p in (None, 0.0, 0.1, 0.2, 0.35):
+            loaded["impacts"] = world.field(p)
+            world.snap._views.clear()
+            found = [world.recall_at(f"sparse-{round(100 * weight)}") for weight in weights]
+            said = "own words alone" if p is None else f"p = {p}"
+            shown = "   ".join(f"{weight}: {one:.3f}" for weight, one in zip(weights, found, strict=True))
+            print(f"{said:16} {shown}", flush=True)
+
+
 if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("what", choices=("encode", "search"))
+    arguments.add_argument("what", choices=("encode", "search", "simulate"))
     arguments.add_argument("--rounds", type=int, default=200)
     arguments.add_argument("--threads", default="1,2")
     arguments.add_argument("--items", type=int, default=1_000_000)
     arguments.add_argument("--questions", type=int, default=200)
+    arguments.add_argument("--set", default="locomo")
+    arguments.add_argument("--path", type=Path)
+    arguments.add_argument("--each", type=int, default=3)
     given = arguments.parse_args()
     if given.what == "encode":
         encode(given.rounds, [int(n) for n in given.threads.split(",")])
+    elif given.what == "simulate":
+        simulate(given.set, given.path, given.each)
     else:
         search(given.items, given.questions)
