@@ -394,3 +394,46 @@ def test_who_sees_nothing_of_it_changes_no_score(tmp_path: Path) -> None:
         legs.append(search_sparse(asked, field, Plan(alive, 2), 2))
     assert legs[0].rows.tolist() == legs[1].rows.tolist()
     assert legs[0].scores.tolist() == legs[1].scores.tolist()
+
+
+def test_a_copy_needs_the_store_and_nothing_else(
+    root: Path, settings: Settings, model: DocumentEncoder, tmp_path: Path, run_helix: Any
+) -> None:
+    encode(root, model, settings)
+    for command, store in (("push", root), ("pull", tmp_path / "copy")):
+        done = run_helix(command, tmp_path / "shared", "--store", store)
+        assert done.returncode == 0, done.stderr
+    nothing = tmp_path / "nothing"
+    done = run_helix("recall", "automobile", "--store", tmp_path / "copy", "--json", HELIX_CACHE=str(nothing))
+    (item, *_) = json.loads(done.stdout)["items"]
+    assert (item["text"], item["why"]["sparse"], item["why"]["bm25"]) == (TURNS[2], 1, None)
+    assert not nothing.exists()
+
+
+def test_a_worker_weighs_what_waits(
+    root: Path, settings: Settings, known_splade: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    from pipelines.expand import anything_waits, is_wanted
+    from workers import tasks
+
+    sent: list[str] = []
+    monkeypatch.setattr(tasks, "ask", lambda app, name: sent.append(name))
+    monkeypatch.setattr(tasks, "EXPANDED_AT_ONCE", 4)
+    monkeypatch.setenv("HELIX_STORE", str(root))
+    monkeypatch.setenv("HELIX_DOC2QUERY", "off")
+    monkeypatch.setenv("HELIX_SPARSE_ENCODER", str(known_splade))
+    tasks._document_encoder.cache_clear()
+    assert (is_wanted(settings), anything_waits(root, settings)) == (True, True)
+    tasks.expand()
+    assert (waiting_in(root, settings), sent) == (2, ["helix.expand"])
+    tasks.expand()
+    assert (waiting_in(root, settings), sent) == (0, ["helix.expand"])
+    assert not anything_waits(root, settings)
+    off = replace(settings, sparse_encoder="")
+    assert (is_wanted(off), anything_waits(root, off)) == (False, False)
+    monkeypatch.setenv("HELIX_SPARSE_ENCODER", "not-there")
+    tasks._document_encoder.cache_clear()
+    tasks.expand()  # says so, and goes on with the other model, if there is one
+    assert "nothing is weighed: no sparse encoder 'not-there'" in caplog.text
+    tasks._document_encoder.cache_clear()
+    tasks._generator.cache_clear()
