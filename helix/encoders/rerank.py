@@ -49,10 +49,10 @@ _MEANING: Final = (
 
 
 class Known(NamedTuple):
-    """A reranker on the Hugging Face hub."""
+    """A model on the Hugging Face hub."""
 
     hub: str
-    kind: str  # late | cross
+    kind: str  # of a reranker: late | cross
     licence: str
 
 

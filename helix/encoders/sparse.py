@@ -102,11 +102,14 @@ def find(wanted: str, settings: Settings) -> Source:
     """A sparse encoder: a folder, exported or not, or a name looked for in the models folder, then in the hub's cache.
 
     Raises:
-        EncoderError: it is not in reach; it says where it was looked for.
+        EncoderError: it is not in reach; it says where it was looked for. Or an exported folder is damaged.
     """
     known = next((entry for name, entry in SPARSE.items() if wanted in (name, entry.hub)), None)
     for folder, origin in places(wanted, known.hub if known else wanted, settings):
         if is_model(folder) or any((folder / name).is_file() for name in ("modules.json", SPEC)):
+            if (folder / SPEC).is_file():
+                spec = _read_spec(folder)
+                return Source(spec.name, folder, origin, spec.licence)
             if origin == "path":
                 return Source(folder.resolve().name, folder, origin, "")
             return Source(wanted, folder, origin, known.licence if known else "")
