@@ -119,6 +119,19 @@ def test_a_graph_that_gives_something_else_is_refused(tmp_path: Path) -> None:
         _checked(spec, folder, SparseEncoder(str(other), device="cpu"))
 
 
+def test_a_question_of_many_terms_is_cut_to_the_heaviest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tiny_sparse.splade(tmp_path / "model", "random")
+    whole = open_query(made(tmp_path / "whole", source)[0], 1).encode(TEXTS[0])
+    monkeypatch.setattr(sparse, "QUERY_TERMS", 3)
+    monkeypatch.setattr(sparse, "DOCUMENT_TERMS", 2)
+    folder, _ = made(tmp_path / "made", source)  # which is no error of the graph
+    found = open_query(folder, 1).encode(TEXTS[0])
+    assert len(whole.terms) > 3
+    assert sorted(found.weights) == sorted(whole.weights)[-3:]
+    (held,) = DocumentEncoder(folder, 1).encode(TEXTS[:1])
+    assert sorted(held.weights) == sorted(whole.weights)[-2:]
+
+
 def test_a_model_of_another_kind_is_named(tmp_path: Path) -> None:
     source = tiny_sparse.auto_encoder(tmp_path / "csr")
     with pytest.raises(
