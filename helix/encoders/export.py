@@ -293,7 +293,7 @@ def export_reranker(source: Path, target: Path, name: str, licence: str = "", pr
         licence=licence,
         quantising=PRECISIONS[precision],
         weights_sha256=rerank.source_sha256(source),
-        max_tokens=_context(transformer),
+        max_tokens=context_of(transformer),
         pad=pad_of(transformer),
         files={file: sha256(target / file) for file in rerank.FILES},
     )
@@ -304,7 +304,7 @@ def export_reranker(source: Path, target: Path, name: str, licence: str = "", pr
     return spec
 
 
-def _context(folder: Path) -> int:
+def context_of(folder: Path) -> int:
     """Tokens a model takes, at most 512: attention costs the square."""
     config = read_json(folder / "config.json")
     positions = config.get("max_position_embeddings") or 512

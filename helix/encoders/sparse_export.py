@@ -20,7 +20,7 @@ import numpy as np
 import orjson
 
 from helix.encoders import sparse
-from helix.encoders.export import pad_of, quantise, to_onnx
+from helix.encoders.export import context_of, pad_of, quantise, to_onnx
 from helix.encoders.kept import export_apart, made_once
 from helix.encoders.registry import is_model, read_json, sha256
 from helix.encoders.rerank import Source
@@ -33,9 +33,6 @@ LEAST_AGREEMENT: Final = 0.98
 
 _TOLERANCE: Final = 1e-3
 """How far a float weight may be from what sentence-transformers gives: kernels round apart in the fifth digit."""
-
-_CONTEXT: Final = 512
-"""Tokens that are read at most: attention costs the square."""
 
 _OURS: Final = "sentence_transformers."
 
@@ -171,6 +168,7 @@ def export(source: Path, target: Path, name: str, licence: str = "", precision: 
         quantise(plain, small)
         (small / "model_quantized.onnx").rename(small / "model.onnx")
         spec = _spec(source, kind, name, licence, model, transformer, saved)
+        transformer.max_seq_length = spec.max_tokens  # what it is compared with reads no more
         for folder in (plain, small):
             transformer.tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
             if kind == "inference-free":
@@ -241,7 +239,8 @@ def _pool(path: Path, strategy: str, activation: str) -> None:
 
 
 def _spec(source: Path, kind: str, name: str, licence: str, model: Any, transformer: Any, saved: Path) -> Spec:
-    length = min(int(transformer.max_seq_length or _CONTEXT), _CONTEXT)
+    context = context_of(saved)  # of a RoBERTa two less than it has positions
+    length = min(int(transformer.max_seq_length or context), context)
     asks = model[0].sub_modules["query"][0] if kind == "inference-free" else transformer
     default = model.prompts.get(model.default_prompt_name) if model.default_prompt_name else None
 
@@ -260,7 +259,7 @@ def _spec(source: Path, kind: str, name: str, licence: str, model: Any, transfor
         weights_sha256=sparse.source_sha256(source),
         vocabulary=int(transformer.auto_model.config.vocab_size),
         max_tokens=length,
-        query_tokens=min(int(asks.max_seq_length or _CONTEXT), _CONTEXT),
+        query_tokens=min(int(asks.max_seq_length or context), context),
         pad=pad_of(saved),
         query_prefix=prompt("query"),
         document_prefix=prompt("document", "passage", "corpus"),

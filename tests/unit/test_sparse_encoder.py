@@ -132,6 +132,32 @@ def test_a_question_of_many_terms_is_cut_to_the_heaviest(tmp_path: Path, monkeyp
     assert sorted(held.weights) == sorted(whole.weights)[-2:]
 
 
+def test_a_roberta_reads_no_token_it_has_no_position_for(tmp_path: Path) -> None:
+    """Its positions count from the padding's id + 1; its tokenizer is told of all of them."""
+    from sentence_transformers import SparseEncoder
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.sparse_encoder.modules import SpladePooling
+    from transformers import RobertaConfig, RobertaForMaskedLM
+
+    plain = tiny_sparse.masked(tmp_path / "plain", "random", length=24)
+    config = RobertaConfig(
+        vocab_size=len(VOCABULARY),
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=24,
+        type_vocab_size=2,
+        pad_token_id=0,
+    )
+    RobertaForMaskedLM(config).eval().save_pretrained(plain)
+    modules = [Transformer(str(plain), transformer_task="fill-mask"), SpladePooling()]
+    SparseEncoder(modules=modules, device="cpu").save_pretrained(str(tmp_path / "model"), create_model_card=False)
+    folder, spec = made(tmp_path / "made", tmp_path / "model")
+    assert spec.max_tokens == 23
+    assert DocumentEncoder(folder, 1).weights(["olive oil " * 60]).any()
+
+
 def test_a_model_of_another_kind_is_named(tmp_path: Path) -> None:
     source = tiny_sparse.auto_encoder(tmp_path / "csr")
     with pytest.raises(
