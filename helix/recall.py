@@ -13,6 +13,7 @@ from helix.anchors import TOP, anchor, window
 from helix.asked import core, spoken
 from helix.bm25 import idf
 from helix.encoders.onnx import TokenCounter
+from helix.errors import EncoderError
 from helix.explain import Spent, Trace, timed
 from helix.profiles import Ask, Pack, Profile
 from helix.recipes.common import begin, bundle, ids, items_of, scored
@@ -29,13 +30,15 @@ from helix.stages.rank import rank, shares
 from helix.stages.rerank import rerank, unusable
 from helix.stages.route import scope
 from helix.stages.similar import parts
+from helix.stages.sparse import search_sparse
 from helix.stages.supersede import Outdated, demote, outdated, succeed
 from helix.text import hash_terms, short_ids, tokenise
 from helix.topk import order
-from helix.types import F32, U32, Bundle, Candidates, Item, Leg, Plan, Query
+from helix.types import F32, U32, Bundle, Candidates, Item, Leg, Plan, Query, Sparse
 
 if TYPE_CHECKING:
     from helix.encoders.rerank import Rerankers
+    from helix.snapshot.impacts import ImpactField
 
 __all__ = ["Profile", "recall"]
 
@@ -45,12 +48,16 @@ def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models:
     query = asked(query, snap, profile.ask)
     within = snap.meanwhile(timed, scope, query, snap)  # what needs no vector goes on while the question is embedded
     words = snap.meanwhile(lambda: _by_words(query, snap, within()[0], profile))
+    weighs = bool(profile.retrieve.sparse and snap.impacts)
+    weights = snap.meanwhile(_by_weights, query, snap, within, profile) if weighs else None
     vector, plan = begin(query, snap, trace, query.spoken, within)
     if plan.skip:
         return bundle(query, snap, profile, trace, skipped=True)
     plan = trace.run("route", _anchored, plan, query, snap, profile, trace)
     plan = trace.run("route", _titled, plan, query, snap, profile)
-    legs = _retrieve(query, vector, snap, plan, profile, words, trace)
+    legs = _retrieve(query, vector, snap, plan, profile, words, weights, trace)
+    if weights:
+        query = replace(query, weighed=weights().asked)
     pool = trace.run("fuse", fuse, legs, snap, profile.fuse.k, profile.fuse.weights)
     trace.note("fuse", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
     before = len(pool)
@@ -144,6 +151,30 @@ def _by_words(query: Query, snap: Snapshot, plan: Plan, profile: Profile) -> lis
     return found
 
 
+class Weighed(NamedTuple):
+    """The question by a sparse encoder, and the leg of that."""
+
+    asked: Sparse | None
+    found: list[Found]
+    degraded: list[str]
+
+
+def _by_weights(query: Query, snap: Snapshot, within: Callable[[], tuple[Plan, Spent]], profile: Profile) -> Weighed:
+    """The sparse leg, where there are weights of items; the time of encoding the question is part of its own."""
+    field, k = snap.impacts, profile.retrieve.sparse
+    if field is None:
+        return Weighed(None, [], [])
+    try:
+        about = core(query.text) if profile.ask.core else query.text
+        asked, encoding = timed(lambda: snap.sparse_encoder.encode(about))
+    except EncoderError as error:
+        return Weighed(None, [], [error.what])
+    (leg, copies, better), spent = timed(collapse, partial(_sparse, asked, field, k), within()[0], snap, k)
+    score = partial(_sparse_score, asked, field)
+    whole = Spent(encoding.began, encoding.ms + spent.ms)
+    return Weighed(asked, [Found("sparse", k, leg, copies, better, score, whole)], [])
+
+
 def _retrieve(
     query: Query,
     vector: F32 | None,
@@ -151,14 +182,18 @@ def _retrieve(
     plan: Plan,
     profile: Profile,
     words: Callable[[], list[Found]],
+    weights: Callable[[], Weighed] | None,
     trace: Trace,
 ) -> list[Leg]:
-    """Stage 3: the dense leg, and the lexical ones, which were begun before."""
+    """Stage 3: the dense leg, and the others, which were begun before."""
     found, k = list[Found](), profile.retrieve.dense
     if vector is not None:
         (leg, copies, better), spent = timed(collapse, partial(_dense, vector, snap, k), plan, snap, k)
         found.append(Found("dense", k, leg, copies, better, partial(dense_score, vector, snap), spent))
     found += words()
+    if weights:
+        found += weights().found
+        trace.degraded += [f"sparse: {what}" for what in weights().degraded]
     for one in found:
         trace.took(one.stage, one.spent)
         trace.leg(one.stage, one.leg, plan.allowed_rows, one.limit, one.score)
@@ -173,6 +208,14 @@ def _dense(vector: F32, snap: Snapshot, k: int, plan: Plan) -> Leg:
 
 def _lexical(query: Query, field: Field, k: int, k1: float, b: float, name: str, plan: Plan) -> Leg:
     return search_lexical(query, field, plan, k, k1, b, name)
+
+
+def _sparse(asked: Sparse, field: ImpactField, k: int, plan: Plan) -> Leg:
+    return search_sparse(asked, field, plan, k)
+
+
+def _sparse_score(asked: Sparse, field: ImpactField, row: int) -> float:
+    return float(field.scores(np.array([row]), asked)[0])
 
 
 def _demote(pool: Candidates, snap: Snapshot, superseded: Outdated, share: float) -> Candidates:

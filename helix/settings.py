@@ -37,6 +37,9 @@ class Settings:
     )
     doc2query_queries: int = _setting(3, "questions", "asked about one item")
     doc2query_near: float = _setting(0.3, "cosine", "a question farther from its item is dropped")
+    sparse_encoder: str = _setting(
+        "", "name or path", "the sparse encoder (SPLADE, or inference-free) that 'helix expand' runs; empty: none"
+    )
     late_encoder: str = _setting(
         "", "name or path", "the late-interaction reranker, prepared by 'helix models export'; empty: none"
     )

@@ -100,6 +100,13 @@ class Entity(NamedTuple):
 # ---------------------------------------------------------------- query side
 
 
+class Sparse(NamedTuple):
+    """A text as learned weights over an encoder's vocabulary."""
+
+    terms: U32  # uint32[t], ascending
+    weights: F32  # float32[t], above 0
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """One question, checked (see `helix.question.make_query`)."""
@@ -128,6 +135,7 @@ class Query:
     spoken: str = ""  # as it is embedded
     words: frozenset[str] = frozenset()  # of the question, lower case
     days: tuple[tuple[int, int, float], ...] = ()  # (first second, last second, weight) the question speaks of
+    weighed: Sparse | None = None  # by the store's sparse encoder; None where nothing asks for it
     # Other wordings by name, where a language model gives them: called with what the question wants.
     rewrite: Callable[[str], Mapping[str, str]] | None = None
 
@@ -188,6 +196,7 @@ class Candidates:
     dense: F32  # rank in the dense leg, from 1
     bm25: F32  # rank in the lexical leg, from 1
     doc2query: F32  # rank by the questions a model wrote for items, from 1
+    sparse: F32  # rank by the weights a sparse encoder gave items, from 1
     rrf: F32  # reciprocal rank fusion score
     ppr: F32  # personalised PageRank mass
     sim: F32  # signals after min-max over the pool, [0, 1]
@@ -213,7 +222,8 @@ class Candidates:
 
     def pool(self) -> Pool:
         """The same, as every recipe shows it."""
-        legs = ("dense", "bm25", "doc2query")
+        weighed = not np.isnan(self.sparse).all()
+        legs = ("dense", "bm25", "doc2query", *(("sparse",) if weighed else ()))
         looked = not np.isnan(self.rerank).all()
         signals = ("rrf", "sim", "recency", "salience", "confidence", "graph", *(("rerank",) if looked else ()))
         return Pool(

@@ -105,8 +105,10 @@ def ingest(argv: Sequence[str]) -> int:
             f"{accepted_of(report)}; {count(report.turns, 'turn')}, {count(report.items, 'new item')}; "
             f"generation {report.snapshot} in {seconds:.1f} s"
         )
-        if waiting := status(root)["backlog"].get("doc2query"):
-            print(f"{count(waiting, 'item')} wait for their questions: 'helix expand'", file=sys.stderr)
+        backlog = status(root)["backlog"]
+        for name, what in (("doc2query", "questions"), ("sparse", "weights")):
+            if waiting := backlog.get(name):
+                print(f"{count(waiting, 'item')} wait for their {what}: 'helix expand'", file=sys.stderr)
         if report.redacted:
             say("redacted: " + ", ".join(f"{kind} {n}" for kind, n in report.redacted.most_common()))
         if report.junk:
@@ -140,38 +142,62 @@ def follow(root: Path, settings: Settings, paths: Sequence[str], project: str | 
 
 
 def expand(argv: Sequence[str]) -> int:
-    """Have a model write questions for items, so that they are found by words they do not hold (doc2query)."""
+    """Have models add to items, so that they are found by words they do not hold: questions, and a sparse encoder's
+    weights.
+    """
     new = parser(
         "expand",
         expand.__doc__ or "",
-        "  helix expand --store memory\n  HELIX_DOC2QUERY=~/models/my-t5 helix expand --limit 1000\n\n"
-        "Items are recallable before, during and after. A run that is stopped goes on where it stood.",
+        "  helix expand --store memory\n  HELIX_DOC2QUERY=~/models/my-t5 helix expand --limit 1000\n"
+        "  HELIX_SPARSE_ENCODER=~/models/my-splade helix expand\n\n"
+        "Each does what it has a model for. Items are recallable before, during and after. A run that is stopped goes\n"
+        "on where it stood.",
     )
-    new.add_argument("--limit", type=int, metavar="N", help="ask about at most N items")
+    new.add_argument("--limit", type=int, metavar="N", help="at most N items, each")
     options = new.parse_args(argv)
     if options.limit is not None and options.limit < 1:
         raise UsageError(f"--limit is {options.limit}", "give at least 1")
     from dataclasses import asdict
 
+    from pipelines.expand import Expanded, generator
     from pipelines.expand import expand as run
-    from pipelines.expand import generator
+    from pipelines.impacts import document_encoder, encode
     from pipelines.ingest import open_encoder
 
     settings, root = load(), store_of(options)
-    model = generator(settings)
-    if isinstance(model, str):
-        raise EncoderError(f"nothing to expand with: {model}", "set HELIX_DOC2QUERY to a folder with a seq2seq model")
+    model, weighs = generator(settings), document_encoder(settings)
+    if isinstance(model, str) and isinstance(weighs, str):
+        raise EncoderError(
+            f"nothing to expand with: {model}; {weighs}",
+            "set HELIX_DOC2QUERY to a folder with a seq2seq model, or HELIX_SPARSE_ENCODER to one with a SPLADE model",
+        )
     began = time.perf_counter()
     with progress_bar(not options.json) as progress:
-        told = (lambda done, total: progress("expand", done, total)) if progress else None
-        done = run(root, model, open_encoder(root, settings), settings, limit=options.limit, say=told)
+        gave = None
+        if not isinstance(weighs, str):
+            weighed = (lambda done, total: progress("weigh", done, total)) if progress else None
+            gave = encode(root, weighs, settings, limit=options.limit, say=weighed)
+        half = time.perf_counter()
+        if isinstance(model, str):
+            done = Expanded(gave.generation if gave else 0, 0, 0, 0, model)
+        else:
+            asked = (lambda done, total: progress("expand", done, total)) if progress else None
+            done = run(root, model, open_encoder(root, settings), settings, limit=options.limit, say=asked)
+    end = time.perf_counter()
     if options.json:
-        print_json({**asdict(done), "seconds": round(time.perf_counter() - began, 3)})
-    else:
-        rate = done.items / max(time.perf_counter() - began, 1e-9)
+        about = {"items": gave.items, "waiting": gave.waiting} if gave else {"off": weighs}
+        print_json({**asdict(done), "sparse": about, "seconds": round(end - began, 3)})
+        return 0
+    if gave and not isinstance(weighs, str):
+        rate = gave.items / max(half - began, 1e-9)
+        say(
+            f"{count(gave.items, 'item')} weighed by {weighs.spec.name}, {rate:.1f} items/s; {gave.waiting:,} wait; "
+            f"generation {gave.generation}"
+        )
+    if not isinstance(model, str):
         say(
             f"{count(done.items, 'item')} expanded by {count(done.queries, 'question')} of {model.name}, "
-            f"{rate:.1f} items/s; {done.waiting:,} wait; generation {done.generation}"
+            f"{done.items / max(end - half, 1e-9):.1f} items/s; {done.waiting:,} wait; generation {done.generation}"
         )
     return 0
 
@@ -200,6 +226,12 @@ def evaluate(argv: Sequence[str]) -> int:
         help="the default profile once more with doc2query on, off or shuffled (questions handed to other items)",
     )
     new.add_argument(
+        "--sparse",
+        default="",
+        metavar="A,B",
+        help="the default profile once more with the weights of HELIX_SPARSE_ENCODER on or off",
+    )
+    new.add_argument(
         "--profile", action="append", default=[], metavar="NAME", help="a row for this profile (helix and helix-paper)"
     )
     new.add_argument(
@@ -211,11 +243,14 @@ def evaluate(argv: Sequence[str]) -> int:
     options = new.parse_args(argv)
     if options.set in others:
         raise UsageError(f"{options.set!r} is the first word or none", f"say 'helix eval {options.set}' …")
-    from pipelines.evaluate import EXPANSIONS, LEGS, PROFILES
+    from pipelines.evaluate import EXPANSIONS, LEGS, PROFILES, WEIGHED, WEIGHTS
 
     states = [name.strip() for name in options.expansion.split(",") if name.strip()]
     if set(states) - set(EXPANSIONS):
         raise UsageError(f"no expansion {options.expansion!r}", f"there are {', '.join(EXPANSIONS)}")
+    weights = [name.strip() for name in options.sparse.split(",") if name.strip()]
+    if set(weights) - set(WEIGHTS):
+        raise UsageError(f"--sparse is {options.sparse!r}", f"there are {', '.join(WEIGHTS)}")
     from pathlib import Path
 
     from pipelines.evaluate import evaluate as run
@@ -229,8 +264,9 @@ def evaluate(argv: Sequence[str]) -> int:
         load(),
         store=store,
         expansions=states,
+        weights=weights,
         profiles=profiles,
-        pooled=(*LEGS, *profiles) if options.pooled else (),
+        pooled=(*LEGS, *WEIGHED, *profiles) if options.pooled else (),
         runs=Path(options.runs).expanduser() if options.runs else None,
         say=_say,
     )
@@ -351,12 +387,14 @@ def touch(argv: Sequence[str]) -> int:
 
 
 def models(argv: Sequence[str]) -> int:
-    """Which models are in reach; `models pull NAME` downloads one, `models export NAME` makes a reranker usable."""
+    """Which models are in reach; `models pull NAME` downloads one, `models export NAME` makes a reranker or a sparse
+    encoder usable.
+    """
     new = parser(
         "models",
         models.__doc__ or "",
         "  helix models\n  helix models pull bge-small-en-v1.5\n"
-        "  helix models export ~/models/ms-marco-MiniLM-L-6-v2    # a cross-encoder, or a ColBERT-style folder",
+        "  helix models export ~/models/ms-marco-MiniLM-L-6-v2    # a cross-encoder, a ColBERT or a SPLADE",
     )
     new.add_argument(
         "action",

@@ -14,12 +14,12 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from helix.encoders import seq2seq
+from helix.encoders import seq2seq, sparse
 from helix.encoders.onnx import Encoder
 from helix.errors import EncoderError
 from helix.failpoints import failpoint
 from helix.settings import Settings
-from helix.snapshot import ledger, paths, writer
+from helix.snapshot import impacts, ledger, paths, writer
 from helix.snapshot.arrays import hexes, unhexes
 from helix.snapshot.build import session_keys, write_segment
 from helix.snapshot.dense import FLOAT, fitting
@@ -28,7 +28,7 @@ from helix.snapshot.paths import is_held
 from helix.snapshot.queries import KIND, open_queries
 from helix.snapshot.rows import ITEMS, Rows, concat, load
 from helix.snapshot.segment import alive_of, fact_scales, map_npy, open_segment
-from helix.types import Bool
+from helix.types import U32, Bool
 from pipelines.choose import Base, Choice, as_known, choose, live_sessions, open_base, revalued
 from pipelines.classifier import router
 from pipelines.enrich import Part, describe, part_folder, pipeline_fingerprint
@@ -212,7 +212,11 @@ def _types(parts: Sequence[tuple[Part, Rows]], items: int) -> dict[str, Any]:
 
 def counted(root: Path, manifest: Manifest, settings: Settings) -> dict[str, Any]:
     """What not every item or fact has: looked up in the segments, which are no more than a few dozen."""
-    return {KIND: expanded(root, manifest, settings), FACT_INDEX: facts_indexed(root, manifest)}
+    return {
+        KIND: expanded(root, manifest, settings),
+        impacts.KIND: encoded(root, manifest, settings),
+        FACT_INDEX: facts_indexed(root, manifest),
+    }
 
 
 FACT_INDEX = "fact_index"
@@ -230,14 +234,27 @@ def facts_indexed(root: Path, manifest: Manifest) -> dict[str, Any]:
 
 def expanded(root: Path, manifest: Manifest, settings: Settings) -> dict[str, Any]:
     """How many live items the expansion model was asked about, or why it is not at work."""
-    mine = [index for index in manifest.indexes if index.kind == KIND]
-    covered_by_mine = {segment for index in mine for segment in index.covers}
-    alive = {s.id: alive_of(root, manifest, s) for s in manifest.segments if s.id in covered_by_mine}
-    looked = sum(int(alive[index.covers[0]][open_queries(root, index).rows].sum()) for index in mine)
+    mine = [(index, open_queries(root, index).rows) for index in manifest.indexes if index.kind == KIND]
     if mine:
-        return {"items": looked, "model": mine[-1].params["model"]}
+        return {"items": _alive(root, manifest, mine), "model": mine[-1][0].params["model"]}
     found = seq2seq.find(settings.doc2query, settings)
     return {"off": found} if isinstance(found, str) else {"items": 0, "model": found.name}
+
+
+def encoded(root: Path, manifest: Manifest, settings: Settings) -> dict[str, Any]:
+    """How many live items have the sparse encoder's weights, or why none does."""
+    mine = [(index, impacts.open_impacts(root, index).rows) for index in impacts.usable(manifest.indexes)]
+    if mine:
+        return {"items": _alive(root, manifest, mine), "model": mine[-1][0].params["model"]}
+    found = sparse.in_reach(settings)
+    return {"off": found} if isinstance(found, str) else {"items": 0, "model": found.name}
+
+
+def _alive(root: Path, manifest: Manifest, held: Sequence[tuple[Index, U32]]) -> int:
+    """How many of the rows of some indexes, each of one segment, live."""
+    covered_by = {index.covers[0] for index, _ in held}
+    alive = {segment.id: alive_of(root, manifest, segment) for segment in manifest.segments if segment.id in covered_by}
+    return sum(int(alive[index.covers[0]][rows].sum()) for index, rows in held)
 
 
 def _generation(held: writer.Lock, base: Base, encoder: Encoder, lineage: Lineage, settings: Settings) -> Manifest:

@@ -10,11 +10,10 @@ meanwhile, and to publish.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,13 +21,14 @@ import pyarrow as pa
 from helix.errors import StoreError
 from helix.failpoints import failpoint
 from helix.settings import Settings
-from helix.snapshot import dense, paths, queries, writer
+from helix.snapshot import dense, paths, writer
 from helix.snapshot import manifest as manifests
 from helix.snapshot.manifest import Deletes, File, Index, Manifest, Segment, describe_tree, new_id
 from helix.snapshot.merge import merge
 from helix.snapshot.segment import Opened, alive_of, map_npy, open_segment, read_table
 from helix.snapshot.verify import check
-from helix.types import Bool
+from helix.types import U32, Bool
+from pipelines.passes import Kind, merged
 
 FANOUT = 8
 TIER_ROWS = 1_024  # rows of the smallest tier; below it a segment is of that tier too
@@ -187,8 +187,7 @@ def merge_segments(
             rows = merge(root, list(zip(sources, kept, strict=True)), folder) if any(keep.any() for keep in kept) else 0
         failpoint("compact.merged")
         progress("merge", 1, 1)
-        written = {index.id for index in base.indexes if index.kind == queries.KIND}
-        found = carry_queries(root, base, sources, kept, folder.parent / "queries", written) if rows else None
+        found = list(carry_passes(root, base, sources, kept, folder.parent / "passes", {})) if rows else []
         index_folder = folder.parent / "index"
         tier = base.lineage.vectors.removesuffix(dense.FLOAT)
         built = None
@@ -203,49 +202,40 @@ def merge_segments(
         index = _dense_index(root, index_folder, built) if built else None
         with writer.lock(root, settings.lock_wait, pointer) as held:
             name, now = _same_base(root, pointer, chosen)
-            # What was asked of the sources since the merge began: little, or they would not be merged.
-            late = {index.id for index in now.indexes if index.kind == queries.KIND} - written
-            more = carry_queries(root, now, sources, kept, folder.parent / "late", late) if segment else None
-            built_on = [entry for entry in (index, found, more) if entry]
-            for entry, at in (
-                (index, index_folder),
-                (found, folder.parent / "queries"),
-                (more, folder.parent / "late"),
-            ):
-                if entry:
-                    _move(at, root / "indexes" / entry.id)
+            # What was made for the sources since the merge began: little, or they would not be merged.
+            if segment:
+                done = {kind.name: rows for kind, rows, _, _ in found}
+                found += carry_passes(root, now, sources, kept, folder.parent / "late", done)
+            built_on = [(index, index_folder)] if index else []
+            built_on += [(entry, at) for kind, _, entry, at in found if entry in kind.own((*now.indexes, entry))]
+            for entry, at in built_on:
+                _move(at, root / "indexes" / entry.id)
             if segment:
                 _move(folder, root / "segments" / segment.id)
             failpoint("compact.moved")
             deletes = carried_over(root, now, sources, kept, segment) if segment else None
-            writer.publish(held, replaced(now, name, held, set(chosen), segment, deletes, built_on))
+            indexes = [entry for entry, _ in built_on]
+            writer.publish(held, replaced(now, name, held, set(chosen), segment, deletes, indexes))
     return sum(int((~keep).sum()) for keep in kept)
 
 
-def carry_queries(
-    root: Path, manifest: Manifest, sources: Sequence[Opened], kept: Sequence[Bool], folder: Path, chosen: Set[str]
-) -> Index | None:
-    """What the chosen indexes hold of the kept rows, as one index of the merged segment; None where that is nothing.
+def carry_passes(
+    root: Path,
+    manifest: Manifest,
+    sources: Sequence[Opened],
+    kept: Sequence[Bool],
+    folder: Path,
+    done: Mapping[str, U32],
+) -> Iterator[tuple[Kind, U32, Index, Path]]:
+    """What second passes made for the kept rows, as one index a kind of the merged segment: (kind, its rows, the index,
+    where it lies). It has to be moved to indexes/, and what it covers is filled in later.
 
-    It has to be moved to indexes/, and what it covers is filled in later.
+    Args:
+        done: by kind, rows of the merged segment that another such index has already.
     """
-    parts, start, ids = [], 0, list[str]()
-    params: Mapping[str, Any] = {}
-    for source, keep in zip(sources, kept, strict=True):
-        place = np.where(keep, start - 1 + np.cumsum(keep), -1)
-        for index in manifest.indexes:
-            if index.id in chosen and source.id in index.covers:
-                opened = queries.open_queries(root, index)
-                parts.append((opened, place[opened.rows]))
-                params = index.params
-        start += int(keep.sum())
-        ids += [f"{key:016x}" for key in source.column("key")[keep].tolist()]
-    rows, asked = queries.joined(parts)
-    if not len(rows):
-        return None
-    queries.write_queries(folder / queries.KIND, rows, [ids[row] for row in rows.tolist()], asked)
-    identity = new_id()
-    return Index(identity, queries.KIND, (), _sealed(root, folder, f"indexes/{identity}"), params)
+    for kind, rows, at, params in merged(root, manifest, sources, kept, folder, done):
+        identity = new_id()
+        yield kind, rows, Index(identity, kind.name, (), _sealed(root, at, f"indexes/{identity}"), params), at
 
 
 @contextmanager

@@ -116,7 +116,7 @@ LEGEND: Final = {
 """What a score is made of, in the order of a bar: the similarity in four parts, then the other signals."""
 
 _GROUPS: Final = {
-    **dict.fromkeys(("own", "rare", "adjacent", "doc2query"), "words"),
+    **dict.fromkeys(("own", "rare", "adjacent", "doc2query", "sparse"), "words"),
     "dense": "meaning",
     **dict.fromkeys(("window", "session", "reply"), "around"),
     "salience": "salience",

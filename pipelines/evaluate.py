@@ -22,7 +22,7 @@ import numpy as np
 import orjson
 
 import helix
-from helix.errors import UsageError
+from helix.errors import EncoderError, UsageError
 from helix.memory import Memory
 from helix.metrics import DRAWS
 from helix.profiles import load
@@ -36,7 +36,9 @@ from helix.stages.dense import search_dense
 from helix.stages.fuse import fuse
 from helix.stages.lexical import search_lexical
 from helix.stages.route import route
+from helix.stages.sparse import search_sparse
 from helix.types import Bundle
+from pipelines.impacts import document_encoder, encode
 from pipelines.ingest import ingest
 from pipelines.score import BUDGETS, METRICS, Answer, Floats, gain, kinds, matrix, row, score, shortfalls, warnings
 from pipelines.sets import Benchmark, Question, read, turn
@@ -46,8 +48,10 @@ ITEMS = {500: 30, 1_000: 30, 2_000: 60}  # k asked for with each budget: more th
 RANKED = 1_000  # the budget of the call that gives the ranking and the time
 WARM = 5  # questions asked before the clock counts
 EXPANSIONS = ("on", "off", "shuffled")
+WEIGHTS = ("on", "off")
 PROFILES = ("helix", "helix-paper")
 LEGS: Mapping[str, tuple[str, ...]] = {"dense": ("dense",), "bm25": ("bm25",), "rrf": ("dense", "bm25")}
+WEIGHED: Mapping[str, tuple[str, ...]] = {"sparse": ("sparse",)}  # where items have weights
 
 Say = Callable[[str], None]
 Ask = Callable[[Question], Answer]
@@ -60,6 +64,7 @@ def evaluate(
     *,
     store: Path | None = None,
     expansions: Sequence[str] = (),
+    weights: Sequence[str] = (),
     profiles: Sequence[str] = PROFILES,
     pooled: Collection[str] = (),
     runs: Path | None = None,
@@ -70,12 +75,14 @@ def evaluate(
     Args:
         store: where the set is ingested, and kept; a store that is there is used. A temporary one where not given.
         expansions: of EXPANSIONS: the default profile once more, with what a model wrote for the items in that state.
+        weights: of WEIGHTS: the default profile once more, with and without what a sparse encoder gave the items.
         profiles: a row for each.
         pooled: rows that are asked once more over all haystacks at once, without the project filter.
         runs: a file for JSON lines, one a question and row: the ranking, the gold and its metrics.
 
     Raises:
-        UsageError: no such set, or no model wrote anything for the items of the store.
+        UsageError: no such set, or no model wrote anything for the items of the store, or weighed them.
+        EncoderError: the sparse encoder that the settings name cannot be used.
         InputRefused: what lies at `path` is not that set.
     """
     for profile in profiles:
@@ -85,14 +92,17 @@ def evaluate(
         root = store or Path(work) / "store"
         report = ingest(root, list(found.documents), settings)
         say(f"{report.turns} turns, {report.items} new items, {len(found.questions)} questions")
+        _weigh(root, settings, say)
         memory = Memory(root, replace(settings, answers=0))  # every question is worked out
         if expansions and memory.snapshot.expansion is None:
             raise UsageError("no model wrote anything for these items", "keep them with --store and run 'helix expand'")
+        if weights and memory.snapshot.impacts is None:
+            raise UsageError("no sparse encoder weighed these items", "set HELIX_SPARSE_ENCODER")
         haystacks = turns_of(memory.snapshot)
         found = _askable(found, memory.snapshot, haystacks, settings)
         sizes = [len(_haystack(haystacks, question.project)) for question in found.questions]
         said = [*found.notes, *_lost(found, haystacks), *_strange(found, haystacks)]
-        answers = _answers(found.questions, memory, settings, profiles, expansions, Path(work))
+        answers = _answers(found.questions, memory, settings, profiles, expansions, weights, Path(work))
         if pooled and len(haystacks) > 1:
             everywhere = [question._replace(project=None) for question in found.questions]
             ways_ = {way: ask for way, ask in ways(memory, settings, profiles).items() if way in pooled}
@@ -192,6 +202,7 @@ def _answers(
     settings: Settings,
     profiles: Sequence[str],
     expansions: Sequence[str],
+    weights: Sequence[str],
     work: Path,
 ) -> dict[str, list[Answer]]:
     """What every way of asking gave, by its name."""
@@ -199,6 +210,9 @@ def _answers(
     for state in dict.fromkeys(expansions):
         with expansion(memory.snapshot, state, work):
             out[f"helix, expansion {state}"] = _asked(questions, partial(_recalled, memory, "helix"))
+    for state in dict.fromkeys(weights):
+        with weighed(memory.snapshot, state):
+            out[f"helix, sparse {state}"] = _asked(questions, partial(_recalled, memory, "helix"))
     return out
 
 
@@ -241,8 +255,9 @@ def _write_runs(path: Path, name: str, questions: Sequence[Question], answers: M
 
 
 def ways(memory: Memory, settings: Settings, profiles: Sequence[str] = PROFILES) -> dict[str, Ask]:
-    """How a question is answered, by name: either leg, both fused by equal weights, and the profiles."""
-    found: dict[str, Ask] = {name: partial(_legs, memory.snapshot, settings, chosen) for name, chosen in LEGS.items()}
+    """How a question is answered, by name: each leg there is, two fused by equal weights, and the profiles."""
+    legs = {**LEGS, **(WEIGHED if memory.snapshot.impacts else {})}
+    found: dict[str, Ask] = {name: partial(_legs, memory.snapshot, settings, chosen) for name, chosen in legs.items()}
     return {**found, **{name: partial(_recalled, memory, name) for name in profiles}}
 
 
@@ -256,6 +271,8 @@ def _legs(snap: Snapshot, settings: Settings, names: Sequence[str], question: Qu
         legs.append(search_dense(snap.encoder.query(question.text), snap, plan, LEG))
     if "bm25" in names:
         legs.append(search_lexical(query, snap, plan, LEG, 0.9, 0.6))
+    if "sparse" in names and snap.impacts:
+        legs.append(search_sparse(snap.sparse_encoder.encode(question.text), snap.impacts, plan, LEG))
     rows = fuse(legs, snap, 60, {"dense": 1.0, "bm25": 1.0}).row if len(legs) > 1 else legs[0].rows
     snap.text(rows[: ITEMS[RANKED]])  # as many as a recall reads
     ms = 1e3 * (time.perf_counter() - began)
@@ -295,6 +312,29 @@ def asked_at(snap: Snapshot, project: str | None) -> datetime | None:
     rows = snap.alive if project is None else snap.alive & (snap.columns.project == snap.projects.index(project))
     last = int(snap.columns.time[rows].max(initial=NO_TIME))
     return None if last == NO_TIME else datetime.fromtimestamp(last, UTC) + timedelta(days=1)
+
+
+def _weigh(root: Path, settings: Settings, say: Say) -> None:
+    """Give the items their weights first, where the settings name a sparse encoder: who names one wants to see it."""
+    model = document_encoder(settings)
+    if isinstance(model, str):
+        if settings.sparse_encoder:
+            raise EncoderError(model, "give HELIX_SPARSE_ENCODER a folder with a model, or unset it")
+        return
+    done = encode(root, model, settings)
+    say(f"{done.items} items weighed by {model.spec.name}")
+
+
+@contextmanager
+def weighed(snap: Snapshot, state: str) -> Iterator[None]:
+    """The snapshot with its weights as they are, or without."""
+    before = snap.impacts
+    if state == "off":
+        snap.__dict__["impacts"] = None
+    try:
+        yield
+    finally:
+        snap.__dict__["impacts"] = before
 
 
 @contextmanager

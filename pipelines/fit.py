@@ -31,7 +31,13 @@ from pipelines.sets import read, turn
 
 Floats = npt.NDArray[np.float64]
 
-FIXED = ("lean", "mean", "rrf", "doc2query")  # constants of Sim that are no weights, or that no set here can tell
+FIXED = (
+    "lean",
+    "mean",
+    "rrf",
+    "doc2query",
+    "sparse",
+)  # constants of Sim that are no weights, or that no set here can tell
 TEMPERATURE = 10.0  # scores of a pool lie within about one; their softmax shall be able to choose
 FOLDS = 5
 K = 10

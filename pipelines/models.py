@@ -1,23 +1,25 @@
-"""Models in reach, fetching one and exporting a reranker when the user asks. Nothing else in Helix downloads."""
+"""Models in reach, fetching one and exporting one when the user asks. Nothing else in Helix downloads."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from helix.encoders import rerank, seq2seq
+from helix.encoders import rerank, seq2seq, sparse
 from helix.encoders.export import cached_reranker, reranker_kind
 from helix.encoders.registry import MODELS, PREFERRED, find
+from helix.encoders.sparse_export import cached, is_cached, kind_of
 from helix.errors import EncoderError, UsageError
 from helix.settings import Settings
 
 _EITHER = ["model.safetensors", "pytorch_model.bin"]
 _WANTED = ["*.json", "*.txt", "1_Pooling/*"]  # and the weights, in the one form that is used
 _RERANKER = ["artifact.metadata", "1_Dense/*", *_EITHER]
+_SPARSE = ["1_SpladePooling/*", "query_*/*", "document_*/*", *_EITHER]
 
 
 def known(settings: Settings) -> list[dict[str, Any]]:
-    """Every registered encoder, the model that expands items and the rerankers, and where their weights are."""
+    """Every registered encoder, sparse or not, the model that expands items and the rerankers, and where they are."""
     found = {name: find(name, settings) for name in MODELS}
     first = next((name for name in PREFERRED if found[name]), None)
     encoders = [
@@ -44,7 +46,27 @@ def known(settings: Settings) -> list[dict[str, Any]]:
         "folder": str(there.folder) if there else None,
         "default": there is not None,
     }
-    return [*encoders, expands, *_rerankers(settings)]
+    return [*encoders, expands, *_sparse(settings), *_rerankers(settings)]
+
+
+def _sparse(settings: Settings) -> list[dict[str, Any]]:
+    """The registered sparse encoders and the one that the settings name; `default` where it is named."""
+    named = settings.sparse_encoder
+    kinds = {name: entry.kind for name, entry in sparse.SPARSE.items()}
+    rows = []
+    for name in dict.fromkeys([*kinds, *([named] if named else [])]):
+        licence = sparse.SPARSE[name].licence if name in kinds else ""
+        row = {"name": name, "use": "sparse", "kind": kinds.get(name), "licence": licence, "origin": None}
+        row |= {"folder": None, "exported": None}
+        try:
+            source = sparse.find(name, settings)
+            row |= {"origin": source.origin, "folder": str(source.folder)}
+            if is_cached(source, Path(settings.cache)):
+                row["exported"] = str(cached(source, Path(settings.cache)))
+        except EncoderError:  # not in reach: the row says so
+            pass
+        rows.append({**row, "default": name == named})
+    return rows
 
 
 def _rerankers(settings: Settings) -> list[dict[str, Any]]:
@@ -71,25 +93,44 @@ def _rerankers(settings: Settings) -> list[dict[str, Any]]:
 
 
 def export(name: str, settings: Settings) -> dict[str, str]:
-    """Export a reranker to int8 ONNX into the cache, once: what recall needs to use it.
+    """Export a reranker or a sparse encoder to ONNX into the cache, once: what is needed to use it.
 
     Args:
         name: a folder with the model, or a name to look for in the models folder and the hub's cache.
 
     Returns:
-        name, kind (late or cross), folder, and the setting that takes it into use.
+        name, kind (late, cross, splade or inference-free), folder, and the setting that takes it into use.
 
     Raises:
         UsageError: no name.
-        EncoderError: it is not in reach, it is no reranker, or the export failed.
+        EncoderError: it is not in reach, it is neither, or the export failed.
     """
     if not name:
-        raise UsageError("no model to export", f"name a folder, or one of {', '.join(rerank.RERANKERS)}")
+        names = ", ".join((*rerank.RERANKERS, *sparse.SPARSE))
+        raise UsageError("no model to export", f"name a folder, or one of {names}")
+    if _is_sparse(name, settings):
+        found = sparse.find(name, settings)
+        made = cached(found, Path(settings.cache))
+        spec = sparse.load_spec(made, query=True)
+        said = found.folder.resolve() if found.origin == "path" else name
+        setting = f"HELIX_SPARSE_ENCODER={said}"
+        return {"name": found.name, "kind": spec.kind, "folder": str(made), "setting": setting}
     source = rerank.find(name, settings)
     kind = reranker_kind(source.folder)
     folder = cached_reranker(source, Path(settings.cache))
     said = source.folder.resolve() if source.origin == "path" else name
     return {"name": source.name, "kind": kind, "folder": str(folder), "setting": f"HELIX_{kind.upper()}_ENCODER={said}"}
+
+
+def _is_sparse(name: str, settings: Settings) -> bool:
+    """Whether a name stands for a sparse encoder; a reranker is what is not."""
+    if name in sparse.SPARSE or name in {entry.hub for entry in sparse.SPARSE.values()}:
+        return True
+    try:
+        folder = sparse.find(name, settings).folder
+        return (folder / sparse.SPEC).is_file() or bool(kind_of(folder))
+    except EncoderError:
+        return False
 
 
 def pull(name: str, settings: Settings) -> Path:
@@ -99,7 +140,7 @@ def pull(name: str, settings: Settings) -> Path:
         UsageError: no such model, or no folder to put it in.
         EncoderError: the hub cannot be reached.
     """
-    names = (*MODELS, *seq2seq.LICENCES, *rerank.RERANKERS)
+    names = (*MODELS, *seq2seq.LICENCES, *rerank.RERANKERS, *sparse.SPARSE)
     if name not in names:
         raise UsageError(f"no model {name!r}", f"there are {', '.join(names)}")
     if not settings.models:
@@ -110,6 +151,8 @@ def pull(name: str, settings: Settings) -> Path:
     target = Path(settings.models).expanduser() / name
     if name in rerank.RERANKERS:
         hub, weights = rerank.RERANKERS[name].hub, _RERANKER
+    elif name in sparse.SPARSE:
+        hub, weights = sparse.SPARSE[name].hub, _SPARSE
     else:
         hub, weights = (MODELS[name].hub, [MODELS[name].weights]) if name in MODELS else (name, _EITHER)
     try:

@@ -38,8 +38,8 @@ from helix.snapshot.segment import map_npy
 from pipelines.commit import commit
 from pipelines.compact import Progress, compact, still
 from pipelines.enrich import enrich, part_folder, pipeline_fingerprint
-from pipelines.expand import carry
 from pipelines.forget import leave_out
+from pipelines.passes import carry
 
 BATCH = 256  # documents enriched before they are committed to NEXT
 

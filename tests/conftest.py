@@ -85,6 +85,26 @@ def copying_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def known_splade(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SPLADE whose expansions are known: a car is an automobile."""
+    from tests import tiny_sparse
+
+    folder = _shared(tmp_path_factory) / "known-splade"
+    with _one_at_a_time(folder):
+        return folder if folder.is_dir() else tiny_sparse.splade(folder)
+
+
+@pytest.fixture(scope="session")
+def known_inference_free(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same for items; questions are looked up in a table."""
+    from tests import tiny_sparse
+
+    folder = _shared(tmp_path_factory) / "known-inference-free"
+    with _one_at_a_time(folder):
+        return folder if folder.is_dir() else tiny_sparse.inference_free(folder)
+
+
+@pytest.fixture(scope="session")
 def sample_store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     """A store of the bundled sample, made once. Read it only; `own_store` is a copy to break."""
     from helix.settings import load

@@ -7,18 +7,17 @@ import logging
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from celery import Celery
 
-from helix.encoders import seq2seq
-from helix.errors import HelixError
+from helix.errors import EncoderError, HelixError
 from helix.settings import Settings
 from helix.snapshot import ledger, paths, tries
 from pipelines.enrich import pipeline_fingerprint
-from pipelines.expand import waiting_in
+from pipelines.expand import anything_waits
 from pipelines.ingest import lineage_of
 from pipelines.orders import waiting_orders
 from workers import fleet
@@ -125,8 +124,9 @@ def reconcile(app: Celery, root: Path, settings: Settings, grace: float = 0.0) -
         sent += Sender(app, root).send(todo[held["bulk"] :])
     if made.intersection(pending):
         sent += ask(app, "helix.commit")
-    if not isinstance(seq2seq.find(settings.doc2query, settings), str) and waiting_in(root):
-        sent += ask(app, "helix.expand")
+    with suppress(EncoderError):  # whoever expands says so
+        if anything_waits(root, settings):
+            sent += ask(app, "helix.expand")
     return sent
 
 

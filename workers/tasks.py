@@ -19,19 +19,19 @@ from typing import Any, Final
 
 from billiard.exceptions import SoftTimeLimitExceeded
 
-from helix.encoders import seq2seq
 from helix.encoders.onnx import Encoder, TokenCounter
+from helix.encoders.sparse import DocumentEncoder
 from helix.enrich.doc2query import Generator
-from helix.errors import HelixError, InputRefused, UsageError
+from helix.errors import EncoderError, HelixError, InputRefused, UsageError
 from helix.memory import Memory
 from helix.settings import load
 from helix.snapshot import ledger, tries
 from pipelines import deep as deep_recalls
-from pipelines import orders, retention
+from pipelines import impacts, orders, retention
 from pipelines.commit import commit as run_commit
 from pipelines.enrich import FAULTS, part_folder, pipeline_fingerprint, try_enrich
 from pipelines.expand import expand as run_expand
-from pipelines.expand import generator, waiting_in
+from pipelines.expand import generator, is_wanted, waiting_in
 from pipelines.ingest import lineage_of, open_encoder, tidy
 from pipelines.reindex import make_part
 from pipelines.touch import touch as run_touch
@@ -187,7 +187,7 @@ def commit() -> None:
     fleet.publish(root, settings)
     log.info("published", extra={"generation": done.generation, "items": done.added, "left": done.left})
     ask(app, "helix.maintain")
-    if not isinstance(seq2seq.find(settings.doc2query, settings), str):
+    if is_wanted(settings):
         ask(app, "helix.expand")
 
 
@@ -209,15 +209,19 @@ def _gather() -> None:
 
 @_task
 def expand() -> None:
-    """Ask the expansion model about some of the items that wait, then make room for others on the queue."""
+    """Have the models add to some of the items that wait, then make room for others on the queue."""
     settings = load()
     root = Path(settings.store)
-    model = _generator()
-    if model is None or not waiting_in(root):
-        return
-    done = run_expand(root, model, _encoder(root)[0], settings, limit=EXPANDED_AT_ONCE)
-    log.info("expanded", extra={"generation": done.generation, "items": done.items, "left": done.waiting})
-    if done.items and done.waiting:
+    more = False
+    if (weighs := _document_encoder()) and impacts.waiting_in(root, settings):
+        gave = impacts.encode(root, weighs, settings, limit=EXPANDED_AT_ONCE)
+        log.info("weighed", extra={"generation": gave.generation, "items": gave.items, "left": gave.waiting})
+        more = bool(gave.items and gave.waiting)
+    if (model := _generator()) and waiting_in(root):
+        done = run_expand(root, model, _encoder(root)[0], settings, limit=EXPANDED_AT_ONCE)
+        log.info("expanded", extra={"generation": done.generation, "items": done.items, "left": done.waiting})
+        more |= bool(done.items and done.waiting)
+    if more:
         ask(app, "helix.expand")
 
 
@@ -225,7 +229,22 @@ def expand() -> None:
 def _generator() -> Generator | None:
     model = generator(load())
     if isinstance(model, str):
-        log.warning("nothing is expanded: %s", model)
+        log.warning("no questions are written: %s", model)
+        return None
+    return model
+
+
+@cache
+def _document_encoder() -> DocumentEncoder | None:
+    """What cannot be used keeps nobody from asking the other model."""
+    settings = load()
+    try:
+        model = impacts.document_encoder(settings)
+    except EncoderError as error:
+        model = str(error)
+    if isinstance(model, str):
+        if settings.sparse_encoder:
+            log.warning("nothing is weighed: %s", model)
         return None
     return model
 

@@ -40,7 +40,7 @@ def _target(weights: Weights, cache: Path, precision: str) -> Path:
 
 
 def _recipe(weights: Weights) -> str:
-    return recipe({**_values(weights.model), "pad": _pad(weights.folder)})
+    return recipe({**_values(weights.model), "pad": pad_of(weights.folder)})
 
 
 def _values(model: Model) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def _values(model: Model) -> dict[str, Any]:
     return {name: getattr(model, name) for name in (*names, "centred", "lower")}
 
 
-def _pad(folder: Path) -> int:
+def pad_of(folder: Path) -> int:
     return int(read_json(folder / "config.json").get("pad_token_id") or 0)
 
 
@@ -95,7 +95,7 @@ def describe(folder: Path, weights: Weights, precision: str) -> None:
         quantising=PRECISIONS[precision],
         weights_sha256=_source_sha256(weights.folder),
         files=files,
-        pad=_pad(weights.folder),
+        pad=pad_of(weights.folder),
         recipe=made,
         fingerprint=fingerprint(files, made),
     )
@@ -113,7 +113,7 @@ def export(source: Path, target: Path, precision: str = "int8") -> None:
     """
     with tempfile.TemporaryDirectory() as work:
         plain = Path(work, "plain")
-        _plain(source, plain)
+        to_onnx(source, plain)
         _finish(plain, target, precision)
     _save_tokenizer(source, target)
 
@@ -123,7 +123,7 @@ def _finish(plain: Path, target: Path, precision: str) -> None:
     with tempfile.TemporaryDirectory() as work:
         made = plain / "model.onnx"
         if precision == "int8":
-            _quantise(plain, Path(work))
+            quantise(plain, Path(work))
             made = Path(work, "model_quantized.onnx")
         shutil.copyfile(made, target / "model.onnx")
 
@@ -138,14 +138,19 @@ def _save_tokenizer(source: Path, target: Path) -> None:
         tokenizer.backend_tokenizer.save(str(target / "tokenizer.json"))
 
 
-def _plain(source: Path, target: Path, task: str = "feature-extraction") -> None:
+def to_onnx(source: Path, target: Path, task: str = "feature-extraction") -> None:
     """The float32 ONNX model, in `target/model.onnx`, with its config.json."""
     from optimum.exporters.tasks import TasksManager
-    from optimum.onnxruntime import ORTModelForFeatureExtraction, ORTModelForSequenceClassification
+    from optimum.onnxruntime import (
+        ORTModelForFeatureExtraction,
+        ORTModelForMaskedLM,
+        ORTModelForSequenceClassification,
+    )
     from transformers import CONFIG_MAPPING
 
     kind = str(read_json(source / "config.json").get("model_type"))
-    made = ORTModelForFeatureExtraction if task == "feature-extraction" else ORTModelForSequenceClassification
+    makers = {"text-classification": ORTModelForSequenceClassification, "fill-mask": ORTModelForMaskedLM}
+    made = makers.get(task, ORTModelForFeatureExtraction)
     supported = TasksManager.get_supported_model_type_for_task(task, "onnx")
     weights = any((source / name).is_file() for name in WEIGHTS if not name.endswith(".onnx"))
     ours = source / "onnx" / "model.onnx"
@@ -163,7 +168,7 @@ def _plain(source: Path, target: Path, task: str = "feature-extraction") -> None
         )
 
 
-def _quantise(plain: Path, target: Path) -> None:
+def quantise(plain: Path, target: Path) -> None:
     from optimum.onnxruntime import ORTQuantizer
     from optimum.onnxruntime.configuration import AutoQuantizationConfig
 
@@ -277,7 +282,7 @@ def export_reranker(source: Path, target: Path, name: str, licence: str = "", pr
         if kind == "late":
             dim = _export_late(source, plain)
         else:
-            _plain(transformer, plain, "text-classification")
+            to_onnx(transformer, plain, "text-classification")
         _finish(plain, target, precision)
     words = transformer if (transformer / "tokenizer_config.json").is_file() else source
     _save_tokenizer(words, target)
@@ -288,8 +293,8 @@ def export_reranker(source: Path, target: Path, name: str, licence: str = "", pr
         licence=licence,
         quantising=PRECISIONS[precision],
         weights_sha256=rerank.source_sha256(source),
-        max_tokens=_context(transformer),
-        pad=_pad(transformer),
+        max_tokens=context_of(transformer),
+        pad=pad_of(transformer),
         files={file: sha256(target / file) for file in rerank.FILES},
     )
     if kind == "late":
@@ -299,7 +304,7 @@ def export_reranker(source: Path, target: Path, name: str, licence: str = "", pr
     return spec
 
 
-def _context(folder: Path) -> int:
+def context_of(folder: Path) -> int:
     """Tokens a model takes, at most 512: attention costs the square."""
     config = read_json(folder / "config.json")
     positions = config.get("max_position_embeddings") or 512
@@ -330,7 +335,7 @@ def _export_late(source: Path, plain: Path) -> int:
         )
     with tempfile.TemporaryDirectory() as work:
         model.save_pretrained(work)
-        _plain(Path(work), plain)
+        to_onnx(Path(work), plain)
     graph = onnx.load(plain / "model.onnx")
     hidden = graph.graph.output[0].name
     graph.graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(linear.T), "projection"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import os
@@ -128,6 +129,33 @@ def sha256(path: Path) -> str:
 
 def is_model(folder: Path) -> bool:
     return (folder / "config.json").is_file() and any((folder / name).is_file() for name in WEIGHTS)
+
+
+def sha256_once(path: Path) -> str:
+    """The digest of a file, hundreds of megabytes perhaps, read once for as long as its size and time stay."""
+    said = path.stat()
+    return _sha256(path, said.st_size, said.st_mtime_ns)
+
+
+@functools.cache
+def _sha256(path: Path, size: int, mtime_ns: int) -> str:
+    return sha256(path)
+
+
+def places(wanted: str, hub: str, settings: Settings) -> list[tuple[Path, str]]:
+    """Where a model that is named by a folder or by its name may lie, and what such a place is called.
+
+    Args:
+        hub: what it is called on the Hugging Face hub.
+    """
+    found = [(Path(wanted).expanduser(), "path")]
+    if settings.models:
+        names = dict.fromkeys((wanted, wanted.rpartition("/")[2]))
+        found += [(Path(settings.models).expanduser() / name, "models folder") for name in names if name]
+    snapshots = hub_cache() / f"models--{hub.replace('/', '--')}" / "snapshots"
+    if snapshots.is_dir():
+        found += [(folder, "hub cache") for folder in sorted(snapshots.iterdir(), reverse=True)]
+    return found
 
 
 def hub_cache() -> Path:

@@ -5,7 +5,6 @@ Needs onnxruntime and tokenizers only. `helix models export` prepares the folder
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import threading
@@ -18,7 +17,7 @@ import numpy as np
 import orjson
 
 from helix.encoders.onnx import Encoder, Tokens, runs
-from helix.encoders.registry import WEIGHTS, hub_cache, is_model, read_json, sha256
+from helix.encoders.registry import WEIGHTS, is_model, places, read_json, sha256, sha256_once
 from helix.errors import EncoderError
 from helix.settings import Settings
 from helix.types import F32, I64
@@ -50,10 +49,10 @@ _MEANING: Final = (
 
 
 class Known(NamedTuple):
-    """A reranker on the Hugging Face hub."""
+    """A model on the Hugging Face hub."""
 
     hub: str
-    kind: str  # late | cross
+    kind: str  # of a reranker: late | cross
     licence: str
 
 
@@ -129,15 +128,7 @@ def find(wanted: str, settings: Settings) -> Source:
         EncoderError: they are not in reach; it says where they were looked for.
     """
     known = next((entry for name, entry in RERANKERS.items() if wanted in (name, entry.hub)), None)
-    hub = known.hub if known else wanted
-    places = [(Path(wanted).expanduser(), "path")]
-    if settings.models:
-        names = dict.fromkeys((wanted, wanted.rpartition("/")[2]))
-        places += [(Path(settings.models).expanduser() / name, "models folder") for name in names if name]
-    snapshots = hub_cache() / f"models--{hub.replace('/', '--')}" / "snapshots"
-    if snapshots.is_dir():
-        places += [(folder, "hub cache") for folder in sorted(snapshots.iterdir(), reverse=True)]
-    for folder, origin in places:
+    for folder, origin in places(wanted, known.hub if known else wanted, settings):
         if is_model(folder) or is_model(parts(folder).get("Transformer", folder)):
             if origin == "path":
                 return Source(folder.resolve().name, folder, origin, "")
@@ -171,16 +162,10 @@ def source_sha256(folder: Path) -> str:
         for number, place in enumerate(folders):
             for name in _MEANING:
                 if (path := place / name).is_file():
-                    said = path.stat()
-                    digest.update(f"{number}/{name}:{_sha256(path, said.st_size, said.st_mtime_ns)}\n".encode())
+                    digest.update(f"{number}/{name}:{sha256_once(path)}\n".encode())
     except OSError as error:
         raise EncoderError(f"cannot read the weights: {error}", "check the folder's permissions") from None
     return digest.hexdigest()
-
-
-@functools.cache  # a hundred megabytes; size and time are there to notice another file
-def _sha256(path: Path, size: int, mtime_ns: int) -> str:
-    return sha256(path)
 
 
 def exported(wanted: str, settings: Settings) -> Path:

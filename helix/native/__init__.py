@@ -104,20 +104,27 @@ class Postings(NamedTuple):
     first: I64  # int64[t + 1]
     start: I64  # int64[p]: the row that the rows of a part count from
     rows: list[U32]  # uint32[m] each, ascending; a row is in one part of a term at most
-    tf: list[npt.NDArray[np.uint16]]  # uint16[m] each: how often it has the term
+    tf: list[npt.NDArray[np.uint16]]  # uint16[m] each: how often it has the term, or what weight it has there
 
 
 def best_rows(
-    postings: Postings, weight: F32, rest: F32, allowed: Bool | None, norm: F32, k: int, slack: float, floor: float = 0
+    postings: Postings,
+    weight: F32,
+    rest: F32,
+    allowed: Bool | None,
+    norm: F32 | int,
+    k: int,
+    slack: float,
+    floor: float = 0,
 ) -> tuple[U32, F32, float]:
-    """Rows that may be among the k best by BM25, the k best among them, in no order.
+    """Rows that may be among the k best by BM25 or by impact, the k best among them, in no order.
 
     Args:
-        postings: of t terms, the rarest first: a row's gains are summed in their order.
-        weight: float32[t], idf · (k1 + 1).
+        postings: of t terms, the rarest or heaviest first: a row's gains are summed in their order.
+        weight: float32[t]: idf · (k1 + 1), or what an impact is multiplied with.
         rest: float32[t + 1], what terms t and on can give a row.
         allowed: bool[n]; None allows every row.
-        norm: float32[n], of `helix.bm25.norms`.
+        norm: float32[n], of `helix.bm25.norms`; n alone where `tf` are impacts, each worth tf · weight.
         k: at least 1.
         slack: below 1 by more than scores and bounds, which are rounded apart, can differ.
         floor: a score that the k-th best has at least.
@@ -131,22 +138,24 @@ def best_rows(
     first, start, rows, tf = postings
     size = np.array([len(part) for part in rows], np.int64)
     fits = len(first) == len(weight) + 1 == len(rest) and len(start) == len(rows) == int(first[-1])
-    fits &= [len(part) for part in tf] == size.tolist() and (allowed is None or len(allowed) == len(norm))
+    n = norm if isinstance(norm, int) else len(norm)
+    fits &= [len(part) for part in tf] == size.tolist() and (allowed is None or len(allowed) == n)
     if not fits:
         raise IndexError("postings, weights, norms and filter do not fit together")
-    most = min(len(norm), int(size.sum()))
+    most = min(n, int(size.sum()))
     row_at, tf_at = (np.array([addr(part) for part in parts], np.uint64) for parts in (rows, tf))
     best, scores, gain = np.empty(k, np.float32), np.zeros(RANGE, np.float32), np.empty(RANGE, np.float32)
     read, (place, touched) = np.zeros(len(rows), np.int64), np.empty((2, RANGE), np.uint32)
     out_rows, out_scores, reached = np.empty(most, np.uint32), np.empty(most, np.float32), np.array([floor], np.float32)
     mask = None if allowed is None else addr(allowed)
+    norm_at = None if isinstance(norm, int) else addr(norm)
     found = _best_rows(
         RANGE, LOOK_UP, addr(row_at), addr(tf_at), addr(size), addr(start), addr(first), len(weight),
-        addr(weight), addr(rest), mask, addr(norm), len(norm), k, slack, addr(reached), addr(best), addr(read),
+        addr(weight), addr(rest), mask, norm_at, n, k, slack, addr(reached), addr(best), addr(read),
         addr(scores), addr(place), addr(gain), addr(touched), addr(out_rows), addr(out_scores),
     )  # fmt: skip
     if found < 0:
-        raise IndexError(f"a posting is of none of {len(norm)} rows")
+        raise IndexError(f"a posting is of none of {n} rows")
     return out_rows[:found], out_scores[:found], float(reached[0])
 
 

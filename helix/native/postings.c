@@ -1,4 +1,4 @@
-/* The k best rows by BM25, exactly: MaxScore (Turtle & Flood 1995), a range of rows at a time.
+/* The k best rows by BM25, or by weights that postings bring along, exactly: MaxScore (Turtle & Flood 1995), a range of rows at a time.
  *
  * Within a range the terms are taken one after the other, rarest first, so scores lie in a processor's own cache however
  * many rows there are. Once k rows are known, the most frequent terms that cannot lift a row of their own among the best
@@ -9,7 +9,9 @@
 
 #include "machine.h"
 
-/* place[i] = row[i] + shift, gain[i] = tf / (norm of that place + tf) · weight. Returns 0 where one is not below width. */
+/* place[i] = row[i] + shift, gain[i] = tf / (norm of that place + tf) · weight; without norms tf · weight. Returns 0 where
+ * one is not below width.
+ */
 WIDE int64_t gains(const uint32_t *row, const uint16_t *tf, int64_t n, uint32_t shift, uint32_t width, const float *norm,
                    float weight, uint32_t *place, float *gain) {
     uint32_t outside = 0;
@@ -18,11 +20,20 @@ WIDE int64_t gains(const uint32_t *row, const uint16_t *tf, int64_t n, uint32_t 
         outside |= place[i] >= width;
     }
     if (outside) return 0;
-    for (int64_t i = 0; i < n; i++) {
-        float count = tf[i];
-        gain[i] = count / (norm[place[i]] + count) * weight;
-    }
+    if (norm)
+        for (int64_t i = 0; i < n; i++) {
+            float count = tf[i];
+            gain[i] = count / (norm[place[i]] + count) * weight;
+        }
+    else
+        for (int64_t i = 0; i < n; i++) gain[i] = tf[i] * weight;
     return 1;
+}
+
+/* The same of one posting: the same bits. */
+static inline float gain_of(uint16_t tf, const float *norm, float weight) {
+    float count = tf;
+    return norm ? count / (*norm + count) * weight : count * weight;
 }
 
 /* The first of ascending rows, from `at` to before `end`, that is not below `wanted`; `end` where all are. */
@@ -73,7 +84,8 @@ static void sift_up(float *heap, int64_t at) {
 }
 
 /* The postings of term t, rarest first, are the parts first[t] to first[t + 1]: size[p] rows from start[p] on, at row[p],
- * ascending, with their term frequencies at tf[p]. Terms t and on give a row rest[t] at most.
+ * ascending, with their term frequencies at tf[p]. Terms t and on give a row rest[t] at most. norm: 0 where a posting's
+ * gain is tf · weight, and `tf` its impact.
  *
  * next[p]: begin with 0. scores[range]: begin with 0. heap[k], place, gain and touched [range]: room. To look a row up in
  * postings costs as much as to read look_up of them in a row.
@@ -91,7 +103,7 @@ int64_t best_rows(int64_t range, int64_t look_up, const uint64_t *row_at, const 
         if (size[p] && start[p] + ((const uint32_t *)(uintptr_t)row_at[p])[size[p] - 1] >= all) return -1;
     for (int64_t low = 0; low < all; low += range) {
         int64_t high = low + range < all ? low + range : all, essential = terms, count = 0;
-        const float *norms = norm + low;
+        const float *norms = norm ? norm + low : 0;
         const uint8_t *passes = allowed ? allowed + low : 0;
         while (essential && rest[essential - 1] < floor) essential--;
         if (!essential) break; /* no row can still come among the best */
@@ -136,16 +148,14 @@ int64_t best_rows(int64_t range, int64_t look_up, const uint64_t *row_at, const 
                     for (int64_t i = 0; i < count; i++) {
                         int64_t wanted = low + touched[i] - start[p], a = bisect(row, begin, end, wanted);
                         if (a == end || row[a] != wanted) continue;
-                        float frequency = tf[a];
-                        scores[touched[i]] += frequency / (norms[touched[i]] + frequency) * weight[t];
+                        scores[touched[i]] += gain_of(tf[a], norms ? norms + touched[i] : 0, weight[t]);
                     }
                 } else {
                     for (int64_t i = begin; i < end; i++) {
                         uint32_t at = row[i] + (uint32_t)(start[p] - low);
                         if (at >= (uint32_t)(high - low)) return -1;
                         if (scores[at] == 0) continue;
-                        float frequency = tf[i];
-                        scores[at] += frequency / (norms[at] + frequency) * weight[t];
+                        scores[at] += gain_of(tf[i], norms ? norms + at : 0, weight[t]);
                     }
                 }
             }

@@ -21,7 +21,7 @@ from helix.types import TYPES
 
 SIGNALS = ("sim", "recency", "salience", "confidence", "graph")
 EDGES = ("next", "session", "reply", "same", "fact")
-LEGS = ("dense", "bm25", "doc2query")
+LEGS = ("dense", "bm25", "doc2query", "sparse")
 
 T = TypeVar("T")
 
@@ -63,6 +63,7 @@ class Retrieve:
     dense: int
     bm25: int
     doc2query: int
+    sparse: int
     k1: float
     b: float
 
@@ -102,6 +103,7 @@ class Sim:
     rare: float
     adjacent: float
     doc2query: float
+    sparse: float
     dense: float
     lean: float
     mean: float

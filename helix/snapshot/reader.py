@@ -8,13 +8,13 @@ import tokenize
 import weakref
 import zipfile
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,7 @@ from helix.snapshot.events import load_access
 from helix.snapshot.fact_index import FactField
 from helix.snapshot.facts import Facts
 from helix.snapshot.graph import FactEdges, Graph
+from helix.snapshot.impacts import ENCODER, ImpactField, encoder_of, open_impacts, usable
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.occurrences import occurrences
 from helix.snapshot.pins import pin, release
@@ -43,6 +44,9 @@ from helix.snapshot.segment import FACT_TEXT, Opened, check_files, damaged, map_
 from helix.text import STOP_WORDS, project_words
 from helix.titles import bits
 from helix.types import F32, I64, TYPES, U32, U64, Bool
+
+if TYPE_CHECKING:
+    from helix.encoders.sparse import QueryEncoder
 
 _STEP = 1_024  # rows turned into floats at a time: what stays in the cache
 VIEWS = {"acl": 4, "as of": 1}
@@ -54,7 +58,7 @@ _SHARED = (
 )
 """What a view takes over as it is."""
 
-_LOADED = ("encoder", "counter", "router", "speaker_words", "speaker_codes")
+_LOADED = ("encoder", "sparse_encoder", "counter", "router", "speaker_words", "speaker_codes")
 """What is loaded when first asked for and the same in every view."""
 
 BM25 = (0.9, 0.6)
@@ -122,8 +126,9 @@ class Snapshot:
         kept = {segment.id: segment for segment in before._opened} if before and before.root == root else {}
         known = set(before.manifest.files()) if before and before.manifest and before.root == root else set()
         if self.manifest:
-            # Not the encoder: without it the lexical leg still answers, and the answer says so.
-            apart = {*known, *self.manifest.encoder, *self.manifest.documents}
+            # Not the encoders: without one the other legs still answer, and the answer says so.
+            weighs = encoder_of(self.manifest.indexes)
+            apart = {*known, *self.manifest.encoder, *(weighs.files if weighs else ()), *self.manifest.documents}
             check_files(root, [file for file in self.manifest.files() if file not in apart])
         self._opened: list[Opened] = [kept.get(s.id) or open_segment(root, s) for s in self._segments()]
         ends = np.cumsum([0, *(segment.rows for segment in self._opened)], dtype=np.int64)
@@ -268,20 +273,36 @@ class Snapshot:
                     found[segment] = self.meanwhile(open_dense, path, index.params)
         return found
 
+    def _start(self, segment: str) -> int:
+        """The first row of a segment."""
+        return int(self._starts[[opened.id for opened in self._opened].index(segment)])
+
     @cached_property
     def expansion(self) -> Expansion | None:
         """The questions a model wrote for items, as a lexical field; None where it was asked of no live item."""
-        start = dict(zip((segment.id for segment in self._opened), self._starts.tolist(), strict=True))
         parts = [
-            Part(start[index.covers[0]], open_queries(self.root, index))
+            Part(self._start(index.covers[0]), open_queries(self.root, index))
             for index in (self.manifest.indexes if self.manifest else ())
             if index.kind == KIND
         ]
         field = Expansion(parts, self.rows, self.alive, self.columns.key) if parts else None
         return field if field and field.live else None
 
+    @cached_property
+    def impacts(self) -> ImpactField | None:
+        """The weights a sparse encoder gave items; None where no live item has any."""
+        parts = [
+            (self._start(index.covers[0]), open_impacts(self.root, index))
+            for index in usable(self.manifest.indexes if self.manifest else ())
+        ]
+        field = ImpactField(parts, self.rows, self.alive, self.columns.key) if parts else None
+        return field if field and field.live else None
+
     def adopt(self, before: Snapshot) -> None:
-        """Take over what an earlier generation of the same lineage has loaded already: the encoder."""
+        """Take over what an earlier generation of the same lineage has loaded already: the encoders."""
+        weighs = [encoder_of(one.manifest.indexes) if one.manifest else None for one in (self, before)]
+        if weighs[0] and weighs[0] == weighs[1] and "sparse_encoder" in before.__dict__:
+            self.__dict__["sparse_encoder"] = before.sparse_encoder
         if self.manifest and before.manifest and self.manifest.lineage.encoder == before.manifest.lineage.encoder:
             for name in ("encoder", "counter"):
                 if name in before.__dict__:
@@ -298,6 +319,8 @@ class Snapshot:
             return everybody.warm() and self
         with _readable(self.root, self.name):
             reading = beside(lambda: self.counter(["é"]))  # the encoder and its tokenizer, by another core
+            with suppress(EncoderError):  # the answer says so
+                _ = self.impacts and self.sparse_encoder
             for name in ("live", "mean_length", "mean_window_length", "last_access", "type_directions"):
                 getattr(self, name)
             scored = ("key", "time", "t_invalid", "ends", "length", "near", "type", "role", "salience", "confidence")
@@ -473,6 +496,23 @@ class Snapshot:
         fingerprint = self.manifest.lineage.encoder
         # One thread: a question is short, and waking a second one takes longer than it saves.
         return Encoder(self.root / "encoders" / fingerprint, self._threads or 1, fingerprint)
+
+    @cached_property
+    def sparse_encoder(self) -> QueryEncoder:
+        """What makes weights of a question, where items have such.
+
+        Raises:
+            EncoderError: its files are missing or damaged, or there is none.
+        """
+        if base := self._whole_snapshot():
+            return base.sparse_encoder
+        from helix.encoders.sparse import open_query  # here: most stores have none
+
+        index = encoder_of(self.manifest.indexes) if self.manifest else None
+        if index is None:
+            raise EncoderError("the store has no sparse encoder", "set HELIX_SPARSE_ENCODER and run 'helix expand'")
+        # One thread, as above: the other core is at the dense leg.
+        return open_query(self.root / "indexes" / index.id / ENCODER, self._threads or 1)
 
     @cached_property
     def counter(self) -> TokenCounter | EstimatedCounter:

@@ -37,7 +37,7 @@ def fuse(legs: Sequence[Leg], snap: Snapshot, k: float, weights: Mapping[str, fl
     unknown = np.full(len(rows), np.nan, np.float32)
     return Candidates(
         row=rows,
-        **{name: ranks.get(name, unknown) for name in ("dense", "bm25", "doc2query")},
+        **{name: ranks.get(name, unknown) for name in ("dense", "bm25", "doc2query", "sparse")},
         rrf=rrf,
         ppr=unknown,
         sim=unknown,

@@ -6,21 +6,16 @@ alone come first of all: what the k-th best row has of them, the k-th best has a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import accumulate, groupby
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.bm25 import Norms, gain, idf
-from helix.native import Postings, best_rows
+from helix.native import best_rows
+from helix.postings import Part, flat, kth, look_up, narrow
 from helix.topk import top_k
-from helix.types import F32, U32, U64, Leg, Plan, Query
-
-Rows = npt.NDArray[np.intp]
-TFs = npt.NDArray[np.uint16]
-Part = tuple[int, U32, TFs]  # postings: the row they count from, rows ascending, term frequencies
+from helix.types import F32, U64, Leg, Plan, Query
 
 _LOOK_UP: Final = 25
 """To find one row among postings, in NumPy, costs as much as to read so many of them in a row."""
@@ -79,12 +74,12 @@ def search_lexical(query: Query, snap: Field, plan: Plan, k: int, k1: float, b: 
     norm, allowed = snap.norm(k1, b), plan.allowed
     slack = 1 - (len(terms) + 8) * 2.0**-23  # scores and bounds are rounded apart; this is more than that can make
     few = np.flatnonzero(allowed) if allowed is not None and _LOOK_UP * plan.allowed_rows < snap.rows else None
-    parts = [term.parts if few is None else list(_narrow(term, few)) for term in terms]
+    parts = [term.parts if few is None else list(narrow(term.parts, few, _LOOK_UP)) for term in terms]
     floor, rare = 0.0, _rare(parts)
     if 0 < rare < len(terms):
-        *_, floor = best_rows(_flat(parts[:rare]), *_bounds(terms[:rare], k1), allowed, norm, k, slack)
-    rows, scores, _ = best_rows(_flat(parts), *_bounds(terms, k1), allowed, norm, k, slack, floor)
-    best = np.flatnonzero(scores >= _kth(scores, k))
+        *_, floor = best_rows(flat(parts[:rare]), *_bounds(terms[:rare], k1), allowed, norm, k, slack)
+    rows, scores, _ = best_rows(flat(parts), *_bounds(terms, k1), allowed, norm, k, slack, floor)
+    best = np.flatnonzero(scores >= kth(scores, k))
     rows, scores = rows.take(best), scores.take(best)
     order = top_k(scores, snap.key.take(rows), k)
     return Leg(name, rows[order], scores[order])
@@ -94,7 +89,7 @@ def lexical_score(query: Query, snap: Field, row: int, k1: float, b: float) -> f
     """What the search gives one row; 0 where it holds none of the terms."""
     score, norm = np.zeros(1, np.float32), snap.norm(k1, b)
     for term in _terms(query, snap, k1):
-        for rows, tf in _look_up(term, np.array([row])):
+        for rows, tf in look_up(term.parts, np.array([row])):
             score[: len(rows)] += gain(tf, norm.take(rows), term.weight, k1)
     return float(score[0])
 
@@ -135,43 +130,3 @@ def _rare(terms: list[list[Part]]) -> int:
     """How many of the first terms have, together, no more than one in _RARE of the postings."""
     sizes = [sum(len(rows) for _, rows, _ in parts) for parts in terms]
     return sum(_RARE * read <= sum(sizes) for read in accumulate(sizes))
-
-
-def _flat(terms: list[list[Part]]) -> Postings:
-    parts = [part for each in terms for part in each]
-    first = np.cumsum([0, *map(len, terms)])
-    start = np.array([start for start, _, _ in parts], np.int64)
-    return Postings(first, start, [rows for _, rows, _ in parts], [tf for _, _, tf in parts])
-
-
-def _narrow(term: _Term, few: Rows) -> Iterator[tuple[int, U32, TFs]]:
-    """The parts of a term, but for those where the few allowed rows are looked up in less time than all are read."""
-    for start, local, tf in term.parts:
-        if _LOOK_UP * len(few) < len(local):
-            for rows, found in _look_up(_Term(term.weight, term.most, len(local), [(start, local, tf)]), few):
-                yield 0, rows.astype(np.uint32), found
-        else:
-            yield start, local, tf
-
-
-def _look_up(term: _Term, rows: Rows) -> Iterator[tuple[Rows, TFs]]:
-    """Those of the rows, ascending, that hold the term, segment by segment."""
-    for start, local, tf in term.parts:
-        low, high = rows.searchsorted((start + int(local[0]), start + int(local[-1]) + 1)).tolist()
-        here, there = _common((rows[low:high] - start).astype(np.uint32), local)
-        yield rows[low:high].take(here), tf.take(there)
-
-
-def _common(a: U32, b: U32) -> tuple[Rows, Rows]:
-    """Positions in each of what both hold; ascending, without repeats. Searches the shorter in the longer."""
-    if len(a) > len(b):
-        there, here = _common(b, a)
-        return here, there
-    at = np.minimum(b.searchsorted(a), len(b) - 1)
-    hit = np.flatnonzero(b.take(at) == a)
-    return hit, at.take(hit)
-
-
-def _kth(scores: F32, k: int) -> float:
-    """The k-th best; 0 where there are fewer."""
-    return float(np.partition(scores, -k)[-k]) if len(scores) >= k else 0.0

@@ -64,6 +64,8 @@ def parts(
         found["adjacent"] = over_best(adjacent(heard, snap))
     if sim.doc2query and snap.expansion:
         found["doc2query"] = over_best(expanded(rows, query, snap.expansion, how))
+    if sim.sparse and snap.impacts and query.weighed:
+        found["sparse"] = over_best(snap.impacts.scores(rows, query.weighed))
     if vector is not None and (sim.dense or sim.standing or sim.session):
         taken = np.float32(sim.mean) * np.float32(snap.centroids[-1] @ vector)
         alone, among = leant(heard, vector, snap, sim.lean)

@@ -414,3 +414,31 @@ def test_what_a_model_wrote_is_measured_on_off_and_shuffled(
     assert found[names[1]] == without(own, "gain")
     assert on["mrr"] > off["mrr"]
     assert shuffled["mrr"] < on["mrr"]
+
+
+def test_a_sparse_encoder_has_a_row_of_its_own(
+    tmp_path: Path, known_splade: Path, cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    """Named by the settings, it weighs the items first; the leg alone, and the default with it and without."""
+    turns = ["My car is in the garage.", "Marco has skis.", "Walnut bread, olive oil.", "Priya booked a flight."]
+    talk = [{"speaker": "Ana", "dia_id": f"D1:{i}", "text": text} for i, text in enumerate(turns, 1)]
+    asked = [{"question": "automobile?", "answer": "", "evidence": ["D1:1"], "category": 2}]
+    talk_of = {"session_1_date_time": "1:56 pm on 8 May, 2023", "session_1": talk}
+    path = tmp_path / "in.json"
+    path.write_text(json.dumps([{"sample_id": "a", "qa": asked, "conversation": talk_of}]))
+    given = ["eval", "locomo", str(path), "--json", "--profile", "helix", "--sparse", "on,off"]
+    assert main(given) == 2
+    assert "no sparse encoder weighed these items" in capsys.readouterr().err
+    monkeypatch.setenv("HELIX_SPARSE_ENCODER", str(known_splade))
+    assert main(given) == 0
+    shown = capsys.readouterr()
+    assert "4 items weighed by known-splade" in shown.err
+    rows = json.loads(shown.out)["rows"]
+    assert list(rows) == ["dense", "bm25", "rrf", "sparse", "helix", "helix, sparse on", "helix, sparse off"]
+    assert (rows["bm25"]["mrr"], rows["sparse"]["mrr"]) == (0, 1)  # no word of the question is in any item
+    assert rows["helix, sparse on"]["mrr"] == rows["helix"]["mrr"] == 1
+    assert main([*given, "--sparse", "maybe"]) == 2
+    assert "there are on, off" in capsys.readouterr().err
+    monkeypatch.setenv("HELIX_SPARSE_ENCODER", "not-there")
+    assert main(given) == 4
+    assert "no sparse encoder 'not-there'" in capsys.readouterr().err

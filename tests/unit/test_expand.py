@@ -24,6 +24,7 @@ from helix.snapshot.reader import Snapshot
 from helix.snapshot.verify import verify
 from helix.status import status
 from pipelines import expand as module
+from pipelines import passes
 from pipelines.compact import compact
 from pipelines.expand import expand, waiting_in
 from pipelines.forget import forget
@@ -144,8 +145,8 @@ def test_many_small_indexes_become_one(
     before = asked(root)
     assert whole.items == 6
     monkeypatch.setattr(module, "BATCH", 1)
-    monkeypatch.setattr(module, "PUBLISH", 0.0)
-    monkeypatch.setattr(module, "MERGED", 4)
+    monkeypatch.setattr(passes, "PUBLISH", 0.0)
+    monkeypatch.setattr(passes, "MERGED", 4)
     again = root.with_name("again")
     take_in(again, root.with_name("log.jsonl"), TURNS, settings)
     assert expand(again, model, encoder, settings).items == 6
@@ -232,7 +233,7 @@ def test_a_model_that_fails_on_one_batch_loses_no_other(
     root: Path, settings: Settings, model: Generator, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "BATCH", 2)
-    monkeypatch.setattr(module, "PUBLISH", 0.0)
+    monkeypatch.setattr(passes, "PUBLISH", 0.0)
     calls = []
     real = model.queries
 

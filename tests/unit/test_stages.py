@@ -354,7 +354,7 @@ def test_diversify_returns_k_best_first(tmp_path: Path) -> None:
     snap = make_store(tmp_path, ["a one", "b two", "c three"], np.eye(3))
     final = np.array([0.9, 0.8, 0.7], np.float32)
     nothing = np.full(3, np.nan, np.float32)
-    pool = Candidates(np.arange(3, dtype=np.uint32), *([nothing] * 11), final)
+    pool = Candidates(np.arange(3, dtype=np.uint32), *([nothing] * 12), final)
     chosen = diversify(pool, snap, 2, PAPER.diversify)
     left = left_out(pool, chosen, snap, PAPER.diversify)
     assert chosen.row.tolist() == [0, 1]
@@ -367,7 +367,7 @@ def test_what_diversify_leaves_out_it_accounts_for(tmp_path: Path) -> None:
     snap = make_store(tmp_path, [long, long + " ok", "b two", "c three"], np.eye(4)[[0, 0, 0, 1]])
     final = np.array([0.9, 0.85, 0.8, 0.7], np.float32)
     nothing = np.full(4, np.nan, np.float32)
-    pool = Candidates(np.arange(4, dtype=np.uint32), *([nothing] * 11), final)
+    pool = Candidates(np.arange(4, dtype=np.uint32), *([nothing] * 12), final)
     chosen = diversify(pool, snap, 2, PAPER.diversify)
     left = left_out(pool, chosen, snap, PAPER.diversify)
     assert chosen.row.tolist() == [0, 3]  # .5·.8 − .5·1 < .5·.7
@@ -380,7 +380,7 @@ def test_what_is_left_out_makes_room_for_what_is_further_down(tmp_path: Path) ->
     """Where λ is 1 only the best k are looked at, and more only as far as some of them are copies of others."""
     long = "the quick brown fox jumps over the lazy dog near the old mill by the river in spring"
     snap = make_store(tmp_path, [long, long + " ok", "b two", long + " yes", "c three"], np.eye(5))
-    pool = Candidates(np.arange(5, dtype=np.uint32), *([np.full(5, np.nan, np.float32)] * 11), np.linspace(1, 0.5, 5))
+    pool = Candidates(np.arange(5, dtype=np.uint32), *([np.full(5, np.nan, np.float32)] * 12), np.linspace(1, 0.5, 5))
     plain = replace(PAPER.diversify, lambda_=1.0)
     assert [diversify(pool, snap, k, plain).row.tolist() for k in range(1, 5)] == [[0], [0, 2], [0, 2, 4], [0, 2, 4]]
     assert diversify(pool.take(np.arange(0)), snap, 3, plain).row.tolist() == []

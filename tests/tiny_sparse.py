@@ -1,0 +1,169 @@
+"""Tiny real sparse encoders, made with sentence-transformers: SPLADE and inference-free, random or of known weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+WORDS = (
+    "car", "automobile", "engine", "repair", "garage", "bread", "bakery", "walnut", "olive", "oil", "flight", "plane",
+    "goa", "march", "priya", "booked", "queue", "timeout", "worker", "lost", "manifest", "store", "rain", "skis",
+    "marco", "phone", "the", "a", "is", "in", "who", "has", "where", "was", "my", "?", ".", ",",
+)  # fmt: skip
+STOP = ("the", "a", "is", "in", "who", "has", "where", "was", "my", "?", ".", ",")
+
+EXPANSIONS: Mapping[str, Mapping[str, float]] = {
+    "car": {"automobile": 3.0, "engine": 1.0},
+    "bread": {"bakery": 2.0},
+    "flight": {"plane": 2.5},
+}
+"""The logits a word gives to other words; to itself it gives OWN, a stop word nothing."""
+
+OWN = 4.0
+VOCABULARY = (*SPECIAL, *WORDS)
+
+
+def term(word: str) -> int:
+    """A word's place in the vocabulary."""
+    return VOCABULARY.index(word)
+
+
+def _tokenizer(length: int) -> Any:
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    known = {word: i for i, word in enumerate(VOCABULARY)}
+    tokenizer = Tokenizer(models.WordLevel(known, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", known["[CLS]"]), ("[SEP]", known["[SEP]"])]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+        model_max_length=length,
+    )
+
+
+def masked(folder: Path, kind: str = "known", length: int = 64) -> Path:
+    """A BertForMaskedLM with its tokenizer: `known` gives EXPANSIONS, `random` what random weights give."""
+    import torch
+    from transformers import BertConfig, BertForMaskedLM
+
+    torch.manual_seed(0)
+    size = len(VOCABULARY)
+    width = size + size % 2 if kind == "known" else 32
+    model = BertForMaskedLM(
+        BertConfig(
+            vocab_size=size,
+            hidden_size=width,
+            num_hidden_layers=1 if kind == "known" else 2,
+            num_attention_heads=2,
+            intermediate_size=16 if kind == "known" else 64,
+            max_position_embeddings=length,
+            pad_token_id=0,
+            initializer_range=0.3,
+            hidden_act="relu",
+            tie_word_embeddings=False,
+        )
+    ).eval()
+    if kind == "known":
+        _know(model, width)
+    model.save_pretrained(folder)
+    _tokenizer(length).save_pretrained(folder)
+    return folder
+
+
+def _know(model: Any, width: int) -> None:
+    """A token is its own direction, nothing changes it, and the head reads from it what is known of the word."""
+    import torch
+
+    bert, head = model.bert, model.cls.predictions
+    layer = bert.encoder.layer[0]
+    with torch.no_grad():
+        for table in (bert.embeddings.position_embeddings, bert.embeddings.token_type_embeddings):
+            table.weight.zero_()
+        bert.embeddings.word_embeddings.weight.copy_(torch.eye(len(VOCABULARY), width))
+        for silent in (layer.attention.output.dense, layer.output.dense):
+            silent.weight.zero_()
+            silent.bias.zero_()
+        head.transform.dense.weight.copy_(torch.eye(width))
+        head.transform.dense.bias.zero_()
+        head.decoder.weight.zero_()
+        head.decoder.bias.zero_()
+        # What a layer norm makes of one direction and none of the others, the second time without what is below 0.
+        peak = (width - 1) ** 0.5
+        for word in WORDS:
+            if word not in STOP:
+                for other, logit in {word: OWN, **EXPANSIONS.get(word, {})}.items():
+                    head.decoder.weight[term(other), term(word)] = logit / peak
+
+
+def splade(folder: Path, kind: str = "known", pooling: str = "max", activation: str = "relu", **given: Any) -> Path:
+    """A SPLADE model, saved by SparseEncoder.
+
+    Args:
+        folder: where it goes.
+        kind: of `masked`.
+        pooling, activation: of SpladePooling.
+        given: to SparseEncoder.
+    """
+    from sentence_transformers import SparseEncoder
+
+    model = SparseEncoder(modules=_documents(folder, kind, pooling, activation), device="cpu", **given)
+    model.save_pretrained(str(folder), create_model_card=False)
+    return folder
+
+
+def _documents(folder: Path, kind: str, pooling: str, activation: str) -> list[Any]:
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.sparse_encoder.modules import SpladePooling
+
+    plain = masked(folder.with_name(f"{folder.name}-masked"), kind)
+    return [
+        Transformer(str(plain), transformer_task="fill-mask"),
+        SpladePooling(pooling_strategy=pooling, activation_function=activation),  # type: ignore[arg-type]
+    ]
+
+
+WEIGHTS = {"car": 2.0, "automobile": 1.5, "bakery": 3.0, "plane": 2.0, "the": 0.01}
+"""What a word of a question weighs in the inference-free model of known weights; any other 1, a special token 0."""
+
+
+def inference_free(folder: Path, kind: str = "known", activation: str = "log1p_relu") -> Path:
+    """A model whose questions are looked up in a table, saved by SparseEncoder."""
+    import torch
+    from sentence_transformers import SparseEncoder
+    from sentence_transformers.base.modules import Router
+    from sentence_transformers.sparse_encoder.modules import SparseStaticEmbedding
+
+    documents = _documents(folder, kind, "max", activation)
+    weight = torch.ones(len(VOCABULARY))
+    if kind == "known":  # a random one weighs special tokens, too: a question must have none
+        weight[: len(SPECIAL)] = 0
+    for word, value in WEIGHTS.items():
+        weight[term(word)] = value
+    static = SparseStaticEmbedding(tokenizer=_tokenizer(64), weight=weight, frozen=True)
+    router = Router.for_query_document(query_modules=[static], document_modules=documents)
+    SparseEncoder(modules=[router], device="cpu").save_pretrained(str(folder), create_model_card=False)
+    return folder
+
+
+def auto_encoder(folder: Path) -> Path:
+    """A CSR model: dense vectors through a sparse auto-encoder. No vocabulary, nothing for postings of words."""
+    from sentence_transformers import SparseEncoder
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+    from sentence_transformers.sparse_encoder.modules import SparseAutoEncoder
+
+    plain = masked(folder.with_name(f"{folder.name}-masked"), "random")
+    modules = [Transformer(str(plain)), Pooling(32), SparseAutoEncoder(input_dim=32, hidden_dim=64, k=8)]
+    SparseEncoder(modules=modules, device="cpu").save_pretrained(str(folder), create_model_card=False)
+    return folder
