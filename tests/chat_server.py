@@ -78,7 +78,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """The log, and how many requests there were at once at most."""
-        self._json({"asked": self.log, "most": Handler.most})
+        self._json({"asked": self.log, "most": Handler.most, "under_way": Handler.under_way})
 
     def do_DELETE(self) -> None:
         """Forget it."""
@@ -163,6 +163,10 @@ class Chat:
     def most(self) -> int:
         """How many requests it had under way at once."""
         return int(self._told("GET")["most"])
+
+    def under_way(self) -> int:
+        """How many requests it has under way."""
+        return int(self._told("GET")["under_way"])
 
     def forget(self) -> None:
         """Begin anew."""

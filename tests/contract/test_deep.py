@@ -23,6 +23,7 @@ from mcp import Client, StdioServerParameters
 
 import helix
 from helix.deep import jobs
+from helix.deep.tier import Asked, checked, pooled
 from helix.errors import UsageError
 from helix.memory import Memory
 from helix.profiles import names
@@ -32,7 +33,7 @@ from pipelines.ingest import ingest
 from query.auth import OWNER, Caller, create
 from query.service import Service
 from query.wire import RecallRequest, response
-from tests.chat_server import FAULTS, Chat, chatting
+from tests.chat_server import FAULTS, STATUSES, Chat, chatting
 from tests.conftest import _copied
 from tests.contract.test_surfaces import Server, answers, free_port, until
 from tests.crash.test_workers import worker
@@ -237,6 +238,35 @@ def test_the_profile_probe_goes_into_a_question_of_preferences(own_store: Path, 
     assert "oat milk" not in words(chat)
 
 
+def asked_of(memory: Memory, query: str) -> Asked:
+    return checked(memory, {**helix_arguments(), "query": query, "now": NOW})
+
+
+def test_the_lists_are_whole_recalls_fused_two_to_one(own_store: Path) -> None:
+    memory = Memory(own_store, load())
+    wordings = {"hyde": "Redis timeout", "expansion 1": "blue box"}
+    found = pooled(asked_of(memory, "Who has a laptop?"), lambda _: wordings)
+    lists = [memory.recall(text, k=40, now=NOW).items for text in ("Who has a laptop?", *wordings.values())]
+    scores: dict[str, float] = {}
+    for weight, items in zip((2.0, 1.0, 1.0), lists, strict=True):
+        for rank, item in enumerate(items, 1):
+            scores[item.id] = scores.get(item.id, 0.0) + weight / (10 + rank)
+    best = max(scores.values())
+    assert {item.id: item.score for item in found.items} == {
+        name: pytest.approx(score / best, abs=1e-6) for name, score in scores.items()
+    }
+
+
+def test_of_near_copies_that_two_lists_bring_one_is_left(tmp_path: Path, cache: Path) -> None:
+    base = "The quarterly report on walnuts and parsley went to the finance team on Friday, with all of its appendices "
+    log = [{"session": f"s{i}", "id": "1", "text": f"{base} {word}"} for i, word in enumerate(("alpha", "omega"))]
+    (tmp_path / "h.jsonl").write_text("\n".join(map(json.dumps, log)))
+    ingest(tmp_path / "store", [tmp_path / "h.jsonl"], load())
+    memory = Memory(tmp_path / "store", load())
+    assert [memory.recall(word, now=NOW, k=40).items[0].session for word in ("alpha", "omega")] == ["s0", "s1"]
+    assert [item.session for item in pooled(asked_of(memory, "alpha"), lambda _: {"hyde": "omega"}).items] == ["s0"]
+
+
 # ---------------------------------------------------------------- what may be sent
 
 
@@ -326,6 +356,9 @@ def test_whatever_fails_the_answer_without_a_model_stands(own_store: Path, chat:
     assert without_clock(found) == without_clock(plain)
     assert len(found.degraded) == 1
     assert re.match(r"deep: (hyde|synthesis|query2doc|rerank)", found.degraded[0])
+    if fault in STATUSES:
+        assert f"the endpoint answers {STATUSES[fault]}" in found.degraded[0]
+    assert ("has more than" in found.degraded[0]) == (fault == "huge")
     assert "sk-secret" not in found.degraded[0]
     assert chat.url not in found.degraded[0]
     assert 1 <= len(chat.asked()) <= 4
@@ -333,6 +366,13 @@ def test_whatever_fails_the_answer_without_a_model_stands(own_store: Path, chat:
     chat.forget()
     assert memory.recall(QUESTION, now=NOW, tier="deep").degraded
     assert chat.asked()  # no failure is kept
+
+
+def test_what_is_given_up_is_broken_off(own_store: Path, chat: Chat) -> None:
+    memory = Memory(own_store, settings(chat, deep_model="drip", deep_seconds=0.5))
+    assert "in time" in memory.recall(QUESTION, now=NOW, tier="deep").degraded[0]
+    assert len(chat.asked()) == 3
+    until(lambda: chat.under_way() == 0, 10)
 
 
 def test_a_server_that_is_not_there_is_said(own_store: Path, chat: Chat) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import threading
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -382,3 +383,37 @@ def test_replies_survive_json() -> None:
 
 def test_techniques_are_those_there_are() -> None:
     assert set(techniques.REWRITES) | {"rerank"} == set(techniques.TECHNIQUES)
+
+
+def test_a_job_whose_message_is_lost_is_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from workers import deep
+
+    sent: list[str] = []
+
+    class App:
+        def connection_for_write(self) -> Any:
+            return nullcontext()
+
+        def send_task(self, name: str, args: list[str], queue: str, connection: Any) -> None:
+            assert (name, queue) == ("helix.deep", "deep")
+            sent.append(args[0])
+
+    monkeypatch.setattr(deep, "AGAIN", 0.3)
+    job, stop = jobs.place(tmp_path, ARGUMENTS, 20.0), threading.Event()
+    thread = deep.watch(App(), tmp_path, stop)  # type: ignore[arg-type]
+    deadline = time.monotonic() + 10
+    while len(sent) < 3 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert sent[:3] == [job.id] * 3
+    jobs.finish(tmp_path, job, jobs.Outcome(None, "x"), time.time())
+    time.sleep(0.2)
+    before = len(sent)
+    time.sleep(0.5)
+    assert len(sent) == before  # what is done is let be
+    later = jobs.place(tmp_path, ARGUMENTS, 20.0)
+    while later.id not in sent and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert later.id in sent
+    stop.set()
+    thread.join(5)
+    assert not jobs.attended(tmp_path)

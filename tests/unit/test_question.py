@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from helix.dates import NEAR, NEWEST, OLDEST, SCANNED, parse_time, spoken_days
 from helix.errors import UsageError
 from helix.memory import open as open_store
-from helix.question import make_query
+from helix.question import make_query, reworded
 from helix.settings import Settings, load
 from helix.stages.route import route
 from tests.tiny import SETTINGS, make_store
@@ -233,3 +233,18 @@ def test_settings_come_from_the_environment() -> None:
     assert load({"HELIX_LOCK_WAIT": "1.5"}).lock_wait == 1.5
     with pytest.raises(UsageError, match="HELIX_MAX_K='many' is not a number"):
         load({"HELIX_MAX_K": "many"})
+
+
+def test_other_words_are_asked_under_the_same_filters(tmp_path: Path) -> None:
+    make_store(tmp_path, [{"text": "we moved"}])
+    snap = open_store(tmp_path).snapshot
+    asked = make_query(
+        "what did we do yesterday", snap, Settings(), k=3, since="2020-01-01", entities=("Ana",), now=NOW
+    )
+    other = reworded(asked, "Priya moved on 3 May 2024")
+    assert asked.days
+    assert (other.days, other.since, other.k, other.now) == (asked.days, asked.since, asked.k, asked.now)
+    same = make_query("Priya moved on 3 May 2024", snap, Settings(), **said)
+    assert (other.text, other.words) == (same.text, same.words)
+    assert other.terms.tolist() == same.terms.tolist()
+    assert other.mentions.tolist() == same.mentions.tolist()
