@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,13 @@ from pipelines.score import BUDGETS, Answer, score
 from pipelines.sets import Question, read, turn
 from tests.chat_server import chatting
 
+QUESTIONS = (
+    "What did I tell Priya about vacation?",
+    "why did we pick sqlite",
+    "When did the disk run full?",
+    "What does Priya prefer, the beach or the mountains?",
+    "sqlite3.OperationalError: database is locked",
+)
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.5)
 ORDERS = (0.2, 0.5, 0.8)
 METRICS = ("rec@10", "mrr", "pack@1000")
@@ -44,22 +52,13 @@ METRICS = ("rec@10", "mrr", "pack@1000")
 
 def cost(rounds: int) -> dict[str, Any]:
     """Milliseconds of a whole deep recall, over the bundled sample, without the model's own; tokens a recall sends."""
-    from importlib.resources import files
-
-    questions = [
-        "What did I tell Priya about vacation?",
-        "why did we pick sqlite",
-        "When did the disk run full?",
-        "What does Priya prefer, the beach or the mountains?",
-        "sqlite3.OperationalError: database is locked",
-    ]
     with tempfile.TemporaryDirectory() as work, chatting() as chat:
         store = Path(work) / "store"
         ingest(store, [Path(str(files("helix") / "sample"))], load())
         asked = replace(load(), deep_url=chat.url, deep_model="good", deep_projects="*", answers=0)
         memory, plain, deep, tokens = Memory(store, asked), [], [], []
         for i in range(rounds):
-            question = f"{questions[i % len(questions)]} ({i})"  # none is answered from what is kept
+            question = f"{QUESTIONS[i % len(QUESTIONS)]} ({i})"  # none is answered from what is kept
             chat.forget()
             for tier_, into in (("fast", plain), ("deep", deep)):
                 began = time.perf_counter()
@@ -76,6 +75,34 @@ def cost(rounds: int) -> dict[str, Any]:
             "deep": _percentiles(deep),
             "prompt_tokens": {"rewrites": float(np.median(sent[:, :3].sum(1))), "rerank": float(np.median(sent[:, 3]))},
         }
+
+
+def through_worker(rounds: int) -> dict[str, Any]:
+    """The same over REST, by a worker with its Redis: until the first answer, and until the deep one."""
+    from tests.contract.test_deep import at_work
+    from tests.crash.fleet import Redis
+    from tests.serving import serving
+
+    with tempfile.TemporaryDirectory() as work, chatting() as chat:
+        store, redis = Path(work) / "store", Redis(Path(work) / "redis")
+        ingest(store, [Path(str(files("helix") / "sample"))], load())
+        redis.start()
+        first, deep = [], []
+        try:
+            with at_work(store, redis.url, chat, Path(work) / "log"), serving(store, load()) as client:
+                for i in range(rounds):
+                    began = time.perf_counter()
+                    sent = {"query": f"{QUESTIONS[i % len(QUESTIONS)]} ({i})"}
+                    job = client.post("/v1/recall/deep", json=sent).raise_for_status().json()
+                    first.append(1e3 * (time.perf_counter() - began))
+                    while job["status"] != "done":
+                        time.sleep(0.01)
+                        job = client.get(f"/v1/recall/deep/{job['job']}").raise_for_status().json()
+                    deep.append(1e3 * (time.perf_counter() - began))
+                    assert not job["answer"]["degraded"], job["answer"]["degraded"]
+        finally:
+            redis.kill()
+        return {"recalls": rounds, "first": _percentiles(first[5:]), "deep": _percentiles(deep[5:])}
 
 
 def _percentiles(ms: Sequence[float]) -> dict[str, float]:
@@ -194,9 +221,11 @@ def main() -> None:
     gains.add_argument("path", type=Path)
     gains.add_argument("--every", type=int, default=1)
     options = new.parse_args()
-    print(
-        json.dumps(cost(options.recalls) if options.which == "cost" else gain(options.set, options.path, options.every))
-    )
+    if options.which == "cost":
+        print(json.dumps({"in this process": cost(options.recalls)}), flush=True)
+        print(json.dumps({"by a worker": through_worker(options.recalls)}))
+    else:
+        gain(options.set, options.path, options.every)
 
 
 if __name__ == "__main__":

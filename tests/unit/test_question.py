@@ -236,11 +236,8 @@ def test_settings_come_from_the_environment() -> None:
 
 
 def test_other_words_are_asked_under_the_same_filters(tmp_path: Path) -> None:
-    make_store(tmp_path, [{"text": "we moved"}])
-    snap = open_store(tmp_path).snapshot
-    asked = make_query(
-        "what did we do yesterday", snap, Settings(), k=3, since="2020-01-01", entities=("Ana",), now=NOW
-    )
+    snap, said = make_store(tmp_path, ["we moved"]), {"entities": ("Ana",), "now": NOW}
+    asked = make_query("what did we do yesterday", snap, Settings(), k=3, since="2020-01-01", **said)
     other = reworded(asked, "Priya moved on 3 May 2024")
     assert asked.days
     assert (other.days, other.since, other.k, other.now) == (asked.days, asked.since, asked.k, asked.now)
