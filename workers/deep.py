@@ -22,6 +22,9 @@ log = logging.getLogger("helix.workers")
 LOOK: Final = 0.05
 """Seconds between two looks: nothing, beside what a language model takes."""
 
+ANYWAY: Final = 1.0
+"""Seconds after which all of it is looked through, though the folder's time tells nothing new: it moves in ticks."""
+
 AGAIN: Final = 5.0
 """Seconds after which a job that nothing came of is sent again: its message, or who had it, may be lost. One that is
 worked on is found to be, and let be.
@@ -50,12 +53,12 @@ def watch(app: Celery, root: Path, stop: threading.Event) -> threading.Thread:
 
 def _attend(app: Celery, root: Path, stop: threading.Event) -> None:
     sent: dict[str, float] = {}
-    left, seen = list[str](), 0
+    left, seen, looked = list[str](), 0, 0.0
     while not stop.wait(LOOK):
-        changed = (root / jobs.FOLDER).stat().st_mtime_ns
-        if changed == seen and not left:  # as nearly always
+        changed, now = (root / jobs.FOLDER).stat().st_mtime_ns, time.monotonic()
+        if changed == seen and not left and now - looked < ANYWAY:  # as nearly always
             continue
-        seen, now, left = changed, time.monotonic(), jobs.waiting(root)
+        seen, looked, left = changed, now, jobs.waiting(root)
         sent = {job: when for job, when in sent.items() if job in set(left)}
         for job in left:
             if now - sent.get(job, -AGAIN) >= AGAIN:

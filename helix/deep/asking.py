@@ -92,7 +92,7 @@ def ask_model(
 def _sendable(snap: Snapshot, settings: Settings) -> Bool:
     """bool[rows]: of a project whose memories may be sent."""
     names = {name.strip() for name in settings.deep_projects.split(",") if name.strip()}
-    known = np.array(["*" in names or name in names for name in snap.projects] + [False], bool)  # the last: of none
+    known = np.array(["*" in names or name in names for name in (*snap.projects, "*")], bool)  # the last: of none
     out: Bool = known[snap.columns.project]
     return out
 

@@ -414,6 +414,14 @@ def test_a_job_whose_message_is_lost_is_sent_again(tmp_path: Path, monkeypatch: 
     while later.id not in sent and time.monotonic() < deadline:
         time.sleep(0.02)
     assert later.id in sent
+    jobs.finish(tmp_path, later, jobs.Outcome(None, "x"), time.time())
+    time.sleep(0.2)
+    unseen, ticked = tmp_path / "deep", (tmp_path / "deep").stat()
+    last = jobs.place(tmp_path, ARGUMENTS, 20.0)
+    os.utime(unseen, ns=(ticked.st_atime_ns, ticked.st_mtime_ns))  # left within the same tick of the clock
+    while last.id not in sent and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert last.id in sent
     stop.set()
     thread.join(5)
     assert not jobs.attended(tmp_path)
