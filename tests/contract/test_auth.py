@@ -110,6 +110,9 @@ ASKED = (
     ("POST", "/v1/recall"),
     ("POST", "/v1/feedback"),
     ("POST", "/v1/hook"),
+    ("POST", "/v1/recall/deep"),
+    ("GET", f"/v1/recall/deep/{'0' * 32}"),
+    ("GET", f"/v1/recall/deep/{'0' * 32}/events"),
     ("POST", "/mcp"),
     ("GET", "/v1/whatever"),
 )
@@ -124,7 +127,10 @@ def test_without_a_key_nothing_is_told(client: httpx.Client, method: str, path: 
 
 def test_every_path_of_the_specification_is_among_them(client: httpx.Client) -> None:
     described = {path for path in client.get("/openapi.json").json()["paths"] if path not in ("/healthz", "/readyz")}
-    tried = {path.partition("?")[0].replace("0" * 16, "{id}").replace("kitchen", "{id}") for _, path in ASKED}
+    named = {"0" * 32: "{job}", "0" * 16: "{id}", "kitchen": "{id}"}
+    tried = {path.partition("?")[0] for _, path in ASKED}
+    for shown, name in named.items():
+        tried = {path.replace(shown, name) for path in tried}
     assert described <= tried
 
 
