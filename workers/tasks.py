@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from billiard.exceptions import SoftTimeLimitExceeded
 
@@ -23,10 +23,8 @@ from helix.encoders.onnx import Encoder, TokenCounter
 from helix.encoders.sparse import DocumentEncoder
 from helix.enrich.doc2query import Generator
 from helix.errors import EncoderError, HelixError, InputRefused, UsageError
-from helix.memory import Memory
 from helix.settings import load
 from helix.snapshot import ledger, tries
-from pipelines import deep as deep_recalls
 from pipelines import impacts, orders, retention
 from pipelines.commit import commit as run_commit
 from pipelines.enrich import FAULTS, part_folder, pipeline_fingerprint, try_enrich
@@ -38,6 +36,9 @@ from pipelines.touch import touch as run_touch
 from workers import fleet, metrics
 from workers.app import LOST, app
 from workers.send import BROKEN, Sender, ask
+
+if TYPE_CHECKING:
+    from helix.memory import Memory
 
 log = logging.getLogger("helix.workers")
 
@@ -290,7 +291,9 @@ def deep(job: str) -> str | None:
     """Ask a language model about one question of the tier deep."""
     settings = load()
     root = Path(settings.store)
-    done = deep_recalls.run(root, _checked(job, _ORDER), lambda: _memory(root), settings)
+    from pipelines.deep import run  # here: what asks a model is of no use to any other worker
+
+    done = run(root, _checked(job, _ORDER), lambda: _memory(root), settings)
     if done is None:
         return "nothing"
     about = {"job": job}
@@ -312,6 +315,8 @@ def _memory(root: Path) -> Memory:
 
 @cache
 def _opened(root: Path) -> Memory:
+    from helix.memory import Memory
+
     return Memory(root, load())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,13 +35,7 @@ Slot = Callable[[float], AbstractContextManager[None]]
 """Called with a deadline: waits until one more may ask the endpoint, or raises Unanswered."""
 
 
-def ask_model(
-    asked: Asked,
-    endpoint: Endpoint,
-    settings: Settings,
-    deadline: float,
-    slot: Slot = lambda _: nullcontext(),
-) -> Replies:
+def ask_model(asked: Asked, endpoint: Endpoint, settings: Settings, deadline: float, slot: Slot) -> Replies:
     """Ask for all that is switched on: other wordings, side by side, then an order of what those have found.
 
     Args:

@@ -10,8 +10,19 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from helix.errors import EncoderError
+
+PROBES: Final = (
+    "The nightly backup failed because the disk was full, so we moved it to the larger volume and kept seven days.",
+    "To restart the queue, stop the worker, wait until running tasks have finished, then start it with two processes.",
+    "She said the flight to Lisbon leaves at nine on Friday and that the hotel near the station is already paid.",
+    "def retry(call, times=3): tries the call again after a timeout and raises the last error when none succeeded.",
+    "We chose a single file database over a server, since one writer is enough and nobody has to run it.",
+    "The report is due on the last working day of the month; finance needs the figures two days before.",
+)
+"""What the int8 form of a model and its float one are compared on."""
 
 
 def made_once(target: Path, mark: str, make: Callable[[Path], None]) -> Path:

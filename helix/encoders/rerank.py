@@ -127,16 +127,38 @@ def find(wanted: str, settings: Settings) -> Source:
     Raises:
         EncoderError: they are not in reach; it says where they were looked for.
     """
-    known = next((entry for name, entry in RERANKERS.items() if wanted in (name, entry.hub)), None)
+    return located(
+        wanted,
+        settings,
+        RERANKERS,
+        "reranker",
+        lambda folder: is_model(folder) or is_model(parts(folder).get("Transformer", folder)),
+    )
+
+
+def located(
+    wanted: str, settings: Settings, models: Mapping[str, Known], what: str, is_one: Callable[[Path], bool]
+) -> Source:
+    """A folder with a model, or the first of the places a name is looked for in that has one.
+
+    Args:
+        models: the known ones, by name.
+        what: is looked for, in words.
+        is_one: whether a folder is such a model's.
+
+    Raises:
+        EncoderError: it is not in reach; it says where it was looked for.
+    """
+    known = next((entry for name, entry in models.items() if wanted in (name, entry.hub)), None)
     for folder, origin in places(wanted, known.hub if known else wanted, settings):
-        if is_model(folder) or is_model(parts(folder).get("Transformer", folder)):
+        if is_one(folder):
             if origin == "path":
                 return Source(folder.resolve().name, folder, origin, "")
             return Source(wanted, folder, origin, known.licence if known else "")
     looked = "the models folder (HELIX_MODELS)" if settings.models else "a models folder (HELIX_MODELS is not set)"
     raise EncoderError(
-        f"no reranker {wanted!r}: it is neither a folder with a model nor in {looked} nor in the hub's cache",
-        f"give a folder, or 'helix models pull' one of {', '.join(RERANKERS)}",
+        f"no {what} {wanted!r}: it is neither a folder with a model nor in {looked} nor in the hub's cache",
+        f"give a folder, or 'helix models pull' one of {', '.join(models)}",
     )
 
 

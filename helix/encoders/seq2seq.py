@@ -22,7 +22,7 @@ import numpy.typing as npt
 import orjson
 
 from helix.encoders.export import has_vnni
-from helix.encoders.kept import export_apart, made_once
+from helix.encoders.kept import PROBES, export_apart, made_once
 from helix.encoders.registry import hub_cache, is_model, sha256
 from helix.errors import EncoderError
 from helix.settings import Settings
@@ -55,16 +55,6 @@ _KEEP: Final = 0.5
 """Finished rows leave the batch when no more than this share is live: leaving copies what the others attend to."""
 
 _FILES: Final = ("encoder_model.onnx", "decoder_model_merged.onnx", "tokenizer.json", "config.json")
-
-_PROBES: Final = (
-    "The nightly backup failed because the disk was full, so we moved it to the larger volume and kept seven days.",
-    "To restart the queue, stop the worker, wait until running tasks have finished, then start it with two processes.",
-    "She said the flight to Lisbon leaves at nine on Friday and that the hotel near the station is already paid.",
-    "def retry(call, times=3): tries the call again after a timeout and raises the last error when none succeeded.",
-    "We chose a single file database over a server, since one writer is enough and nobody has to run it.",
-    "The report is due on the last working day of the month; finance needs the figures two days before.",
-)
-"""What int8 and fp32 are compared on."""
 
 Choose = Callable[[int, I64, F32, I64], I64]
 """(step, rows int64[r], logits float32[r, k], tokens int64[r, k]), best first → the token of each row, int64[r]."""
@@ -268,7 +258,7 @@ def _fingerprint(files: Mapping[str, str]) -> str:
 
 def _compare(plain: Network, small: Network) -> dict[str, float]:
     """Agreement and seconds. int8 is led along the tokens of fp32, so that one difference does not count as many."""
-    inputs = plain.tokens(_PROBES)
+    inputs = plain.tokens(PROBES)
     steps = 16
     path: list[I64] = []
     live: list[Bool] = []  # rows whose output has not ended before that step

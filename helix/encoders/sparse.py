@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,8 +19,8 @@ import numpy as np
 import orjson
 
 from helix.encoders.onnx import Tokens, runs
-from helix.encoders.registry import is_model, places, read_json, sha256, sha256_once
-from helix.encoders.rerank import Known, Source
+from helix.encoders.registry import is_model, read_json, sha256, sha256_once
+from helix.encoders.rerank import Known, Source, located
 from helix.errors import EncoderError
 from helix.settings import Settings
 from helix.topk import top_k
@@ -104,20 +104,17 @@ def find(wanted: str, settings: Settings) -> Source:
     Raises:
         EncoderError: it is not in reach; it says where it was looked for. Or an exported folder is damaged.
     """
-    known = next((entry for name, entry in SPARSE.items() if wanted in (name, entry.hub)), None)
-    for folder, origin in places(wanted, known.hub if known else wanted, settings):
-        if is_model(folder) or any((folder / name).is_file() for name in ("modules.json", SPEC)):
-            if (folder / SPEC).is_file():
-                spec = _read_spec(folder)
-                return Source(spec.name, folder, origin, spec.licence)
-            if origin == "path":
-                return Source(folder.resolve().name, folder, origin, "")
-            return Source(wanted, folder, origin, known.licence if known else "")
-    looked = "the models folder (HELIX_MODELS)" if settings.models else "a models folder (HELIX_MODELS is not set)"
-    raise EncoderError(
-        f"no sparse encoder {wanted!r}: it is neither a folder with a model nor in {looked} nor in the hub's cache",
-        f"give a folder, or 'helix models pull' one of {', '.join(SPARSE)}",
+    found = located(
+        wanted,
+        settings,
+        SPARSE,
+        "sparse encoder",
+        lambda folder: is_model(folder) or any((folder / name).is_file() for name in ("modules.json", SPEC)),
     )
+    if (found.folder / SPEC).is_file():
+        spec = _read_spec(found.folder)
+        return replace(found, name=spec.name, licence=spec.licence)
+    return found
 
 
 def in_reach(settings: Settings) -> Source | str:

@@ -21,7 +21,7 @@ import orjson
 
 from helix.encoders import sparse
 from helix.encoders.export import context_of, pad_of, quantise, to_onnx
-from helix.encoders.kept import export_apart, made_once
+from helix.encoders.kept import PROBES, export_apart, made_once
 from helix.encoders.registry import is_model, read_json, sha256
 from helix.encoders.rerank import Source
 from helix.encoders.sparse import DocumentEncoder, Spec, load_spec, open_query
@@ -37,11 +37,7 @@ _TOLERANCE: Final = 1e-3
 _OURS: Final = "sentence_transformers."
 
 _PROBES: Final = (
-    "The nightly backup failed because the disk was full, so we moved it to the larger volume and kept seven days.",
-    "To restart the queue, stop the worker, wait until running tasks have finished, then start it with two processes.",
-    "She said the flight to Lisbon leaves at nine on Friday and that the hotel near the station is already paid.",
-    "def retry(call, times=3): tries the call again after a timeout and raises the last error when none succeeded.",
-    "We chose a single file database over a server, since one writer is enough and nobody has to run it.",
+    *PROBES,
     "where did we set the visibility timeout",
     "What did I tell Priya about vacation?",
     "walnut bread",
