@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from helix.failpoints import failpoint
 from helix.settings import Settings
 from helix.snapshot import ledger, writer
 from helix.snapshot import manifest as manifests
-from helix.snapshot.manifest import File, Manifest
+from helix.snapshot.manifest import File, Lineage, Manifest
 from helix.snapshot.segment import check_files
 
 
@@ -78,6 +79,61 @@ def rollback(root: Path, settings: Settings, to: int | None = None) -> RolledBac
         for document in returning & ledger.dead(root).keys():  # set aside by an earlier rollback, which this one undoes
             ledger.revive(root, document)
         return RolledBack(new.generation, number, tuple(since))
+
+
+def mend(root: Path, settings: Settings) -> Manifest | None:
+    """Have a damaged CURRENT lead to the newest whole generation; None where it is not damaged.
+
+    A generation that a reindex is building is none. Of several lineages, the one that holds the most documents counts:
+    a reindex that was given up holds a part of them.
+
+    Raises:
+        StoreError: there is no store, no generation is whole, or another writer is at work.
+    """
+    if _fault(root) is None:
+        return None
+    with writer.lock(root, settings.lock_wait, mend=True):
+        if (fault := _fault(root)) is None:  # another process was quicker
+            return None
+        for name, manifest in _candidates(root):
+            if _whole(root, manifest.files()):
+                writer.point(root, name)
+                return manifest
+    raise StoreError(
+        fault.what, "no generation is whole: restore the store from a backup, or 'helix pull' a copy of it"
+    )
+
+
+def listed(root: Path) -> list[tuple[str, Manifest]]:
+    """List the generations to return to, newest first: the parents of CURRENT, or all where it is damaged."""
+    return _candidates(root) if _fault(root) else manifests.generations(root)
+
+
+def _fault(root: Path) -> StoreError | None:
+    """Why the current generation cannot be told, where there are others; None where it can.
+
+    Raises:
+        StoreError: there is no store, or one of a newer format.
+    """
+    try:
+        ledger.current(root)
+    except StoreError as error:
+        if not manifests.whole(root):
+            raise
+        return error
+    return None
+
+
+def _candidates(root: Path) -> list[tuple[str, Manifest]]:
+    """Generations that CURRENT may have led to, the likeliest first."""
+    found = manifests.whole(root)
+    with suppress(StoreError):
+        building = {name for name, _ in manifests.chain(root, manifests.current_name(root, "NEXT"))}
+        found = [entry for entry in found if entry[0] not in building]
+    documents: dict[Lineage, int] = {}
+    for _, manifest in found:  # of each lineage its newest comes first
+        documents.setdefault(manifest.lineage, manifest.counts["documents"])
+    return sorted(found, key=lambda entry: documents[entry[1].lineage], reverse=True)
 
 
 def _before(root: Path, now: Manifest, earlier: Mapping[int, Manifest]) -> int:

@@ -84,15 +84,14 @@ def rollback(argv: Sequence[str]) -> int:
     new.add_argument("generation", nargs="?", type=int, metavar="N", help="which (the one before the current)")
     new.add_argument("--list", action="store_true", help="say what there is to return to")
     options = new.parse_args(argv)
-    from helix.snapshot.ledger import current
-    from helix.snapshot.manifest import generations
     from pipelines.forget import resume
+    from pipelines.rollback import RolledBack, listed, mend
     from pipelines.rollback import rollback as run
 
     settings = load()
     root = store_of(options, settings)
     if options.list:
-        found = [m for _, m in generations(root)]
+        found = [m for _, m in listed(root)]
         if options.json:
             print_json(
                 [
@@ -112,15 +111,20 @@ def rollback(argv: Sequence[str]) -> int:
         ]
         table(rows, ("generation", "created", "holds", "encoder"), (0,))
         return 0
-    current(root)  # a store that is none says so
+    mended = mend(root, settings)
     resume(root, settings, _say)
-    done = run(root, settings, options.generation)
+    if mended and options.generation in (None, mended.generation):
+        done = RolledBack(mended.generation, mended.generation, ())
+    else:
+        done = run(root, settings, options.generation)
     if options.json:
         print_json(asdict(done))
     else:
         are = "is" if len(done.set_aside) == 1 else "are"
         aside = f"; {count(len(done.set_aside), 'document')} taken in since {are} set aside" if done.set_aside else ""
-        say(f"generation {done.generation} holds what {done.to} held{aside}")
+        again = mended and mended.generation == done.generation
+        said = "is current again" if again else f"holds what {done.to} held"
+        say(f"generation {done.generation} {said}{aside}")
         if done.set_aside:
             _say("helix rollback: offer a document again ('helix ingest PATH') to take it in again")
     return 0

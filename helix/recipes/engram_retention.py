@@ -7,7 +7,6 @@ Here it is only read, and its forward pass is numpy.
 from __future__ import annotations
 
 import io
-import zipfile
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from helix.snapshot.manifest import Index, Manifest
+from helix.snapshot.npz import Kind, read_npz
 from helix.snapshot.segment import damaged
 from helix.types import F32, TYPES, U32
 
@@ -40,6 +40,11 @@ class Perceptron(NamedTuple):
     output: F32  # float32[h]
     output_bias: F32  # float32[]
     decay: F32  # float32[3]: rate, half-life in days, floor
+
+
+_KINDS: Final[dict[str, Kind]] = {
+    name: (np.float32, {"hidden": 2, "output_bias": 0}.get(name, 1)) for name in Perceptron._fields
+}
 
 
 def features(cosine: F32, salience: F32, count: U32, age: F32, kinds: npt.NDArray[np.uint8], retention: F32) -> F32:
@@ -99,13 +104,7 @@ def open_model(root: Path, manifest: Manifest | None) -> Perceptron | None:
 
 @lru_cache(maxsize=16)  # an index is never changed, and its name never used again
 def _read(path: Path) -> Perceptron:
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            model = Perceptron(**{name: arrays[name] for name in Perceptron._fields})
-    except FileNotFoundError:
-        raise damaged(path, "the file is missing") from None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise damaged(path, str(error)) from None
+    model = Perceptron(**read_npz(path, _KINDS))
     if model.hidden.shape != (len(FEATURES), len(model.output)):
         raise damaged(path, f"its first layer is {model.hidden.shape}")
     return model

@@ -19,7 +19,6 @@ import re
 import secrets
 import threading
 import time
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +31,7 @@ import orjson
 from helix.errors import StoreError, UsageError
 from helix.failpoints import failpoint
 from helix.snapshot.manifest import File
+from helix.snapshot.npz import read_npz
 from helix.snapshot.paths import sync_folder
 from helix.snapshot.segment import damaged
 from helix.types import I64, U32, U64
@@ -307,13 +307,10 @@ def read_access(path: Path) -> Access:
     Raises:
         StoreError: it is missing or damaged.
     """
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return Access(arrays["key"], arrays["last"], arrays["count"])
-    except FileNotFoundError:
-        raise damaged(path, "the file is missing") from None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise damaged(path, str(error)) from None
+    found = Access(**read_npz(path, {"key": (np.uint64, 1), "last": (np.int64, 1), "count": (np.uint32, 1)}))
+    if not len(found.key) == len(found.last) == len(found.count):
+        raise damaged(path, "its arrays are not of one length")
+    return found
 
 
 def dump_access(access: Access) -> bytes:

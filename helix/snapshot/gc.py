@@ -32,7 +32,8 @@ def collect(root: Path, keep: int, grace: float, wait: float) -> Collected:
     """Delete all but the newest `keep` generations, then every file no generation left names.
 
     What is current, being built (NEXT) or held open by a reader stays whatever its age, and nothing younger than
-    `grace` goes: a reader without a pin, on a read-only mount, or a copy under way may still want it.
+    `grace` goes: a reader without a pin, on a read-only mount, or a copy under way may still want it. Only a generation
+    that can be read proves that something is superseded: before the first one nothing goes.
 
     Args:
         keep: generations, at least 1.
@@ -40,10 +41,12 @@ def collect(root: Path, keep: int, grace: float, wait: float) -> Collected:
         wait: seconds to wait for another writer.
 
     Raises:
-        StoreError: another writer is at work, or a manifest that has to be kept is damaged.
+        StoreError: another writer is at work, or a pointer or a manifest that has to be kept is damaged.
     """
     with _reindex_lock(root, wait), writer.lock(root, wait):  # the order `swap` takes them in
         held = pinned(root)
+        if manifests.current_name(root) is None:
+            return Collected((), 0, 0, len(held))
         current = {name for pointer in writer.LOCKS if (name := manifests.current_name(root, pointer))}
         before = time.time() - grace
         kept: list[Path] = []

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import orjson
 
 from helix.errors import StoreError, UsageError
+from helix.snapshot import bounds, paths
 
 FORMAT = 3
 OLDEST = 2  # format 1 was never released
@@ -143,7 +146,7 @@ def parse(name: str, data: bytes, *, write: bool = False) -> Manifest:
         StoreError: damaged, or written by a newer Helix.
     """
     where = f"manifests/{name}"
-    restore = "restore it from a backup, or point CURRENT at an earlier manifest"
+    restore = "restore it from a backup, or return to an earlier generation with 'helix rollback'"
     if name != f"{name[:8]}-{hashlib.sha256(data).hexdigest()[:16]}.json":
         # A newer format may name its manifests otherwise: say that first.
         raise _newer(where, data, write) or StoreError(f"{where} is damaged: its bytes do not match its name", restore)
@@ -151,6 +154,7 @@ def parse(name: str, data: bytes, *, write: bool = False) -> Manifest:
         raise error
     try:
         raw = orjson.loads(data)
+        bounds.check(raw)
         return Manifest(
             **{
                 **raw,
@@ -168,6 +172,8 @@ def parse(name: str, data: bytes, *, write: bool = False) -> Manifest:
                 "writer_flags": tuple(raw["writer_flags"]),
             }
         )
+    except bounds.OutOfBounds as error:
+        raise StoreError(f"{where} is damaged: {error}", restore) from None
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise StoreError(f"{where} is damaged: {error!r}", restore) from None
 
@@ -203,24 +209,67 @@ def _newer(where: str, data: bytes, write: bool) -> StoreError | None:
     return None
 
 
+NOTHING = "-"
+"""What CURRENT holds while the first generation is on its way: a crash then loses no pointer, there was none."""
+
+_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,127}")
+_POINTER_BYTES = 256
+_MANIFEST_BYTES = 64 << 20
+
+
 def current_name(root: Path, pointer: str = "CURRENT") -> str | None:
-    """What CURRENT (or NEXT) names; None where nothing has been published yet.
+    """Return what CURRENT (or NEXT) names; None where nothing has been published yet.
+
+    A pointer that is missing, empty, cut or unreadable while there are manifests is damage, never an empty store.
 
     Raises:
-        StoreError: there is no store here, or it cannot be read.
+        StoreError: there is no store here, it cannot be read, or the pointer is damaged.
     """
+    for _ in range(_LOOKS):
+        name = _read_pointer(root, pointer)
+        if name is None or (root / "manifests" / name).is_file():
+            return name
+    raise StoreError(f"{root / pointer} names the manifest {name!r}, which does not exist", _remedy(root, pointer))
+
+
+_LOOKS = 3  # `gc` may remove a manifest right after a newer one took its place
+
+
+def _read_pointer(root: Path, pointer: str) -> str | None:
+    path = root / pointer
     try:
-        return (root / pointer).read_text("utf-8").strip()
-    except UnicodeDecodeError:
-        raise StoreError(f"{root / pointer} is damaged: not text", _repoint(root)) from None
+        data = paths.read_regular(path, _POINTER_BYTES)
     except FileNotFoundError:
+        if pointer == "CURRENT" and _manifests(root):
+            raise StoreError(f"{path} is missing, but there are manifests", _remedy(root, pointer)) from None
         if (root / "inbox").is_dir():
             return None
         raise StoreError(
             f"no Helix store at {root}", "make one with 'helix ingest PATH --store DIR', or set HELIX_STORE"
         ) from None
+    except PermissionError as error:
+        raise StoreError(f"cannot read the store {root}: {error.strerror}", "check its permissions") from None
     except OSError as error:
-        raise StoreError(f"cannot read the store {root}: {error.strerror or error}", "check its permissions") from None
+        raise StoreError(f"{path} is damaged: {error.strerror or error}", _remedy(root, pointer)) from None
+    name = data.decode("ascii", "replace").strip()
+    if name == NOTHING or not (name or _manifests(root)):
+        return None
+    if not _NAME.fullmatch(name):
+        what = f"it says {name[:40]!r}" if name else "it is empty"
+        raise StoreError(f"{path} is damaged: {what}, which is no manifest's name", _remedy(root, pointer))
+    return name
+
+
+def _manifests(root: Path) -> list[Path]:
+    return sorted((root / "manifests").glob("[0-9]*.json"))
+
+
+def _remedy(root: Path, pointer: str = "CURRENT") -> str:
+    if not _manifests(root):
+        return "restore the store from a backup, or from another copy with 'helix pull'"
+    if pointer != "CURRENT":
+        return f"remove {root / pointer}: a reindex that was under way starts over"
+    return f"run 'helix rollback --store {root}': it returns to the newest generation that is whole"
 
 
 def load(root: Path, name: str, *, write: bool = False) -> Manifest:
@@ -230,16 +279,41 @@ def load(root: Path, name: str, *, write: bool = False) -> Manifest:
         StoreError: missing, damaged or newer.
     """
     path = root / "manifests" / name
-    if "/" in name or not path.is_file():
-        raise StoreError(f"{root / 'CURRENT'} names the manifest {name!r}, which does not exist", _repoint(root))
-    return parse(name, path.read_bytes(), write=write)
+    if not _NAME.fullmatch(name):
+        raise StoreError(f"{name[:80]!r} is no manifest's name", _remedy(root))
+    try:
+        data = paths.read_regular(path, _MANIFEST_BYTES)
+    except FileNotFoundError:
+        raise StoreError(
+            f"{root / 'CURRENT'} names the manifest {name!r}, which does not exist", _remedy(root)
+        ) from None
+    except OSError as error:
+        raise StoreError(f"{path} is damaged: {error.strerror or error}", _remedy(root)) from None
+    return parse(name, data, write=write)
+
+
+def whole(root: Path) -> list[tuple[str, Manifest]]:
+    """Every manifest that can be read, newest first, whether a pointer leads to it or not."""
+    found: list[tuple[str, Manifest]] = []
+    for path in _manifests(root):
+        with suppress(StoreError):
+            found.append((path.name, load(root, path.name)))
+    return sorted(found, key=lambda entry: (entry[1].generation, entry[1].token), reverse=True)
 
 
 def generations(root: Path) -> list[tuple[str, Manifest]]:
     """Generations that are still there, newest first: name and manifest, along the parents of CURRENT."""
+    return chain(root, current_name(root))
+
+
+def chain(root: Path, name: str | None) -> list[tuple[str, Manifest]]:
+    """A generation and those before it that are still there, newest first.
+
+    Raises:
+        StoreError: its manifest is damaged.
+    """
     found: list[tuple[str, Manifest]] = []
-    name = current_name(root)
-    while name and (root / "manifests" / name).exists():
+    while name and (root / "manifests" / name).exists() and name not in {known for known, _ in found}:
         try:
             manifest = load(root, name)
         except StoreError:
@@ -262,8 +336,3 @@ def name_of(root: Path, generation: int) -> str:
         known = ", ".join(map(str, sorted(there))) or "none"
         raise UsageError(f"no generation {generation} of {root} is kept", f"there are: {known}")
     return there[generation]
-
-
-def _repoint(root: Path) -> str:
-    names = sorted(path.name for path in (root / "manifests").glob("[0-9]*.json"))
-    return f"write {names[-1]!r} into CURRENT" if names else "restore the store from a backup"

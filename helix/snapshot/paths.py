@@ -7,6 +7,7 @@ import fcntl
 import os
 import secrets
 import shutil
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,6 +62,29 @@ def unwritable(root: Path, error: OSError) -> StoreError:
         f"cannot write the store {root}: {error.strerror or error}",
         "check its owner, its permissions and the free space, or name another with --store",
     )
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """Read a small file whole. A pipe, a device or a folder in its place is refused at once, and never waited for.
+
+    Args:
+        most: bytes it may have.
+
+    Raises:
+        FileNotFoundError: it is not there.
+        OSError: it is no regular file, it is larger, or it cannot be read.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        if found.st_size > most:
+            raise OSError(errno.EFBIG, f"it has {found.st_size} bytes, more than the {most} it may have", str(path))
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return file.read(most)
+    finally:
+        os.close(handle)
 
 
 def sync_folder(folder: Path) -> None:

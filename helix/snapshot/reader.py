@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-import tokenize
 import weakref
-import zipfile
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
@@ -14,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -36,17 +34,21 @@ from helix.snapshot.facts import Facts
 from helix.snapshot.graph import FactEdges, Graph
 from helix.snapshot.impacts import ENCODER, ImpactField, encoder_of, open_impacts, usable
 from helix.snapshot.manifest import Manifest
+from helix.snapshot.npz import read_npz
 from helix.snapshot.occurrences import occurrences
 from helix.snapshot.pins import pin, release
 from helix.snapshot.queries import KIND, Expansion, Part, open_queries
 from helix.snapshot.rows import NO_TIME, digest
-from helix.snapshot.segment import FACT_TEXT, Opened, check_files, damaged, map_npy, open_segment, read_table
+from helix.snapshot.segment import FACT_TEXT, Opened, check_files, map_npy, open_segment, read_table
 from helix.text import STOP_WORDS, project_words
 from helix.titles import bits
 from helix.types import F32, I64, TYPES, U32, U64, Bool
 
 if TYPE_CHECKING:
     from helix.encoders.sparse import QueryEncoder
+
+_ROUTER: Final = {"weights": (np.float32, 1), "bias": (np.float32, 0), "threshold": (np.float32, 0)}
+"""router.npz."""
 
 _STEP = 1_024  # rows turned into floats at a time: what stays in the cache
 VIEWS = {"acl": 4, "as of": 1}
@@ -1020,12 +1022,7 @@ class Snapshot:
             return base.router
         for index in self.manifest.indexes if self.manifest else ():
             if index.kind == "router":
-                path = self.root / "indexes" / index.id / "router" / "router.npz"
-                try:
-                    with np.load(path, allow_pickle=False) as arrays:
-                        return {name: arrays[name] for name in arrays.files}
-                except (*_FAULTS, EOFError, NotImplementedError, tokenize.TokenError, zipfile.BadZipFile) as error:
-                    raise damaged(path, str(error)) from None
+                return read_npz(self.root / "indexes" / index.id / "router" / "router.npz", _ROUTER)
         return None
 
     def find(self, identity: str) -> int | None:

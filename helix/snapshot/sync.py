@@ -295,12 +295,14 @@ def take(
         with _writing(root):
             for folder in {parent for file in files for parent in PurePosixPath(file.path).parents}:
                 paths.sync_folder(root / folder)
+            if mine is None:
+                writer.begin(root)
             if not _is_same(root / "manifests" / name, data):
                 paths.write_file(root / "manifests" / name, data)
             failpoint("pull.manifest")
             held.check()
             if mine != name:
-                paths.write_file(root / "CURRENT", f"{name}\n".encode())
+                writer.point(root, name)
     return _report(remote, name, len(files), fetched, 0, started)
 
 

@@ -26,8 +26,8 @@ from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
 from helix.snapshot.manifest import Deletes, File, Index, Manifest, describe, describe_tree, new_id
 
-__all__ = ["LOCKS", "Lock", "adopt_encoder", "describe", "following", "lock", "new_id", "publish", "write_array"]
-__all__ += ["write_deletes", "write_documents", "write_index"]
+__all__ = ["LOCKS", "Lock", "adopt_encoder", "begin", "describe", "following", "lock", "new_id", "point", "publish"]
+__all__ += ["write_array", "write_deletes", "write_documents", "write_index"]
 
 LOCKS = {"CURRENT": "writer.lock", "NEXT": "reindex.lock"}
 
@@ -58,13 +58,14 @@ def _holder(path: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def lock(root: Path, wait: float, pointer: str = "CURRENT") -> Iterator[Lock]:
+def lock(root: Path, wait: float, pointer: str = "CURRENT", *, mend: bool = False) -> Iterator[Lock]:
     """Be the one writer of a pointer. The kernel frees the lock when its holder dies.
 
     Args:
         root: the store.
         wait: seconds to wait for another writer.
         pointer: CURRENT, or NEXT for a lineage that is being built.
+        mend: also where the pointer is damaged, which the holder of the lock is going to mend.
 
     Raises:
         StoreError: another process still writes after that time, or the store cannot be written.
@@ -90,7 +91,7 @@ def lock(root: Path, wait: float, pointer: str = "CURRENT") -> Iterator[Lock]:
                         "wait for it, or raise HELIX_LOCK_WAIT",
                     ) from None
                 time.sleep(0.02)
-        token = max(int(_holder(path).get("token") or 0), _published_token(root, pointer)) + 1
+        token = max(int(_holder(path).get("token") or 0), _published_token(root, pointer, mend)) + 1
         data = orjson.dumps({"token": token, "pid": os.getpid(), "host": socket.gethostname()})
         os.pwrite(handle, data.ljust(256), 0)
         os.fsync(handle)
@@ -100,9 +101,14 @@ def lock(root: Path, wait: float, pointer: str = "CURRENT") -> Iterator[Lock]:
         os.close(handle)
 
 
-def _published_token(root: Path, pointer: str) -> int:
-    name = manifests.current_name(root, pointer)
-    return manifests.load(root, name, write=True).token if name else 0
+def _published_token(root: Path, pointer: str, mend: bool) -> int:
+    try:
+        name = manifests.current_name(root, pointer)
+        return manifests.load(root, name, write=True).token if name else 0
+    except StoreError:
+        if not mend:
+            raise
+        return max((manifest.token for _, manifest in manifests.whole(root)), default=0)
 
 
 # ---------------------------------------------------------------- other files of a generation
@@ -179,6 +185,8 @@ def publish(held: Lock, manifest: Manifest) -> str:
     """
     root = held.root
     name, data = manifests.dump(manifest)
+    if manifest.parent is None and held.pointer == "CURRENT":
+        begin(root)
     paths.write_file(root / "manifests" / name, data)
     failpoint("commit.manifest")
     held.check()
@@ -189,6 +197,17 @@ def publish(held: Lock, manifest: Manifest) -> str:
             "nothing was published; run the command again",
         )
     failpoint("commit.checked")
-    paths.write_file(root / held.pointer, f"{name}\n".encode())
+    point(root, name, held.pointer)
     failpoint("commit.current")
     return name
+
+
+def begin(root: Path) -> None:
+    """Note that nothing is current yet, before the first manifest is written: a missing CURRENT is a lost one."""
+    if not (root / "CURRENT").exists():
+        point(root, manifests.NOTHING)
+
+
+def point(root: Path, name: str, pointer: str = "CURRENT") -> None:
+    """Replace a pointer, durably."""
+    paths.write_file(root / pointer, f"{name}\n".encode())

@@ -299,7 +299,7 @@ def test_a_kill_between_manifests_and_files_leaves_a_store_that_is_whole(root: P
 def test_the_command(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     memory = Memory(root)
     grow(root, ["the parsley is in the blue bowl"])
-    publish(root, watermarks={"x": 1})
+    publish(root, watermarks={"x": {}})
     assert main(["gc", "--keep", "1", "--grace", "0", "--store", str(root)]) == 0
     said = capsys.readouterr().out
     assert said.startswith("1 files and folders removed")

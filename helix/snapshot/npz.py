@@ -1,0 +1,62 @@
+"""Small `.npz` files: every array as large as its file says, and of the dtype it should have."""
+
+from __future__ import annotations
+
+import io
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from helix.snapshot.segment import damaged
+
+Kind = tuple[type[np.generic], int]
+"""A dtype and a number of dimensions."""
+
+_FAULTS: Final = (
+    *(OSError, ValueError, TypeError, KeyError, EOFError, MemoryError, NotImplementedError, SyntaxError),
+    *(tokenize.TokenError, zipfile.BadZipFile, zlib.error, OverflowError, RecursionError),
+)
+
+
+def read_npz(path: Path, kinds: Mapping[str, Kind]) -> dict[str, npt.NDArray[Any]]:
+    """Read the named arrays of a file that `numpy.savez` wrote.
+
+    Args:
+        kinds: dtype and number of dimensions of each array.
+
+    Raises:
+        StoreError: the file is missing or damaged, an array is compressed, or it is not of its kind.
+    """
+    try:
+        size = path.stat().st_size
+        with zipfile.ZipFile(path) as archive:
+            return {name: _read(archive, f"{name}.npy", kind, size) for name, kind in kinds.items()}
+    except FileNotFoundError:
+        raise damaged(path, "the file is missing") from None
+    except _FAULTS as error:
+        raise damaged(path, str(error)) from None
+
+
+def _read(archive: zipfile.ZipFile, name: str, kind: Kind, size: int) -> npt.NDArray[Any]:
+    member = archive.getinfo(name)
+    if member.compress_type != zipfile.ZIP_STORED or member.file_size > size:  # what is not compressed cannot swell
+        raise ValueError(f"{name} is compressed, or larger than the file")
+    data = archive.read(member)
+    head = io.BytesIO(data)
+    np.lib.format.read_magic(head)
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(head)
+    wanted, dimensions = kind
+    if dtype != np.dtype(wanted) or len(shape) != dimensions or fortran:
+        raise ValueError(f"{name} is {dtype.str}{list(shape)}, not {np.dtype(wanted).str} of {dimensions} dimensions")
+    body, count = data[head.tell() :], 1
+    for each in shape:
+        count *= int(each)
+    if count < 0 or count * dtype.itemsize != len(body):
+        raise ValueError(f"{name} has {len(body)} bytes for {list(shape)} of {dtype.str}")
+    return np.frombuffer(body, dtype).reshape(shape)
