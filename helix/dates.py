@@ -82,6 +82,8 @@ _BEFORE = 40  # characters before a date in which its preposition is looked for
 
 _AGO = re.compile(r"^(\d+)\s*(m|h|d|w)$", re.IGNORECASE)
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": DAY, "w": 7 * DAY}
+_TO_LAST = DAY - timedelta(seconds=1)  # from the first second of a day
+_SHOWN = 60  # characters of what is no time
 
 
 class Said(NamedTuple):
@@ -100,23 +102,43 @@ def parse_time(value: str, now: datetime, name: str, *, end: bool = False) -> da
     A date alone is its first second, with `end` its last. Times without a zone are UTC.
 
     Raises:
-        UsageError: it is none of these.
+        UsageError: it is none of these, or beyond the years 1 to 9999.
     """
-    text = value.strip()
+    try:
+        return _point(value.strip(), now, end=end)
+    except (ValueError, OverflowError):
+        raise _no_time(value, name) from None
+
+
+def utc(moment: datetime, name: str) -> datetime:
+    """Return a moment in UTC, which it is in where it names no zone.
+
+    Raises:
+        UsageError: it is beyond the years 1 to 9999.
+    """
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError:
+        raise _no_time(str(moment), name) from None
+
+
+def _no_time(value: str, name: str) -> UsageError:
+    shown = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
+    remedy = "give ISO 8601 (2023-05-07 or 2023-05-07T13:56:00Z) or an age like 7d, within the years 1 to 9999"
+    return UsageError(f"{name} {shown!r} is no time", remedy)
+
+
+def _point(text: str, now: datetime, *, end: bool) -> datetime:
+    """Read what `parse_time` takes. Raises ValueError or OverflowError."""
     if ago := _AGO.match(text):
         return now - int(ago[1]) * _UNITS[ago[2].lower()]
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     if text.lower() in ("now", "today", "yesterday"):
-        start = {"now": now, "today": midnight, "yesterday": midnight - DAY}[text.lower()]
-        return start + DAY - timedelta(seconds=1) if end and text.lower() != "now" else start
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(
-            f"{name} {value!r} is no time", "give ISO 8601 (2023-05-07 or 2023-05-07T13:56:00Z) or an age like 7d"
-        ) from None
+        start = {"now": lambda: now, "today": lambda: midnight, "yesterday": lambda: midnight - DAY}[text.lower()]()
+        return start + _TO_LAST if end and text.lower() != "now" else start
+    found = datetime.fromisoformat(text)
     found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-    return found + DAY - timedelta(seconds=1) if end and len(text) <= 10 else found
+    return found + _TO_LAST if end and len(text) <= 10 else found
 
 
 def spoken_days(text: str, now: datetime) -> tuple[tuple[int, int, float], ...]:

@@ -34,6 +34,7 @@ FILE: Final = "keys.json"
 FORMAT: Final = 1
 
 _KEY = re.compile(r"hx_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _AGE = re.compile(r"(\d{1,5})([mhdw])")
 _UNITS = {
     "m": timedelta(minutes=1),
@@ -182,13 +183,35 @@ def load(path: Path) -> list[Record]:
         raw = orjson.loads(path.read_bytes())
         if raw["format"] != FORMAT:
             raise StoreError(f"{path} has format {raw['format']}, this Helix knows {FORMAT}", "update Helix")
-        return [Record(**entry) for entry in raw["keys"]]
+        return [_record(entry) for entry in raw["keys"]]
     except FileNotFoundError:
         return []
-    except (orjson.JSONDecodeError, LookupError, TypeError) as error:
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}", "give the query process read access to it") from None
+    except (ValueError, LookupError, TypeError) as error:
         raise StoreError(
             f"{path} is damaged: {error}", "put it back from a backup, or remove it and make new keys"
         ) from None
+
+
+def _record(entry: Any) -> Record:
+    """Read one key as it was stored. Raises ValueError or TypeError where it was not."""
+    record = Record(**entry)
+    texts = {*(entry.keys() - {"projects", "scopes", "expires", "revoked"})}
+    texts |= {name for name in ("expires", "revoked") if entry[name] is not None}
+    lists = {"scopes"} if record.projects is None else {"scopes", "projects"}
+    for name in sorted(texts):
+        if not isinstance(entry[name], str):
+            raise TypeError(f"{name} is no text")
+    for name in sorted(lists):
+        if not (isinstance(entry[name], list) and all(isinstance(one, str) for one in entry[name])):
+            raise TypeError(f"{name} is no list of texts")
+    if not _DIGEST.fullmatch(record.sha256):
+        raise ValueError("sha256 is no digest")
+    for moment in filter(None, (record.created, record.expires, record.revoked)):
+        if datetime.fromisoformat(moment).tzinfo is None:
+            raise ValueError(f"the time {moment} has no zone")
+    return record
 
 
 @contextmanager
@@ -305,9 +328,9 @@ def _ends(text: str | None, now: datetime) -> datetime | None:
         return now + int(age[1]) * _UNITS[age[2]]
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
         raise UsageError(f"{text!r} is no time", "give ISO 8601, or an age like 90d") from None
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     if moment <= now:
         raise UsageError(f"{text!r} is past", "give a moment to come")
     return moment

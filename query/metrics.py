@@ -46,6 +46,9 @@ class Metrics:
         self.degraded = Counter(
             "helix_degraded", "Answers without something, by what it was", ["what"], registry=self.registry
         )
+        self.reload_failures = Counter(
+            "helix_reload_failures", "Looks for a newer generation that failed", registry=self.registry
+        )
         self._told.register(_State(service))
 
     def recalled(self, found: dict[str, Any]) -> None:
@@ -79,6 +82,8 @@ class _State(Collector):
         ready, trouble = self.service.ready, bool(self.service.trouble)
         yield GaugeMetricFamily("helix_ready", "Whether a generation is open and answers", float(ready))
         yield GaugeMetricFamily("helix_trouble", "Whether a newer generation cannot be opened", float(trouble))
+        unlooked = "Seconds since a look for a newer generation found all well"
+        yield GaugeMetricFamily("helix_reload_age_seconds", unlooked, self.service.unlooked)
         if ready:
             snapshot = self.service.memory.snapshot
             counts = snapshot.manifest.counts if snapshot.manifest else {"items": 0}

@@ -25,7 +25,7 @@ from query.auth import Caller, Keys
 from query.guard import CALLER, PROBLEM, Answer, Guard, Policy, problem_of
 from query.mcp import mounted
 from query.metrics import TYPE, Metrics
-from query.service import Service
+from query.service import BEHIND, Service
 
 ABOUT: Final = """
 Memory for coding agents and assistants: ranked, explained, within a token budget, and no language model asked.
@@ -121,6 +121,7 @@ def create_app(service: Service, policy: Policy | None = None, keys: Keys | None
         keys: those it knows; none where not given.
     """
     metrics = Metrics(service)
+    service.failed = metrics.reload_failures.inc
     agents = mounted(service)
 
     @asynccontextmanager
@@ -316,7 +317,8 @@ def _operated(service: Service, metrics: Metrics) -> APIRouter:
     async def readyz(request: Request) -> Response:
         if not service.ready:
             raise HTTPException(503, service.trouble or "no generation is open yet")
-        return Json({"status": "ready", "snapshot": service.memory.snapshot.generation})
+        found = {"status": "ready", "snapshot": service.memory.snapshot.generation}
+        return Json({**found, "trouble": BEHIND} if service.trouble else found)
 
     @router.get(
         "/metrics",

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -44,27 +45,49 @@ AT_ONCE: Final = max(2, min(4, os.cpu_count() or 1))
 from each other: eight at once on two cores took twice as long at the 95th percentile as in turns (docs/rest.md)."""
 
 
-class Service:
-    """One store, served. A watching thread opens each new generation beside the old one and swaps."""
+BEHIND: Final = "a newer generation cannot be opened"
+"""What who may not see the whole store is told of trouble."""
 
-    def __init__(self, root: Path, settings: Settings) -> None:
+_SHARE: Final = 4
+"""A look that failed is repeated after so many times as long as it took: a broken store takes no core for itself."""
+
+_OVERDUE: Final = 2.0
+"""Seconds by which a look may be late, before a request looks in its place."""
+
+_SILENT: Final = 60.0
+"""Seconds by which it may be late, before that is told as trouble: a look is as long as opening the store."""
+
+
+class Service:
+    """One store, served. A watching thread opens each new generation beside the old one and swaps.
+
+    Args:
+        failed: called at each look for a newer generation that fails.
+    """
+
+    def __init__(self, root: Path, settings: Settings, failed: Callable[[], None] = lambda: None) -> None:
         self.root = root
         self.settings = settings
+        self.failed = failed
         self._memory: Memory | None = None
-        self._error: HelixError | None = None
+        self._error: tuple[str, str] | None = None  # what and its remedy: an exception would keep what was opened
         self._events = Appender(root)
         self._unnoted = ""
         self._begun = False
         self._looked = threading.Event()  # for the first time
         self._stop = threading.Event()
+        self._looking, self._reviving = threading.Lock(), threading.Lock()
+        self._good = self._due = time.monotonic()  # the last look that found all well; when the next is to begin
         self._turns = ThreadPoolExecutor(AT_ONCE, "helix-recall")
-        self._thread = threading.Thread(target=self._watch, name="helix-reload", daemon=True)
+        self._thread = self._watcher()
 
     def start(self) -> None:
         """Open the store if it can be opened yet, and begin to watch it."""
         self._begun = True
-        self._look()
-        self._looked.set()
+        try:
+            self._look()
+        finally:
+            self._looked.set()  # whatever comes of it, nobody waits for ever
         self._thread.start()
 
     def begin(self) -> None:
@@ -94,8 +117,10 @@ class Service:
         """
         if self._begun:
             self._looked.wait()
+            if time.monotonic() > self._due + _OVERDUE and not self._stop.is_set():
+                self._look_in_its_place()
         if self._memory is None:
-            raise self._error or StoreError(f"the store {self.root} is not open yet", "ask again in a moment")
+            raise StoreError(*(self._error or (f"the store {self.root} is not open yet", "ask again in a moment")))
         return self._memory
 
     @property
@@ -105,8 +130,18 @@ class Service:
 
     @property
     def trouble(self) -> str | None:
-        """Why the newest generation is not the one that answers; None if it is."""
-        return str(self._error) if self._error else None
+        """Why the newest generation is not, or may not be, the one that answers; None if it is."""
+        if self._error:
+            return "; ".join(filter(None, self._error))
+        late = time.monotonic() - self._due
+        if late > _SILENT and self._begun and not self._stop.is_set():
+            return f"a look for a newer generation has not ended for {late:.0f} s; see whether the store's disk answers"
+        return None
+
+    @property
+    def unlooked(self) -> float:
+        """Seconds since a look for a newer generation found all well."""
+        return time.monotonic() - self._good
 
     # ------------------------------------------------------------ what is asked
 
@@ -233,7 +268,7 @@ class Service:
             "encoder": manifest.lineage.name if manifest else None,
             "items": seen["items"],
             "sessions": seen["sessions"],
-            "trouble": "a newer generation cannot be opened" if self.trouble else None,
+            "trouble": BEHIND if self.trouble else None,
         }
 
     def _whom(self, request: Asked | None, caller: Caller) -> dict[str, Any]:
@@ -260,21 +295,60 @@ class Service:
 
     # ------------------------------------------------------------ new generations
 
+    def _watcher(self) -> threading.Thread:
+        return threading.Thread(target=self._watch, name="helix-reload", daemon=True)
+
     def _watch(self) -> None:
-        while not self._stop.wait(self.settings.reload_interval):
+        while not self._stop.wait(max(self.settings.reload_interval, self._due - time.monotonic())):
             self._look()
 
+    def _look_in_its_place(self) -> None:
+        """Look because the watching thread does not, and begin another one where it is gone."""
+        self._look()
+        with self._reviving:
+            if not self._thread.is_alive() and not self._stop.is_set():
+                log.error("the thread that looks for newer generations is gone; another one begins")
+                self._thread = self._watcher()
+                self._thread.start()
+
     def _look(self) -> None:
-        """Open the newest generation; where that fails, say so once and go on serving the one before."""
+        """Take the newest generation. Where that fails, whatever it is, say so and go on with the one before."""
+        if not self._looking.acquire(blocking=False):
+            return  # somebody does
+        began, wait = time.monotonic(), self.settings.reload_interval
         try:
-            if self._memory is None:
-                self._memory = Memory(self.root, self.settings)
-                log.info("serving generation %d", self._memory.snapshot.generation)
-            elif self._memory.refresh():
-                log.info("took generation %d", self._memory.snapshot.generation)
-            self._error = None
-        except HelixError as error:
-            if str(error) != str(self._error):
-                log.error("cannot open the newest generation: %s", error)
-            # Without its frames: they hold what was opened of the broken generation.
-            self._error = error.with_traceback(None)
+            self._take()
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001  (a panic of a library in Rust is no Exception)
+            self._tell(error)
+            wait = max(wait, _SHARE * (time.monotonic() - began))
+        else:
+            self._error, self._good = None, time.monotonic()
+        finally:
+            self._due = time.monotonic() + wait
+            self._looking.release()
+
+    def _take(self) -> None:
+        """Open the newest generation, where it is not the one that answers, and have it answer."""
+        if self._memory is None:
+            self._memory = Memory(self.root, self.settings)
+            log.info("serving generation %d", self._memory.snapshot.generation)
+        elif self._memory.refresh():
+            log.info("took generation %d", self._memory.snapshot.generation)
+
+    def _tell(self, error: BaseException) -> None:
+        """Count a look that failed, and say so once."""
+        self.failed()
+        foreseen = isinstance(error, HelixError)
+        said = (
+            (error.what, error.remedy)
+            if isinstance(error, HelixError)
+            else (
+                f"the newest generation of {self.root} cannot be opened: {type(error).__name__}: {error}",
+                "'helix verify' names what is damaged; 'helix rollback' returns to an earlier generation",
+            )
+        )
+        if said != self._error:
+            log.error("cannot open the newest generation: %s", said[0], exc_info=None if foreseen else error)
+        self._error = said

@@ -232,8 +232,11 @@ def test_other_items_and_sessions_by_id_are_not_there(client: httpx.Client, keys
             path = f"/v1/sessions/{session}"
             assert refused(client.get(path, headers=bearer(keys["ana"])), 404)
             assert client.get(path, headers=bearer(keys["bob"])).json()["session"] == session
-        why = client.get("/v1/recall", params={"query": "walnut", "why_not": item}, headers=bearer(keys["ana"])).json()
-        assert why["trace"]["why_not"] == f"no live item has the id {item}"
+        asked = {"query": "walnut", "why_not": item}
+        why = refused(client.get("/v1/recall", params=asked, headers=bearer(keys["ana"])), 400)
+        asked["why_not"] = "f" * 16
+        unknown = refused(client.get("/v1/recall", params=asked, headers=bearer(keys["ana"])), 400)
+        assert why == unknown.replace("f" * 16, item)
     told = client.get("/v1/sessions/kitchen", headers=bearer(keys["ana"])).json()
     assert [item["turns"] for item in told["items"]] == [["k1"], ["k2"]]
     assert told["items"][1]["next"] is None
@@ -639,15 +642,46 @@ def test_what_is_no_key_is_refused(tmp_path: Path, given: dict[str, Any], said: 
     assert not (tmp_path / auth.FILE).exists()
 
 
+MISTAKEN = (
+    ("id", []),
+    ("id", None),
+    ("sha256", None),
+    ("sha256", "é"),
+    ("principal", None),
+    ("principal", ["ana"]),
+    ("projects", "bread"),
+    ("projects", [7]),
+    ("scopes", "recall"),
+    ("scopes", None),
+    ("expires", "soon"),
+    ("expires", 7),
+    ("expires", "2099-01-01"),
+    ("revoked", False),
+    ("more", "of it"),
+)
+"""Values that no key of ours has."""
+
+
 def test_where_the_keys_cannot_be_read_nobody_is_let_in(tmp_path: Path, store: Path, policy: Any) -> None:
     path = tmp_path / auth.FILE
     key, record = auth.create(path, "ana")
+    whole = json.loads(path.read_text())
     with serving(store, Settings(keys=str(path)), policy) as client:
         assert client.get("/v1/status", headers=bearer(key)).status_code == 200
         path.write_text('{"format": 2, "keys": []}')
         assert "update Helix" in refused(client.get("/v1/status", headers=bearer(key)), 503)
-        path.write_text("{half")
-        assert "damaged" in refused(client.get("/v1/status", headers=bearer(key)), 503)
+        (entry,) = whole["keys"]
+        for broken in (
+            "{half",
+            "[]",
+            "7",
+            '{"format": 1}',
+            '{"format": 1, "keys": 7}',
+            '{"format": 1, "keys": [7]}',
+            *(json.dumps({**whole, "keys": [{**entry, name: value}]}) for name, value in MISTAKEN),
+        ):
+            path.write_text(broken)
+            assert "damaged" in refused(client.get("/v1/status", headers=bearer(key)), 503), broken
         path.unlink()
         assert refused(client.get("/v1/status", headers=bearer(key)), 401)
     with pytest.raises(UsageError, match="no key has the id"):

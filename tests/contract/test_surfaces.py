@@ -20,6 +20,7 @@ from helix.errors import UsageError
 from query.wire import response
 
 NOW = "2026-06-01T00:00:00Z"
+KEPT = "f1a3fa0659075602"  # an item of the sample
 QUESTIONS = (
     {"query": "What did I tell Priya about vacation?", "now": NOW},
     {"query": "sqlite3.OperationalError: database is locked", "k": 3, "budget": 120, "now": NOW},
@@ -28,7 +29,7 @@ QUESTIONS = (
     {"query": "what is 17*23"},
     {"query": "coffee", "session": "c4", "speaker": "Priya", "now": NOW},
     {"query": "when does the release go out", "rerank": "late", "rerank_top": 5, "current_only": True, "now": NOW},
-    {"query": "why did we pick sqlite", "as_of": "2026-02-10", "explain": True, "why_not": "f" * 16, "now": NOW},
+    {"query": "why did we pick sqlite", "as_of": "2026-02-10", "explain": True, "why_not": KEPT, "now": NOW},
     *(
         {"query": "What did I tell Priya about vacation?", "profile": name, "explain": True, "now": NOW}
         for name in ("annie", "cems", "engram", "memoria")
@@ -136,6 +137,8 @@ def test_the_same_question_gives_the_same_bytes(sample_store: Path) -> None:
         ("GET", "/v1/recall", None, 400, "query"),
         ("GET", "/v1/recall?query=x&k=0", None, 400, "k is 0"),
         ("GET", "/v1/recall?query=x&project=nope", None, 400, "unknown project"),
+        ("GET", "/v1/recall?query=x&why_not=nope", None, 400, "no live item has the id 'nope'; take it from"),
+        ("POST", "/v1/recall", {"query": "x", "why_not": "f" * 16}, 400, f"no live item has the id '{'f' * 16}'"),
         ("POST", "/v1/recall", {"query": "x" * 100_000}, 400, "100000 characters"),
         ("POST", "/v1/recall", {"query": "x", "kk": 3}, 400, "kk"),
         ("POST", "/v1/recall", {"query": "x" * 300_000}, 413, "at most"),
@@ -151,6 +154,34 @@ def test_every_error_is_a_problem_detail(served: str, method: str, path: str, se
     assert {"type", "title", "status", "detail"} <= set(body)
     assert body["status"] == status
     assert said in body["detail"]
+
+
+BEYOND = ("9999999999999999d", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00")
+
+
+def test_a_time_beyond_the_calendar_is_refused_on_every_surface(served: str, sample_store: Path, run_helix) -> None:
+    asked = (
+        *(("/v1/recall", {"query": "x"}, name) for name in ("since", "until", "as_of", "now")),
+        ("/v1/timeline", {}, "since"),
+        ("/v1/timeline", {}, "until"),
+        ("/v1/facts", {"entity": "Priya"}, "at"),
+    )
+    wrong = []
+    for time_ in BEYOND:
+        for path, given, name in asked:
+            found = httpx.get(f"{served}{path}", params={**given, name: time_})
+            if found.status_code != 400 or f"{name} {time_!r} is no time" not in found.json()["detail"]:
+                wrong.append((path, name, time_, found.text))
+        done = run_helix("recall", "x", f"--since={time_}", "--store", sample_store)
+        if done.returncode != 2 or "is no time" not in done.stderr or len(done.stderr.splitlines()) > 1:
+            wrong.append(("recall --since", time_, done.stderr))
+        with pytest.raises(UsageError, match=r"until .* is no time"):
+            helix.open(sample_store).timeline(until=time_)
+    for now in ("0001-01-01", "9999-12-31T23:59:59Z"):  # the ends of the calendar are no reason to fail
+        found = httpx.get(f"{served}/v1/recall", params={"query": "what did Priya say last week", "now": now})
+        if found.status_code != 200:
+            wrong.append(("now", now, found.text))
+    assert not wrong, wrong
 
 
 def test_a_body_that_is_no_json(served: str) -> None:
@@ -285,6 +316,14 @@ def test_refresh(own_store: Path, tmp_path: Path, run_helix) -> None:
 
 def test_the_sdk_refuses_what_the_command_line_refuses(sample_store: Path) -> None:
     memory = helix.open(sample_store)
-    for wrong in ({"k": 0}, {"budget": -1}, {"project": "nope"}, {"type": "nope"}, {"profile": "nope"}, {"now": "x"}):
+    for wrong in (
+        {"k": 0},
+        {"budget": -1},
+        {"project": "nope"},
+        {"type": "nope"},
+        {"profile": "nope"},
+        {"now": "x"},
+        {"why_not": "f" * 16},
+    ):
         with pytest.raises(UsageError):
             memory.recall("x", **wrong)

@@ -37,16 +37,39 @@ def day(*date: int) -> int:
         ("90m", False, "2026-05-20T10:30:00+00:00"),
         ("yesterday", False, "2026-05-19T00:00:00+00:00"),
         ("yesterday", True, "2026-05-19T23:59:59+00:00"),
+        ("0001-01-01", False, "0001-01-01T00:00:00+00:00"),
+        ("9999-12-31", True, "9999-12-31T23:59:59+00:00"),
     ],
 )
 def test_times_in_options(said: str, end: bool, expected: str) -> None:
     assert parse_time(said, NOW, "since", end=end).isoformat() == expected
 
 
-@pytest.mark.parametrize("said", ["someday", "", "2026-13-01", "7", "d7"])
+BEYOND = (
+    "9999999999999999d",
+    "999999999w",
+    "9" * 5_000 + "d",
+    "739999d",
+    "0001-01-01T00:00:00+14:00",
+    "9999-12-31T23:59:59-14:00",
+)
+"""Times that no calendar here has."""
+
+
+@pytest.mark.parametrize("said", ["someday", "", "2026-13-01", "7", "d7", *BEYOND])
 def test_what_is_no_time(said: str) -> None:
-    with pytest.raises(UsageError, match="is no time"):
-        parse_time(said, NOW, "since")
+    for end in (False, True):
+        with pytest.raises(UsageError, match="is no time") as error:
+            parse_time(said, NOW, "since", end=end)
+        assert len(str(error.value)) < 250
+
+
+def test_a_moment_beyond_the_calendar_is_refused(tmp_path: Path) -> None:
+    snap = make_store(tmp_path, ["a b"])
+    for moment in (datetime.fromisoformat(BEYOND[-1]), datetime.fromisoformat(BEYOND[-2])):
+        for name in ("since", "until", "as_of", "now"):
+            with pytest.raises(UsageError, match=rf"{name} .* is no time"):
+                make_query("walnut", snap, SETTINGS, **{name: moment})
 
 
 @pytest.mark.parametrize(
