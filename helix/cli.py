@@ -319,6 +319,17 @@ def parser(name: str, describe: str, examples: str = "") -> Parser:
     return new
 
 
+def port(given: str) -> int:
+    """The value of an option that names a port; 0 where it may be any, or none.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    if not (given.isascii() and given.isdigit() and int(given[:6]) < 1 << 16):
+        raise argparse.ArgumentTypeError(f"{given!r} is no port: give a number from 0 to 65535")
+    return int(given)
+
+
 def store_of(options: argparse.Namespace, settings: Settings | None = None) -> Path:
     """Where the store is: the option, else the setting."""
     from pathlib import Path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from itertools import chain, islice
@@ -190,22 +191,37 @@ def sql(argv: Sequence[str]) -> int:
     new.add_argument("query", metavar="SELECT", help="the statement; with --json the rows come as a list of objects")
     new.add_argument("--limit", type=int, default=200, metavar="N", help="rows of the table, 0 for all (200)")
     new.add_argument("--full", action="store_true", help="show long cells whole")
+    new.add_argument("--timeout", type=float, metavar="S", help="seconds it may compute, 0: no limit (60)")
     options = new.parse_args(argv)
     if options.limit < 0:
         raise UsageError(f"limit is {options.limit}", "give 0 for all rows, or more")
     import signal
+    from threading import TIMEOUT_MAX
 
     from helix.snapshot.sql import ask
+
+    settings = load()
+    seconds = settings.sql_timeout if options.timeout is None else options.timeout
+    if not 0 <= seconds < TIMEOUT_MAX:
+        raise UsageError(f"the time limit is {seconds} s", "give seconds, or 0 for no limit")
 
     # DuckDB would run on through Ctrl-C. All that is left behind is a pin nobody holds, which gc removes.
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         limit = None if options.json or not options.limit else options.limit
-        with ask(store_of(options), options.query, None if limit is None else limit + 1) as found:
+        most = None if limit is None else limit + 1
+        with ask(store_of(options, settings), options.query, most, seconds, _leave) as found:
             _write_rows(found) if options.json else _table(found, limit, options.full)
     finally:
         signal.signal(signal.SIGINT, before)
     return 0
+
+
+def _leave(error: HelixError) -> None:
+    """End this process at once, with an error."""
+    complain("helix sql", str(error))
+    sys.stderr.flush()
+    os._exit(error.exit_status)
 
 
 def _write_rows(found: Answer) -> None:

@@ -82,6 +82,7 @@ class Settings:
         3_600, "seconds", "after which Redis hands an unacknowledged task out again", "must exceed task_time_limit"
     )
     task_time_limit: int = _setting(1_800, "seconds", "hard limit of one task; the soft one is 60 s less")
+    sql_timeout: float = _setting(60.0, "seconds", "one 'helix sql' may compute; then it is ended; 0: no limit")
     deep_url: str = _setting(
         "",
         "url",
@@ -111,7 +112,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     """Defaults, overridden by `HELIX_<NAME>`.
 
     Raises:
-        UsageError: a variable's value is not of its setting's type.
+        UsageError: a variable's value is not of its setting's type, or no URL where one belongs.
     """
     environ = os.environ if environ is None else environ
     values: dict[str, Any] = {}
@@ -128,4 +129,17 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
                 f"{variable}={given!r} is not {'a number' if kind is not str else 'text'}",
                 f"give it in {setting.metadata['unit']}, or unset it (default {setting.default})",
             ) from None
+        if given and setting.metadata["unit"] == "url":
+            _check_url(setting.name, given, variable)
     return Settings(**values)
+
+
+def _check_url(name: str, given: str, variable: str) -> None:
+    from helix import urls  # an agent's hook, which may have none, waits for this module
+
+    if name == "deep_url":
+        urls.check_web(given, variable, "http://127.0.0.1:11434/v1")
+    elif name == "redis_url":
+        urls.check_redis(given, variable)
+    else:
+        urls.check_place(given, variable)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from helix.cli import parser, print_json, store_of
+from helix.cli import parser, port, print_json, store_of
 from helix.errors import UsageError
 from helix.settings import load
 from helix.terminal import Cell, complain, console, drawn, patch, printable, say, table
@@ -213,7 +213,7 @@ def serve(argv: Sequence[str]) -> int:
         "  helix serve --allow-host memory.example.org    # behind a proxy on this machine, with keys",
     )
     new.add_argument("--host", default="127.0.0.1", help="where to listen (127.0.0.1); any other address asks for keys")
-    new.add_argument("--port", type=int, default=8765, help="0 takes a free one (8765)")
+    new.add_argument("--port", type=port, default=8765, help="0 takes a free one (8765)")
     new.add_argument("--workers", type=int, default=1, metavar="N", help="processes that answer (1)")
     new.add_argument(
         "--allow-host",
@@ -224,8 +224,6 @@ def serve(argv: Sequence[str]) -> int:
     )
     new.add_argument("--require-keys", action="store_true", help="ask for keys on loopback, too")
     options = new.parse_args(argv)
-    if not 0 <= options.port <= 65_535:
-        raise UsageError(f"port is {options.port}", "give a number from 0 to 65535")
     from query.serve import MOST, policy_of, run
 
     if not 1 <= options.workers <= MOST:

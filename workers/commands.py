@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from helix.cli import parser, print_json, store_of
+from helix.cli import parser, port, print_json, store_of
 from helix.errors import UsageError
 from helix.settings import load
 from helix.terminal import complain, count, say
@@ -224,7 +224,7 @@ def worker(argv: Sequence[str]) -> int:
     new.add_argument(
         "--concurrency", type=int, default=1, metavar="N", help="processes (1; commits are one at a time anyway)"
     )
-    new.add_argument("--metrics-port", type=int, default=0, metavar="N", help="Prometheus metrics on this port (none)")
+    new.add_argument("--metrics-port", type=port, default=0, metavar="N", help="Prometheus metrics on this port (none)")
     options = new.parse_args(argv)
     queues = [name.strip() for name in options.queues.split(",") if name.strip()]
     if not queues or set(queues) - {*QUEUES, *APART}:

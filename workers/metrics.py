@@ -15,7 +15,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from helix.errors import HelixError
+from helix.errors import HelixError, UsageError
 from helix.status import status
 from workers.app import APART, QUEUES
 from workers.send import BROKEN, length
@@ -36,11 +36,20 @@ LOST: Final = Counter("helix_processes_lost", "Processes that died or were ended
 
 
 def serve(app: Celery, root: Path, port: int) -> None:
-    """Answer on a port, in a thread of its own."""
+    """Answer on a port, in a thread of its own.
+
+    Raises:
+        UsageError: the port is taken, or not for us.
+    """
     registry = CollectorRegistry()
     MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     registry.register(_State(app, root))
-    start_http_server(port, registry=registry)
+    try:
+        start_http_server(port, registry=registry)
+    except OSError as error:
+        raise UsageError(
+            f"metrics cannot be served on port {port}: {error.strerror}", "give another with --metrics-port"
+        ) from None
 
 
 class _State(Collector):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from helix.cli import parser, store_of
+from helix.cli import parser, port, store_of
 from helix.errors import StoreError, UsageError
 from helix.settings import Settings, load
 from workers.app import APART, QUEUES
@@ -48,6 +49,9 @@ PATIENCE: Final = 20.0
 RESTART: Final = (1.0, 30.0)
 """Seconds before a process that ended is started again: at first, and at most."""
 
+ATTEMPTS: Final = 3
+"""How often in a row a process may end by saying that it was called wrongly, each time before it has lived long."""
+
 _LOOK: Final = 0.2
 _PDEATHSIG: Final = 1  # prctl(2)
 
@@ -59,10 +63,10 @@ def up(argv: Sequence[str]) -> int:
         up.__doc__ or "",
         "  helix up --store memory\n  helix up --watch             # and take in what agents write, as they write it",
     )
-    new.add_argument("--port", type=int, default=8765, help="of the query process, on 127.0.0.1 (8765)")
+    new.add_argument("--port", type=port, default=8765, help="of the query process, on 127.0.0.1 (8765)")
     new.add_argument("--watch", action="store_true", help="also watch the session folders of every agent of yours")
     new.add_argument(
-        "--metrics-port", type=int, default=0, metavar="N", help="Prometheus metrics of all workers (none)"
+        "--metrics-port", type=port, default=0, metavar="N", help="Prometheus metrics of all workers (none)"
     )
     new.add_argument("--bulk", type=int, default=1, metavar="N", help="processes for imports and reindexing (1)")
     options = new.parse_args(argv)
@@ -125,14 +129,25 @@ class Service:
     began: float = 0.0
     waits: float = RESTART[0]  # before the next start
     due: float = field(default=0.0)
+    refused: int = 0  # starts in a row that were wrong use
 
     def look(self, now: float) -> None:
-        """Start it where it does not run, and it is time."""
-        if self.process is not None and self.process.poll() is not None:
-            print(f"helix up: {self.name} ended ({_status(self.process.returncode)})", file=sys.stderr)
-            lived = now - self.began
-            self.waits = RESTART[0] if lived > RESTART[1] else min(2 * self.waits, RESTART[1])
+        """Start it where it does not run, and it is time.
+
+        Raises:
+            UsageError: it cannot be started as it is called.
+        """
+        if self.process is not None and (status := self.process.poll()) is not None:
+            print(f"helix up: {self.name} ended ({_status(status)})", file=sys.stderr)
+            long = now - self.began > RESTART[1]
+            self.waits = RESTART[0] if long else min(2 * self.waits, RESTART[1])
+            self.refused = self.refused + 1 if status == UsageError.exit_status and not long else 0
             self.due, self.process = now + self.waits, None
+            if self.refused == ATTEMPTS:
+                raise UsageError(
+                    f"{self.name} ended {ATTEMPTS} times in a row because it cannot run as it is called",
+                    f"it says why above; by hand: {shlex.join(self.command)}",
+                )
         if self.process is None and now >= self.due:
             self.process, self.began = start(self.command, self.environ), now
 
@@ -167,7 +182,11 @@ def _status(code: int) -> str:
 
 
 def supervise(services: Sequence[Service], stop: Stop) -> None:
-    """Keep all of them running until told to stop, then end them: nothing is left behind."""
+    """Keep all of them running until told to stop, then end them: nothing is left behind.
+
+    Raises:
+        UsageError: one of them cannot be started as it is called; the others are ended, too.
+    """
     try:
         while not stop.wanted:
             for service in services:

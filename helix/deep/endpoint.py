@@ -19,6 +19,7 @@ from helix.deep.prompts import Messages
 from helix.deep.replies import Unanswered
 from helix.errors import UsageError
 from helix.settings import Settings
+from helix.urls import check_web
 
 MOST_BYTES: Final = 1 << 20
 """Of an answer."""
@@ -55,8 +56,7 @@ def endpoint_of(settings: Settings) -> Endpoint | None:
     if not settings.deep_url:
         return None
     url = settings.deep_url.rstrip("/").removesuffix("/chat/completions")
-    if not url.startswith(("http://", "https://")):
-        raise UsageError("HELIX_DEEP_URL is no URL", "give one like http://127.0.0.1:11434/v1")
+    check_web(url, "HELIX_DEEP_URL", "http://127.0.0.1:11434/v1")
     if not settings.deep_model:
         raise UsageError("HELIX_DEEP_URL names an endpoint, but no model", "set HELIX_DEEP_MODEL")
     key = settings.deep_key.strip()

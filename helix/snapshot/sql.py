@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
@@ -13,7 +14,8 @@ from decimal import Decimal
 from functools import reduce
 from operator import and_, or_
 from pathlib import Path, PurePath
-from typing import Any
+from time import monotonic
+from typing import Any, Final
 
 import duckdb
 import numpy as np
@@ -119,7 +121,13 @@ class Answer:
 
 
 @contextmanager
-def ask(root: Path, statement: str, limit: int | None = None) -> Iterator[Answer]:
+def ask(
+    root: Path,
+    statement: str,
+    limit: int | None = None,
+    seconds: float = 0.0,
+    stuck: Callable[[UsageError], object] | None = None,
+) -> Iterator[Answer]:
     """Answer one SELECT or EXPLAIN over the current generation, which stays claimed until the block ends.
 
     The views `items`, `facts`, `entities`, `edges`, `sessions` and `clusters` hold live rows only. Nothing else can be
@@ -130,22 +138,24 @@ def ask(root: Path, statement: str, limit: int | None = None) -> Iterator[Answer
         root: the store.
         statement: SQL, as DuckDB speaks it.
         limit: at most this many rows.
+        seconds: that DuckDB may compute; what the reader of the rows takes does not count. 0: no limit.
+        stuck: called, in another thread, where DuckDB goes on though its time is over: a function of SQL at work on one
+            value hears of nothing. Without it the statement ends when that is done.
 
     Raises:
-        UsageError: not one SELECT or EXPLAIN, or DuckDB refuses it; while the rows are read, too.
+        UsageError: not one SELECT or EXPLAIN, DuckDB refuses it, or its time is over; while the rows are read, too.
         StoreError: no store at `root`, or it is damaged or newer.
     """
     with _claimed(root) as manifest, connect() as db:
         _check(db, statement)
         _register(db, root, manifest, statement.lower())
         _leash(db)
-        try:
+        clock = _Clock(db, seconds, stuck)
+        with clock.running():
             # A relation is lazy: the limit is part of the plan, so an ORDER BY keeps the best rows only.
             found = db.sql(statement)
             reader = (found if limit is None else found.limit(limit)).to_arrow_reader(BATCH)
-        except _REFUSALS as error:
-            raise _refused(error) from None
-        yield Answer(_distinct(reader.schema.names), _rows(reader))
+        yield Answer(_distinct(reader.schema.names), _rows(reader, clock))
 
 
 @contextmanager
@@ -158,6 +168,60 @@ def _claimed(root: Path) -> Iterator[Manifest | None]:
     finally:
         if held:
             release(*held)
+
+
+# ---------------------------------------------------------------- how long it may take
+
+_GRACE: Final = 2.0
+"""Seconds that DuckDB has to end once it is told to."""
+
+
+@dataclass
+class _Clock:
+    """The time that DuckDB works on one statement. When there is none left, it is told to stop."""
+
+    db: duckdb.DuckDBPyConnection
+    seconds: float  # 0: no limit
+    stuck: Callable[[UsageError], object] | None
+    spent: float = 0.0
+    over: bool = False
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """While DuckDB works.
+
+        Raises:
+            UsageError: it refuses the statement, or there is no time left.
+            StoreError: a file cannot be read.
+        """
+        began, ended = monotonic(), threading.Event()
+        timer = threading.Timer(max(0.0, self.seconds - self.spent), self._end, (ended,))
+        timer.daemon = True
+        if self.seconds:
+            timer.start()
+        try:
+            yield
+        except _REFUSALS as error:
+            raise self._late() if self.over else _refused(error) from None
+        finally:
+            ended.set()
+            timer.cancel()
+            self.spent += monotonic() - began
+        if self.over:  # it was done just then
+            raise self._late()
+
+    def _end(self, ended: threading.Event) -> None:
+        self.over = True
+        self.db.interrupt()
+        if not ended.wait(_GRACE) and self.stuck:
+            self.stuck(self._late())
+
+    def _late(self) -> UsageError:
+        return UsageError(
+            f"the statement was ended: it took more than {self.seconds:g} s",
+            "ask for less (WHERE, a LIMIT inside, fewer joins), or give it more time with --timeout or "
+            "HELIX_SQL_TIMEOUT; 0: no limit",
+        )
 
 
 # ---------------------------------------------------------------- what may be asked
@@ -425,11 +489,11 @@ def _distinct(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _rows(reader: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:
+def _rows(reader: pa.RecordBatchReader, clock: _Clock) -> Iterator[tuple[Any, ...]]:
     while True:
-        try:
-            batch = reader.read_next_batch()
-        except StopIteration:
+        with clock.running():
+            batch = next(reader, None)
+        if batch is None:
             return
         except _REFUSALS as error:
             raise _refused(error) from None

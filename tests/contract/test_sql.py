@@ -51,8 +51,8 @@ def utc(seconds: int) -> str:
     return (datetime.fromtimestamp(BASE, UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def rows(root: Path, statement: str, limit: int | None = None) -> list[dict[str, Any]]:
-    with ask(root, statement, limit) as found:
+def rows(root: Path, statement: str, limit: int | None = None, seconds: float = 0.0) -> list[dict[str, Any]]:
+    with ask(root, statement, limit, seconds) as found:
         return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
 
@@ -481,6 +481,31 @@ def test_memory_is_bounded_and_nothing_spills(store: Path, tmp_path: Path, monke
     assert one(store, "SELECT current_setting('threads')") == 2
 
 
+ENDLESS = [
+    "SELECT sum(a.range * b.range % 7) FROM range(10000000) a, range(1000000) b",
+    "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t",
+    "SELECT a.range FROM range(10000000) a, range(1000000) b ORDER BY hash(a.range) DESC LIMIT 3",
+    "EXPLAIN ANALYZE SELECT count(*) FROM range(10000000) a, range(1000000) b WHERE a.range % 7 = b.range % 11",
+    "SELECT a.range FROM range(10000000) a, range(1000000) b, items WHERE a.range + b.range = -1",
+]
+
+
+def test_an_endless_question_is_ended(store: Path) -> None:
+    for statement in ENDLESS:
+        with pytest.raises(UsageError, match=r"more than 0\.3 s; .*--timeout or HELIX_SQL_TIMEOUT"):
+            rows(store, statement, seconds=0.3)
+    assert pins.pinned(store) == set()
+
+
+def test_a_slow_reader_has_all_the_time_there_is(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    later, clock = 0.0, time.monotonic
+    monkeypatch.setattr(snapshot_sql, "monotonic", lambda: clock() + later)
+    with ask(store, "SELECT range FROM range(5000)", seconds=600.0) as found:
+        for _ in found.rows:
+            later += 1000.0
+    assert later == 5_000_000.0
+
+
 # ---------------------------------------------------------------- the store
 
 
@@ -566,6 +591,9 @@ def test_an_explanation_keeps_its_lines(store: Path, run_helix) -> None:
         (["COPY items TO 'x'"], 2, "COPY is refused"),
         (["SELECT 1; SELECT 2"], 2, "2 statements"),
         (["SELECT 1", "--limit", "-1"], 2, "limit is -1"),
+        (["SELECT 1", "--timeout", "-1"], 2, "time limit is -1.0 s"),
+        (["SELECT 1", "--timeout", "nan"], 2, "time limit is nan s"),
+        ([ENDLESS[0], "--timeout", "0.5"], 2, "took more than 0.5 s"),
         (["SELECT text::INTEGER FROM items", "--json"], 2, "Conversion Error"),
         ([], 2, "SELECT"),
     ],
@@ -576,6 +604,15 @@ def test_exit_statuses(store: Path, run_helix, arguments: list[str], status: int
     assert said in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert "Traceback" not in done.stderr
+
+
+def test_a_question_that_hears_of_nothing_is_ended_too(store: Path, run_helix) -> None:
+    """DuckDB computes one value for hours, and looks up from it at its end only."""
+    asked = "SELECT levenshtein(repeat('a', 2000000), repeat('b', 2000000))"
+    done = run_helix("sql", asked, "--store", store, "--json", HELIX_SQL_TIMEOUT="0.5")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "took more than 0.5 s" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
 
 
 def test_no_store_is_exit_4(tmp_path: Path, run_helix) -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,11 +20,12 @@ import pytest
 import yaml
 
 import helix
+from helix.errors import UsageError
 from helix.snapshot import ledger
 from tests.chat_server import chatting
 from tests.crash.fleet import FAST, HELIX, Redis, free_port, within
 from tests.crash.test_kill import items, write_log
-from workers.up import SERVICES
+from workers.up import SERVICES, Service, supervise
 
 COMPOSE = Path(__file__).resolve().parents[2] / "docker-compose.yml"
 
@@ -149,6 +151,79 @@ def test_a_kill_of_up_leaves_no_orphan(tmp_path: Path, cache: Path, redis_is_the
         within(90, lambda: ready(log), lambda: said(log))
         os.kill(process.pid, signal.SIGKILL)
         within(30, lambda: children(mark) == [], lambda: str(children(mark)))
+
+
+class Until:
+    """Told to stop once a file has so many lines."""
+
+    def __init__(self, path: Path, lines: int) -> None:
+        self.path, self.lines = path, lines
+
+    @property
+    def wanted(self) -> bool:
+        return self.path.exists() and len(self.path.read_text().splitlines()) >= self.lines
+
+
+def ending(starts: Path, *statuses: int) -> list[str]:
+    """A command that notes each start and ends with the next status, the last of them for ever; -1: it stays."""
+    code = (
+        "import sys, time; from pathlib import Path; starts, *statuses = sys.argv[1:]\n"
+        "with open(starts, 'a') as file: file.write('started\\n')\n"
+        "begun = len(Path(starts).read_text().splitlines())\n"
+        "status = int(statuses[min(begun, len(statuses)) - 1])\n"
+        "time.sleep(600) if status < 0 else sys.exit(status)"
+    )
+    return [sys.executable, "-c", code, str(starts), *map(str, statuses)]
+
+
+def test_what_cannot_run_as_it_is_called_ends_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workers.up.RESTART", (0.01, 600.0))
+    wrong = Service("query", ending(tmp_path / "wrong", 2), os.environ, waits=0.01)
+    other = Service("commit", ending(tmp_path / "other", -1), os.environ)
+    with pytest.raises(UsageError, match=r"query ended 3 times in a row .*above; by hand: .* 2$") as told:
+        supervise([other, wrong], Until(tmp_path / "wrong", 10))
+    assert told.value.exit_status == 2
+    assert len((tmp_path / "wrong").read_text().splitlines()) == 3
+    assert other.process is not None
+    assert other.process.poll() is not None
+
+
+def test_what_fails_otherwise_is_started_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workers.up.RESTART", (0.01, 0.01))
+    for name, statuses in (("broken", (1,)), ("now and then", (1, 1, 4, 1, 1, 4))):
+        supervise(
+            [Service(name, ending(tmp_path / name, *statuses), os.environ, waits=0.01)], Until(tmp_path / name, 5)
+        )
+    monkeypatch.setattr("workers.up.RESTART", (0.01, 600.0))
+    service = Service("taken", ending(tmp_path / "taken", 2, 2, 1, 2, 2, -1), os.environ, waits=0.01)
+    supervise([service], Until(tmp_path / "taken", 6))
+
+
+def test_ports_are_checked_before_anything_starts(tmp_path: Path, run_helix) -> None:
+    calls = [(*words, wrong) for words in PORTS for wrong in ("99999", "-1", "http", "１２", "")]
+    found = {
+        call: run_helix(*call, "--store", tmp_path / "store", HELIX_REDIS_URL="redis://127.0.0.1:1") for call in calls
+    }
+    said = {call: (done.returncode, done.stderr) for call, done in found.items()}
+    assert {
+        call: told for call, told in said.items() if told[0] != 2 or "give a number from 0 to 65535" not in told[1]
+    } == {}
+    assert not (tmp_path / "store").exists()
+
+
+PORTS = [("up", "--port"), ("up", "--metrics-port"), ("worker", "--metrics-port"), ("serve", "--port")]
+
+
+@pytest.mark.soak
+def test_a_port_that_is_taken_ends_up(tmp_path: Path, cache: Path, redis_is_there: None) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        with up(tmp_path / "store", tmp_path / "log", "--port", port) as (process, mark):
+            assert process.wait(120) == 2, said(tmp_path / "log")
+            assert children(mark) == []
+    last = (tmp_path / "log").read_text().splitlines()[-1]
+    assert "helix up: query ended 3 times in a row" in last
+    assert f"cannot listen on 127.0.0.1:{port}" in (tmp_path / "log").read_text()
 
 
 def test_without_a_redis_server_it_says_so(tmp_path: Path, run_helix) -> None:
