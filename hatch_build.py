@@ -11,8 +11,9 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-# -ffp-contract=off: a product and a sum are rounded each, on every machine.
-FLAGS = ("-O3", "-std=c11", "-fPIC", "-shared", "-ffp-contract=off", "-fno-math-errno")
+WARNINGS = ("-Wall", "-Wextra", "-Werror")
+# A product and a sum are rounded each, in the order written, on every machine, whatever CFLAGS say.
+FLAGS = ("-O3", "-std=c11", "-fPIC", "-shared", "-fno-fast-math", "-ffp-contract=off", "-fno-math-errno")
 
 
 class Kernels(BuildHookInterface):  # type: ignore[type-arg]
@@ -20,17 +21,41 @@ class Kernels(BuildHookInterface):  # type: ignore[type-arg]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         folder = Path(self.root) / "helix" / "native"
-        compiler = shlex.split(os.environ.get("CC", "cc"))
         unfinished = folder / f"_kernels.{os.getpid()}.so"
-        command = [*compiler, *FLAGS, "-o", str(unfinished), *map(str, sorted(folder.glob("*.c"))), "-lm"]
-        try:
-            subprocess.run(command, check=True, capture_output=True, text=True)
-        except FileNotFoundError:
-            raise SystemExit(f"Helix needs a C compiler to be built: {compiler[0]!r} is not found; set CC") from None
-        except subprocess.CalledProcessError as error:
-            raise SystemExit(f"{shlex.join(command)} failed:\n{error.stderr}") from None
+        compile_kernels(folder, unfinished)
         unfinished.replace(folder / "_kernels.so")
         build_data["artifacts"].append("helix/native/_kernels.so")
         build_data["pure_python"] = False
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["tag"] = f"py3-none-{platform}"
+
+
+def compile_kernels(folder: Path, library: Path, *more: str) -> None:
+    """Compile the kernels.
+
+    Warnings are errors. A compiler that is newer than Helix may know more of them: CFLAGS=-Wno-error lets them pass.
+
+    Args:
+        folder: of the sources.
+        library: that is written.
+        more: options besides.
+
+    Raises:
+        SystemExit: there is no compiler, or it fails; what to do is said.
+    """
+    compiler = shlex.split(os.environ.get("CC") or "cc")
+    options = [*WARNINGS, *shlex.split(os.environ.get("CFLAGS", "")), *FLAGS, *more]
+    command = [*compiler, *options, "-o", str(library), *map(str, sorted(folder.glob("*.c"))), "-lm"]
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True)
+    except OSError as error:
+        raise SystemExit(
+            f"Helix needs a C compiler to be built, and {compiler[0]!r} cannot be run: {error.strerror}; install one "
+            "(Debian, Ubuntu: apt install gcc libc6-dev; Fedora: dnf install gcc; macOS: xcode-select --install), "
+            "or name yours in CC"
+        ) from None
+    except subprocess.CalledProcessError as error:
+        raise SystemExit(
+            f"{shlex.join(command)} failed:\n{error.stderr}\nIf these are warnings of a compiler newer than Helix, "
+            "install with CFLAGS=-Wno-error; otherwise name another compiler in CC"
+        ) from None

@@ -44,5 +44,11 @@ class EncoderError(HelixError):
     exit_status = 4
 
 
+class KernelsError(HelixError):
+    """The compiled kernels are missing, or not for this machine or this release."""
+
+    exit_status = 4
+
+
 class Damaged(StoreError):
     """Bytes that are not what their digest says."""

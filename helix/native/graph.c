@@ -85,7 +85,10 @@ static void add(edges *out, int64_t source, int64_t target, double weight) {
     out->count++;
 }
 
-static int seen(const graph *g, const question *q, int64_t row) { return g->alive[row] && (!q->allowed || q->allowed[row]); }
+/* Whether a question sees a row; a number that is none is not seen. */
+static int seen(const graph *g, const question *q, int64_t row) {
+    return row >= 0 && row < g->rows && g->alive[row] && (!q->allowed || q->allowed[row]);
+}
 
 static double idf(const graph *g, int64_t df) { return log1p((double)g->live / (double)(df > 0 ? df : 1)); }
 
@@ -151,7 +154,7 @@ static int of_item(const graph *g, const question *q, int64_t i, int64_t row, ed
     }
     int64_t beside[2] = {g->previous[row], g->next[row]};
     for (int j = 0; j < 2; j++)
-        if (beside[j] >= 0 && seen(g, q, beside[j])) add(out, i, beside[j], q->next);
+        if (seen(g, q, beside[j])) add(out, i, beside[j], q->next);
     for (int64_t j = part->link_at[local]; j < part->link_at[local + 1]; j++) {
         int64_t other = row_of(g, part->link[j]);
         if (part->link_kind[j] > 1) return -1;
@@ -166,6 +169,7 @@ static int of_item(const graph *g, const question *q, int64_t i, int64_t row, ed
             if (seen(g, q, other)) add(out, i, other, q->link[from->linked_kind[j]]);
         }
     }
+    if (g->session[row] < 0 || g->session[row] >= g->sessions) return -1;
     int64_t size = g->session_size[g->session[row]];
     if (size >= 2 && size <= q->session_size) add(out, i, g->rows + g->session[row], q->session);
     for (int64_t j = 0; j < q->hubs; j++)
@@ -223,7 +227,7 @@ void graph_find(const graph *g, const uint64_t *keys, int64_t n, int64_t *node, 
 }
 
 /* Edges to read for each of n nodes. An item has two neighbours and a session besides what it names; its links, a
- * handful, are not counted. Returns -1 where a number is of no node.
+ * handful, are not counted. Returns -1 where a list is damaged or a number is of no node.
  */
 int64_t graph_degrees(const graph *g, const question *q, const int64_t *nodes, int64_t n, int64_t *out) {
     for (int64_t i = 0; i < n; i++) {
@@ -231,7 +235,9 @@ int64_t graph_degrees(const graph *g, const question *q, const int64_t *nodes, i
         if (node < 0 || node >= g->rows + g->sessions + g->entities) return -1;
         if (node < g->rows) {
             const segment *part = g->segment + owner(g, node);
-            out[i] = part->mention_at[node - part->start + 1] - part->mention_at[node - part->start] + 3;
+            int64_t local = node - part->start;
+            if (!within(part->mention_at, local, part->mentions)) return -1;
+            out[i] = part->mention_at[local + 1] - part->mention_at[local] + 3;
         } else if (node < g->rows + g->sessions) {
             out[i] = g->session_size[node - g->rows];
         } else {

@@ -23,6 +23,7 @@
 
 #define GROUP 32
 #define PIECE 16 /* bytes of a piece of a group, and of its table */
+#define MOST_NEAR (1 << 24)
 
 /* sum[r] = sum over m pieces of table[piece][code of row r], below 2^16. What lies at `ahead` is read next. */
 typedef void sums_of(const uint8_t *code, const uint8_t *table, int64_t m, const uint8_t *ahead, uint16_t *sum);
@@ -178,25 +179,31 @@ static void largest_first(uint64_t *key, int64_t n, int64_t k) {
     }
 }
 
-/* The k best of the rows in n lists, in no order; of equal ones the smaller row. List l is at code[l] and row[l], size[l]
- * rows of which each has the score near[l] + sum of m table entries, m even. allowed, where it is given, has a byte for
- * each of `all` rows. key has room for 4 * k. Returns how many there are, -1 where a list names a row that is none, -2
- * where this machine has no registers of `bytes`.
+/* The k best of the rows in n of the lists there are, in no order; of equal ones the smaller row. List l is at code[l]
+ * and row[l]: size[l] rows, and the codes of so many, in whole groups. That at list[i] gives each of its rows near[i] +
+ * sum of m table entries, m even. allowed, where it is given, has a byte for each of `all` rows. key has room for 4 * k.
+ * Returns how many there are, -1 where a list names a row that is none, -2 where this machine has no registers of
+ * `bytes`, -3 where there is no such list, -4 where near[i] is not from 0 to MOST_NEAR.
  */
-int64_t best_coded(const uint64_t *code, const uint64_t *row, const int64_t *size, const int32_t *near, int64_t n,
-                   const uint8_t *table, int64_t m, const uint8_t *allowed, int64_t all, int64_t k, int64_t bytes,
-                   uint64_t *key, int64_t *out) {
+int64_t best_coded(const uint64_t *code, const uint64_t *row, const int64_t *size, int64_t lists, const int64_t *list,
+                   const int32_t *near, int64_t n, const uint8_t *table, int64_t m, const uint8_t *allowed, int64_t all,
+                   int64_t k, int64_t bytes, uint64_t *key, int64_t *out) {
     sums_of *sums = sums_by(bytes);
     if (!sums) return -2;
+    for (int64_t i = 0; i < n; i++) {
+        if (list[i] < 0 || list[i] >= lists) return -3;
+        if (near[i] < 0 || near[i] > MOST_NEAR) return -4;
+    }
     int64_t found = 0;
     uint64_t least = 0; /* of the k best so far: score, and the row from above */
     for (int64_t l = 0; l < n; l++) {
-        const uint8_t *at = (const uint8_t *)(uintptr_t)code[l];
-        const int64_t *rows = (const int64_t *)(uintptr_t)row[l];
-        const uint8_t *next = l + 1 < n ? (const uint8_t *)(uintptr_t)code[l + 1] : at;
-        for (int64_t first = 0; first < size[l]; first += GROUP, at += m * PIECE) {
+        const uint8_t *at = (const uint8_t *)(uintptr_t)code[list[l]];
+        const int64_t *rows = (const int64_t *)(uintptr_t)row[list[l]];
+        const uint8_t *next = l + 1 < n ? (const uint8_t *)(uintptr_t)code[list[l + 1]] : at;
+        const int64_t held = size[list[l]];
+        for (int64_t first = 0; first < held; first += GROUP, at += m * PIECE) {
             uint16_t sum[GROUP], any = 0;
-            int64_t left = size[l] - first, ahead = left > 2 * GROUP ? 2 : 0; /* a group is 3 KB: two ahead */
+            int64_t left = held - first, ahead = left > 2 * GROUP ? 2 : 0; /* a group is 3 KB: two ahead */
             sums(at, table, m, ahead ? at + ahead * m * PIECE : left > GROUP ? next : next + m * PIECE, sum);
             int64_t needed = (int64_t)(least >> 32) - near[l];
             if (needed > UINT16_MAX) continue;

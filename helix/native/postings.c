@@ -6,6 +6,7 @@
  * are added in the same order wherever it lies: its score has the same bits as if every posting had been scored.
  */
 #include <stdint.h>
+#include <string.h>
 
 #include "machine.h"
 
@@ -87,20 +88,31 @@ static void sift_up(float *heap, int64_t at) {
  * ascending, with their term frequencies at tf[p]. Terms t and on give a row rest[t] at most. norm: 0 where a posting's
  * gain is tf · weight, and `tf` its impact.
  *
- * next[p]: begin with 0. scores[range]: begin with 0. heap[k], place, gain and touched [range]: room. To look a row up in
- * postings costs as much as to read look_up of them in a row.
+ * next[p], heap[k] and work[4][range]: room. To look a row up in postings costs as much as to read look_up of them in a
+ * row.
  * *floor: no row below it is wanted; raised to slack times the k-th best. out_row, out_score: rows that may be among the k
- * best, the k best among them; room for as many as there are rows or postings. Returns how many, -1 where a posting is of
- * none of the rows, of which there are `all`.
+ * best, the k best among them; `room` entries, as many as there are rows or postings. Returns how many, -1 where a posting
+ * is of none of the rows, of which there are `all`, or a score falls where another term is added to it; -2 where the
+ * parts are not those of the terms.
  */
-int64_t best_rows(int64_t range, int64_t look_up, const uint64_t *row_at, const uint64_t *tf_at, const int64_t *size, const int64_t *start,
-                  const int64_t *first, int64_t terms, const float *weight, const float *rest, const uint8_t *allowed,
-                  const float *norm, int64_t all, int64_t k, float slack, float *floor_at, float *heap, int64_t *next,
-                  float *scores, uint32_t *place, float *gain, uint32_t *touched, uint32_t *out_row, float *out_score) {
+int64_t best_rows(int64_t range, int64_t look_up, const uint64_t *row_at, const uint64_t *tf_at, const int64_t *size,
+                  const int64_t *start, int64_t parts, const int64_t *first, int64_t terms, const float *weight,
+                  const float *rest, const uint8_t *allowed, const float *norm, int64_t all, int64_t k, float slack,
+                  float *floor_at, float *heap, int64_t *next, uint32_t *work, int64_t room, uint32_t *out_row,
+                  float *out_score) {
+    uint32_t *place = work, *touched = work + range;
+    float *gain = (float *)(work + 2 * range), *scores = (float *)(work + 3 * range);
     int64_t held = 0, found = 0;
     float floor = *floor_at;
-    for (int64_t p = 0; p < first[terms]; p++) /* rows ascend: the last tells of all */
+    if (first[0] || first[terms] != parts) return -2;
+    for (int64_t t = 0; t < terms; t++)
+        if (first[t] > first[t + 1]) return -2;
+    for (int64_t p = 0; p < parts; p++) { /* rows ascend: the last tells of all */
+        if (start[p] < 0 || start[p] > all) return -1;
         if (size[p] && start[p] + ((const uint32_t *)(uintptr_t)row_at[p])[size[p] - 1] >= all) return -1;
+        next[p] = 0;
+    }
+    memset(scores, 0, (size_t)range * sizeof *scores);
     for (int64_t low = 0; low < all; low += range) {
         int64_t high = low + range < all ? low + range : all, essential = terms, count = 0;
         const float *norms = norm ? norm + low : 0;
@@ -121,7 +133,10 @@ int64_t best_rows(int64_t range, int64_t look_up, const uint64_t *row_at, const 
                         uint32_t at = place[j];
                         if (passes && !passes[at]) continue;
                         float before = scores[at], after = before + gain[j];
-                        if (before == 0 && after > 0) touched[count++] = at;
+                        if (before == 0 && after > 0) {
+                            if (count == range) return -1; /* a row comes twice: scores of a damaged length can fall */
+                            touched[count++] = at;
+                        }
                         scores[at] = after;
                     }
                 }
@@ -164,6 +179,7 @@ int64_t best_rows(int64_t range, int64_t look_up, const uint64_t *row_at, const 
             float score = scores[touched[i]];
             scores[touched[i]] = 0;
             if (score < floor) continue;
+            if (found == room) return -1;
             out_row[found] = (uint32_t)low + touched[i];
             out_score[found++] = score;
             if (held < k) {

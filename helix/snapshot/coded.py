@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from helix.beside import Meanwhile
-from helix.native import GROUP, addr, best_coded, code_parts, in_steps, inner_products
+from helix.native import CODES, GROUP, Lists, best_coded, code_parts, in_steps, inner_products, lists_of
 from helix.snapshot.arrays import quantise
-from helix.types import F32, I64, U64, Bool
+from helix.types import F32, I64, Bool
 
 _TOP = 255  # what a table's entry is at most
 _SUM = (1 << 16) - 1  # what all may add up to
@@ -27,14 +27,13 @@ _OF_HALF = 5  # eighths of all candidates that each half of the lists gives: hal
 class Coded(NamedTuple):
     """An open inverted file of n rows in some lists, of vectors in m pieces."""
 
-    centre: U64  # uint64[lists]: where the 8-bit codes of each list's centre lie
+    centre: npt.NDArray[np.int8]  # int8[lists, d]: each list's centre
     scale: F32  # float32[lists]: of those
+    every: I64  # int64[lists]: 0, 1, 2 …
     book: F32  # float32[dimensions of a piece, m, 16]: what each code of each piece stands for
-    code: U64  # uint64[lists]: where the codes of each list's rows lie
-    row: U64  # uint64[lists]: where its rows lie
-    size: I64  # int64[lists]: how many they are
+    lists: Lists
     rows: int
-    held: tuple[Any, ...]  # what those addresses are of
+    held: Any  # the index, whose memory the lists are
 
 
 def open_coded(index: Any, faiss: Any) -> Coded:
@@ -43,19 +42,34 @@ def open_coded(index: Any, faiss: Any) -> Coded:
     Raises:
         ValueError: its lists do not fit together.
     """
-    pq, lists = index.pq, index.invlists
+    pq, lists = index.pq, faiss.downcast_InvertedLists(index.invlists)
+    quantizer = faiss.downcast_index(index.quantizer)
     pieces = index.M2  # m, or one more that stands for nothing: an even number
-    book = np.zeros((pq.dsub, pieces, 16), np.float32)
-    book[:, : pq.M] = faiss.vector_to_array(pq.centroids).reshape(pq.M, 16, pq.dsub).transpose(2, 0, 1)
     each = range(index.nlist)
-    size = np.array([lists.list_size(i) for i in each], np.int64)
-    if index.bbs != GROUP or size.sum() != index.ntotal:
+    fits = (
+        isinstance(lists, faiss.BlockInvertedLists)
+        and (lists.nlist, lists.n_per_block, lists.block_size) == (index.nlist, GROUP, pieces * CODES)
+        and (index.bbs, pq.ksub, pieces) == (GROUP, CODES, pq.M + pq.M % 2)
+        and pq.M * pq.dsub == index.d == quantizer.d
+        and pq.centroids.size() == CODES * index.d
+        and quantizer.ntotal == index.nlist
+        and sum(map(lists.list_size, each)) == index.ntotal
+    )
+    if not fits:
         raise ValueError("its lists do not fit together")
-    code = np.array([int(lists.get_codes(i) or 0) for i in each], np.uint64)
-    row = np.array([int(lists.get_ids(i) or 0) for i in each], np.uint64)
-    centres, scale = quantise(faiss.downcast_index(index.quantizer).reconstruct_n(0, index.nlist))
-    centre = (addr(centres) + np.arange(len(centres)) * centres.shape[1]).astype(np.uint64)
-    return Coded(centre, scale, book, code, row, size, index.ntotal, (index, centres))
+    book = np.zeros((pq.dsub, pieces, CODES), np.float32)
+    book[:, : pq.M] = faiss.vector_to_array(pq.centroids).reshape(pq.M, CODES, pq.dsub).transpose(2, 0, 1)
+    # FAISS itself, as it reads a file, holds a list to so many codes for so many rows.
+    size = [lists.list_size(i) for i in each]
+    code = [_seen(faiss, lists.get_codes(i), -(-size[i] // GROUP) * lists.block_size, np.uint8) for i in each]
+    row = [_seen(faiss, lists.get_ids(i), size[i], np.int64) for i in each]
+    centre, scale = quantise(quantizer.reconstruct_n(0, index.nlist))
+    return Coded(centre, scale, np.arange(index.nlist), book, lists_of(code, row, pieces), index.ntotal, index)
+
+
+def _seen(faiss: Any, at: Any, size: int, dtype: Any) -> npt.NDArray[Any]:
+    """What FAISS holds somewhere, as an array; not copied."""
+    return faiss.rev_swig_ptr(at, size) if size else np.empty(0, dtype)
 
 
 def nearest_coded(
@@ -70,11 +84,11 @@ def nearest_coded(
         allowed: bool[n]; None allows all.
         meanwhile: how half of many lists is looked into; with None they are not divided.
     """
-    score = inner_products(coded.centre, coded.scale, vector)
+    score = inner_products(coded.centre, coded.scale, coded.every, vector)
     nearest = np.argpartition(score, len(score) - lists)[len(score) - lists :]
     nearest = nearest[score[nearest].argsort()[::-1]]  # the best first: what is worse than k of those is passed over
     table, near = tables(coded, vector, score[nearest])
-    if meanwhile is None or lists * coded.rows < _HALVED * len(coded.size):
+    if meanwhile is None or lists * coded.rows < _HALVED * len(coded.every):
         return _looked_into(coded, nearest, near, table, k, allowed)
     each = -(-_OF_HALF * k // 8)
     odd = meanwhile(_looked_into, coded, nearest[1::2], near[1::2], table, each, allowed)
@@ -108,5 +122,5 @@ def _looked_into(
     allowed: Bool | None,
 ) -> I64:
     """The k best allowed rows of some lists: int64[≤ k]."""
-    code, row, size = coded.code[lists], coded.row[lists], coded.size[lists]
-    return best_coded(code, row, size, np.ascontiguousarray(near), table, allowed, coded.rows, k)
+    chosen, given = np.ascontiguousarray(lists), np.ascontiguousarray(near)  # each second one, where they are halved
+    return best_coded(coded.lists, chosen, given, table, allowed, coded.rows, k)

@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from helix.beside import Meanwhile, later
 from helix.errors import StoreError, UsageError
+from helix.native import damaged
 from helix.snapshot.coded import Coded, nearest_coded, open_coded
 from helix.types import F32, I64, Bool
 
@@ -307,16 +308,23 @@ class Dense:
             probes, meanwhile = probes * 4, None  # what is allowed lies far from the question, or mostly in one half
 
     def _by_faiss(self, asked: npt.NDArray[Any], k: int, allowed: Bool | None, **chosen: int) -> I64:
-        """The k nearest allowed rows: int64[≤ k]."""
+        """The k nearest allowed rows: int64[≤ k].
+
+        Raises:
+            StoreError: the index names a row that is none.
+        """
         faiss = library()
         parameters: Any = faiss.SearchParametersIVF if chosen else faiss.SearchParameters
         passed: dict[str, Any] = {}
         if allowed is not None:
             bitmap = np.packbits(allowed, bitorder="little")  # kept alive until the search is over
-            passed = {"sel": faiss.IDSelectorBitmap(len(allowed), faiss.swig_ptr(bitmap))}
+            passed = {"sel": faiss.IDSelectorBitmap(len(bitmap), faiss.swig_ptr(bitmap))}
         with _one_thread():
             _, rows = self.index.search(asked, k, params=parameters(**chosen, **passed))
-        return np.asarray(rows[0][rows[0] >= 0], np.int64)
+        found = np.asarray(rows[0][rows[0] >= 0], np.int64)
+        if found.max(initial=-1) >= self.index.ntotal:
+            raise damaged(f"its dense index names a row that is none of {self.index.ntotal}")
+        return found
 
 
 @contextmanager

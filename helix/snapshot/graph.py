@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from helix.errors import StoreError
-from helix.native import addr, short
+from helix.native import BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8, UINT32, UINT64, damaged, short
+from helix.native.checked import pointer, room
 from helix.snapshot.rows import LINKS
 from helix.snapshot.segment import Opened
 from helix.types import F32, I64, U64, Bool
@@ -24,37 +24,33 @@ from helix.types import F32, I64, U64, Bool
 I32 = npt.NDArray[np.int32]
 F64 = npt.NDArray[np.float64]
 
+_BROKEN: Final = "a list of its graph leads to no item"
+
 FACTS: Final = 64
 """Facts of one entity that carry: the surest."""
 
-_LISTS: Final = {  # of a segment: (field, array, dtype), and where its length goes
-    "mention_at": ("mentions.indptr", np.int64, None),
-    "mention": ("mentions.entity", np.uint64, "mentions"),
-    "entity": ("mentioned.key", np.uint64, "entities"),
-    "naming_at": ("mentioned.indptr", np.int64, None),
-    "naming": ("mentioned.rows", np.uint32, "namings"),
-    "session": ("sessions.key", np.uint64, "sessions"),
-    "member_at": ("sessions.indptr", np.int64, None),
-    "member": ("sessions.rows", np.uint32, "members"),
-    "link_at": ("links.indptr", np.int64, None),
-    "link": ("links.key", np.uint64, "links"),
-    "link_kind": ("links.kind", np.uint8, None),
-    "linked_key": ("linked.key", np.uint64, "linked"),
-    "linked_row": ("linked.row", np.uint32, None),
-    "linked_kind": ("linked.kind", np.uint8, None),
-    "id": ("ids.key", np.uint64, "ids"),
-    "id_row": ("ids.row", np.uint32, None),
+# Of a segment: the array, its dtype, and where its length goes, by field.
+_LISTS: Final[dict[str, tuple[str, np.dtype[Any], str]]] = {
+    "mention": ("mentions.entity", UINT64, "mentions"),
+    "entity": ("mentioned.key", UINT64, "entities"),
+    "naming": ("mentioned.rows", UINT32, "namings"),
+    "session": ("sessions.key", UINT64, "sessions"),
+    "member": ("sessions.rows", UINT32, "members"),
+    "link": ("links.key", UINT64, "links"),
+    "linked_key": ("linked.key", UINT64, "linked"),
+    "id": ("ids.key", UINT64, "ids"),
 }
-_ALIKE: Final = (  # arrays of one length, or of one more
-    ("mention_at", "rows", 1),
-    ("naming_at", "entities", 1),
-    ("member_at", "sessions", 1),
-    ("link_at", "rows", 1),
-    ("link_kind", "links", 0),
-    ("linked_row", "linked", 0),
-    ("linked_kind", "linked", 0),
-    ("id_row", "ids", 0),
-)
+# The same of arrays of a length that is known by then, and how much longer they are.
+_ALIKE: Final[dict[str, tuple[str, np.dtype[Any], str, int]]] = {
+    "mention_at": ("mentions.indptr", INT64, "rows", 1),
+    "naming_at": ("mentioned.indptr", INT64, "entities", 1),
+    "member_at": ("sessions.indptr", INT64, "sessions", 1),
+    "link_at": ("links.indptr", INT64, "rows", 1),
+    "link_kind": ("links.kind", UINT8, "links", 0),
+    "linked_row": ("linked.row", UINT32, "linked", 0),
+    "linked_kind": ("linked.kind", UINT8, "linked", 0),
+    "id_row": ("ids.row", UINT32, "ids", 0),
+}
 
 
 class _Segment(ctypes.Structure):
@@ -113,7 +109,8 @@ class Graph:
         session_key, session_size: of each session, and its live items.
 
     Raises:
-        ValueError: arrays of a segment do not fit together.
+        StoreError: arrays of a segment are not of their dtypes, or do not fit together.
+        TypeError, ValueError: the same of the other arrays.
     """
 
     def __init__(
@@ -135,40 +132,56 @@ class Graph:
         self._kept: list[Any] = []  # what the structs point to
         parts, entities = (_Segment * len(segments))(), 0
         for part, segment, start, counts in zip(parts, segments, starts.tolist(), named, strict=True):
-            part.start, part.rows, part.first_entity = start, segment.rows, entities
-            for field, (name, dtype, size) in _LISTS.items():
-                setattr(part, field, self._hold(segment[name], dtype))
-                if size:
-                    setattr(part, size, len(segment[name]))
-            for field, size, more in _ALIKE:
-                name = _LISTS[field][0]
-                if len(segment[name]) != getattr(part, size) + more:
-                    raise ValueError(f"{name} of the segment {segment.id} holds {len(segment[name])} entries")
-            part.named = self._hold(counts, np.int32)
+            part.start, part.first_entity = start, entities
+            self._fill(part, segment)
+            part.named = self._hold("named", counts, INT32, part.entities)
             entities += part.entities
         self._kept.append(parts)
+        rows, sessions, edges = len(alive), len(session_key), len(facts.one)
         self._graph = _Graph(
-            len(segments), len(alive), len(session_key), entities, int(alive.sum()), len(facts.one),
+            len(segments),
+            rows,
+            sessions,
+            entities,
+            int(alive.sum()),
+            edges,
             ctypes.addressof(parts),
-            *(self._hold(column, np.int32) for column in (previous, following, session)),
-            self._hold(alive, np.bool_), self._hold(key, np.uint64),
-            self._hold(session_key, np.uint64), self._hold(session_size, np.int64),
-            self._hold(facts.one, np.uint64), self._hold(facts.other, np.uint64),
-            self._hold(facts.confidence, np.float32), self._hold(facts.row, np.int64),
-        )  # fmt: skip
+            self._hold("previous", previous, INT32, rows),
+            self._hold("following", following, INT32, rows),
+            self._hold("session", session, INT32, rows),
+            self._hold("alive", alive, BOOL, rows),
+            self._hold("key", key, UINT64, rows),
+            self._hold("session_key", session_key, UINT64, sessions),
+            self._hold("session_size", session_size, INT64, sessions),
+            self._hold("facts.one", facts.one, UINT64, edges),
+            self._hold("facts.other", facts.other, UINT64, edges),
+            self._hold("facts.confidence", facts.confidence, FLOAT32, edges),
+            self._hold("facts.row", facts.row, INT64, edges),
+        )
         self.address = ctypes.addressof(self._graph)
 
-    def _hold(self, array: npt.NDArray[Any], dtype: Any) -> int:
-        """Where it lies; mapped arrays are not copied."""
-        kept = np.ascontiguousarray(array, dtype)
-        self._kept.append(kept)
-        return addr(kept)
+    def _fill(self, part: _Segment, segment: Opened) -> None:
+        """Point to the lists of a segment."""
+        part.rows = segment.rows
+        try:
+            for field, (name, dtype, count) in _LISTS.items():
+                setattr(part, count, len(segment[name]))
+                setattr(part, field, self._hold(name, segment[name], dtype, len(segment[name])))
+            for field, (name, dtype, count, more) in _ALIKE.items():
+                setattr(part, field, self._hold(name, segment[name], dtype, getattr(part, count) + more))
+        except (TypeError, ValueError) as error:
+            raise damaged(f"{error}, in the segment {segment.id}") from None
+
+    def _hold(self, name: str, array: npt.NDArray[Any], dtype: np.dtype[Any], size: int) -> int:
+        """Where it lies; it is neither copied nor let go."""
+        self._kept.append(array)
+        return pointer(name, array, dtype, size)
 
     def find(self, keys: U64) -> tuple[I64, I64]:
         """(node int64[n], −1 where no item ever named it; live items that name it int64[n]) of entities."""
-        keys = np.ascontiguousarray(keys, np.uint64)
-        node, df = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
-        _find(self.address, addr(keys), len(keys), addr(node), addr(df))
+        n = len(keys)
+        (node, node_to), (df, df_to) = room(INT64, n), room(INT64, n)
+        _find(self.address, pointer("keys", keys, UINT64, n), n, node_to, df_to)
         return node, df
 
 
@@ -196,44 +209,49 @@ class Seen:
     ) -> None:
         self.graph = graph
         node, row, weight = hubs
-        self._kept = (
-            None if allowed is None else np.ascontiguousarray(allowed, np.bool_),
-            np.ascontiguousarray(asked, np.uint64),
-            np.ascontiguousarray(node, np.int64),
-            np.ascontiguousarray(row, np.int64),
-            np.ascontiguousarray(weight, np.float64),
-        )
+        self._kept = (allowed, asked, *hubs)
         self._question = _Question(
-            entity_df, session_size, FACTS, len(asked), len(node),
+            entity_df,
+            session_size,
+            FACTS,
+            len(asked),
+            len(node),
             *(weights[name] for name in ("next", "session", "fact", *LINKS)),
-            *(None if array is None else addr(array) for array in self._kept),
-        )  # fmt: skip
+            None if allowed is None else pointer("allowed", allowed, BOOL, graph.sessions),
+            pointer("asked", asked, UINT64, len(asked)),
+            pointer("hubs", node, INT64, len(node)),
+            pointer("rows of hubs", row, INT64, len(node)),
+            pointer("weights of hubs", weight, FLOAT64, len(node)),
+        )
         self._at = ctypes.addressof(self._question)
 
     def degree(self, nodes: I64) -> I64:
         """int64[n]: edges to read for each node. An item has two neighbours and a session besides what it names; its
         links, a handful, are not counted.
+
+        Raises:
+            StoreError: a list of the store is damaged, or there is no such node.
         """
-        nodes, out = np.ascontiguousarray(nodes, np.int64), np.empty(len(nodes), np.int64)
-        if _degrees(self.graph.address, self._at, addr(nodes), len(nodes), addr(out)) < 0:
-            raise IndexError("there is no such node")
+        n = len(nodes)
+        out, to = room(INT64, n)
+        if _degrees(self.graph.address, self._at, pointer("nodes", nodes, INT64, n), n, to) < 0:
+            raise damaged(_BROKEN)
         return out
 
     def edges(self, nodes: I64) -> tuple[I64, I64, F64]:
         """(position in `nodes` int64[e] ascending, node it leads to int64[e], weight float64[e]).
 
         Raises:
-            StoreError: a list of the store is damaged.
+            StoreError: a list of the store is damaged, or there is no such node.
         """
-        nodes, most = np.ascontiguousarray(nodes, np.int64), 4096
+        n, most = len(nodes), 4096
+        given = pointer("nodes", nodes, INT64, n)
         while True:
-            source, target, weight = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.float64)
-            n = _edges(
-                self.graph.address, self._at, addr(nodes), len(nodes),
-                addr(source), addr(target), addr(weight), most,
-            )  # fmt: skip
-            if n < 0:
-                raise StoreError("the graph of the store is damaged", "run 'helix verify': it names the file")
-            if n <= most:
-                return source[:n], target[:n], weight[:n]
-            most = n
+            (source, source_to), (target, target_to) = room(INT64, most), room(INT64, most)
+            weight, weight_to = room(FLOAT64, most)
+            found = _edges(self.graph.address, self._at, given, n, source_to, target_to, weight_to, most)
+            if found < 0:
+                raise damaged(_BROKEN)
+            if found <= most:
+                return source[:found], target[:found], weight[:found]
+            most = found

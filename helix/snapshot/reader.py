@@ -23,6 +23,7 @@ from helix.bm25 import Norms
 from helix.encoders.onnx import Encoder, EstimatedCounter, TokenCounter
 from helix.enrich.gazetteer import COMMON
 from helix.errors import EncoderError, StoreError
+from helix.native import Vectors, vectors_of
 from helix.snapshot import facts
 from helix.snapshot import manifest as manifests
 from helix.snapshot.arrays import flat_index, lookup
@@ -551,15 +552,14 @@ class Snapshot:
             out[here] = values
         return out
 
-    def codes_at(self, rows: npt.NDArray[Any]) -> tuple[U64, F32]:
-        """(where the codes of each row lie in memory uint64[n], their scale float32[n]); 0 and 0 for the row −1."""
-        address, scale = np.zeros(len(rows), np.uint64), np.zeros(len(rows), np.float32)
-        there = (rows >= 0).nonzero()[0]
-        for segment, here, local in self._split(rows[there]):
-            codes = segment["vectors.i8"]
-            address[there[here]] = codes.__array_interface__["data"][0] + local * codes.shape[1]
-            scale[there[here]] = segment["vectors.scale"][local]
-        return address, scale
+    @cached_property
+    def vector_table(self) -> Vectors:
+        """The vectors of all rows, as a kernel reads them."""
+        if base := self._whole_snapshot():
+            return base.vector_table
+        codes = [segment["vectors.i8"] for segment in self._opened]
+        scales = [segment["vectors.scale"] for segment in self._opened]
+        return vectors_of(codes, scales, self.manifest.lineage.dim if self.manifest else 0)
 
     @cached_property
     def centroids(self) -> F32:

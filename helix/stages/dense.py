@@ -87,11 +87,12 @@ def candidates(
 
 
 def score(vector: F32, block: Block, rows: I64) -> F32:
-    """Inner products of the given rows, ascending: float32[len(rows)]. Equal rows have equal scores, to the bit."""
-    scale = block.scale[rows]  # which also says whether there are such rows
-    base = block.codes.__array_interface__["data"][0]
-    address = (base + rows * block.codes.shape[1]).astype(np.uint64)
-    return inner_products(address, scale, np.ascontiguousarray(vector, np.float32))
+    """Inner products of the given rows, ascending: float32[len(rows)]. Equal rows have equal scores, to the bit.
+
+    Raises:
+        StoreError: there is no such row.
+    """
+    return inner_products(block.codes, block.scale, rows, np.ascontiguousarray(vector, np.float32))
 
 
 def exact_score(vector: F32, exact: F16, rows: I64) -> F32:

@@ -105,9 +105,8 @@ def leant(heard: Heard, vector: F32, snap: Snapshot, share: float) -> tuple[F32,
         vector: of the question, float32[d].
         share: of each neighbour.
     """
-    address, scale = snap.codes_at(heard.rows[heard.ring[1:4]].ravel())
-    question = np.ascontiguousarray(vector, np.float32)
-    alone, leaning = leaning_products(address.reshape(3, -1), scale.reshape(3, -1), question, share)
+    rows, question = heard.rows[heard.ring[1:4]], np.ascontiguousarray(vector, np.float32)
+    alone, leaning = leaning_products(snap.vector_table, rows, question, share)
     return alone, leaning if share else alone
 
 

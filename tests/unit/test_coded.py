@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helix.native import GROUP, addr, best_coded, code_parts, in_steps
+from helix.errors import StoreError
+from helix.native import GROUP, best_coded, code_parts, in_steps, lists_of
 from helix.snapshot.arrays import quantise
 from helix.snapshot.coded import Coded, nearest_coded, open_coded, tables
 from helix.snapshot.dense import build, open_dense, vectors
 
 N, DIM = 6_000, 24
+TABLE = np.zeros((2, 16), np.uint8)
 
 
 def packed(codes: np.ndarray) -> np.ndarray:
@@ -33,12 +35,11 @@ def packed(codes: np.ndarray) -> np.ndarray:
 
 def widths() -> list[int]:
     """Registers this machine has."""
-    none = np.zeros(0, np.int64)
+    none, lists = np.zeros(0, np.int64), lists_of([], [], 2)
     found = []
     for bytes_ in (1, 16, 32, 64):
         try:
-            given_ = (none.astype(np.uint64), none.astype(np.uint64), none, none.astype(np.int32))
-            best_coded(*given_, np.zeros((2, 16), np.uint8), None, 1, 1, bytes_)
+            best_coded(lists, none, none.astype(np.int32), np.zeros((2, 16), np.uint8), None, 1, 1, bytes_)
             found.append(bytes_)
         except ValueError:
             pass
@@ -61,7 +62,7 @@ def test_the_best_of_some_lists(registers: int, data: st.DataObject) -> None:
     rows = int(size.sum())
     place = np.split(rng.permutation(rows).astype(np.int64), size.cumsum()[:-1])
     codes = [rng.integers(0, 16, (n, m)).astype(np.uint8) for n in size]
-    lists = [packed(one) for one in codes]
+    lists = lists_of([packed(one).ravel() for one in codes], place, m)
     allowed = None if data.draw(st.booleans()) else rng.random(rows) < 0.4
     k = data.draw(st.sampled_from([1, 7, 40, 1_000]))
 
@@ -71,24 +72,43 @@ def test_the_best_of_some_lists(registers: int, data: st.DataObject) -> None:
     passed = np.arange(rows) if allowed is None else np.flatnonzero(allowed)
     expected = passed[np.lexsort((passed, -score[passed]))][:k]
 
-    at, row_at = (np.array([addr(one) for one in some], np.uint64) for some in (lists, place))
-    found = best_coded(at, row_at, size, near, table, allowed, rows, k, registers)
+    looked = rng.permutation(len(size))
+    found = best_coded(lists, looked, near[looked], table, allowed, rows, k, registers)
     assert sorted(found.tolist()) == sorted(expected.tolist())
 
 
 def test_what_no_list_may_name() -> None:
-    codes, rows = packed(np.zeros((3, 2), np.uint8)), np.array([0, 5, 1])
-    at, row_at = np.array([addr(codes)], np.uint64), np.array([addr(rows)], np.uint64)
-    given_ = (at, row_at, np.array([3]), np.zeros(1, np.int32), np.zeros((2, 16), np.uint8))
-    assert sorted(best_coded(*given_, None, 6, 9).tolist()) == [0, 1, 5]
+    codes, rows = packed(np.zeros((3, 2), np.uint8)).ravel(), np.array([0, 5, 1])
+    lists, first, near, table = lists_of([codes], [rows], 2), np.zeros(1, np.int64), np.zeros(1, np.int32), TABLE
+    assert sorted(best_coded(lists, first, near, table, None, 6, 9).tolist()) == [0, 1, 5]
     for allowed in (None, np.ones(5, bool)):
-        with pytest.raises(IndexError, match="none of 5"):
-            best_coded(*given_, allowed, 5, 9)
-    for wrong in ((*given_, np.ones(4, bool), 6), (*given_[:3], np.zeros(2, np.int32), given_[4], None, 6)):
-        with pytest.raises(IndexError, match="do not fit"):
-            best_coded(*wrong, 9)
+        with pytest.raises(StoreError, match="names a row that is none of 5"):
+            best_coded(lists, first, near, table, allowed, 5, 9)
+    for wrong in (-1, 1 + (1 << 24)):
+        with pytest.raises(StoreError, match="a centre is no number"):
+            best_coded(lists, first, near + np.int32(wrong), table, None, 6, 9)
+    for wrong in (-1, 1):
+        with pytest.raises(ValueError, match="a list is none of 1"):
+            best_coded(lists, first + wrong, near, table, None, 6, 9)
+    for given_, why in (
+        ((near, table, np.ones(4, bool), 6), "allowed is of shape"),
+        ((np.zeros(2, np.int32), table, None, 6), "near is of shape"),
+        ((near, np.zeros((4, 16), np.uint8), None, 6), "of 4 pieces, the lists are of 2"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            best_coded(lists, first, *given_, 9)
     with pytest.raises(ValueError, match="registers of 7"):
-        best_coded(*given_, None, 6, 9, 7)
+        best_coded(lists, first, near, table, None, 6, 9, 7)
+
+
+def test_lists_have_codes_for_all_their_rows() -> None:
+    codes, rows = packed(np.zeros((33, 2), np.uint8)).ravel(), np.arange(33)
+    assert lists_of([codes], [rows], 2).size.tolist() == [33]
+    for short in (codes[:-1], codes[:32]):
+        with pytest.raises(ValueError, match="codes is of shape"):
+            lists_of([short], [rows], 2)
+    with pytest.raises(ValueError, match="codes are 1 arrays"):
+        lists_of([codes], [rows, rows], 2)
 
 
 def test_what_codes_add() -> None:
@@ -100,7 +120,7 @@ def test_what_codes_add() -> None:
     assert part[1].tolist() == [0] * 3 + [210] + [0] * 12
     assert most == 210
     assert in_steps(part, 0.1).tolist() == [[0] * 16, [0] * 3 + [21] + [0] * 12]  # .4 is none
-    with pytest.raises(IndexError, match="3 dimensions for 2 pieces of 2"):
+    with pytest.raises(ValueError, match=r"query is of shape \(3,\), where \(4,\) belongs"):
         code_parts(book, np.zeros(3, np.float32))
 
 
@@ -108,8 +128,8 @@ def test_many_pieces_stay_within_sixteen_bits() -> None:
     """600 pieces that differ by as much each: 255 steps of each would be twice too many."""
     book = np.zeros((1, 600, 16), np.float32)
     book[:, :, 15] = 1
-    none = np.zeros(1, np.uint64)
-    coded = Coded(none, np.ones(1, np.float32), book, none, none, np.zeros(1, np.int64), 0, ())
+    one = np.ones((1, 600), np.int8), np.ones(1, np.float32), np.arange(1)
+    coded = Coded(*one, book, lists_of([np.empty(0, np.uint8)], [np.empty(0, np.int64)], 600), 0, None)
     table, near = tables(coded, np.ones(600, np.float32), np.array([3], np.float32))
     assert table[:, 15].tolist() == [65_535 // 600] * 600
     assert near.tolist() == [0]
@@ -130,9 +150,9 @@ def world(request, tmp_path_factory: pytest.TempPathFactory) -> tuple[object, Co
 
 def test_the_lists_are_those_of_the_file(world) -> None:
     index, coded, points, _ = world
-    assert coded.rows == N == coded.size.sum()
+    assert coded.rows == N == coded.lists.size.sum()
     _, assigned = index.quantizer.search(points, 1)
-    assert coded.size.tolist() == np.bincount(assigned[:, 0], minlength=index.nlist).tolist()
+    assert coded.lists.size.tolist() == np.bincount(assigned[:, 0], minlength=index.nlist).tolist()
 
 
 @pytest.mark.parametrize("lists", [1, 7, None])

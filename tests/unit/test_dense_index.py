@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import subprocess
 import sys
@@ -182,8 +181,7 @@ def test_what_lies_in_one_half_is_found(world, monkeypatch) -> None:
     block, questions, _, _ = world
     lists = index_of(block).coded
     assert lists is not None
-    largest = int(lists.size.argmax())
-    there = np.ctypeslib.as_array((ctypes.c_int64 * int(lists.size[largest])).from_address(int(lists.row[largest])))
+    there = lists.lists.row.held[int(lists.lists.size.argmax())]
     allowed = np.zeros(N, bool)
     allowed[there] = True
     assert len(there) > 200
