@@ -495,8 +495,6 @@ def _rows(reader: pa.RecordBatchReader, clock: _Clock) -> Iterator[tuple[Any, ..
             batch = next(reader, None)
         if batch is None:
             return
-        except _REFUSALS as error:
-            raise _refused(error) from None
         yield from zip(
             *(_values(batch.schema.names[i], batch.column(i)) for i in range(batch.num_columns)), strict=True
         )
