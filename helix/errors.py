@@ -38,6 +38,10 @@ class StoreError(HelixError):
     exit_status = 4
 
 
+class NewerStore(StoreError):
+    """A store that a newer Helix wrote, in a format or with features this one does not know."""
+
+
 class EncoderError(HelixError):
     """No usable encoder: weights missing, damaged, or not the ones the lineage was built with."""
 

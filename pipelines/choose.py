@@ -20,7 +20,7 @@ from helix.snapshot.arrays import flat_index, lookup, owners, unhexes
 from helix.snapshot.build import session_keys
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.rows import Rows
-from helix.snapshot.segment import Opened, alive_of, map_npy, open_segment, read_table
+from helix.snapshot.segment import Opened, alive_of, forgotten_keys, open_segment, read_table
 from helix.snapshot.sql import connect
 from helix.types import I64, U64, Bool
 from pipelines.items import OTHER
@@ -60,17 +60,12 @@ def open_base(root: Path, pointer: str) -> Base:
         )
     opened = tuple(open_segment(root, segment, (*_LOOKED_AT, *_NEAR)) for segment in manifest.segments)
     alive = tuple(alive_of(root, manifest, segment) for segment in opened)
-    forgotten = forgotten_by(root, manifest)
+    forgotten = forgotten_keys(root, manifest)
     if pointer != "CURRENT":  # what is forgotten while a lineage is built must not come into it
         _, current = ledger.current(root)
-        forgotten = np.union1d(forgotten, forgotten_by(root, current)) if current else forgotten
+        forgotten = np.union1d(forgotten, forgotten_keys(root, current)) if current else forgotten
     documents = tuple(root / file.path for file in manifest.documents)
     return Base(name, manifest, opened, alive, forgotten, documents)
-
-
-def forgotten_by(root: Path, manifest: Manifest) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """Keys of the items a generation never takes in again: uint64[n], sorted."""
-    return map_npy(root / manifest.forgotten.path) if manifest.forgotten else np.empty(0, np.uint64)
 
 
 @dataclass(frozen=True, slots=True)

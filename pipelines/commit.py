@@ -27,7 +27,7 @@ from helix.snapshot.manifest import Deletes, Index, Lineage, Manifest, Segment
 from helix.snapshot.paths import is_held
 from helix.snapshot.queries import KIND, open_queries
 from helix.snapshot.rows import ITEMS, Rows, concat, load
-from helix.snapshot.segment import alive_of, fact_scales, map_npy, open_segment
+from helix.snapshot.segment import alive_of, deleted_rows, fact_scales, open_segment
 from helix.types import U32, Bool
 from pipelines.choose import Base, Choice, as_known, choose, live_sessions, open_base, revalued
 from pipelines.classifier import router
@@ -354,10 +354,11 @@ def _more_sessions(base: Base, rows: Rows, chosen: Choice) -> int:
 def _deletes(root: Path, manifest: Manifest | None, replaced: dict[str, list[int]]) -> tuple[Deletes, ...]:
     """The deletes of the new generation: the old ones and the replaced rows."""
     before = {entry.segment: entry for entry in manifest.deletes} if manifest else {}
+    sizes = {segment.id: segment.rows for segment in manifest.segments} if manifest else {}
     for segment, rows in replaced.items():
         gone = np.array(rows, np.uint32)
         if segment in before:
-            gone = np.union1d(map_npy(root / before[segment].file.path), gone)
+            gone = np.union1d(deleted_rows(root, before[segment], sizes[segment]), gone)
         before[segment] = writer.write_deletes(root, segment, gone)
     return tuple(before.values())
 

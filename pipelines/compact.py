@@ -23,9 +23,11 @@ from helix.failpoints import failpoint
 from helix.settings import Settings
 from helix.snapshot import dense, paths, writer
 from helix.snapshot import manifest as manifests
+from helix.snapshot.layout import ARRAYS
 from helix.snapshot.manifest import Deletes, File, Index, Manifest, Segment, describe_tree, new_id
+from helix.snapshot.mapped import map_all
 from helix.snapshot.merge import merge
-from helix.snapshot.segment import Opened, alive_of, map_npy, open_segment, read_table
+from helix.snapshot.segment import Opened, alive_of, open_segment, read_table
 from helix.snapshot.verify import check
 from helix.types import U32, Bool
 from pipelines.passes import Kind, merged
@@ -182,7 +184,7 @@ def merge_segments(
             if checked:
                 _check(root, segments, progress)
             progress("merge", 0, 1)
-            sources = [open_segment(root, segment) for segment in segments]
+            sources = [open_segment(root, segment, dim=base.lineage.dim) for segment in segments]
             kept = [alive_of(root, base, source) for source in sources]
             rows = merge(root, list(zip(sources, kept, strict=True)), folder) if any(keep.any() for keep in kept) else 0
         failpoint("compact.merged")
@@ -277,7 +279,7 @@ def _same_base(root: Path, pointer: str, chosen: Sequence[str]) -> tuple[str, Ma
 def build_dense(segment: Path, folder: Path, tier: str = "int8") -> dict[str, object]:
     """The dense index of a segment's files, in a new folder; returns its params."""
     folder.mkdir(mode=0o700, parents=True)
-    codes, scale = map_npy(segment / "vectors.i8.npy"), map_npy(segment / "vectors.scale.npy")
+    codes, scale = map_all(segment, {name: ARRAYS[name] for name in ("vectors.i8", "vectors.scale")}, {}).values()
     path = folder / "ivf.faiss"
     try:
         return dense.build(codes, scale, path, tier=tier)

@@ -101,7 +101,7 @@ def _ask(
     root: Path, segment: Segment, rows: I64, model: Generator, encoder: Encoder, settings: Settings
 ) -> tuple[U32, list[list[str]]]:
     """As many of the rows as half a minute is enough for, and the questions of each."""
-    opened = open_segment(root, segment, ("vectors.i8", "vectors.scale"))
+    opened = open_segment(root, segment, ("vectors.i8", "vectors.scale"), dim=encoder.dim)
     began = time.monotonic()
     asked: list[list[str]] = []
     for start in range(0, len(rows), BATCH):

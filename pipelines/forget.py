@@ -34,12 +34,14 @@ from helix.snapshot import manifest as manifests
 from helix.snapshot.arrays import lookup
 from helix.snapshot.events import dump_access, read_access
 from helix.snapshot.events import select as select_access
+from helix.snapshot.layout import ARRAYS
 from helix.snapshot.manifest import File, Manifest, new_id
+from helix.snapshot.mapped import map_npy
 from helix.snapshot.rows import digest
-from helix.snapshot.segment import map_npy, read_table
+from helix.snapshot.segment import forgotten_keys, read_table
 from helix.types import U64
 from pipelines import share
-from pipelines.choose import forgotten_by, live_sessions, open_base
+from pipelines.choose import live_sessions, open_base
 from pipelines.commit import counted, recounted
 from pipelines.compact import Conflict, merge_segments
 from pipelines.kept import dump, kept_of
@@ -215,7 +217,7 @@ def _delete_rows(root: Path, keys: U64, settings: Settings, pointer: str) -> Non
                 deletes[segment.id] = writer.write_deletes(root, segment.id, np.flatnonzero(~left).astype(np.uint32))
                 touched.append(segment.column("session")[row])
                 gone += len(row)
-        if not gone and len(forgotten) == len(forgotten_by(root, base.manifest)):
+        if not gone and len(forgotten) == len(forgotten_keys(root, base.manifest)):
             return
         sessions = np.unique(np.concatenate(touched))
         fewer = len(sessions) - int(live_sessions(base.opened, after, sessions).sum())
@@ -345,7 +347,7 @@ def _in_envelope(root: Path, document: str, ids: set[str]) -> bool:
 
 
 def _holds(folder: Path, keys: U64) -> bool:
-    found = map_npy(folder / "ids.key.npy")
+    found = map_npy(folder / "ids.key.npy", ARRAYS["ids.key"])
     return bool((lookup(found, np.arange(len(found), dtype=np.uint32), keys) >= 0).any())
 
 

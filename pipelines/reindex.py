@@ -34,7 +34,7 @@ from helix.snapshot import ledger, paths, writer
 from helix.snapshot import manifest as manifests
 from helix.snapshot.dense import FLOAT, fitting
 from helix.snapshot.manifest import Manifest
-from helix.snapshot.segment import map_npy
+from helix.snapshot.segment import forgotten_keys
 from pipelines.commit import commit
 from pipelines.compact import Progress, compact, still
 from pipelines.enrich import enrich, part_folder, pipeline_fingerprint
@@ -176,8 +176,7 @@ def _revive(root: Path, settings: Settings) -> None:
 def _forgotten(root: Path, pointer: str = "CURRENT") -> npt.NDArray[np.uint64]:
     """Keys that must never come back."""
     name = manifests.current_name(root, pointer)
-    file = manifests.load(root, name).forgotten if name else None
-    return map_npy(root / file.path) if file else np.empty(0, np.uint64)
+    return forgotten_keys(root, manifests.load(root, name) if name else None)
 
 
 def _missing(root: Path) -> list[str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from helix.errors import StoreError, UsageError
+from helix.errors import NewerStore, StoreError, UsageError
 from helix.failpoints import failpoint
 from helix.settings import Settings
 from helix.snapshot import ledger, writer
@@ -81,24 +81,33 @@ def rollback(root: Path, settings: Settings, to: int | None = None) -> RolledBac
         return RolledBack(new.generation, number, tuple(since))
 
 
-def mend(root: Path, settings: Settings) -> Manifest | None:
-    """Have a damaged CURRENT lead to the newest whole generation; None where it is not damaged.
+def mend(root: Path, settings: Settings) -> RolledBack | None:
+    """Publish the content of the newest whole generation where CURRENT, or the manifest it names, is damaged.
 
-    A generation that a reindex is building is none. Of several lineages, the one that holds the most documents counts:
-    a reindex that was given up holds a part of them.
+    A generation that a reindex is building does not count. Of several lineages, the one that holds the most documents
+    counts: a reindex that was given up holds a part of them. Nothing is set aside, since nobody can tell what was
+    taken in since: the next ingest publishes it again.
+
+    Returns:
+        None where CURRENT is whole.
 
     Raises:
         StoreError: there is no store, no generation is whole, or another writer is at work.
     """
     if _fault(root) is None:
         return None
-    with writer.lock(root, settings.lock_wait, mend=True):
+    with writer.lock(root, settings.lock_wait, mend=True) as held:
         if (fault := _fault(root)) is None:  # another process was quicker
             return None
         for name, manifest in _candidates(root):
             if _whole(root, manifest.files()):
                 writer.point(root, name)
-                return manifest
+                failpoint("mend.pointed")
+                # Above every number there is: what could not be read is superseded, too.
+                number = max(manifests.number(path) for path in manifests.paths_of(root)) + 1
+                new = replace(writer.following(held, name, manifest), generation=number)
+                writer.publish(held, new)
+                return RolledBack(number, manifest.generation, ())
     raise StoreError(
         fault.what, "no generation is whole: restore the store from a backup, or 'helix pull' a copy of it"
     )
@@ -117,6 +126,8 @@ def _fault(root: Path) -> StoreError | None:
     """
     try:
         ledger.current(root)
+    except NewerStore:
+        raise
     except StoreError as error:
         if not manifests.whole(root):
             raise

@@ -18,7 +18,9 @@ from helix.errors import UsageError
 from helix.settings import Settings
 from helix.snapshot import ledger
 from helix.snapshot.arrays import lookup
-from helix.snapshot.segment import map_npy, read_table
+from helix.snapshot.layout import ARRAYS
+from helix.snapshot.mapped import map_npy
+from helix.snapshot.segment import read_table
 from helix.types import U64
 from pipelines.choose import open_base
 from pipelines.enrich import FAULTS, item_records
@@ -136,7 +138,7 @@ def _lives_elsewhere(root: Path, keys: U64, selection: Selection, opened: Sequen
 def _known(root: Path, keys: U64) -> Any:
     out = np.zeros(len(keys), bool)
     for folder in segments_of(root):
-        out |= np.isin(keys, map_npy(folder / "ids.key.npy"))
+        out |= np.isin(keys, map_npy(folder / "ids.key.npy", ARRAYS["ids.key"]))
     for path in (root / "documents").glob("[0-9]*.parquet"):  # left out by a commit, but in the document's envelope
         out |= np.isin(keys, pc.list_flatten(read_table(path, columns=["keys"])["keys"]).to_numpy())
     return out

@@ -85,7 +85,7 @@ def rollback(argv: Sequence[str]) -> int:
     new.add_argument("--list", action="store_true", help="say what there is to return to")
     options = new.parse_args(argv)
     from pipelines.forget import resume
-    from pipelines.rollback import RolledBack, listed, mend
+    from pipelines.rollback import listed, mend
     from pipelines.rollback import rollback as run
 
     settings = load()
@@ -113,18 +113,13 @@ def rollback(argv: Sequence[str]) -> int:
         return 0
     mended = mend(root, settings)
     resume(root, settings, _say)
-    if mended and options.generation in (None, mended.generation):
-        done = RolledBack(mended.generation, mended.generation, ())
-    else:
-        done = run(root, settings, options.generation)
+    done = mended if mended and options.generation in (None, mended.to) else run(root, settings, options.generation)
     if options.json:
         print_json(asdict(done))
     else:
         are = "is" if len(done.set_aside) == 1 else "are"
         aside = f"; {count(len(done.set_aside), 'document')} taken in since {are} set aside" if done.set_aside else ""
-        again = mended and mended.generation == done.generation
-        said = "is current again" if again else f"holds what {done.to} held"
-        say(f"generation {done.generation} {said}{aside}")
+        say(f"generation {done.generation} holds what {done.to} held{aside}")
         if done.set_aside:
             _say("helix rollback: offer a document again ('helix ingest PATH') to take it in again")
     return 0

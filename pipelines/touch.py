@@ -17,7 +17,7 @@ from helix.snapshot import manifest as manifests
 from helix.snapshot.arrays import lookup
 from helix.snapshot.events import Access
 from helix.snapshot.manifest import File, Manifest, describe, new_id
-from helix.snapshot.segment import map_npy
+from helix.snapshot.segment import deleted_rows, map_ids
 from helix.types import U64
 
 
@@ -85,12 +85,11 @@ def live(root: Path, manifest: Manifest, keys: U64) -> npt.NDArray[np.bool_]:
         StoreError: a segment's file is missing or damaged.
     """
     found = np.zeros(len(keys), bool)
-    gone = {entry.segment: entry.file.path for entry in manifest.deletes}
+    gone = {entry.segment: entry for entry in manifest.deletes}
     for segment in manifest.segments:
-        folder = root / "segments" / segment.id
-        rows = lookup(map_npy(folder / "ids.key.npy"), map_npy(folder / "ids.row.npy"), keys)
+        rows = lookup(*map_ids(root, segment), keys)
         here = rows >= 0
         if segment.id in gone:
-            here &= ~np.isin(rows, map_npy(root / gone[segment.id]))
+            here &= ~np.isin(rows, deleted_rows(root, gone[segment.id], segment.rows))
         found |= here
     return found

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from helix.snapshot.manifest import Index, Manifest
+from helix.snapshot.mapped import damaged
 from helix.snapshot.npz import Kind, read_npz
-from helix.snapshot.segment import damaged
 from helix.types import F32, TYPES, U32
 
 KIND: Final = "retention"

@@ -16,9 +16,9 @@ from helix.failpoints import failpoint
 from helix.snapshot import paths
 from helix.snapshot.arrays import BANDS, band_keys, hexes, invert, owners, unhexes
 from helix.snapshot.fact_index import fact_arrays
+from helix.snapshot.layout import FACT_TEXT
 from helix.snapshot.manifest import Segment, describe_tree, new_id
 from helix.snapshot.rows import LINKS, NO_TIME, Rows, digest
-from helix.snapshot.segment import FACT_TEXT
 from helix.titles import title_keys
 from helix.types import I64, ROLES, TYPES, U32, U64
 

@@ -31,9 +31,9 @@ import orjson
 from helix.errors import StoreError, UsageError
 from helix.failpoints import failpoint
 from helix.snapshot.manifest import File
+from helix.snapshot.mapped import damaged
 from helix.snapshot.npz import read_npz
 from helix.snapshot.paths import sync_folder
-from helix.snapshot.segment import damaged
 from helix.types import I64, U32, U64
 
 log = logging.getLogger("helix.events")

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from helix.bm25 import Norms
 from helix.snapshot.arrays import invert, unhexes
-from helix.snapshot.segment import FACT_TEXT, Opened
+from helix.snapshot.layout import FACT_TEXT
+from helix.snapshot.segment import Opened
 from helix.text import hash_terms, tokenise
 from helix.topk import top_k
 from helix.types import F32, I64, U32, U64, Bool, Leg

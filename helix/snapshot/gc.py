@@ -32,8 +32,8 @@ def collect(root: Path, keep: int, grace: float, wait: float) -> Collected:
     """Delete all but the newest `keep` generations, then every file no generation left names.
 
     What is current, being built (NEXT) or held open by a reader stays whatever its age, and nothing younger than
-    `grace` goes: a reader without a pin, on a read-only mount, or a copy under way may still want it. Only a generation
-    that can be read proves that something is superseded: before the first one nothing goes.
+    `grace` goes: a reader without a pin, on a read-only mount, or a copy under way may still want it. Nor does what
+    nobody can prove superseded: generations made from the current one, and all of it before there is a current one.
 
     Args:
         keep: generations, at least 1.
@@ -41,19 +41,20 @@ def collect(root: Path, keep: int, grace: float, wait: float) -> Collected:
         wait: seconds to wait for another writer.
 
     Raises:
-        StoreError: another writer is at work, or a pointer or a manifest that has to be kept is damaged.
+        StoreError: another writer is at work, or a pointer or a manifest that may have to be kept is damaged.
     """
     with _reindex_lock(root, wait), writer.lock(root, wait):  # the order `swap` takes them in
         held = pinned(root)
-        if manifests.current_name(root) is None:
+        newest = manifests.current_name(root)
+        if newest is None:
             return Collected((), 0, 0, len(held))
         current = {name for pointer in writer.LOCKS if (name := manifests.current_name(root, pointer))}
         before = time.time() - grace
         kept: list[Path] = []
         gone: list[Path] = []
         load = cache(partial(manifests.load, root))  # a log that is being written makes hundreds of them an hour
-        chain = set(_newest(root, keep)) | _just_replaced(root, before, load)
-        for path in sorted((root / "manifests").glob("[0-9]*.json")):
+        chain = set(_newest(root, keep)) | _just_replaced(root, before, load) | _later(root, newest, load)
+        for path in manifests.paths_of(root):
             stays = path.name in held | current | chain or path.stat().st_mtime > before
             (kept if stays else gone).append(path)
         named = _named([load(path.name) for path in kept])
@@ -97,6 +98,19 @@ def _newest(root: Path, keep: int) -> list[str]:
             name = manifests.load(root, name).parent
         except HelixError:
             break
+    return found
+
+
+def _later(root: Path, current: str, load: Callable[[str], Manifest]) -> set[str]:
+    """Return the generations made from the current one: an older CURRENT may have been put back in its place.
+
+    Raises:
+        StoreError: a manifest with a later number is damaged, so nobody can tell what it was made from.
+    """
+    first, found = load(current).generation, {current}
+    for path in manifests.paths_of(root):  # by number: a parent comes before what was made from it
+        if manifests.number(path) > first and load(path.name).parent in found:
+            found.add(path.name)
     return found
 
 

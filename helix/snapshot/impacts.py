@@ -21,7 +21,7 @@ import numpy.typing as npt
 from helix.postings import STEP, Part, look_up
 from helix.snapshot.arrays import invert
 from helix.snapshot.manifest import Index
-from helix.snapshot.segment import map_npy
+from helix.snapshot.mapped import Kind, map_all
 from helix.types import F32, I64, U32, U64, Bool, Sparse
 
 KIND: Final = "sparse"
@@ -29,7 +29,14 @@ KIND: Final = "sparse"
 ENCODER: Final = "sparse_encoder"
 """The kind of the index that is no index: what makes the same weights of a question."""
 
-_ARRAYS: Final = ("rows", "terms.key", "terms.most", "terms.indptr", "terms.rows", "terms.impact")
+_ARRAYS: Final = {
+    "rows": Kind(np.uint32, ("q",)),
+    "terms.key": Kind(np.uint32, ("t",)),
+    "terms.most": Kind(np.uint16, ("t",)),
+    "terms.indptr": Kind(np.int64, ("t + 1",)),
+    "terms.rows": Kind(np.uint32, ("p",)),
+    "terms.impact": Kind(np.uint16, ("p",)),
+}
 
 _SMALL: Final = 1 << 15
 """Postings of a term in one index that are not worth an array of their own in a search."""
@@ -90,7 +97,7 @@ def open_impacts(root: Path, index: Index) -> Impacts:
         StoreError: a file is missing or damaged.
     """
     folder = root / "indexes" / index.id / KIND
-    return Impacts({name: map_npy(folder / f"{name}.npy") for name in _ARRAYS})
+    return Impacts(map_all(folder, _ARRAYS, {"terms.indptr": "terms.rows"}))
 
 
 def encoder_of(indexes: Sequence[Index]) -> Index | None:

@@ -7,14 +7,13 @@ import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from helix.errors import StoreError, UsageError
+from helix.errors import NewerStore, StoreError, UsageError
 from helix.snapshot import bounds, paths
 
 FORMAT = 3
@@ -182,7 +181,7 @@ def _files(raw: Sequence[Mapping[str, Any]]) -> tuple[File, ...]:
     return tuple(File(**entry) for entry in raw)
 
 
-def _newer(where: str, data: bytes, write: bool) -> StoreError | None:
+def _newer(where: str, data: bytes, write: bool) -> NewerStore | None:
     try:
         raw = orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -191,11 +190,11 @@ def _newer(where: str, data: bytes, write: bool) -> StoreError | None:
         return None
     found = raw.get("format")
     if isinstance(found, int) and found > FORMAT:
-        return StoreError(
+        return NewerStore(
             f"{where} is of store format {found}; this Helix knows formats up to {FORMAT}", "upgrade Helix to open it"
         )
     if isinstance(found, int) and found < OLDEST:
-        return StoreError(
+        return NewerStore(
             f"{where} is of store format {found}, which was never released; this Helix reads {OLDEST} to {FORMAT}",
             "ingest the sources into a new store (--store)",
         )
@@ -203,7 +202,7 @@ def _newer(where: str, data: bytes, write: bool) -> StoreError | None:
     if write:
         flags |= set(raw.get("writer_flags") or ()) - WRITER_FLAGS
     if flags:
-        return StoreError(
+        return NewerStore(
             f"{where} needs features this Helix does not know: {', '.join(sorted(flags))}", "upgrade Helix"
         )
     return None
@@ -240,7 +239,7 @@ def _read_pointer(root: Path, pointer: str) -> str | None:
     try:
         data = paths.read_regular(path, _POINTER_BYTES)
     except FileNotFoundError:
-        if pointer == "CURRENT" and _manifests(root):
+        if pointer == "CURRENT" and paths_of(root):
             raise StoreError(f"{path} is missing, but there are manifests", _remedy(root, pointer)) from None
         if (root / "inbox").is_dir():
             return None
@@ -252,7 +251,7 @@ def _read_pointer(root: Path, pointer: str) -> str | None:
     except OSError as error:
         raise StoreError(f"{path} is damaged: {error.strerror or error}", _remedy(root, pointer)) from None
     name = data.decode("ascii", "replace").strip()
-    if name == NOTHING or not (name or _manifests(root)):
+    if name == NOTHING or not (name or paths_of(root)):
         return None
     if not _NAME.fullmatch(name):
         what = f"it says {name[:40]!r}" if name else "it is empty"
@@ -260,12 +259,18 @@ def _read_pointer(root: Path, pointer: str) -> str | None:
     return name
 
 
-def _manifests(root: Path) -> list[Path]:
+def paths_of(root: Path) -> list[Path]:
+    """Return the files of all manifests, the oldest first."""
     return sorted((root / "manifests").glob("[0-9]*.json"))
 
 
+def number(path: Path) -> int:
+    """Return the number of the generation that a manifest's name says; 0 where it says none."""
+    return int(path.name[:8]) if path.name[:8].isdecimal() else 0
+
+
 def _remedy(root: Path, pointer: str = "CURRENT") -> str:
-    if not _manifests(root):
+    if not paths_of(root):
         return "restore the store from a backup, or from another copy with 'helix pull'"
     if pointer != "CURRENT":
         return f"remove {root / pointer}: a reindex that was under way starts over"
@@ -293,11 +298,19 @@ def load(root: Path, name: str, *, write: bool = False) -> Manifest:
 
 
 def whole(root: Path) -> list[tuple[str, Manifest]]:
-    """Every manifest that can be read, newest first, whether a pointer leads to it or not."""
+    """Read every manifest that can be read, newest first, whether a pointer leads to it or not.
+
+    Raises:
+        NewerStore: one was written by a newer Helix: what that one published must not be lost.
+    """
     found: list[tuple[str, Manifest]] = []
-    for path in _manifests(root):
-        with suppress(StoreError):
+    for path in paths_of(root):
+        try:
             found.append((path.name, load(root, path.name)))
+        except NewerStore:
+            raise
+        except StoreError:
+            continue
     return sorted(found, key=lambda entry: (entry[1].generation, entry[1].token), reverse=True)
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ import pyarrow as pa
 from helix.bm25 import Norms
 from helix.snapshot.arrays import invert
 from helix.snapshot.manifest import Index
-from helix.snapshot.segment import map_ipc, map_npy
+from helix.snapshot.mapped import Kind, damaged, map_all, map_ipc
 from helix.text import hash_terms, tokenise
 from helix.types import F32, I64, U32, U64, Bool
 
@@ -27,7 +27,14 @@ KIND = "doc2query"
 
 SCHEMA = pa.schema([("id", pa.string()), ("queries", pa.list_(pa.string()))])
 
-_ARRAYS = ("rows", "length", "terms.key", "terms.indptr", "terms.rows", "terms.tf")
+_ARRAYS: Final = {
+    "rows": Kind(np.uint32, ("q",)),
+    "length": Kind(np.uint32, ("q",)),
+    "terms.key": Kind(np.uint64, ("t",)),
+    "terms.indptr": Kind(np.int64, ("t + 1",)),
+    "terms.rows": Kind(np.uint32, ("p",)),
+    "terms.tf": Kind(np.uint16, ("p",)),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +83,10 @@ def write_queries(folder: Path, rows: U32, ids: Sequence[str], queries: Sequence
         save(folder, name, array)
 
 
+_QUESTIONS: Final = pa.schema([("queries", pa.list_(pa.string()))])
+"""queries.arrow."""
+
+
 def open_queries(root: Path, index: Index) -> Queries:
     """Map an index.
 
@@ -83,7 +94,11 @@ def open_queries(root: Path, index: Index) -> Queries:
         StoreError: a file is missing or damaged.
     """
     folder = root / "indexes" / index.id / KIND
-    return Queries({name: map_npy(folder / f"{name}.npy") for name in _ARRAYS}, map_ipc(folder / "queries.arrow")[0])
+    arrays = map_all(folder, _ARRAYS, {"terms.indptr": "terms.rows"})
+    questions = map_ipc(folder / "queries.arrow", _QUESTIONS, full=True)[0]
+    if questions.num_rows != len(arrays["rows"]):
+        raise damaged(folder / "queries.arrow", f"it holds {questions.num_rows} rows instead of {len(arrays['rows'])}")
+    return Queries(arrays, questions)
 
 
 class Part(NamedTuple):

@@ -34,13 +34,14 @@ from helix.snapshot.fact_index import FactField
 from helix.snapshot.facts import Facts
 from helix.snapshot.graph import FactEdges, Graph
 from helix.snapshot.impacts import ENCODER, ImpactField, encoder_of, open_impacts, usable
+from helix.snapshot.layout import FACT_TEXT
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.npz import read_npz
 from helix.snapshot.occurrences import occurrences
 from helix.snapshot.pins import pin, release
 from helix.snapshot.queries import KIND, Expansion, Part, open_queries
 from helix.snapshot.rows import NO_TIME, digest
-from helix.snapshot.segment import FACT_TEXT, Opened, check_files, map_npy, open_segment, read_table
+from helix.snapshot.segment import Opened, check_files, deleted_rows, open_segment, read_table
 from helix.text import STOP_WORDS, project_words
 from helix.titles import bits
 from helix.types import F32, I64, TYPES, U32, U64, Bool
@@ -133,7 +134,8 @@ class Snapshot:
             weighs = encoder_of(self.manifest.indexes)
             apart = {*known, *self.manifest.encoder, *(weighs.files if weighs else ()), *self.manifest.documents}
             check_files(root, [file for file in self.manifest.files() if file not in apart])
-        self._opened: list[Opened] = [kept.get(s.id) or open_segment(root, s) for s in self._segments()]
+        dim = self.manifest.lineage.dim if self.manifest else 0
+        self._opened: list[Opened] = [kept.get(s.id) or open_segment(root, s, dim=dim) for s in self._segments()]
         ends = np.cumsum([0, *(segment.rows for segment in self._opened)], dtype=np.int64)
         self._starts, self.rows = ends[:-1], int(ends[-1])
         dense = self._open_dense(before._dense if kept and before else {})
@@ -256,8 +258,10 @@ class Snapshot:
     def _alive(self) -> Bool:
         alive = np.ones(self.rows, bool)
         starts = dict(zip((segment.id for segment in self._opened), self._starts.tolist(), strict=True))
+        rows = {segment.id: segment.rows for segment in self._opened}
         for deletes in self.manifest.deletes if self.manifest else ():
-            alive[starts[deletes.segment] + map_npy(self.root / deletes.file.path).astype(np.int64)] = False
+            gone = deleted_rows(self.root, deletes, rows[deletes.segment])
+            alive[starts[deletes.segment] + gone.astype(np.int64)] = False
         return alive
 
     def _open_dense(self, before: dict[str, Dense]) -> dict[str, Callable[[], Dense]]:
@@ -317,7 +321,8 @@ class Snapshot:
         Raises:
             StoreError: a file is damaged.
         """
-        everybody = self.seen_by(None)
+        with _readable(self.root, self.name):
+            everybody = self.seen_by(None)
         if everybody is not self and not self.is_view:  # who asks sees this, or a view of their own
             return everybody.warm() and self
         with _readable(self.root, self.name):

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import tokenize
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,102 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from helix.errors import StoreError
-from helix.snapshot.manifest import File, Manifest, Segment
-from helix.types import Bool
+from helix.snapshot.layout import ARRAYS, COLUMNS, FACT_NUMBERS, FACT_TEXT, LATER, OFFSETS, OPTIONAL, TEXT, missing
+from helix.snapshot.manifest import Deletes, File, Manifest, Segment
+from helix.snapshot.mapped import Kind, damaged, map_all, map_ipc, map_npy
+from helix.types import U32, Bool
 
-ARRAYS = (
-    "vectors.f16",
-    "vectors.i8",
-    "vectors.scale",
-    "vectors.sum",
-    "minhash",
-    "bands.key",
-    "bands.row",
-    "ids.key",
-    "ids.row",
-    "sessions.key",
-    "sessions.indptr",
-    "sessions.rows",
-    "terms.key",
-    "terms.indptr",
-    "terms.rows",
-    "terms.tf",
-    "order.indptr",
-    "order.term",
-    "cues",
-    "titles.key",
-    "titles.row",
-    "mentions.indptr",
-    "mentions.entity",
-    "mentioned.key",
-    "mentioned.indptr",
-    "mentioned.rows",
-    "links.indptr",
-    "links.key",
-    "links.kind",
-    "linked.key",
-    "linked.row",
-    "linked.kind",
-    "facts.key",
-    "facts.i8",
-    "facts.scale",
-    "facts.length",
-    "facts.terms.key",
-    "facts.terms.indptr",
-    "facts.terms.rows",
-    "facts.terms.tf",
-)
-
-OPTIONAL = {
-    "vectors.f16": np.float16,
-    "order.indptr": np.int64,
-    "order.term": np.uint32,
-    "cues": np.uint8,
-    "titles.key": np.uint64,
-    "titles.row": np.uint32,
-    "links.indptr": np.int64,
-    "links.key": np.uint64,
-    "links.kind": np.uint8,
-    "linked.key": np.uint64,
-    "linked.row": np.uint32,
-    "linked.kind": np.uint8,
-    "facts.key": np.uint64,
-    "facts.i8": np.int8,
-    "facts.scale": np.float32,
-    "facts.length": np.uint32,
-    "facts.terms.key": np.uint64,
-    "facts.terms.indptr": np.int64,
-    "facts.terms.rows": np.uint32,
-    "facts.terms.tf": np.uint16,
-}
-"""Arrays a segment may lack: the vectors in half precision where the lineage keeps none, links in format 2, the index
-of its facts where none has a vector, the order of its terms, cues and titles where an earlier release wrote it."""
-
-_LENGTHS = {"links.indptr": 1, "order.indptr": 1, "cues": 0}
-"""How much longer than the segment has rows an array is; one of these that is missing is all zero."""
-
-_ROWS = {"vectors.i8": 0, "vectors.scale": 0, "order.indptr": 1}
-"""How much longer than the segment has rows an array is that is read by address."""
-
-_UNKNOWN = {"vouched": None, "salience_parts": None}  # in format 2
-
-FACT_NUMBERS = pa.schema(
-    [
-        ("row", pa.uint32()),
-        *((name, pa.uint64()) for name in ("object", "group", "family", "subject_entity", "object_entity")),
-        *((name, pa.int64()) for name in ("t_valid", "until", "t_ingested")),
-        ("confidence", pa.float32()),
-        ("functional", pa.uint8()),
-        ("closes", pa.uint8()),
-    ]
-)
-"""facts.arrow."""
-
-FACT_TEXT = pa.schema(
-    [*((name, pa.string()) for name in ("subject", "relation", "object", "qualifier")), ("closes", pa.bool_())]
-)
-"""facts.text.arrow: what a fact's sentence is made of."""
+_UNKNOWN = dict.fromkeys(LATER)  # in format 2
 
 DIGEST_UP_TO = 1 << 20
 """Bytes: smaller files are compared with their digest when they are opened, larger ones by size; `verify` reads all."""
@@ -122,6 +29,7 @@ class Opened:
     """n rows. `text` comes in record batches; `starts` is the first row of each."""
 
     id: str
+    folder: Path
     rows: int
     arrays: dict[str, npt.NDArray[Any]]
     columns: pa.Table
@@ -139,10 +47,17 @@ class Opened:
         return np.asarray(self.columns[name].to_numpy())
 
     def texts(self, rows: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
-        """What is shown of the given rows."""
+        """What is shown of the given rows.
+
+        Raises:
+            StoreError: the text of one is damaged.
+        """
         batch = self.starts.searchsorted(rows, "right") - 1
         places = zip(batch.tolist(), (rows - self.starts[batch]).tolist(), strict=True)
-        return [_shown(self.readers[b], row) for b, row in places]
+        try:
+            return [_shown(self.readers[b], row) for b, row in places]
+        except (ValueError, LookupError, OverflowError, OSError) as error:  # a large file is opened by its size alone
+            raise damaged(self.folder / "text.arrow", str(error)) from None
 
 
 def _shown(readers: Mapping[str, Callable[[int], Any]], row: int) -> dict[str, Any]:
@@ -153,34 +68,50 @@ def _shown(readers: Mapping[str, Callable[[int], Any]], row: int) -> dict[str, A
     return entry
 
 
-def open_segment(root: Path, segment: Segment, arrays: Sequence[str] = ARRAYS) -> Opened:
+def open_segment(root: Path, segment: Segment, arrays: Collection[str] = ARRAYS, *, dim: int | None = None) -> Opened:
     """Map a segment, or some of its arrays.
+
+    Args:
+        dim: dimensions of a vector, as the lineage has them; needed where vectors are among the arrays.
 
     Raises:
         StoreError: a file is missing or damaged; it is named.
     """
     folder = root / "segments" / segment.id
-    columns = pa.Table.from_batches(map_ipc(folder / "columns.arrow"))
-    text = tuple(map_ipc(folder / "text.arrow"))
+    columns = pa.Table.from_batches(map_ipc(folder / "columns.arrow", COLUMNS, full=True))
+    text = tuple(map_ipc(folder / "text.arrow", TEXT, optional=LATER))
     counts = [batch.num_rows for batch in text]
     if columns.num_rows != segment.rows or sum(counts) != segment.rows:
         raise damaged(folder, f"holds {columns.num_rows} rows, the manifest says {segment.rows}")
     there = {file.path.rpartition("/")[2] for file in segment.files}
-    found = {name: _array(folder, name, there, segment.rows) for name in arrays}
-    for name, more in _ROWS.items():  # of these, addresses are computed
-        if name in found and len(found[name]) != segment.rows + more:
-            raise damaged(folder / f"{name}.npy", f"holds {len(found[name])} rows, the manifest says {segment.rows}")
+    facts = _table(folder / "facts.arrow", there, FACT_NUMBERS)
+    if len(facts) and facts["row"].to_numpy().max() >= segment.rows:
+        raise damaged(folder / "facts.arrow", f"it names a row that is none of {segment.rows}")
     return Opened(
         segment.id,
+        folder,
         segment.rows,
-        found,
+        _map_arrays(folder, arrays, there, segment.rows, len(facts), dim),
         columns,
         text,
         tuple(dict(zip(batch.schema.names, map(_reader, map(_seconds, batch.columns)), strict=True)) for batch in text),
         np.cumsum([0, *counts[:-1]], dtype=np.int64),
-        _table(folder / "facts.arrow", there, FACT_NUMBERS),
+        facts,
         _table(folder / "facts.text.arrow", there, FACT_TEXT),
     )
+
+
+def _map_arrays(
+    folder: Path, names: Collection[str], there: set[str], rows: int, facts: int, dim: int | None
+) -> dict[str, npt.NDArray[Any]]:
+    """Map arrays of a segment, each as long as its rows and the others say."""
+    sizes = {"n": rows, "f": facts, **({"d": dim} if dim is not None else {})}
+    if dim is None and any("d" in ARRAYS[name].shape for name in names):
+        raise ValueError("vectors are opened with the number of their dimensions")
+    lacking = {name for name in names if name in OPTIONAL and f"{name}.npy" not in there}
+    kinds = {name: ARRAYS[name] for name in names if name not in lacking}
+    found = map_all(folder, kinds, OFFSETS, sizes)
+    return {name: missing(name, rows) if name in lacking else found[name] for name in names}
 
 
 def _seconds(column: pa.Array) -> pa.Array:
@@ -205,6 +136,12 @@ def _reader(column: pa.Array) -> Callable[[int], Any]:
         def read(row: int) -> Any:
             return [inner(i) for i in range(ends[row], ends[row + 1])]
 
+    elif pa.types.is_map(column.type):
+        ends, key, value = memoryview(buffers[1]).cast("i")[first:], _reader(column.keys), _reader(column.items)
+
+        def read(row: int) -> Any:
+            return [(key(i), value(i)) for i in range(ends[row], ends[row + 1])]
+
     else:
         return lambda row: column[row].as_py()
     if not column.null_count:
@@ -222,20 +159,48 @@ def fact_scales(root: Path, segment: Segment) -> tuple[npt.NDArray[np.uint32], n
     folder = root / "segments" / segment.id
     there = {file.path.rpartition("/")[2] for file in segment.files}
     rows = _table(folder / "facts.arrow", there, FACT_NUMBERS)["row"].to_numpy()
-    scale = _array(folder, "facts.scale", there, segment.rows)
+    scale = _map_arrays(folder, ["facts.scale"], there, segment.rows, len(rows), None)["facts.scale"]
     return rows, scale if len(scale) else np.zeros(len(rows), np.float32)
 
 
 def _table(path: Path, there: set[str], schema: pa.Schema) -> pa.Table:
     """An Arrow file of a segment, mapped; empty where it may be left out, and is."""
-    return pa.Table.from_batches(map_ipc(path)) if path.name in there else schema.empty_table()
+    return pa.Table.from_batches(map_ipc(path, schema, full=True)) if path.name in there else schema.empty_table()
 
 
-def _array(folder: Path, name: str, there: set[str], rows: int) -> npt.NDArray[Any]:
-    """One array of a segment, mapped; empty where it may be left out, and is."""
-    if name in OPTIONAL and f"{name}.npy" not in there:
-        return np.zeros(rows + _LENGTHS[name] if name in _LENGTHS else 0, OPTIONAL[name])
-    return map_npy(folder / f"{name}.npy")
+def map_ids(root: Path, segment: Segment) -> tuple[npt.NDArray[np.uint64], U32]:
+    """Map the sorted keys of a segment's items and the row of each: uint64[n], uint32[n].
+
+    Raises:
+        StoreError: a file is missing or damaged.
+    """
+    folder, sizes = root / "segments" / segment.id, {"n": segment.rows}
+    key, row = (map_npy(folder / f"{name}.npy", ARRAYS[name], sizes) for name in ("ids.key", "ids.row"))
+    return key, row
+
+
+def deleted_rows(root: Path, entry: Deletes, rows: int) -> U32:
+    """Map the deleted rows of a segment of so many rows: uint32[m], ascending.
+
+    Raises:
+        StoreError: the file is missing or damaged, or names a row the segment does not have.
+    """
+    path = root / entry.file.path
+    found = map_npy(path, Kind(np.uint32, ("m",)))
+    if len(found) and found.max() >= rows:
+        raise damaged(path, f"it names row {found.max()} of a segment of {rows} rows")
+    return found
+
+
+def forgotten_keys(root: Path, manifest: Manifest | None) -> npt.NDArray[np.uint64]:
+    """Map the keys of the items a generation never takes in again: uint64[n], sorted.
+
+    Raises:
+        StoreError: the file is missing or damaged.
+    """
+    if manifest is None or manifest.forgotten is None:
+        return np.empty(0, np.uint64)
+    return map_npy(root / manifest.forgotten.path, Kind(np.uint64, ("n",)))
 
 
 def alive_of(root: Path, manifest: Manifest, segment: Opened | Segment) -> Bool:
@@ -243,7 +208,7 @@ def alive_of(root: Path, manifest: Manifest, segment: Opened | Segment) -> Bool:
     alive = np.ones(segment.rows, bool)
     for entry in manifest.deletes:
         if entry.segment == segment.id:
-            alive[map_npy(root / entry.file.path)] = False
+            alive[deleted_rows(root, entry, segment.rows)] = False
     return alive
 
 
@@ -268,46 +233,6 @@ def check_files(root: Path, files: Iterable[File]) -> None:
             raise damaged(path, f"its sha256 is {digest[:12]}…, the manifest says {file.sha256[:12]}…")
 
 
-def damaged(path: Path, why: str) -> StoreError:
-    """The error for a file that is not what the manifest says."""
-    return StoreError(
-        f"{path} is damaged: {why}",
-        "restore it from a backup or another copy of the store ('helix pull'), or return to an earlier generation "
-        "with 'helix rollback'; 'helix verify' names everything that is damaged",
-    )
-
-
-def map_npy(path: Path) -> npt.NDArray[Any]:
-    """A .npy file, mapped.
-
-    numpy's own memmap keeps a file descriptor an array; Arrow's map outlives its file, and a store has thousands.
-
-    Raises:
-        StoreError: the file is missing or damaged.
-    """
-    buffer = _map(path)
-    start = buffer.slice(0, min(buffer.size, 4096)).to_pybytes()
-    data = 10 + int.from_bytes(start[8:10], "little")
-    try:
-        shape, dtype = _header(start[:data])
-        count = int(np.prod(shape, dtype=np.int64))
-        array = np.frombuffer(buffer, dtype, count, data) if count else np.empty(0, dtype)
-        return array.reshape(shape)
-    except (ValueError, TypeError, SyntaxError, tokenize.TokenError) as error:  # numpy reads a header as Python does
-        raise damaged(path, str(error)) from None
-
-
-@lru_cache(maxsize=1024)
-def _header(text: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and kind of an array. NumPy has Python parse what it reads, and the arrays of a segment are much alike."""
-    head = io.BytesIO(text)
-    np.lib.format.read_magic(head)
-    shape, fortran, dtype = np.lib.format.read_array_header_1_0(head)
-    if fortran or dtype.hasobject:
-        raise ValueError("not a plain C array")
-    return shape, dtype
-
-
 def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     """A Parquet file, or some of its columns.
 
@@ -323,28 +248,3 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         raise
     except (pa.ArrowException, OSError) as error:
         raise damaged(path, str(error).splitlines()[0]) from None
-
-
-def map_ipc(path: Path) -> list[pa.RecordBatch]:
-    """The record batches of an Arrow file, mapped.
-
-    Raises:
-        StoreError: the file is missing or damaged.
-    """
-    try:
-        reader = pa.ipc.open_file(_map(path))
-        return [reader.get_batch(i) for i in range(reader.num_record_batches)] or [
-            pa.RecordBatch.from_pylist([], schema=reader.schema)
-        ]
-    except (pa.ArrowException, ValueError, OSError) as error:
-        raise damaged(path, str(error)) from None
-
-
-def _map(path: Path) -> pa.Buffer:
-    try:
-        with pa.memory_map(str(path)) as file:
-            return file.read_buffer()
-    except FileNotFoundError:
-        raise damaged(path, "the file is missing") from None
-    except (pa.ArrowInvalid, OSError) as error:
-        raise damaged(path, str(error)) from None

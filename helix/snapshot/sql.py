@@ -26,13 +26,15 @@ import pyarrow.fs as pafs
 
 from helix.enrich.entities import EVERGREEN
 from helix.errors import StoreError, UsageError
+from helix.sanitise import printable
 from helix.snapshot import manifest as manifests
 from helix.snapshot.facts import Facts, invalid_since, join
 from helix.snapshot.manifest import Deletes, Index, Manifest, Segment
+from helix.snapshot.mapped import damaged
 from helix.snapshot.pins import pin, release
 from helix.snapshot.queries import KIND
 from helix.snapshot.rows import ENTITIES, FACTS, ITEMS, NO_TIME
-from helix.snapshot.segment import check_files, damaged, map_npy, open_segment, read_table
+from helix.snapshot.segment import check_files, deleted_rows, open_segment, read_table
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -63,7 +65,8 @@ def register_published(
         return
     files = [str(root / "segments" / segment.id / "items.parquet") for segment in segments]
     db.register("files", pa.table({"file": files, "segment": [segment.id for segment in segments]}))
-    rows = [map_npy(root / entry.file.path) for entry in deletes]
+    sizes = {segment.id: segment.rows for segment in segments}
+    rows = [deleted_rows(root, entry, sizes[entry.segment]) for entry in deletes]
     gone = pa.table(
         {
             "segment": pa.array(
@@ -312,7 +315,7 @@ def _no_facts() -> pa.Table:
 
 def _facts(root: Path, segments: Sequence[Segment], deletes: Sequence[Deletes]) -> pa.Table:
     """FACTS of live items and, further, since when each no longer holds."""
-    gone = {entry.segment: map_npy(root / entry.file.path) for entry in deletes}
+    gone = {entry.segment: entry for entry in deletes}
     tables, columns = [], []
     for segment in segments:
         opened = open_segment(root, segment, ())
@@ -320,7 +323,8 @@ def _facts(root: Path, segments: Sequence[Segment], deletes: Sequence[Deletes]) 
         if not len(row):
             continue
         alive = np.ones(segment.rows, bool)
-        alive[gone.get(segment.id, np.empty(0, np.uint32))] = False
+        if segment.id in gone:
+            alive[deleted_rows(root, gone[segment.id], segment.rows)] = False
         tables.append(read_table(root / "segments" / segment.id / "facts.parquet").filter(pa.array(alive[row])))
         columns.append(join([opened], np.zeros(1, np.int64), alive))
     if not tables:
@@ -385,7 +389,7 @@ def _ids(root: Path, deletes: Deletes) -> pa.Array:
     path = root / "segments" / deletes.segment / "items.parquet"
     try:
         ids = read_table(path, columns=["id"])["id"].combine_chunks()
-        return ids.take(pa.array(map_npy(root / deletes.file.path)))
+        return ids.take(pa.array(deleted_rows(root, deletes, len(ids))))
     except (pa.ArrowException, OSError) as error:
         raise damaged(path, str(error)) from None
 
@@ -473,11 +477,6 @@ def _refused(error: Exception) -> UsageError | StoreError:
             f"a file of the store cannot be read: {printable(said)}", "'helix verify' names what is damaged"
         )
     return UsageError(printable(said), "see 'helix sql --help'")
-
-
-def printable(text: str) -> str:
-    """The text on one line, with blanks for whatever could steer a terminal."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
 
 
 def _distinct(names: Sequence[str]) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ class Report:
 
 
 def verify(root: Path) -> Report:
-    """Check CURRENT, every manifest and all files they name, and every accepted document.
+    """Check CURRENT and NEXT, every manifest and all files they name, and every accepted document.
 
     Raises:
         StoreError: there is no store at `root`.
@@ -34,23 +34,17 @@ def verify(root: Path) -> Report:
     problems: list[str] = []
     seen: dict[str, File] = {}
     names: list[str] = []
-    try:
-        current = manifests.current_name(root)
-    except StoreError as error:
-        if not (root / "manifests").is_dir():
-            raise
-        problems.append(str(error))
-        current = None
-    paths = sorted((root / "manifests").glob("[0-9]*.json"))
-    if current is not None and current not in {path.name for path in paths}:
-        problems.append(f"CURRENT names {current!r}, which does not exist")
-    if current is None and paths and (root / "CURRENT").exists() is False:
-        # A crash before the first CURRENT leaves a manifest that nobody names: harmless.
-        paths = []
-    for path in paths:
+    for pointer in ("CURRENT", "NEXT"):
+        try:
+            manifests.current_name(root, pointer)
+        except StoreError as error:
+            if not (root / "manifests").is_dir():
+                raise
+            problems.append(str(error))
+    for path in manifests.paths_of(root):
         names.append(path.name)
         try:
-            files = manifests.parse(path.name, path.read_bytes()).files()
+            files = manifests.load(root, path.name).files()
         except HelixError as error:
             problems.append(str(error))
             continue

@@ -282,8 +282,7 @@ def test_a_broken_one_is_refused_by_name_and_with_a_remedy(broken: Broken) -> No
         helix.open(broken.root)
     assert f"{broken.damaged} {broken.overlay['says']}" in str(error.value)
     assert error.value.remedy
-    wanted = {"newer": "upgrade Helix", "manifest": "point CURRENT at an earlier manifest"}
-    assert wanted.get(broken.variant, "'helix rollback'") in error.value.remedy
+    assert ("upgrade Helix" if broken.variant == "newer" else "'helix rollback'") in error.value.remedy
 
 
 def test_a_flipped_bit_that_no_digest_was_asked_about_is_refused_or_harmless(
@@ -323,7 +322,9 @@ def test_values_that_lead_nowhere_are_damage_too(
     else:
         array[-1] = value
     np.save(target, array)
-    with pytest.raises(StoreError, match=f"generation {manifests.current_name(whole)} .* cannot be opened") as error:
+    with pytest.raises(
+        StoreError, match=rf"{manifests.current_name(whole)} .* cannot be opened|{name} is damaged"
+    ) as error:
         memory.refresh()
     assert "helix rollback" in error.value.remedy
     assert memory.recall(QUESTIONS[0], now=NOW).items
@@ -430,15 +431,20 @@ def test_rolling_back_makes_it_whole_where_it_can_be_known_what_it_holds(
     broken.apply()
     status = main(["rollback", "--json", "--store", str(broken.root)])
     said = capsys.readouterr()
-    if broken.variant in UNREADABLE:
+    if broken.variant == "newer":
         assert status == 4
         assert broken.damaged in said.err
-        assert ("upgrade Helix" if broken.variant == "newer" else "point CURRENT at an earlier manifest") in said.err
-        broken.point(broken.good)  # as it says
+        assert "upgrade Helix" in said.err
+        broken.point(broken.good)  # what that one published is given up, by hand
+        assert (
+            main(["gc", "--keep", "1", "--grace", "0", "--store", str(broken.root)]) == 4
+        )  # nobody can tell what it is
+        (broken.root / broken.damaged).unlink()
     else:
         assert status == 0
         done = orjson.loads(said.out)
-        assert (done["to"], len(done["set_aside"])) == (before["generation"], 1)
+        # What a damaged manifest had taken in cannot be known: it waits, and is published again.
+        assert (done["to"], len(done["set_aside"])) == (before["generation"], broken.variant != "manifest")
         assert done["generation"] == before["generation"] + 2
     after = described(broken.root)
     assert {**after, "generation": before["generation"]} == before

@@ -22,13 +22,17 @@ from helix.enrich.neardup import signatures
 from helix.snapshot import build, paths
 from helix.snapshot import merge as merging
 from helix.snapshot.build import write_segment
+from helix.snapshot.layout import ARRAYS, COLUMNS, FACT_NUMBERS, FACT_TEXT, OPTIONAL, TEXT
 from helix.snapshot.manifest import Segment, describe_tree
+from helix.snapshot.mapped import map_ipc, map_npy
 from helix.snapshot.merge import merge
 from helix.snapshot.rows import Rows, concat
-from helix.snapshot.segment import ARRAYS, OPTIONAL, map_ipc, map_npy, open_segment
+from helix.snapshot.segment import open_segment
 from helix.titles import title_keys
 from pipelines.enrich import build_rows
 from tests.tiny import BASE, fact, make_store, record
+
+DIM = 8
 
 WORDS = (
     "walnut",
@@ -69,10 +73,10 @@ BATCHES = st.lists(st.lists(ITEM, min_size=1, max_size=6), min_size=1, max_size=
 
 def make_rows(items: Sequence[dict[str, Any]], first: int, rng: np.random.Generator) -> Rows:
     texts = [" ".join(item["words"]) for item in items]
-    vectors = rng.normal(size=(len(items), 8)).astype(np.float32)
+    vectors = rng.normal(size=(len(items), DIM)).astype(np.float32)
     vectors[rng.random(len(items)) < 0.1] = 0
     records = [record(first + i, texts[i], {**item, "turn": f"t{first + i}"}) for i, item in enumerate(items)]
-    stated = rng.normal(size=(sum(len(item["facts"]) for item in items), 8)).astype(np.float32)
+    stated = rng.normal(size=(sum(len(item["facts"]) for item in items), DIM)).astype(np.float32)
     stated[rng.random(len(stated)) < 0.1] = 0  # nobody embedded it
     return build_rows(
         records,
@@ -103,7 +107,7 @@ def check(batches: list[list[dict[str, Any]]], seed: int = 0) -> None:
         root = Path(work)
         paths.create(root)
         segments = [write_segment(root, part, exact=True) for part in rows]
-        sources = [(open_segment(root, segment), kept) for segment, kept in zip(segments, keep, strict=True)]
+        sources = [(open_segment(root, segment, dim=DIM), kept) for segment, kept in zip(segments, keep, strict=True)]
         merged = root / "merged"
         merged.mkdir()
         n = merge(root, sources, merged)
@@ -114,30 +118,31 @@ def check(batches: list[list[dict[str, Any]]], seed: int = 0) -> None:
         same(root, merged, root / "segments" / whole.id)
         # What was merged opens as a segment, too.
         merged.rename(root / "segments" / "merged")
-        again = open_segment(root, Segment("merged", n, describe_tree(root, root / "segments" / "merged")))
+        again = open_segment(root, Segment("merged", n, describe_tree(root, root / "segments" / "merged")), dim=DIM)
         assert again.facts.num_rows == sum(len(one["facts"]) for items in batches for one in items if one["kept"])
-        assert again.texts(np.arange(n)) == open_segment(root, whole).texts(np.arange(n))
+        assert again.texts(np.arange(n)) == open_segment(root, whole, dim=DIM).texts(np.arange(n))
 
 
 def same(root: Path, merged: Path, whole: Path) -> None:
     assert {path.name for path in merged.iterdir()} == {path.name for path in whole.iterdir()}
     there = {path.stem for path in merged.iterdir()}
     for name in (name for name in ARRAYS if name in there or name not in OPTIONAL):
-        a, b = map_npy(merged / f"{name}.npy"), map_npy(whole / f"{name}.npy")
+        a, b = (map_npy(folder / f"{name}.npy", ARRAYS[name]) for folder in (merged, whole))
         assert (a.dtype, a.shape) == (b.dtype, b.shape), name
         if name == "vectors.sum":
             np.testing.assert_allclose(a, b, atol=1e-9)
         else:
             np.testing.assert_array_equal(a, b, err_msg=name)
     texts = ("facts.text.arrow",) if "facts.text" in there else ()
+    schemas = {"columns.arrow": COLUMNS, "text.arrow": TEXT, "facts.arrow": FACT_NUMBERS, "facts.text.arrow": FACT_TEXT}
     for name in ("columns.arrow", "text.arrow", "facts.arrow", *texts):
-        a, b = (pa.Table.from_batches(map_ipc(folder / name)) for folder in (merged, whole))
+        a, b = (pa.Table.from_batches(map_ipc(folder / name, schemas[name], full=True)) for folder in (merged, whole))
         assert a.schema == b.schema, name
         assert a.to_pylist() == b.to_pylist(), name
-    assert len(map_ipc(merged / "columns.arrow")) == 1
+    assert len(map_ipc(merged / "columns.arrow", COLUMNS)) == 1
     assert pq.read_table(merged / "facts.parquet").to_pylist() == pq.read_table(whole / "facts.parquet").to_pylist()
     for name in ("project", "speaker"):  # a dictionary knows the words of its rows and no other
-        (batch,) = map_ipc(merged / "columns.arrow")
+        (batch,) = map_ipc(merged / "columns.arrow", COLUMNS)
         assert sorted(batch[name].dictionary.to_pylist()) == sorted(set(batch[name].to_pylist()) - {None})
     a, b = pq.read_table(merged / "items.parquet"), pq.read_table(whole / "items.parquet")
     assert a.schema == b.schema
@@ -214,11 +219,13 @@ def test_with_a_segment_of_an_earlier_release(tmp_path: Path) -> None:
     keep = np.array([False, True])
     merge(
         tmp_path,
-        [(open_segment(tmp_path, less), keep), (open_segment(tmp_path, second), keep[1:])],
+        [(open_segment(tmp_path, less, dim=DIM), keep), (open_segment(tmp_path, second, dim=DIM), keep[1:])],
         tmp_path / "merged",
     )
     (tmp_path / "merged").rename(tmp_path / "segments" / "merged")
-    found = open_segment(tmp_path, Segment("merged", 2, describe_tree(tmp_path, tmp_path / "segments" / "merged")))
+    found = open_segment(
+        tmp_path, Segment("merged", 2, describe_tree(tmp_path, tmp_path / "segments" / "merged")), dim=DIM
+    )
     assert found["order.indptr"].tolist() == [0, 0, 2]
     assert found["order.term"].tolist() == new.order_term.tolist()
     assert found["cues"].tolist() == [0, FIRST_PERSON]

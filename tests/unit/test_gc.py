@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 
 from helix.cli import main
@@ -171,7 +173,7 @@ def test_the_newest_along_the_parents_stay_and_no_stranger(root: Path) -> None:
     chain = [name for name, _ in generations(root)]
     # A generation that was written and never published: its writer found CURRENT moved on.
     with writer.lock(root, 5.0) as held:
-        stray = writer.following(held, chain[0], current(root), watermarks={"stray": 1})
+        stray = writer.following(held, chain[1], generations(root)[1][1], watermarks={"stray": {}})
         name, data = manifests.dump(stray)
         paths.write_file(root / "manifests" / name, data)
     done = collect(root, 3, 0.0, 5.0)
@@ -179,6 +181,103 @@ def test_the_newest_along_the_parents_stay_and_no_stranger(root: Path) -> None:
     assert f"manifests/{name}" in done.removed
     assert done.kept == 3
     assert len(generations(root)) == 3
+
+
+def test_what_was_made_from_the_current_generation_stays_until_that_moves_on(root: Path) -> None:
+    """An older CURRENT was put back, from a backup, say: what came after it is not proved superseded."""
+    for i in range(5):
+        grow(root, [f"remark {i}"], f"s{i}")
+    chain = [name for name, _ in generations(root)]
+    paths.write_file(root / "CURRENT", f"{chain[2]}\n".encode())
+    collect(root, 1, 0.0, 5.0)
+    assert names(root) == set(chain[:3])
+    paths.write_file(root / "CURRENT", f"{chain[0]}\n".encode())
+    assert verify(root).problems == ()
+    assert len(shown(Snapshot(root))) == 6 + 5
+    # One of them that cannot be read might be the parent of others.
+    paths.write_file(root / "CURRENT", f"{chain[2]}\n".encode())
+    (root / "manifests" / chain[1]).write_bytes(b"{}")
+    with pytest.raises(StoreError, match=f"{chain[1]} is damaged"):
+        collect(root, 1, 0.0, 5.0)
+    assert names(root) == set(chain[:3])
+
+
+POINTERS: dict[str, Callable[[Path], object]] = {
+    "missing": Path.unlink,
+    "empty": lambda path: path.write_bytes(b""),
+    "blank": lambda path: path.write_bytes(b"\n"),
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:12]),
+    "of zeros": lambda path: path.write_bytes(bytes(30)),
+    "no text": lambda path: path.write_bytes(b"\xff\xfe\x00"),
+    "of another folder": lambda path: path.write_bytes(b"../../../etc/passwd\n"),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+    "a pipe": lambda path: (path.unlink(), os.mkfifo(path)),
+    "without an end": lambda path: (path.unlink(), path.symlink_to("/dev/zero")),
+    "a link to itself": lambda path: (path.unlink(), path.symlink_to("CURRENT")),
+    "huge": lambda path: path.write_bytes(b"a" * 1_000_000),
+    "of a manifest that is gone": lambda path: path.write_bytes(b"00000009-0123456789abcdef.json\n"),
+}
+"""What may become of CURRENT."""
+
+
+def test_a_damaged_pointer_is_no_empty_store(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing reads, writes or deletes by it; `helix rollback` mends it, and nothing is lost."""
+    grow(root, ["the parsley is in the blue bowl"])
+    for i, how in enumerate(POINTERS):
+        own = root.with_name(f"store-{i}")
+        shutil.copytree(root, own)
+        check_pointer(own, how, capsys)
+
+
+def check_pointer(root: Path, how: str, capsys: pytest.CaptureFixture[str]) -> None:
+    serving, wanted = Memory(root), shown(Snapshot(root))
+    before = names(root), entries(root)
+    note = root.with_name("note.md")
+    note.write_text("# A note\n\nabout walnuts")
+    POINTERS[how](root / "CURRENT")
+    commands = (
+        *(["recall", "parsley"], ["status"], ["verify"], ["gc", "--keep", "1", "--grace", "0"], ["ingest", str(note)]),
+        *(["push", str(root.with_name("copy"))], ["compact"], ["forget", "--project", "p"], ["sql", "SELECT 1"]),
+    )
+    for command in commands:
+        assert main([*command, "--store", str(root)]) == 4, (how, command)
+        said = capsys.readouterr()
+        assert "CURRENT" in said.err + said.out, (how, command)
+        assert "helix rollback" in said.err + said.out, (how, command)
+    assert (names(root), entries(root)) == before, how
+    assert not root.with_name("copy").exists() or not list(root.with_name("copy").rglob("*.json"))
+    with pytest.raises(StoreError, match="CURRENT"):
+        serving.refresh()
+    assert shown(serving.snapshot) == wanted
+    assert main(["rollback", "--json", "--store", str(root)]) == 0
+    done = orjson.loads(capsys.readouterr().out)
+    assert (done["generation"], done["set_aside"]) == (done["to"] + 1, [])
+    assert shown(Snapshot(root)) == wanted
+    assert serving.refresh()
+    assert main(["gc", "--keep", "1", "--grace", "0", "--store", str(root)]) == 0
+    assert verify(root).problems == ()
+    assert shown(Snapshot(root)) == wanted
+
+
+def test_a_crash_before_the_first_pointer_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A manifest that was never current is none that was lost."""
+    monkeypatch.setattr(writer, "failpoint", stop_at("commit.checked"))
+    with pytest.raises(KeyboardInterrupt):
+        make_store(tmp_path / "new", ["the parsley is in the blue bowl"], np.ones((1, DIM)) / 2)
+    monkeypatch.undo()
+    assert (tmp_path / "new" / "CURRENT").read_text() == "-\n"
+    assert len(names(tmp_path / "new")) == 1
+    assert Snapshot(tmp_path / "new").generation == 0
+    assert verify(tmp_path / "new").problems == ()
+    assert collect(tmp_path / "new", 1, 0.0, 5.0).removed == ()
+
+
+def stop_at(place: str) -> Callable[[str], None]:
+    def stop(name: str) -> None:
+        if name == place:
+            raise KeyboardInterrupt
+
+    return stop
 
 
 def test_bytes_and_files_are_counted(root: Path) -> None:

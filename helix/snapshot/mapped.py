@@ -1,0 +1,179 @@
+"""Files of the store, mapped into memory: each is checked to be of the kind its reader knows before a byte is used.
+
+Whoever computes an address, or has C compute one, relies on dtype, shape and size. So none of them is taken from the
+file: the reader says what it expects, and a file that is anything else is damaged.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from helix.errors import StoreError
+
+Axis = int | str
+"""The length of an axis: a number, the name of a size ("n"), or one more than a named size ("n + 1")."""
+
+
+class Kind(NamedTuple):
+    """What an array file holds. Arrays that name the same size have to agree on it."""
+
+    dtype: Any
+    shape: tuple[Axis, ...]
+
+
+_HEADER: Final = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '([<|][a-z][0-9]{1,2})', 'fortran_order': False, "
+    rb"'shape': \(((?:[0-9]{1,19}, ?)*[0-9]{0,19})\), \} *\n",
+    re.DOTALL,
+)
+"""NumPy format 1.0 as NumPy writes it (numpy.lib.format)."""
+
+_ALIGNED: Final = 64
+"""Bytes: NumPy begins the data of an array at a multiple of it."""
+
+
+def damaged(path: Path, why: str) -> StoreError:
+    """The error for a file that is not what the manifest says."""
+    return StoreError(
+        f"{path} is damaged: {why}",
+        "restore it from a backup or another copy of the store ('helix pull'), or return to an earlier generation "
+        "with 'helix rollback'; 'helix verify' names everything that is damaged",
+    )
+
+
+def map_npy(path: Path, kind: Kind, sizes: dict[str, int] | None = None) -> npt.NDArray[Any]:
+    """Map a .npy file, read-only.
+
+    numpy's own memmap keeps a file descriptor an array; Arrow's map outlives its file, and a store has thousands.
+
+    Args:
+        kind: dtype and shape it has to have.
+        sizes: the named sizes that are known; those it names first are added.
+
+    Raises:
+        StoreError: the file is missing, damaged or of another kind.
+    """
+    buffer = map_file(path)
+    head = buffer.slice(0, min(buffer.size, 1024)).to_pybytes()
+    found = _HEADER.match(head)
+    start = 10 + int.from_bytes(head[8:10], "little")
+    if not found or found.end() != start or start % _ALIGNED:
+        raise damaged(path, "it does not begin as an array does")
+    dtype = np.dtype(kind.dtype)
+    if found[1].decode() != dtype.str:
+        raise damaged(path, f"it holds {found[1].decode()}, not {dtype.str}")
+    shape = tuple(int(each) for each in found[2].split(b",") if each.strip())
+    fit(path, shape, kind.shape, {} if sizes is None else sizes)
+    count = math.prod(shape)
+    if start + count * dtype.itemsize != buffer.size:
+        raise damaged(path, f"it has {buffer.size} bytes, but {start + count * dtype.itemsize} belong to {list(shape)}")
+    array = np.frombuffer(buffer, dtype, count, start) if count else np.empty(0, dtype)
+    return array.reshape(shape)
+
+
+def map_all(
+    folder: Path,
+    kinds: Mapping[str, Kind],
+    offsets: Mapping[str, str],
+    sizes: dict[str, int] | None = None,
+) -> dict[str, npt.NDArray[Any]]:
+    """Map several arrays of a folder that belong together.
+
+    Args:
+        kinds: of each array, by name.
+        offsets: names of arrays of offsets, and the array each runs through from its beginning to its end.
+        sizes: the named sizes that are known.
+
+    Raises:
+        StoreError: a file is missing, damaged or of another kind, or two do not fit together.
+    """
+    sizes = {} if sizes is None else sizes
+    found = {name: map_npy(folder / f"{name}.npy", kind, sizes) for name, kind in kinds.items()}
+    for name, through in offsets.items():
+        if name in found and through in found:
+            ends, size = found[name], len(found[through])
+            if ends[0] != 0 or ends[-1] != size:
+                raise damaged(folder / f"{name}.npy", f"it does not run through the {size} entries of {through}")
+    return found
+
+
+def fit(path: Path, shape: Sequence[int], wanted: Sequence[Axis], sizes: dict[str, int]) -> None:
+    """Check a shape against the one that is wanted, and add the sizes it is the first to name.
+
+    Raises:
+        StoreError: they differ.
+    """
+    if len(shape) != len(wanted):
+        raise damaged(path, f"it has {len(shape)} dimensions, not {len(wanted)}")
+    expected = [
+        axis if isinstance(axis, int) else _size(axis, length, sizes)
+        for length, axis in zip(shape, wanted, strict=True)
+    ]
+    if list(shape) != expected:
+        raise damaged(path, f"its shape is {list(shape)}, not {expected}")
+
+
+def _size(axis: str, length: int, sizes: dict[str, int]) -> int:
+    """The length an axis should have; one that is named for the first time has the length it has."""
+    name, _, more = axis.partition(" + ")
+    return sizes.setdefault(name, max(0, length - int(more or 0))) + int(more or 0)
+
+
+def map_ipc(path: Path, schema: pa.Schema, *, optional: Sequence[str] = (), full: bool = False) -> list[pa.RecordBatch]:
+    """Map the record batches of an Arrow file.
+
+    Args:
+        schema: the names and types it has to have, in any order.
+        optional: names that an earlier format did not have.
+        full: check every offset and code, not only the sizes of the buffers: for columns that Arrow computes with.
+
+    Raises:
+        StoreError: the file is missing or damaged.
+    """
+    try:
+        reader = pa.ipc.open_file(map_file(path))
+        names = _known_names(path, reader.schema, schema, optional)
+        batches = [reader.get_batch(i).select(names) for i in range(reader.num_record_batches)]
+        for batch in batches:
+            batch.validate(full=full)
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise damaged(path, str(error)) from None
+    return batches or [pa.RecordBatch.from_pylist([], schema=pa.schema([reader.schema.field(name) for name in names]))]
+
+
+def _known_names(path: Path, found: pa.Schema, wanted: pa.Schema, optional: Sequence[str]) -> list[str]:
+    """Check the columns that are read, and return their names in the file's order; others are left alone."""
+    types: Mapping[str, pa.DataType] = {field.name: field.type for field in found}
+    if len(types) != len(found):
+        raise damaged(path, "it names a column twice")
+    for field in wanted:
+        if field.name not in types and field.name not in optional:
+            raise damaged(path, f"it has no column {field.name!r}")
+        if types.get(field.name, field.type) != field.type:
+            raise damaged(path, f"its column {field.name!r} holds {types[field.name]}, not {field.type}")
+    return [name for name in found.names if name in wanted.names]
+
+
+def map_file(path: Path) -> pa.Buffer:
+    """Map a whole file. A pipe or a device in its place is refused at once.
+
+    Raises:
+        StoreError: the file is missing, or no regular file.
+    """
+    if not path.is_file():
+        raise damaged(path, "it is no regular file" if path.exists() else "the file is missing")
+    try:
+        with pa.memory_map(str(path)) as file:
+            return file.read_buffer()
+    except FileNotFoundError:
+        raise damaged(path, "the file is missing") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise damaged(path, str(error)) from None
