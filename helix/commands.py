@@ -198,6 +198,7 @@ def sql(argv: Sequence[str]) -> int:
     import signal
     from threading import TIMEOUT_MAX
 
+    from helix.settings import load
     from helix.snapshot.sql import ask
 
     settings = load()
