@@ -34,6 +34,7 @@ from helix.native import (
 )
 from helix.topk import order
 from helix.types import F32
+from tests.kernels import CALLS, COPIED, of_another_kind, places, replaced
 
 
 @given(st.integers(1, 70), st.integers(0, 50), st.integers(0, 2**32))
@@ -337,3 +338,81 @@ def test_values_of_a_query_are_read_as_they_are() -> None:
     codes = np.eye(3, dtype=np.int8)
     query: F32 = np.array([1, 2, 3], np.float32)
     assert inner_products(codes, np.ones(3, np.float32), np.arange(3), query).tolist() == [1, 2, 3]
+
+
+# ------------------------------------------------------------------ what a kernel is given
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_no_kernel_is_given_an_array_of_another_kind(name: str) -> None:
+    """Each array of each call in turn: what is not read as it lies is an error, whatever the values."""
+    make, call = CALLS[name]
+    given_, taken = make(np.random.default_rng(5)), []
+    call(**given_)
+    for where, array in places(given_):
+        for kind, other in of_another_kind(array):
+            try:
+                call(**replaced(given_, where, other))
+                taken.append((where, kind))
+            except (TypeError, ValueError, StoreError):
+                pass
+            except AttributeError:
+                assert kind == "a list", (where, kind)
+    assert [entry for entry in taken if (name, entry[0][0]) not in COPIED and (name, entry[1]) not in OF_ANY] == []
+
+
+OF_ANY = {("in_steps", "an axis more")}
+"""Kinds that are as good to a kernel: number for number, it does not ask for the shape."""
+
+AS_LONG_AS_OTHERS = {
+    "best_rows": ("first", "start", "tf", "rest"),
+    "inner_products": ("scale", "query"),
+    "leaning_products": ("codes", "rows", "query"),
+    "best_coded": ("codes", "near", "added"),
+    "code_parts": ("query",),
+    "between": ("begin", "least", "most", "passed"),
+    "count_terms": ("of", "right", "follows"),
+    "pooled": ("weight", "length"),
+    "wanted_runs": ("text", "wanted"),
+    "around": ("following",),
+    "walk": ("named", "session", "alive", "key", "session_size", "other", "confidence", "row", "hub_rows"),
+}
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_arrays_that_do_not_fit_together_are_no_call(change: int) -> None:
+    taken = set()
+    for name, arguments in AS_LONG_AS_OTHERS.items():
+        make, call = CALLS[name]
+        given_ = make(np.random.default_rng(6))
+        for where, array in places(given_):
+            if where[0] in arguments:
+                other = np.resize(array, (len(array) + change, *array.shape[1:]))
+                try:
+                    call(**replaced(given_, where, other))
+                    taken.add((name, *where))
+                except ValueError:
+                    pass
+    assert taken == set()
+
+
+def test_what_is_written_to_can_be_written_to() -> None:
+    for name, written in (("between", ["passed"]), ("count_terms", ["count", "follows"])):
+        make, call = CALLS[name]
+        for each in written:
+            given_ = make(np.random.default_rng(7))
+            given_[each].flags.writeable = False
+            with pytest.raises(TypeError, match=f"{each} cannot be written to"):
+                call(**given_)
+
+
+def test_an_error_names_the_array_and_what_belongs_there() -> None:
+    values = np.arange(6)
+    for wrong, why in (
+        (values.astype(np.int32), "values is an array of int32, where int64 belongs"),
+        (values[::2], "values does not lie in one piece: np.ascontiguousarray makes it one"),
+        (values[None], r"values is of shape \(1, 6\), where \(1,\) belongs"),
+        ([1, 2], "values is a list, where an array of int64 belongs"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=why):
+            distinct(wrong)  # type: ignore[arg-type]
