@@ -12,7 +12,7 @@ import stat
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -91,15 +91,20 @@ class Inbox:
         Args:
             before: documents it is later than, too: since they were accepted the clock may have been set back.
         """
-        earlier = [time for document in before if (time := ledger.accepted_at(self.root, document))]
+        known = (ledger.accepted_at(self.root, document) for document in before if document)
+        earlier = [time for time in known if time]
         self._last = max(datetime.now(UTC), *(time + _MICROSECOND for time in (self._last, *earlier)))
         return self._last
 
 
-def expand(inputs: Sequence[str | Path]) -> Iterator[Path]:
+def expand(inputs: Sequence[str | Path], outside: Callable[[Path], object] = bool) -> Iterator[Path]:
     """The files behind the given paths, folders walked in name order; hidden files and folders are passed over.
 
-    So are files that are read together with another one: they are no inputs of their own.
+    So are files that are read together with another one: they are no inputs of their own. A link to a folder is not
+    walked, unless it is given itself.
+
+    Args:
+        outside: called with each link to a file that is not in the folder that was given: nobody has named that one.
     """
     for given in inputs:
         path = Path(given).expanduser()
@@ -109,7 +114,16 @@ def expand(inputs: Sequence[str | Path]) -> Iterator[Path]:
         for folder, folders, files in os.walk(path):
             folders[:] = sorted(name for name in folders if is_shown(name))
             found = (Path(folder, name) for name in sorted(files) if is_shown(name))
-            yield from (path for path in found if not sources.belongs(path))
+            for file in found:
+                if file.is_symlink() and leads_out(file, path):
+                    outside(file)
+                elif not sources.belongs(file):
+                    yield file
+
+
+def leads_out(path: Path, folder: Path) -> bool:
+    """Whether what a path in a folder leads to, by links, is not in that folder."""
+    return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def is_shown(name: str) -> bool:

@@ -106,7 +106,11 @@ def accept_all(
     prefix_of(settings.vectors.removesuffix(FLOAT))
     check(root, format)
     inbox, way = Inbox(root, settings), Way(project, format, tuple(acl), retry)
-    files = list(expand(inputs))
+
+    def refuse(path: Path, reason: str) -> None:
+        report.refused.append({"path": str(path), "reason": reason})
+
+    files = list(expand(inputs, lambda path: refuse(path, _OUTSIDE)))
     new: list[str] = []
     for i, path in enumerate(files):
         try:
@@ -116,13 +120,13 @@ def accept_all(
             if backlog:
                 backlog.add(len(taken.documents))
         except InputRefused as error:
-            report.refused.append({"path": str(path), "reason": _reason(error, path)})
+            refuse(path, _reason(error, path))
             continue
         finally:
             if progress:
                 progress("accept", i + 1, len(files))
         if taken.waits:
-            report.refused.append({"path": f"{path}:{taken.waits}", "reason": _HALF})
+            refuse(Path(f"{path}:{taken.waits}"), _HALF)
         if taken.duplicate:
             report.duplicates += not taken.waits
         else:
@@ -131,6 +135,7 @@ def accept_all(
     return new
 
 
+_OUTSIDE = "the link leads out of the folder that was named; name what it leads to, and it is taken in"
 _HALF = "the line is not whole: no valid JSON, or still being written; it is taken in once it is"
 
 

@@ -26,7 +26,7 @@ from helix.errors import HelixError, InputRefused, StoreError
 from helix.settings import Settings
 from helix.snapshot import ledger
 from helix.sources.places import Place
-from pipelines.accept import Inbox, Way, is_shown, take
+from pipelines.accept import Inbox, Way, is_shown, leads_out, take
 from pipelines.backlog import Backlog
 from pipelines.commit import commit
 from pipelines.compact import compact
@@ -83,6 +83,7 @@ class Watch:
     due: dict[Path, float] = field(default_factory=dict)  # when each changed file is read
     _rest: dict[Path, float] = field(default_factory=dict)  # before when it is not read again
     _seen: dict[Path, tuple[int, int]] = field(default_factory=dict)  # size and time at the last look
+    _outside: set[Path] = field(default_factory=set)  # links that nobody follows, each told of once
 
     def note(self, places: Sequence[Place], paths: Iterable[Path], now: float) -> None:
         """Remember that files may have changed, or all below a folder that is new."""
@@ -93,7 +94,8 @@ class Watch:
                 else:
                     found = iter([path] if _holds(place, path) else [])
                 for file in found:
-                    self.due.setdefault(file, max(now + SETTLE, self._rest.get(file, 0.0)))
+                    if self._stays(place, file):
+                        self.due.setdefault(file, max(now + SETTLE, self._rest.get(file, 0.0)))
 
     def sweep(self, places: Sequence[Place], now: float) -> None:
         """Look at every file. What changed last is taken in first."""
@@ -101,10 +103,20 @@ class Watch:
         for place in places:
             for path in _files(place):
                 stat = _stat(path)
-                if stat and stat != self._seen.get(path) and path not in self.due:
+                news = stat and stat != self._seen.get(path) and path not in self.due
+                if stat and news and (not path.is_symlink() or self._stays(place, path)):
                     found.append((stat[1], path))
         for _, path in sorted(found, reverse=True):
             self.due[path] = max(now, self._rest.get(path, 0.0))
+
+    def _stays(self, place: Place, path: Path) -> bool:
+        """Whether a file is in the folder that is watched. What a link leads to elsewhere, nobody has named."""
+        if path == place.folder or not leads_out(path, place.folder):
+            return True
+        if path not in self._outside:
+            self._outside.add(path)
+            log.warning("not taken: %s is a link that leads out of %s", path, place.folder)
+        return False
 
     def work(self) -> bool:
         """Take in what is due, for a slice of time; whether there was anything."""
