@@ -18,12 +18,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final
 
-from helix.enrich import keywords, secret_assignments, secret_forms, secret_kinds
+from helix.enrich import (
+    keywords,
+    secret_assignments,
+    secret_commands,
+    secret_forms,
+    secret_hiding,
+    secret_kinds,
+    secret_outputs,
+    secret_prose,
+)
 from helix.enrich.secret_kinds import TOKEN, Found, Rule
 
 Span = tuple[int, int]
 
 _REACH: Final = 1 << 15  # characters; no rule but that for private keys looks further from its keyword
+_ESCAPE: Final = secret_hiding.ESCAPE.encode()
 _PLACEHOLDER: Final = "[REDACTED:"
 _LONGEST_KIND: Final = 64
 
@@ -35,13 +45,25 @@ def redact(text: str) -> tuple[str, Counter[str]]:
     """
     counts: Counter[str] = Counter()
     where: Sequence[Span] = [(0, len(text))]
-    while found := _apart(_search(text, where)):
+    while found := _found(text, where):
         counts.update(each.kind for each in found)
         text, where = _replace(text, found)
     return text, counts
 
 
-def _search(text: str, where: Iterable[Span]) -> Iterator[Found]:
+def _found(text: str, where: Sequence[Span]) -> list[Found]:
+    """What is secret in these parts of a text, also where something hides it."""
+    escapes: list[int] = []
+    found = [*_search(text, where, escapes)]
+    copy = secret_hiding.shown(text, escapes)
+    if copy is not None:
+        about = _around(((start, start) for start in copy.starts[1:]), len(copy.text))
+        found += map(copy.back, _search(copy.text, about, []))
+    return _apart(found)
+
+
+def _search(text: str, where: Iterable[Span], escapes: list[int]) -> Iterator[Found]:
+    """What the rules find; to `escapes` is added where characters stand escaped that need not be."""
     rules, known = _rules()
     placeholders = _PLACEHOLDER in text
     for begin, end in where:
@@ -49,16 +71,26 @@ def _search(text: str, where: Iterable[Span]) -> Iterator[Found]:
         for at, word in keywords.find(text, begin, end, known):
             if at < token or (placeholders and _in_placeholder(text, at)):
                 continue
+            if word == _ESCAPE:
+                escapes.append(at)
             for rule in rules[word]:
                 named = rule is secret_assignments.find
                 if named and at < value:
                     continue
                 for found in rule(text, at):
+                    found = _to_its_end(text, found)
                     if named:
                         value = found.stop
                     elif found.rank <= TOKEN:
                         token = found.stop
                     yield found
+
+
+def _to_its_end(text: str, found: Found) -> Found:
+    """What was found, with the rest of it where a terminal broke its line."""
+    if found.stop < len(text) and text[found.stop] in "\r\n\\":
+        return found._replace(stop=secret_hiding.goes_on(text, found.stop))
+    return found
 
 
 def _in_placeholder(text: str, at: int) -> bool:
@@ -120,12 +152,16 @@ def _rules() -> tuple[dict[bytes, tuple[Rule, ...]], keywords.Keywords]:
 
     for kind in secret_kinds.tokens():
         rule = secret_kinds.token_rule(kind)
+        if secret_kinds.is_long(kind):
+            rule = secret_hiding.across_lines(rule, secret_kinds.length(kind))
         for literal in secret_kinds.anchor(kind)[0]:
             add(literal.lower(), [rule], secret_kinds.behind(kind))
-    for keyword, forms in secret_forms.forms().items():
-        add(keyword, forms, "")
+    for row in (*secret_forms.rows(), *secret_commands.rows(), *secret_outputs.rows(), *secret_prose.rows()):
+        for keyword in row.keywords.split("|"):
+            add(keyword, [row.rule], row.behind)
     for keyword, what in secret_assignments.KEYWORDS.items():
         add(keyword, [secret_assignments.find], what)
+    add(secret_hiding.ESCAPE, [], secret_hiding.ESCAPED)
     rules = {word.encode(): _of_prefixes(word, table) for word in table}
     return rules, keywords.keywords(
         {word: "" if "" in each else "|".join(sorted(each)) for word, each in behind.items()}

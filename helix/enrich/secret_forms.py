@@ -8,40 +8,13 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
-from helix.enrich.secret_kinds import FORM, GAP, LEFT, TOKEN, Found, Rule
-from helix.enrich.secret_values import literal, numbers, path, random, regex, told, user_and_password
-
-_QUOTE: Final = r"(?:\\{0,16}[\"'`]|&quot;)"
-# One that opens: what follows is not what JSON has behind a string.
-_OPEN: Final = rf"{_QUOTE}(?![\s,:\]}}]|$)"
-# A word of a command line; the group that matches is the word without its quotes.
-_WORD: Final = (
-    r"(?:\\{0,16}\"(?P<double>(?![,:\]}])[^\"\\\s]{1,256}+)\\{0,16}\"|'(?P<single>[^'\"\\\n]{1,256}+)'"
-    r"|(?P<bare>[^\s\"'`\\<>;|]{1,256}+))"
-)
-
-
-def _row(pattern: str, kind: str, check: Callable[[str], bool], rank: int = FORM, flags: int = 0) -> Rule:
-    """The form of which the last group that matches is the secret, if `check` says so."""
-
-    def find(text: str, at: int) -> Iterator[Found]:
-        match = regex(pattern, flags).match(text, at)
-        if match and check(match[match.lastindex or 0]):
-            yield Found(*match.span(match.lastindex or 0), kind, rank)
-
-    return find
-
-
-def _any(value: str) -> bool:
-    return True
-
-
-def _given(value: str) -> bool:
-    """Whether what follows an option is a password: it can be any word, but no option, file or number of a port."""
-    return len(value) > 3 and value[0] not in "$-%" and literal(value) and not path(value) and not numbers(value)
+from helix.enrich.secret_hiding import across_lines
+from helix.enrich.secret_kinds import FORM, GAP, LEFT, TOKEN, Found
+from helix.enrich.secret_rules import OPEN, QUOTE, Row, given, matching, whatever
+from helix.enrich.secret_values import literal, path, random, regex, told, user_and_password
 
 
 def _signed(value: str) -> bool:
@@ -86,6 +59,36 @@ def _private_key(text: str, at: int) -> Iterator[Found]:
         end = line.end()
     if end > match.end():
         yield Found(start, end, "private-key", TOKEN)
+
+
+_LINE_BEFORE: Final = (
+    r"(?:(?<![A-Za-z0-9+/=\\])|(?<=\\[nrt]))(?P<data>=?[A-Za-z0-9+/]{4,76}={0,3})(?P<glue>" + _GLUE + r")\Z"
+)
+_MOST_BEFORE: Final = 128  # characters of a line of base64 and of what parts it from the next
+
+
+def _end_of_private_key(text: str, at: int) -> Iterator[Found]:
+    """-----END … PRIVATE KEY----- whose beginning is not there, as `tail` leaves it: the lines of base64 before it."""
+    end = regex(_END + _BLOCK).match(text, at)
+    lines: list[re.Match[str]] = []  # from the last one on
+    start = at
+    while end and len(lines) < _MOST_LINES:
+        line = regex(_LINE_BEFORE).search(text, max(0, start - _MOST_BEFORE), start)
+        last = len(lines) < 2  # it may be short, and so may the sum behind it
+        if line is None or not (_is_base64(line["data"]) if len(line["data"]) >= 16 else last):
+            break
+        lines.append(line)
+        start = line.start("data")
+    if end is None or not any(len(line["data"]) >= 16 for line in lines):
+        return
+    stop = end.end()
+    for line in lines:
+        if regex(_GAPS).fullmatch(line["glue"]) is None:  # quotes and the like stay where they are
+            if stop != end.end():
+                yield Found(start, stop, "private-key", TOKEN)
+            stop = line.end("data")
+        start = line.start("data")
+    yield Found(start, stop, "private-key", TOKEN)
 
 
 def _is_base64(line: str) -> bool:
@@ -188,7 +191,7 @@ def _telegram(text: str, at: int) -> Iterator[Found]:
 # --- headers ----------------------------------------------------------------------------------------------------------
 
 _IS: Final = (
-    rf"(?:{_QUOTE}(?:,|{GAP}){{1,48}}{_QUOTE}?[Vv]alue)?{_QUOTE}?"  # the two halves of a pair
+    rf"(?:{QUOTE}(?:,|{GAP}){{1,48}}{QUOTE}?[Vv]alue)?{QUOTE}?"  # the two halves of a pair
     r"[\])]?[ \t]{0,4}(?:=>|[:=,]|\\u003[ad])[ \t]{0,4}(?:[bfru](?=[\"'\\]))?"
 )
 _SCHEME: Final = (
@@ -197,7 +200,7 @@ _SCHEME: Final = (
     r"(?:[ \t=]{1,4}|%20)(?:token=|key=|id=)?"
 )
 _CREDENTIALS: Final = r"[A-Za-z0-9._~+/=:%!@|-]"
-_AUTHORIZATION: Final = rf"{LEFT}authorization{_IS}(?:{_OPEN})?[ \t]?"
+_AUTHORIZATION: Final = rf"{LEFT}authorization{_IS}(?:{OPEN})?[ \t]?"
 
 
 def _authorization(text: str, at: int) -> Iterator[Found]:
@@ -238,7 +241,7 @@ def _parameters(text: str, at: int) -> Iterator[Found]:
 _BEARER: Final = r"(?i:bearer)(?:[ \t]{1,4}|%20)([A-Za-z0-9._~+/=-]{16,8192}+)"
 _BASIC: Final = r"(?i:basic)[ \t]{1,4}([A-Za-z0-9+/]{8,1024}+={0,2})"
 
-_COOKIES: Final = rf"cookies?{_IS}(?:{_OPEN})?[ \t]?"
+_COOKIES: Final = rf"cookies?{_IS}(?:{OPEN})?[ \t]?"
 _COOKIE: Final = r"(?P<name>[\w.$%-]{1,80}+)=(?P<value>[^\s;,\"'`\\<>\[\]{}]{1,4096}+)"
 _LOGGED_IN: Final = (
     r"(?i)(?!.*(?:csrf|xsrf|expires|session_start|lang|theme|count))"
@@ -271,79 +274,6 @@ _SESSION: Final = (
 )
 
 
-# --- command lines ----------------------------------------------------------------------------------------------------
-
-_ARGUMENTS: Final = 600  # characters of a command that are looked at
-# A line of a shell goes on behind a backslash, of which JSON makes two and of the line's end two more.
-_COMMAND_LINE: Final = r"(?>(?:[^\n\\]{1,100}+|\\+[^nr\\\n]|\\+\n|\\{3,}n){0,100})"
-_USER_AND: Final = (
-    rf"(?:(?:{_OPEN})?[^\s:\"'`\\]{{0,128}}:([^\s\"'`\\]{{3,256}}+)"
-    rf"|(?P<quote>{_QUOTE}):([^\s,\"'`\\]{{3,256}}+)(?=(?P=quote)))"
-)
-_HTTPIE: Final = rf"{LEFT}https? {{1,4}}(?:--?[\w-]{{1,20}} {{1,4}}){{0,3}}(?:-a|--auth)(?: {{1,4}}|=){_USER_AND}"
-# Keyword: the command, and which of its options takes the password.
-_COMMANDS: Final = {
-    "curl": (rf"{LEFT}curl\b", rf"[ \t](?:-u|--user|-U|--proxy-user)(?:[ \t]{{0,4}}|=){_USER_AND}"),
-    "mysql": (rf"{LEFT}mysql(?:dump|admin|import)?\b", rf"[ \t]-p(?![ \t-]){_WORD}"),
-    "mariadb": (rf"{LEFT}mariadb(?:-dump|-admin)?\b", rf"[ \t]-p(?![ \t-]){_WORD}"),
-    "redis-cli": (r"redis-cli\b", rf"[ \t](?:-a|--pass)[ \t]{{1,4}}{_WORD}"),
-    "login": (r"login\b", rf"[ \t]-p[ \t]{{1,4}}{_WORD}"),
-    "mongo": (rf"{LEFT}mongo(?:sh|dump|restore|export|import|stat)?\b", rf"[ \t]-p[ \t]{{1,4}}{_WORD}"),
-    "ldap": (rf"{LEFT}ldap(?:search|add|modify|delete|whoami|passwd)\b", rf"[ \t]-w[ \t]{{1,4}}{_WORD}"),
-    "zip": (r"zip\b", rf"[ \t]-P[ \t]{{0,4}}{_WORD}"),
-    "7z": (rf"{LEFT}7za?\b", rf"[ \t]-p(?![ \t-]){_WORD}"),
-    "smbclient": (r"smbclient\b", rf"[ \t]-U[ \t]{{0,4}}(?:{_OPEN})?[\w./\\-]{{1,64}}%{_WORD}"),
-}
-# Keyword: what comes before the password.
-_BEFORE: Final = {
-    "sshpass": r"sshpass[ \t]{1,4}-p[ \t]{0,4}",
-    "htpasswd": r"htpasswd[ \t]{1,4}-\w{0,8}b\w{0,8}[ \t]{1,4}[^\s\\]{1,200}[ \t]{1,4}[^\s\\]{1,64}[ \t]{1,4}",
-    "masterauth": r"masterauth[ \t]{1,8}",  # of redis.conf
-    "auth ": r"(?<=> )(?i:auth) {1,4}(?:[\w-]{1,32} {1,4})?",  # at the prompt of redis-cli
-    "-pass": r"(?<=[ \t])-pass(?:in|out|word)?[ \t]{1,4}pass:",  # of openssl
-    "securestring": r"(?i:securestring)[ \t]{1,4}(?:-String[ \t]{1,4})?(?=\\{0,16}[\"'])",
-    "identified": r"(?i:identified(?: with \w{1,40})? (?:by|as)(?: password)?[ \t]{1,4})(?=\\{0,16}[\"'])",
-}
-
-
-def _command(command: str, option: str, kind: str) -> Rule:
-    """The form of a command with an option, in its line, that takes a password."""
-
-    def find(text: str, at: int) -> Iterator[Found]:
-        begun = regex(command).match(text, at)
-        if begun is None:
-            return
-        line = regex(_COMMAND_LINE).match(text, begun.end(), begun.end() + _ARGUMENTS)
-        match = regex(option).search(text, begun.end(), line.end()) if line else None
-        if match and _given(match[match.lastindex or 0]):
-            yield Found(*match.span(match.lastindex or 0), kind, FORM)
-
-    return find
-
-
-_FROM_LITERAL: Final = rf"from-literal[= ](?:{_OPEN})?[\w.-]{{1,100}}="
-_PIPED: Final = (
-    rf"(?:echo|printf)[ \t]{{1,4}}(?:-n[ \t]{{1,4}})?(?:{_OPEN})?(?:[\w.-]{{1,32}}:)?([^\s\"'`\\|<>$]{{4,256}}+)"
-    rf"{_QUOTE}?[ \t]{{0,4}}\|[ \t]{{0,4}}"
-    r"(?:sudo[ \t]{1,4}(?:-\w{1,8}[ \t]{1,4}){0,4}-S\b|(?:sudo[ \t]{1,4})?chpasswd\b"
-    r"|(?:sudo[ \t]{1,4})?passwd[ \t]{1,4}--stdin|[^\n|\\]{1,120}--password-stdin)"
-)
-_ARGUMENT: Final = rf"{_OPEN}[^\s\"'`\\]{{1,64}}{_QUOTE},[ \t]?"
-_PAIR: Final = (
-    rf"(?:(?<![a-z])auth ?= ?|(?<=basic)auth|(?<=digest)auth)\({_ARGUMENT}{_OPEN}([^\s\"'`\\]{{4,256}}+){_QUOTE}"
-)
-
-
-# creds for staging: ana / …
-_BOTH: Final = (
-    r"(?i:cred(?:ential)?s?|login|user(?:name)?/pass(?:word)?)(?: for [\w.-]{1,30}){0,2}:[ \t]{0,4}[\w.@+-]{1,64}"
-    r"[ \t]{1,4}/[ \t]{1,4}([^\s\"'`\\<>]{6,256}+)"
-)
-_KEY_OF_STORAGE: Final = (
-    rf"keyName{_QUOTE}?:[^{{}}\n]{{1,60}}?value{_QUOTE}?:[ \t]{{0,4}}{_QUOTE}([A-Za-z0-9+/]{{86}}==)"  # of Azure
-)
-
-
 # --- files ------------------------------------------------------------------------------------------------------------
 
 _FIELD: Final = rf"[^\s\\\"']{{1,128}}{GAP}{{1,40}}"
@@ -355,12 +285,12 @@ _PGPASS: Final = (
     r"(?<=[\w*]):(?:5432|6432|5433|\*):(?:[\w-]{1,63}|\*):[\w.-]{1,63}:([^\s:\"'`\\<>]{4,256}+)(?=\s|\\+[nr]|[\"'`]|$)"
 )
 
-_KIND: Final = rf"kind{_QUOTE}?:[ \t]{{0,8}}{_QUOTE}?Secret\b"
-_BLOCK_OF_DATA: Final = rf"(?:\b|(?<=\\n))(?:data|stringData){_QUOTE}?:"
+_KIND: Final = rf"kind{QUOTE}?:[ \t]{{0,8}}{QUOTE}?Secret\b"
+_BLOCK_OF_DATA: Final = rf"(?:\b|(?<=\\n))(?:data|stringData){QUOTE}?:"
 _FROM_KIND: Final = 4096  # characters of a manifest before and behind its kind
 _ENTRY: Final = (
     rf"{GAP}{{0,40}}[,{{]?{GAP}{{0,40}}(?:\\{{0,16}}[\"'])?(?P<name>[\w.-]{{1,128}}+)"
-    rf"(?:\\{{0,16}}[\"']:[ \t]{{0,8}}{_OPEN}|:[ \t]{{0,8}}(?:{_OPEN})?)"
+    rf"(?:\\{{0,16}}[\"']:[ \t]{{0,8}}{OPEN}|:[ \t]{{0,8}}(?:{OPEN})?)"
     r"(?P<value>[^\s\"'`\\{}<>,]{1,4096}+)(?:\\{0,16}[\"'])?"
 )
 _OTHER_ENTRIES: Final = ("kind", "metadata", "apiVersion", "type", "name", "namespace", "immutable")
@@ -393,47 +323,30 @@ def _kubernetes(text: str, at: int) -> Iterator[Found]:
             place = entry.end()
 
 
-def forms() -> dict[str, tuple[Rule, ...]]:
-    """Keyword, lower case → the forms to try where it stands. What a form matches begins there."""
-    table: dict[str, list[Rule]] = {}
-    rows: list[tuple[str, Rule]] = [
-        ("-----begin|---- begin", _private_key),
-        (
-            "private-lines:",
-            _row(r"Private-Lines: \d{1,3}((?:(?:\s|\\+[nr])+[A-Za-z0-9+/=]{16,}+)+)", "private-key", _any),
-        ),
-        ("ls0tls1crudjti", _armour_in_base64),
-        ("kty", _json_web_key),
-        ("eyj", _row(_JSON_WEB_TOKEN, "jwt", _any, TOKEN)),
-        ("zxlk", _json_web_token_in_base64),
-        ("://", _url_password),
-        ("sig=|x-amz-sig|x-goog-sig|signature=", _row(_SIGNATURE, "signature", _signed, flags=re.IGNORECASE)),
-        (":aa", _telegram),
-        ("login(|run(|start(", _row(_DISCORD, "discord-bot-token", _any, TOKEN)),
-        ("authorization", _authorization),
-        ("bearer", _row(_BEARER, "bearer-token", told)),
-        ("basic", _row(_BASIC, "authorization", user_and_password)),
-        ("cookie", _cookies),
-        (
-            "sessionid=|phpsessid=|jsessionid=|asp.net_sessionid=|connect.sid=|laravel_session=|__secure-|__host-",
-            _row(_SESSION, "cookie", _signed),
-        ),
-        ("http |https ", _row(_HTTPIE, "curl-auth-user", _given)),
-        ("cred|login|user/pass|username/pass", _row(_BOTH, "password", told)),
-        ("keyname", _row(_KEY_OF_STORAGE, "key", _any)),
-        ("from-literal", _row(_FROM_LITERAL + _WORD, "kubernetes-secret-yaml", _given)),
-        ("echo|printf", _row(_PIPED, "password", _given)),
-        ("auth", _row(_PAIR, "password", _given, flags=re.IGNORECASE)),
-        ("machine", _row(_NETRC, "password", _given)),
-        (":5432:|:6432:|:5433:|:*:", _row(_PGPASS, "password", _given)),
-        ("kind", _kubernetes),
-        *((keyword, _row(pattern + _WORD, "password", _given)) for keyword, pattern in _BEFORE.items()),
-        *(
-            (keyword, _command(command, option, "curl-auth-user" if keyword == "curl" else "password"))
-            for keyword, (command, option) in _COMMANDS.items()
-        ),
-    ]
-    for keywords, form in rows:
-        for keyword in keywords.split("|"):
-            table.setdefault(keyword, []).append(form)
-    return {keyword: tuple(found) for keyword, found in table.items()}
+def rows() -> Iterator[Row]:
+    """The forms, and the keywords where each is tried."""
+    yield Row("-----begin|---- begin", _private_key)
+    yield Row("-----end|---- end", _end_of_private_key, r" [a-z0-9 ]{0,40}private key")
+    yield Row(
+        "private-lines:",
+        matching(r"Private-Lines: \d{1,3}((?:(?:\s|\\+[nr])+[A-Za-z0-9+/=]{16,}+)+)", "private-key", whatever),
+    )
+    yield Row("ls0tls1crudjti", _armour_in_base64)
+    yield Row("kty", _json_web_key)
+    yield Row("eyj", across_lines(matching(_JSON_WEB_TOKEN, "jwt", whatever, TOKEN), 0))
+    yield Row("zxlk", _json_web_token_in_base64)
+    yield Row("://", _url_password)
+    yield Row("sig=|x-amz-sig|x-goog-sig|signature=", matching(_SIGNATURE, "signature", _signed, flags=re.IGNORECASE))
+    yield Row(":aa", _telegram)
+    yield Row("login(|run(|start(", matching(_DISCORD, "discord-bot-token", whatever, TOKEN))
+    yield Row("authorization", _authorization)
+    yield Row("bearer", matching(_BEARER, "bearer-token", told))
+    yield Row("basic", matching(_BASIC, "authorization", user_and_password))
+    yield Row("cookie", _cookies)
+    yield Row(
+        "sessionid=|phpsessid=|jsessionid=|asp.net_sessionid=|connect.sid=|laravel_session=|__secure-|__host-",
+        matching(_SESSION, "cookie", _signed),
+    )
+    yield Row("machine", matching(_NETRC, "password", given))
+    yield Row(":5432:|:6432:|:5433:|:*:", matching(_PGPASS, "password", given))
+    yield Row("kind", _kubernetes)

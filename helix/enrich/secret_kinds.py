@@ -151,13 +151,26 @@ def behind(kind: Kind) -> str:
     if not following or not following[0].alphabet:
         return ""
     least = following[0].least if len(following) > 1 else _least(kind)
-    return f"[{following[0].alphabet.lower()}]{{{least}}}"
+    letters = following[0].alphabet.lower()
+    if not is_long(kind):
+        return f"[{letters}]{{{least}}}"
+    return f"(?:[{letters}]{{{least}}}|[{letters}]{{0,{least}}}[\\r\\n\\\\])"  # a terminal may have broken it
+
+
+def is_long(kind: Kind) -> bool:
+    """Whether the anchor of a token is long enough to be looked at where a line's end breaks the token."""
+    return min(map(len, anchor(kind)[0])) >= 4
 
 
 def _least(kind: Kind) -> int:
     """So many characters of the last part are enough."""
     last = kind.shape[-1]
     return math.ceil(last.least * _CUT) if _telling(kind) and last.least >= 12 else last.least
+
+
+def length(kind: Kind) -> int:
+    """So many characters a token of this kind has at least when it is whole."""
+    return sum(part.least or min(map(len, part.literals)) for part in kind.shape[kind.kept :])
 
 
 def token_rule(kind: Kind) -> Rule:

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helix.enrich import redact as engine
-from helix.enrich import secret_assignments
+from helix.enrich import secret_assignments, secret_hiding
 from helix.enrich.redact import redact
 from helix.enrich.secret_kinds import TOKEN, Found, Rule
 
+ESCAPE = re.compile(re.escape(secret_hiding.ESCAPE) + secret_hiding.ESCAPED, re.IGNORECASE | re.ASCII)
 LETTERS = "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8S9t0"
 PART = st.one_of(
     st.sampled_from(
@@ -47,6 +49,18 @@ PART = st.one_of(
             "://user:",
             "postgres",
             "hunter2x",
+            "use password ",
+            "\\u0070",
+            "\\u200b",
+            "\u200b",
+            "-----END " + "PRIVATE KEY-----",
+            "op read x\n",
+            '"tool_use_id": "toolu_12345678"',
+            '", "output": "',
+            "snyk auth ",
+            "SET PASSWORD = ",
+            '"sensitive": true, "value": ',
+            "filled up to the end of a line of 40 columns ",
             "swordfish",
             "correct horse battery staple",
             "[REDACTED:token]",
@@ -134,24 +148,33 @@ def _everywhere(text: str, rules: list[Rule]) -> tuple[str, Counter[str]]:
     """What `redact` does, without keywords and without windows: every rule at every place, again and again."""
     counts: Counter[str] = Counter()
     while True:
-        found: list[Found] = []
-        token = value = 0
-        for at in range(len(text)):
-            if at < token or engine._in_placeholder(text, at):
-                continue
-            for rule in rules:
-                named = rule is secret_assignments.find
-                if named and at < value:
-                    continue
-                for each in rule(text, at):
-                    value = each.stop if named else value
-                    token = each.stop if not named and each.rank <= TOKEN else token
-                    found.append(each)
+        found = _tried(text, rules)
+        copy = secret_hiding.shown(text, [match.start() for match in ESCAPE.finditer(text)])
+        if copy is not None:
+            found += map(copy.back, _tried(copy.text, rules))
         apart = engine._apart(found)
         if not apart:
             return text, counts
         counts.update(each.kind for each in apart)
         text, _ = engine._replace(text, apart)
+
+
+def _tried(text: str, rules: list[Rule]) -> list[Found]:
+    found: list[Found] = []
+    token = value = 0
+    for at in range(len(text)):
+        if at < token or engine._in_placeholder(text, at):
+            continue
+        for rule in rules:
+            named = rule is secret_assignments.find
+            if named and at < value:
+                continue
+            for each in rule(text, at):
+                each = engine._to_its_end(text, each)
+                value = each.stop if named else value
+                token = each.stop if not named and each.rank <= TOKEN else token
+                found.append(each)
+    return found
 
 
 @settings(max_examples=60, deadline=None)
