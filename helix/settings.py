@@ -21,6 +21,16 @@ class Settings:
 
     store: str = _setting("helix-store", "path", "the store, where --store is not given")
     redis_url: str = _setting("", "url", "the broker; empty: embedded, no broker")
+    message_key: str = _setting(
+        "", "path", "the RSA key (PEM) that messages to workers are signed with; empty: they are not signed"
+    )
+    message_certificate: str = _setting("", "path", "the certificate of that key")
+    message_certificates: str = _setting(
+        "", "path", "the folder with the certificate of everybody whose messages a worker takes"
+    )
+    alive: str = _setting(
+        "", "path", "a file that a worker or beat touches every ten seconds as long as it is at work; empty: none"
+    )
     share: str = _setting(
         "", "url", "where machines without a common folder meet: s3://bucket/prefix or a folder; empty: one machine"
     )

@@ -27,6 +27,7 @@ from helix.snapshot import ledger, paths, tries
 from helix.snapshot.arrays import quantise
 from helix.snapshot.fact_index import fact_texts
 from helix.snapshot.ledger import Envelope
+from helix.snapshot.names import FINGERPRINT, check_name
 from helix.snapshot.rows import ENTITIES, FACTS, ITEMS, Rows, digest, save
 from helix.text import hash_terms, short_ids, tokenise
 from helix.types import Parsed, Problem
@@ -69,8 +70,12 @@ def pipeline_fingerprint(encoder: str, settings: Settings) -> str:
 
 
 def part_folder(root: Path, document: str, fingerprint: str) -> Path:
-    """Where the part of a document lies, or will."""
-    return root / "parts" / f"{document}-{fingerprint}"
+    """Where the part of a document lies, or will.
+
+    Raises:
+        UsageError: one of the two is no name.
+    """
+    return root / "parts" / f"{check_name(document)}-{check_name(fingerprint, FINGERPRINT)}"
 
 
 def describe(folder: Path) -> Part:

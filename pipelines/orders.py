@@ -18,6 +18,7 @@ import orjson
 from helix.errors import HelixError, StoreError
 from helix.settings import Settings
 from helix.snapshot import paths
+from helix.snapshot.names import ORDER, check_name
 from pipelines.accept import check
 from pipelines.backlog import Backlog
 from pipelines.ingest import Report, accept_all
@@ -48,15 +49,19 @@ def place(root: Path, order: Order) -> str:
     check(root, order.format)
     identity = secrets.token_hex(16)
     try:
-        paths.write_file(root / "orders" / f"{identity}.json", orjson.dumps(asdict(order)))
+        paths.write_file(_path(root, identity), orjson.dumps(asdict(order)))
     except OSError as error:
         raise paths.unwritable(root, error) from None
     return identity
 
 
+def _path(root: Path, identity: str, end: str = ".json") -> Path:
+    return root / "orders" / f"{check_name(identity, ORDER)}{end}"
+
+
 def waiting_orders(root: Path) -> list[str]:
     """Orders that are not carried out yet, the oldest first."""
-    found = [path for path in (root / "orders").glob("[0-9a-f]*.json") if not path.name.endswith(_DONE)]
+    found = [path for path in (root / "orders").glob("*.json") if ORDER.fullmatch(path.stem)]
     return [path.stem for path in sorted(found, key=lambda path: path.stat().st_mtime_ns)]
 
 
@@ -70,9 +75,10 @@ def carry_out(root: Path, identity: str, settings: Settings, deliver: Callable[[
     Raises:
         InputRefused: too much waits for the workers; the order stays.
         StoreError: the order is damaged, or the store cannot be written.
+        UsageError: that is no name of an order.
     """
     backlog = Backlog(root, settings)
-    path = root / "orders" / f"{identity}.json"
+    path = _path(root, identity)
     report = Report()
     try:
         raw = orjson.loads(path.read_bytes())
@@ -92,8 +98,8 @@ def carry_out(root: Path, identity: str, settings: Settings, deliver: Callable[[
 def end(root: Path, identity: str, said: dict[str, Any]) -> None:
     """Note what became of an order, and take it away."""
     done = orjson.dumps({**said, "when": datetime.now(UTC)})
-    paths.write_file(root / "orders" / f"{identity}{_DONE}", done)
-    (root / "orders" / f"{identity}.json").unlink(missing_ok=True)
+    paths.write_file(_path(root, identity, _DONE), done)
+    _path(root, identity).unlink(missing_ok=True)
 
 
 def sweep(root: Path) -> None:

@@ -10,7 +10,8 @@ from celery import Celery, signals
 from helix import logs
 from helix.errors import UsageError
 from helix.settings import Settings, load
-from workers import broker
+from workers import alive, broker, signing
+from workers.messages import KINDS
 
 QUEUES: Final = ("accept", "enrich", "bulk", "commit", "expand", "maintain")
 """In the order in which a worker of several takes them up: what somebody waits for goes first."""
@@ -18,27 +19,13 @@ QUEUES: Final = ("accept", "enrich", "bulk", "commit", "expand", "maintain")
 APART: Final = ("deep",)
 """Queues that only a worker of their own works on: a language model takes seconds, and nothing shall wait behind it."""
 
-ROUTES: Final = {
-    "helix.accept": "accept",  # read what was ordered, and put it into the inbox
-    "helix.enrich": "enrich",  # a fresh turn; sent to `bulk` where it is a part of an import
-    "helix.reindex": "bulk",
-    "helix.commit": "commit",  # one at a time
-    "helix.expand": "expand",  # doc2query, of what is recallable already
-    "helix.maintain": "maintain",  # merge, finish deletions, remove what nobody needs
-    "helix.touch": "maintain",
-    "helix.train": "maintain",
-    "helix.deep": "deep",  # ask a language model, where an endpoint is named
-}
-
-LOST: Final = 2
-"""How often Celery sends a task again whose process died under it: with the first, as often as a document may fail."""
-
 
 def create(settings: Settings) -> Celery:
     """An application on the given broker.
 
     Raises:
-        UsageError: the visibility timeout would let Redis run a task twice at once.
+        UsageError: the visibility timeout would let Redis run a task twice at once, or messages cannot be signed as the
+            settings say.
     """
     if settings.visibility_timeout <= settings.task_time_limit:
         raise UsageError(
@@ -46,15 +33,16 @@ def create(settings: Settings) -> Celery:
             f"({settings.task_time_limit} s): Redis would hand a running task out again",
             "raise the first or lower the second",
         )
-    broker.install()  # a message that Redis does not hear acknowledged is let go of all the same
+    form = signing.form_of(settings)
+    broker.install(form)  # only messages of ours get any farther
     app = Celery("helix", broker=settings.redis_url or "redis://localhost:6379/0")
     app.conf.update(
-        task_serializer="json",  # nothing but JSON crosses the queue
-        accept_content=["json"],
+        task_serializer=form.serializer,  # nothing but JSON crosses the queue, signed or not
+        accept_content=[form.serializer],
         task_ignore_result=True,  # the ledger is the truth, never a result
         task_acks_late=True,  # a killed worker's task is handed out again; tasks are idempotent
         worker_prefetch_multiplier=1,  # nobody sits on work that another could do
-        task_retry_on_worker_lost=True,  # bounded by max_retries (LOST); the ledger counts as well, and gives up
+        task_retry_on_worker_lost=False,  # the ledger counts it, and the reconciler sends it again when it is time
         task_reject_on_worker_lost=False,  # that one is not bounded: a poison task would come back for ever
         task_time_limit=settings.task_time_limit,  # whatever hangs is ended
         task_soft_time_limit=max(1, settings.task_time_limit - 60),  # before that it can say which document it was
@@ -81,22 +69,20 @@ def create(settings: Settings) -> Celery:
         worker_cancel_long_running_tasks_on_connection_loss=False,  # the work is good, whether Redis hears of it or not
         worker_hijack_root_logger=False,  # logs are ours (helix/logs.py): JSON, with the document's name
         worker_send_task_events=False,  # nobody listens; a Redis that is full would only get fuller
+        worker_enable_remote_control=False,  # whoever writes to the broker could end workers, or have them tell all
         task_create_missing_queues=True,
         task_default_queue="enrich",
-        task_routes={name: {"queue": queue} for name, queue in ROUTES.items()},
-        beat_scheduler="celery.beat:Scheduler",  # in memory: the one on disk is a pickle. All it sends may come twice
+        task_routes={name: {"queue": kind.queues[0]} for name, kind in KINDS.items()},
+        beat_max_loop_interval=alive.EVERY,  # it is at work, though nothing is due
+        beat_scheduler="workers.beat:Scheduler",  # in memory: the one on disk is a pickle. All it sends may come twice
         beat_schedule={
-            name: {"task": f"helix.{name}", "schedule": settings.tidy_interval, "options": _while_fresh(settings)}
-            for name in ("maintain", "touch")
+            name: {"task": f"helix.{name}", "schedule": settings.tidy_interval} for name in ("maintain", "touch")
         },
         imports=("workers.tasks",),
     )
+    app.steps["consumer"].add(alive.Step)
+    signing.use(app, settings, form)
     return app
-
-
-def _while_fresh(settings: Settings) -> dict[str, float]:
-    """What no worker has taken up by the time the next one is sent is dropped: none pile up while all are away."""
-    return {"expires": settings.tidy_interval}
 
 
 @signals.setup_logging.connect(weak=False)  # type: ignore[untyped-decorator]

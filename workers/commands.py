@@ -282,7 +282,7 @@ def _begin(options: argparse.Namespace) -> tuple[Path, Settings]:
     """What a worker needs: a broker, a store, and an environment that its processes find them in.
 
     Raises:
-        UsageError: no broker, or no such storage tier.
+        UsageError: no broker, no such storage tier, or the file of HELIX_ALIVE cannot be written.
         StoreError: the store cannot be written.
     """
     settings = load()
@@ -292,9 +292,11 @@ def _begin(options: argparse.Namespace) -> tuple[Path, Settings]:
         )
     root = store_of(options, settings).absolute()
     from helix.snapshot import dense, paths
+    from workers import alive
 
     dense.prefix_of(settings.vectors.removesuffix(dense.FLOAT))  # now, not when something is committed
     paths.create(root)
+    alive.begin(settings.alive)
     # Children of the pool are fresh interpreters: they read the store from the environment.
     os.environ["HELIX_STORE"] = str(root)
     # `kill` begins Celery's soft shutdown, as Ctrl-C does: what runs may end, what does not is handed back.
@@ -346,10 +348,20 @@ def reindex(argv: Sequence[str]) -> int:
     return 0
 
 
+def _lend(root: Path, encoder: Encoder) -> None:
+    """Put an encoder into the store, and see that it is young: `gc` takes what no generation names yet for old."""
+    from helix.snapshot.writer import adopt_encoder
+
+    adopt_encoder(root, encoder.folder, encoder.spec.fingerprint)
+    os.utime(root / "encoders" / encoder.spec.fingerprint)
+
+
 def _distributed(
     root: Path, documents: Sequence[str], encoder: Encoder, settings: Settings, made: Callable[[int], None]
 ) -> None:
     """One message a document to the workers; returns when every part is there. A lost message is sent again.
+
+    It names the encoder by its fingerprint, which lies in the store where every worker finds it.
 
     Raises:
         StoreError: the broker is out of reach, no worker makes anything, or one of them kills every worker.
@@ -367,8 +379,9 @@ def _distributed(
             try:
                 with app.connection_for_write() as connection:
                     if length(connection, "bulk") == 0:  # else they are on their way
+                        _lend(root, encoder)
                         for document in sorted(left):
-                            arguments = [document, str(encoder.folder.absolute()), encoder.spec.fingerprint]
+                            arguments = [document, encoder.spec.fingerprint]
                             app.send_task("helix.reindex", args=arguments, queue="bulk", connection=connection)
             except BROKEN as error:
                 raise StoreError(

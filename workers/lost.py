@@ -14,6 +14,7 @@ from celery import signals
 from helix.errors import HelixError
 from helix.settings import load
 from helix.snapshot import tries
+from helix.snapshot.names import TRY
 from workers import metrics
 
 log = logging.getLogger("helix.workers")
@@ -28,7 +29,6 @@ _WAIT: Final = 0.5
 def listen() -> None:
     """Connect what a worker hears of its processes. For the worker's own process."""
     signals.task_failure.connect(_failed, weak=False)
-    signals.task_retry.connect(_retried, weak=False)
 
 
 def _failed(sender: Any = None, exception: Any = None, args: Any = (), **_: Any) -> None:
@@ -36,22 +36,14 @@ def _failed(sender: Any = None, exception: Any = None, args: Any = (), **_: Any)
         _strike(sender.name, args, exception)
 
 
-def _retried(sender: Any = None, request: Any = None, reason: Any = None, **_: Any) -> None:
-    exception = getattr(reason, "exc", None)
-    if isinstance(exception, WorkerLostError):
-        _strike(sender.name, request.args, exception)
-
-
 def _strike(task: str, arguments: Any, exception: BaseException) -> None:
     """Beside the worker's loop: a process that is out of time holds its lock until it is ended."""
     name = task.removeprefix("helix.")
     metrics.LOST.labels(name).inc()
-    log.error(
-        "lost", extra={"task": name, "why": str(exception)[:200], **({"document": arguments[0]} if arguments else {})}
-    )
-    if task not in _ABOUT_ONE or not arguments:
+    document = next((str(one) for one in arguments if TRY.fullmatch(str(one))), "")
+    log.error("lost", extra={"task": name, "why": str(exception)[:200], **({"document": document} if document else {})})
+    if task not in _ABOUT_ONE or not document:
         return
-    document = str(arguments[0])
     if isinstance(exception, TimeLimitExceeded):
         said = "it took longer than HELIX_TASK_TIME_LIMIT, and could not be stopped"
     else:

@@ -32,6 +32,9 @@ TASKS: Final = Counter("helix_tasks", "Tasks, by what came of them", ["task", "o
 SECONDS: Final = Histogram("helix_task_seconds", "Time of a task", ["task"], buckets=_SECONDS)
 ITEMS: Final = Counter("helix_items_enriched", "Items made of documents")
 DEEP: Final = Counter("helix_deep_calls", "Requests to the chat endpoint of the tier deep")
+DROPPED: Final = Counter(
+    "helix_messages_dropped", "What came out of the broker and is no message of ours", ["queue", "why"]
+)
 LOST: Final = Counter("helix_processes_lost", "Processes that died or were ended amid a task", ["task"])
 
 

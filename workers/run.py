@@ -76,4 +76,4 @@ def run_beat() -> None:
     """Send what is due, now and then."""
     logs.begin()
     logging.getLogger("helix.workers").info("beat begins")
-    app.start(["--quiet", "beat", "--pidfile=", "--enable-remote-control"])
+    app.start(["--quiet", "beat", "--pidfile="])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import re
 import time
 import traceback
 from collections import deque
@@ -22,9 +21,10 @@ from billiard.exceptions import SoftTimeLimitExceeded
 from helix.encoders.onnx import Encoder, TokenCounter
 from helix.encoders.sparse import DocumentEncoder
 from helix.enrich.doc2query import Generator
-from helix.errors import EncoderError, HelixError, InputRefused, UsageError
+from helix.errors import EncoderError, HelixError, InputRefused
 from helix.settings import load
 from helix.snapshot import ledger, tries
+from helix.snapshot.names import FINGERPRINT, ORDER, check_name
 from pipelines import impacts, orders, retention
 from pipelines.commit import commit as run_commit
 from pipelines.enrich import FAULTS, part_folder, pipeline_fingerprint, try_enrich
@@ -34,7 +34,7 @@ from pipelines.ingest import lineage_of, open_encoder, tidy
 from pipelines.reindex import make_part
 from pipelines.touch import touch as run_touch
 from workers import fleet, metrics
-from workers.app import LOST, app
+from workers.app import app
 from workers.send import BROKEN, Sender, ask
 
 if TYPE_CHECKING:
@@ -47,9 +47,6 @@ EXPANDED_AT_ONCE: Final = 1_024
 
 COMMITTED_AT_ONCE: Final = 4_096
 """Items of one commit, or one document: about a second, so that a fresh turn never waits for a large import."""
-
-_NAME = re.compile(r"[0-9a-f]{64}")
-_ORDER = re.compile(r"[0-9a-f]{32}")
 
 
 def _task(function: Callable[..., str | None]) -> Any:
@@ -72,7 +69,7 @@ def _task(function: Callable[..., str | None]) -> Any:
             metrics.TASKS.labels(name, outcome).inc()
             metrics.SECONDS.labels(name).observe(time.monotonic() - began)
 
-    return app.task(name=f"helix.{function.__name__}", max_retries=LOST, default_retry_delay=1)(told)
+    return app.task(name=f"helix.{function.__name__}", max_retries=0)(told)
 
 
 def _place_of(error: BaseException) -> str:
@@ -93,18 +90,12 @@ def _loaded(root: Path, lineage: str | None) -> tuple[Encoder, TokenCounter]:
     return encoder, TokenCounter(encoder.folder)
 
 
-def _checked(name: str, pattern: re.Pattern[str] = _NAME) -> str:
-    if not isinstance(name, str) or not pattern.fullmatch(name):
-        raise UsageError(f"{str(name)[:80]!r} is no document name", "names are hex digits")
-    return name
-
-
 @_task
 def accept(order: str) -> None:
     """Carry an order out: read what it names into the inbox, and send it on."""
     settings = load()
     root = Path(settings.store)
-    with tries.claim(root, _checked(order, _ORDER)) as claimed:
+    with tries.claim(root, check_name(order, ORDER)) as claimed:
         if claimed is None:
             return
         if why := claimed.record.over():
@@ -134,7 +125,7 @@ def enrich(document: str) -> str | None:
     """Make one document's part, then ask for a commit."""
     settings = load()
     root = Path(settings.store)
-    about = {"document": _checked(document)}
+    about = {"document": check_name(document)}
     if not fleet.receive(root, settings, document):
         return "nothing"
     if not ledger.is_pending(root, document):
@@ -293,7 +284,7 @@ def deep(job: str) -> str | None:
     root = Path(settings.store)
     from pipelines.deep import run  # here: what asks a model is of no use to any other worker
 
-    done = run(root, _checked(job, _ORDER), lambda: _memory(root), settings)
+    done = run(root, check_name(job, ORDER), lambda: _memory(root), settings)
     if done is None:
         return "nothing"
     about = {"job": job}
@@ -321,16 +312,24 @@ def _opened(root: Path) -> Memory:
 
 
 @_task
-def reindex(document: str, folder: str, fingerprint: str) -> str | None:
-    """Make one document's part for the lineage a reindex builds."""
+def reindex(document: str, encoder: str) -> str | None:
+    """Make one document's part for the lineage a reindex builds.
+
+    Args:
+        encoder: the fingerprint of one that whoever reindexes has put into the store.
+    """
     settings = load()
     root = Path(settings.store)
-    about = {"document": _checked(document)}
-    with tries.claim(root, f"{document}-{pipeline_fingerprint(fingerprint, settings)}") as claimed:
+    about = {"document": check_name(document)}
+    folder = root / "encoders" / check_name(encoder, FINGERPRINT)
+    if not folder.is_dir() or not ledger.is_done(root, document):
+        log.warning("there is nothing to reindex", extra=about)
+        return "nothing"
+    with tries.claim(root, f"{document}-{pipeline_fingerprint(encoder, settings)}") as claimed:
         if claimed is None or claimed.record.over():  # which ends the reindex that asked for it
             return "nothing"
         try:
-            make_part(root, document, Path(folder), fingerprint, settings)
+            make_part(root, document, folder, encoder, settings)
         except FAULTS as error:
             tries.struck(root, document, claimed, _place_of(error), 0.0, float("inf"))
             log.error("failed, and tried again", extra=about)

@@ -2,6 +2,8 @@
 
 Nothing is recorded twice: a document is accepted because its envelope lies in `inbox/`, done because the current
 manifest's `documents` name it, dead because `dead/` does, and pending otherwise. No crash can make these disagree.
+
+A document's name is a digest of 64 hex digits. Whatever else is given for one raises UsageError, and names no file.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from helix.errors import Damaged, StoreError
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
 from helix.snapshot.manifest import Manifest
-from helix.snapshot.segment import damaged, read_table
+from helix.snapshot.mapped import damaged
+from helix.snapshot.names import DOCUMENT, check_name
+from helix.snapshot.segment import read_table
 from helix.types import Problem
 
 
@@ -98,9 +102,17 @@ def take(root: Path, document: str, data: bytes, where: str) -> Envelope:
     return envelope
 
 
+def _envelope(root: Path, document: str) -> Path:
+    return root / "inbox" / check_name(document)
+
+
+def _dead(root: Path, document: str) -> Path:
+    return root / "dead" / f"{check_name(document)}.json"
+
+
 def _place(root: Path, envelope: Envelope, data: bytes, settle: bool = True) -> None:
+    path = _envelope(root, envelope.document)
     try:
-        path = root / "inbox" / envelope.document
         paths.write_file(path, data, settle=settle)
         os.utime(path, (envelope.accepted.timestamp(),) * 2)  # also where it takes the place of what was forgotten
     except OSError as error:
@@ -118,7 +130,7 @@ def read(root: Path, document: str) -> Envelope:
     Raises:
         StoreError: it is not there, or its bytes are damaged.
     """
-    path = root / "inbox" / document
+    path = _envelope(root, document)
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -129,7 +141,7 @@ def read(root: Path, document: str) -> Envelope:
 def seal(root: Path, document: str) -> str:
     """The digest an envelope carries: it tells one from another that takes its place. Empty where there is none."""
     try:
-        with (root / "inbox" / document).open("rb") as file:
+        with _envelope(root, document).open("rb") as file:
             return file.read(SEAL).decode("ascii", "replace")
     except FileNotFoundError:
         return ""
@@ -165,7 +177,7 @@ def _parse(document: str, data: bytes, where: str, remedy: str) -> Envelope:
 def accepted_at(root: Path, document: str) -> datetime | None:
     """When a document was accepted, by the head of its envelope; None where that is not there or cannot be read."""
     try:
-        with (root / "inbox" / document).open("rb") as file:
+        with _envelope(root, document).open("rb") as file:
             file.readline()
             return _time(orjson.loads(file.readline())["accepted"])
     except (OSError, ValueError, LookupError, TypeError):
@@ -197,7 +209,7 @@ def accepted(root: Path) -> list[str]:
     if not (root / "inbox").is_dir():
         return []
     # Names alone: a large store has tens of thousands, and a Path of each costs ten times as much.
-    return sorted(name for name in os.listdir(root / "inbox") if not name.startswith(paths.TEMPORARY))  # noqa: PTH208
+    return sorted(filter(DOCUMENT.fullmatch, os.listdir(root / "inbox")))  # noqa: PTH208
 
 
 def current(root: Path) -> tuple[str | None, Manifest | None]:
@@ -246,7 +258,7 @@ def waiting(root: Path, done: set[str]) -> list[str]:
 
 def is_pending(root: Path, document: str) -> bool:
     """Whether this one document waits, without a look at the others' files."""
-    if not (root / "inbox" / document).is_file() or (root / "dead" / f"{document}.json").is_file():
+    if not _envelope(root, document).is_file() or _dead(root, document).is_file():
         return False
     return not is_done(root, document)
 
@@ -268,7 +280,7 @@ ROLLED_BACK: Final = "rolled back from generation"
 
 def revive(root: Path, document: str) -> bool:
     """Offer a dead document again; True if it was dead."""
-    record = root / "dead" / f"{document}.json"
+    record = _dead(root, document)
     if not record.exists():
         return False
     (root / "tries" / document).unlink(missing_ok=True)  # it starts afresh
@@ -279,9 +291,9 @@ def revive(root: Path, document: str) -> bool:
 def give_up(root: Path, document: str, error: str) -> None:
     """Move a document to the dead, with its error; its envelope stays."""
     record = {"document": document, "error": error[:2000], "when": datetime.now(UTC)}
-    paths.write_file(root / "dead" / f"{document}.json", orjson.dumps(record, option=orjson.OPT_INDENT_2))
+    paths.write_file(_dead(root, document), orjson.dumps(record, option=orjson.OPT_INDENT_2))
 
 
 def is_dead(root: Path, document: str) -> bool:
     """Whether a document was given up."""
-    return (root / "dead" / f"{document}.json").exists()
+    return _dead(root, document).exists()

@@ -22,6 +22,7 @@ from typing import Final
 import orjson
 
 from helix.snapshot import ledger, paths
+from helix.snapshot.names import TRY, check_name
 
 STRIKES: Final = 3
 """Tries that may fail before a document is given up."""
@@ -87,6 +88,9 @@ def claim(root: Path, document: str) -> Iterator[Claim | None]:
 
     A try that ended without a word is counted, and the new one noted, before anything is done. Where the block is left
     by an exception, the try counts for nothing: whoever knows better calls `strike`.
+
+    Raises:
+        UsageError: that is no name.
     """
     with _locked(root, document) as found:
         if found is None:
@@ -104,9 +108,13 @@ def claim(root: Path, document: str) -> Iterator[Claim | None]:
                 found.write(rest) if rest != Record() else found.clear()
 
 
+def _path(root: Path, document: str) -> Path:
+    return root / "tries" / check_name(document, TRY)
+
+
 @contextmanager
 def _locked(root: Path, document: str) -> Iterator[Claim | None]:
-    path = root / "tries" / document
+    path = _path(root, document)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     deadline = time.monotonic() + _WAIT
     while True:
@@ -141,6 +149,9 @@ def strike(root: Path, document: str, error: str, wait: float, strikes: float = 
         error: what is said of it in `dead/`.
         wait: seconds before the second try; each later one waits longer.
         strikes: how many tries may fail; infinite where it is left to the next claim to see.
+
+    Raises:
+        UsageError: that is no name.
     """
     with _locked(root, document) as found:
         if found is None:  # somebody tries again already
@@ -169,6 +180,8 @@ def records(root: Path) -> dict[str, Record]:
     """What is known of every document that is being tried, or was without success."""
     found = {}
     for path in (root / "tries").glob("[0-9a-f]*"):
+        if not TRY.fullmatch(path.name):
+            continue
         with contextlib.suppress(FileNotFoundError):
             found[path.name] = _parsed(path.read_bytes())
     return found
@@ -176,4 +189,4 @@ def records(root: Path) -> dict[str, Record]:
 
 def is_running(root: Path, document: str) -> bool:
     """Whether a living process works on it now."""
-    return paths.is_held(root / "tries" / document)
+    return paths.is_held(_path(root, document))

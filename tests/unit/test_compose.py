@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import shlex
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from workers.app import APART, QUEUES, ROUTES
+from workers.app import APART, QUEUES
+from workers.messages import KINDS
 from workers.run import BEHIND
 from workers.up import SERVICES
 
@@ -78,7 +81,7 @@ def test_up_runs_the_same_services(services: dict[str, Any]) -> None:
 
 def test_every_queue_has_a_worker(services: dict[str, Any]) -> None:
     assert {value(words(services[name]), "--queues") for name in WORKERS} == {*QUEUES, *APART}
-    assert set(ROUTES.values()) <= {*QUEUES, *APART}
+    assert {queue for kind in KINDS.values() for queue in kind.queues} == {*QUEUES, *APART}
 
 
 def test_only_the_service_deep_reaches_out_and_only_where_it_is_wanted(services: dict[str, Any]) -> None:
@@ -111,7 +114,6 @@ def test_workers_share_the_store_and_one_commits(services: dict[str, Any]) -> No
         assert services[name]["environment"]["HELIX_STORE"] == "/store"
     for name in WORKERS:
         assert value(words(services[name]), "--queues") == name
-        assert services[name]["environment"]["QUEUE"] == name
     assert services["commit"]["deploy"]["replicas"] == 1
 
 
@@ -161,6 +163,20 @@ def test_images_are_stages_that_run_as_an_ordinary_user(services: dict[str, Any]
         stage = stages[services[name]["build"]["target"]]
         assert "USER helix" in stage, name
         assert any("--constraint /constraints.txt" in line for line in stage), name
+
+
+@pytest.mark.parametrize(("age", "status"), [(0, 0), (50, 0), (70, 1)])
+def test_a_worker_is_well_as_long_as_it_touches_its_file(
+    services: dict[str, Any], tmp_path: Path, age: int, status: int
+) -> None:
+    named = {services[name]["environment"]["HELIX_ALIVE"] for name in (*WORKERS, "beat")}
+    codes = {services[name]["healthcheck"]["test"][3] for name in (*WORKERS, "beat")}
+    assert len(named) == len(codes) == 1
+    touched = tmp_path / "touched"
+    touched.touch()
+    os.utime(touched, (time.time() - age,) * 2)
+    code = codes.pop().replace(repr(named.pop()), repr(str(touched)))
+    assert subprocess.run([sys.executable, "-c", code]).returncode == status
 
 
 def test_a_health_check_is_python_that_compiles(services: dict[str, Any]) -> None:

@@ -23,7 +23,10 @@ from helix.status import status
 from pipelines import orders
 from pipelines.backlog import Backlog
 from pipelines.orders import Order
-from workers.app import QUEUES, create
+from workers import alive
+from workers.app import APART, QUEUES, create
+from workers.beat import MOST, Scheduler
+from workers.messages import KINDS, Form, renew
 from workers.reconcile import reconcile
 from workers.send import FRESH, HELD, Sender, ask
 
@@ -38,9 +41,9 @@ def root(tmp_path: Path) -> Path:
 def app(redis_url: str) -> Iterator[Celery]:
     """An application whose queues are empty."""
     made = create(replace(load(), redis_url=redis_url))
-    client(redis_url).delete(*QUEUES)
+    client(redis_url).delete(*QUEUES, *APART)
     yield made
-    client(redis_url).delete(*QUEUES)
+    client(redis_url).delete(*QUEUES, *APART)
 
 
 def client(url: str) -> redis.Redis:
@@ -117,6 +120,35 @@ def test_nothing_is_asked_for_twice(app: Celery, redis_url: str) -> None:
     assert ask(app, "helix.commit")
     assert not ask(app, "helix.commit")
     assert len(sent(redis_url, "commit")) == 1
+
+
+def test_beat_sends_nothing_where_nobody_works_it_off(
+    app: Celery, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HELIX_ALIVE", str(tmp_path / "alive"))
+    scheduler = Scheduler(app)
+    assert scheduler.tick() <= alive.EVERY
+    assert (tmp_path / "alive").exists()
+    for _ in range(9):
+        for entry in list(scheduler.schedule.values()):
+            scheduler.apply_entry(entry)
+    assert client(redis_url).llen("maintain") == MOST
+    tasks = [json.loads(raw)["headers"]["task"] for raw in client(redis_url).lrange("maintain", 0, -1)]
+    assert set(tasks) == {"helix.maintain", "helix.touch"}
+    client(redis_url).delete("maintain")
+    scheduler.apply_entry(next(iter(scheduler.schedule.values())))
+    assert client(redis_url).llen("maintain") == 1
+
+
+def test_what_we_send_is_what_we_take(root: Path, app: Celery, redis_url: str) -> None:
+    """Each task with its names: a message that a worker would drop is not sent."""
+    for task, kind in KINDS.items():
+        names = ["ab" * (32 if "64" in form.pattern else 16 if "32" in form.pattern else 8) for form in kind.names]
+        for queue in kind.queues:
+            app.send_task(task, args=names, queue=queue)
+            (raw,) = client(redis_url).lrange(queue, 0, -1)
+            client(redis_url).delete(queue)
+            assert json.loads(renew(queue, raw, Form()))["headers"]["task"] == task
 
 
 def test_the_reconciler_leaves_out_what_is_under_way_waits_or_was_just_sent(

@@ -1,4 +1,4 @@
-"""Tasks: what they let nobody read in a log."""
+"""Tasks: what they let nobody read in a log, and the names they take."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from helix.snapshot import ledger, paths
+from helix.snapshot import ledger, paths, tries
 from helix.snapshot.ledger import Envelope
 from pipelines.enrich import Tried
 from workers import tasks
@@ -49,3 +49,15 @@ def test_what_went_wrong_is_said_without_the_words(
     assert said in caplog.text
     assert all("zorbified" not in str(vars(record)) for record in caplog.records)
     assert caplog.records[-1].document == DOCUMENT
+
+
+@pytest.mark.parametrize("encoder", ["ab" * 8, "/tmp", "../encoders/x", ""])
+def test_a_reindex_takes_an_encoder_of_the_store_and_no_folder(
+    encoder: str, store: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a message names that is not there leaves nothing behind."""
+    tasks.reindex(DOCUMENT, encoder)
+    said = "there is nothing to reindex" if len(encoder) == 16 else "is no document name"
+    assert said in caplog.text
+    assert not tries.records(store)
+    assert not list((store / "parts").iterdir())

@@ -7,12 +7,19 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from helix.snapshot import ledger, tries
+from helix.errors import UsageError
+from helix.settings import load
+from helix.snapshot import ledger, paths, tries
+from helix.snapshot.ledger import Envelope
 from helix.snapshot.tries import Record
+from pipelines import orders
+from pipelines.enrich import part_folder
 
 DOCUMENT = "ab" * 32
 
@@ -112,3 +119,51 @@ def test_a_record_that_a_power_cut_tore_is_taken_for_a_new_one(root: Path) -> No
     (root / "tries" / DOCUMENT).write_bytes(b'{"failed": 2, "van')
     with tries.claim(root, DOCUMENT) as claimed:
         assert claimed.record.failed == 0
+
+
+def test_what_is_no_name_names_no_file(tmp_path: Path) -> None:
+    """Neither a path that is absolute, nor one upwards, nor what comes close to a name."""
+    root, victim = tmp_path / "store", tmp_path / ("ab" * 32)
+    paths.create(root)
+    victim.write_text("precious")
+    (tmp_path / f"{victim.name}.json").write_text("precious")
+    now = datetime.now(UTC)
+    uses: dict[str, Callable[[str], object]] = {
+        "claim": lambda name: tries.claim(root, name).__enter__(),
+        "strike": lambda name: tries.strike(root, name, "it failed", 0.0, 1),
+        "is_running": lambda name: tries.is_running(root, name),
+        "read": lambda name: ledger.read(root, name),
+        "write": lambda name: ledger.write(root, Envelope(name, "", "", "jsonl", None, (), now, now, {}, ())),
+        "seal": lambda name: ledger.seal(root, name),
+        "accepted_at": lambda name: ledger.accepted_at(root, name),
+        "forget": lambda name: ledger.forget(root, name),
+        "is_pending": lambda name: ledger.is_pending(root, name),
+        "is_dead": lambda name: ledger.is_dead(root, name),
+        "give_up": lambda name: ledger.give_up(root, name, "it failed"),
+        "revive": lambda name: ledger.revive(root, name),
+        "part_folder": lambda name: part_folder(root, name, "ab" * 8),
+        "part_folder of": lambda name: part_folder(root, DOCUMENT, name),
+        "carry_out": lambda name: orders.carry_out(root, name, load(), lambda _: None),
+        "fail": lambda name: orders.fail(root, name, "it failed"),
+    }
+    names = [str(victim), f"../../{victim.name}", "", ".", DOCUMENT.upper(), f"{DOCUMENT}\n", DOCUMENT[:-1], "١" * 64]
+    passed = []
+    for use, call in uses.items():
+        for name in names:
+            try:
+                call(name)
+                passed.append((use, name))
+            except UsageError:
+                pass
+    assert not passed
+    assert victim.read_text() == "precious"
+    assert {path.name for path in tmp_path.iterdir()} == {"store", victim.name, f"{victim.name}.json"}
+    assert not [path for path in root.rglob("*") if path.is_file()]
+
+
+def test_a_stray_file_is_no_document(root: Path) -> None:
+    paths.create(root)
+    (root / "inbox" / ".DS_Store").write_text("")
+    (root / "tries" / "abc").write_text("{}")
+    assert ledger.accepted(root) == ledger.pending(root) == []
+    assert tries.records(root) == {}
