@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from helix.types import I64, U32, U64
+from helix.native import damaged
+from helix.types import I64, U32, U64, Bool
 
 BANDS = 16
 """Bands of a MinHash signature; a pair at Jaccard 0.8 shares one with probability 1 − (1 − 0.8⁴)¹⁶ = 0.9998."""
@@ -29,6 +30,19 @@ def flat_index(indptr: I64, rows: npt.NDArray[Any]) -> tuple[I64, I64]:
     out = np.zeros(len(rows) + 1, np.int64)
     counts.cumsum(out=out[1:])
     return out, (start - out[:-1]).repeat(counts) + np.arange(out[-1])
+
+
+def lives(alive: Bool, rows: npt.NDArray[Any]) -> Bool:
+    """bool[len(rows)]: which of the rows, read from postings, are live.
+
+    Raises:
+        StoreError: one is none of them.
+    """
+    try:
+        found: Bool = alive[rows]
+    except IndexError as error:
+        raise damaged(f"its postings hold a row that is none ({error})") from None
+    return found
 
 
 def owners(indptr: I64) -> I64:

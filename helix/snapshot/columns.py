@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from helix.native import Zones, zones
+from helix.native import Zones, damaged, zones
 from helix.snapshot.rows import NO_TIME
 from helix.snapshot.segment import Opened
 from helix.types import F32, I64, U32, U64, Bool
@@ -154,10 +154,13 @@ def link(segments: Sequence[Opened], starts: I64, alive: Bool) -> tuple[I32, I32
 
     Returns:
         (session code int32[rows], previous int32[rows], next int32[rows], −1 at either end; session keys uint64[s]).
+
+    Raises:
+        StoreError: a row is of no session.
     """
     n = len(alive)
     keys = np.unique(np.concatenate([np.empty(0, np.uint64), *(segment["sessions.key"] for segment in segments)]))
-    session = np.empty(n, np.int32)
+    session = np.full(n, -1, np.int32)
     order = places(segments)
     previous, following = np.full(n, -1, np.int32), np.full(n, -1, np.int32)
     parts = np.zeros(len(keys), np.int32)
@@ -170,6 +173,8 @@ def link(segments: Sequence[Opened], starts: I64, alive: Bool) -> tuple[I32, I32
         joined = owner[1:] == owner[:-1]
         left, right = row[:-1][joined], row[1:][joined]
         previous[right], following[left] = left, right
+    if n and session.min() < 0:
+        raise damaged(f"the row {session.argmin()} is of no session")
     broken = parts > 1
     broken[session[~alive]] = True
     if broken.any():

@@ -1,7 +1,8 @@
 """The layout of a segment: dtype and shape of every array, names and types of every Arrow file, as in FORMAT.md.
 
 Sizes: n rows, d dimensions, s sessions, t terms, p postings, w words, q titles, m mentions, e entities, l links,
-f facts, ft and fp terms and postings of facts.
+f facts, ft and fp terms and postings of facts. A third entry of a kind: its numbers are places in something of that
+size, which is looked at when a segment is opened. Of terms.rows, the largest array, that is left to who reads it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pyarrow as pa
 
 from helix.snapshot.arrays import BANDS
 from helix.snapshot.mapped import Kind
+from helix.snapshot.rows import LINKS
 from helix.types import TYPES
 
 ARRAYS: Final = {
@@ -22,12 +24,12 @@ ARRAYS: Final = {
     "vectors.sum": Kind(np.float64, (len(TYPES) + 1, "d")),
     "minhash": Kind(np.uint32, ("n", 64)),
     "bands.key": Kind(np.uint32, (BANDS, "n")),
-    "bands.row": Kind(np.uint32, (BANDS, "n")),
+    "bands.row": Kind(np.uint32, (BANDS, "n"), "n"),
     "ids.key": Kind(np.uint64, ("n",)),
-    "ids.row": Kind(np.uint32, ("n",)),
+    "ids.row": Kind(np.uint32, ("n",), "n"),
     "sessions.key": Kind(np.uint64, ("s",)),
     "sessions.indptr": Kind(np.int64, ("s + 1",)),
-    "sessions.rows": Kind(np.uint32, ("n",)),
+    "sessions.rows": Kind(np.uint32, ("n",), "n"),
     "terms.key": Kind(np.uint64, ("t",)),
     "terms.indptr": Kind(np.int64, ("t + 1",)),
     "terms.rows": Kind(np.uint32, ("p",)),
@@ -36,25 +38,25 @@ ARRAYS: Final = {
     "order.term": Kind(np.uint32, ("w",)),
     "cues": Kind(np.uint8, ("n",)),
     "titles.key": Kind(np.uint64, ("q",)),
-    "titles.row": Kind(np.uint32, ("q",)),
+    "titles.row": Kind(np.uint32, ("q",), "n"),
     "mentions.indptr": Kind(np.int64, ("n + 1",)),
     "mentions.entity": Kind(np.uint64, ("m",)),
     "mentioned.key": Kind(np.uint64, ("e",)),
     "mentioned.indptr": Kind(np.int64, ("e + 1",)),
-    "mentioned.rows": Kind(np.uint32, ("m",)),
+    "mentioned.rows": Kind(np.uint32, ("m",), "n"),
     "links.indptr": Kind(np.int64, ("n + 1",)),
     "links.key": Kind(np.uint64, ("l",)),
-    "links.kind": Kind(np.uint8, ("l",)),
+    "links.kind": Kind(np.uint8, ("l",), len(LINKS)),
     "linked.key": Kind(np.uint64, ("l",)),
-    "linked.row": Kind(np.uint32, ("l",)),
-    "linked.kind": Kind(np.uint8, ("l",)),
+    "linked.row": Kind(np.uint32, ("l",), "n"),
+    "linked.kind": Kind(np.uint8, ("l",), len(LINKS)),
     "facts.key": Kind(np.uint64, ("f",)),
     "facts.i8": Kind(np.int8, ("f", "d")),
     "facts.scale": Kind(np.float32, ("f",)),
     "facts.length": Kind(np.uint32, ("f",)),
     "facts.terms.key": Kind(np.uint64, ("ft",)),
     "facts.terms.indptr": Kind(np.int64, ("ft + 1",)),
-    "facts.terms.rows": Kind(np.uint32, ("fp",)),
+    "facts.terms.rows": Kind(np.uint32, ("fp",), "f"),
     "facts.terms.tf": Kind(np.uint16, ("fp",)),
 }
 

@@ -27,6 +27,7 @@ class Kind(NamedTuple):
 
     dtype: Any
     shape: tuple[Axis, ...]
+    below: Axis | None = None  # what its numbers are: places in something of that size
 
 
 _HEADER: Final = re.compile(
@@ -100,9 +101,23 @@ def map_all(
     for name, through in offsets.items():
         if name in found and through in found:
             ends, size = found[name], len(found[through])
-            if ends[0] != 0 or ends[-1] != size:
+            if ends[0] != 0 or ends[-1] != size or (ends[1:] < ends[:-1]).any():
                 raise damaged(folder / f"{name}.npy", f"it does not run through the {size} entries of {through}")
+    for name, array in found.items():
+        below = kinds[name].below
+        if below is not None:
+            check_below(folder / f"{name}.npy", array, below if isinstance(below, int) else sizes[below])
     return found
+
+
+def check_below(path: Path, places: npt.NDArray[Any], most: int) -> None:
+    """Check that numbers are places in something of a size.
+
+    Raises:
+        StoreError: one is none.
+    """
+    if places.size and places.max() >= most:
+        raise damaged(path, f"it holds {places.max()}, which is none of {most}")
 
 
 def fit(path: Path, shape: Sequence[int], wanted: Sequence[Axis], sizes: dict[str, int]) -> None:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from helix.bm25 import Norms
-from helix.snapshot.arrays import invert
+from helix.snapshot.arrays import invert, lives
 from helix.snapshot.manifest import Index
 from helix.snapshot.mapped import Kind, damaged, map_all, map_ipc
 from helix.text import hash_terms, tokenise
@@ -139,7 +139,7 @@ class Expansion:
                 tfs.append(queries.arrays["terms.tf"][low:high])
         row, tf = np.concatenate(rows), np.concatenate(tfs)
         order = np.argsort(row, kind="stable")  # two indexes of a segment hold rows of it in turn
-        order = order[self._alive[row[order]]]
+        order = order[lives(self._alive, row[order])]
         return [(0, row[order].astype(np.uint32), tf[order])] if len(order) else []
 
     def df(self, term: np.uint64) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,20 +26,21 @@ from helix.errors import EncoderError, StoreError
 from helix.native import Vectors, vectors_of
 from helix.snapshot import facts
 from helix.snapshot import manifest as manifests
-from helix.snapshot.arrays import flat_index, lookup
+from helix.snapshot.arrays import flat_index, lives, lookup
 from helix.snapshot.columns import I32, Columns, acl, distinct, link, places, relink
 from helix.snapshot.dense import Dense, library, open_dense
 from helix.snapshot.events import load_access
 from helix.snapshot.fact_index import FactField
 from helix.snapshot.facts import Facts
 from helix.snapshot.graph import FactEdges, Graph
-from helix.snapshot.impacts import ENCODER, ImpactField, encoder_of, open_impacts, usable
+from helix.snapshot.impacts import ENCODER, ImpactField, Impacts, encoder_of, open_impacts, usable
 from helix.snapshot.layout import FACT_TEXT
-from helix.snapshot.manifest import Manifest
+from helix.snapshot.manifest import Index, Manifest
+from helix.snapshot.mapped import check_below
 from helix.snapshot.npz import read_npz
 from helix.snapshot.occurrences import occurrences
 from helix.snapshot.pins import pin, release
-from helix.snapshot.queries import KIND, Expansion, Part, open_queries
+from helix.snapshot.queries import KIND, Expansion, Part, Queries, open_queries
 from helix.snapshot.rows import NO_TIME, digest
 from helix.snapshot.segment import Opened, check_files, deleted_rows, open_segment, read_table
 from helix.text import STOP_WORDS, project_words
@@ -84,6 +85,10 @@ class Block:
     scale: F32
     dense: Dense | None  # the segment's index, where it has one
     exact: npt.NDArray[np.float16] | None = None  # [n, d], where the lineage keeps them
+
+
+Held = TypeVar("Held", Queries, Impacts)
+"""An open index of some rows of a segment."""
 
 
 class Hold:
@@ -284,11 +289,17 @@ class Snapshot:
         """The first row of a segment."""
         return int(self._starts[[opened.id for opened in self._opened].index(segment)])
 
+    def _within(self, index: Index, held: Held) -> Held:
+        """An open index, all of whose rows are of the segment it covers."""
+        rows = next(opened.rows for opened in self._opened if opened.id == index.covers[0])
+        check_below(self.root / "indexes" / index.id / index.kind / "rows.npy", held.rows, rows)
+        return held
+
     @cached_property
     def expansion(self) -> Expansion | None:
         """The questions a model wrote for items, as a lexical field; None where it was asked of no live item."""
         parts = [
-            Part(self._start(index.covers[0]), open_queries(self.root, index))
+            Part(self._start(index.covers[0]), self._within(index, open_queries(self.root, index)))
             for index in (self.manifest.indexes if self.manifest else ())
             if index.kind == KIND
         ]
@@ -299,7 +310,7 @@ class Snapshot:
     def impacts(self) -> ImpactField | None:
         """The weights a sparse encoder gave items; None where no live item has any."""
         parts = [
-            (self._start(index.covers[0]), open_impacts(self.root, index))
+            (self._start(index.covers[0]), self._within(index, open_impacts(self.root, index)))
             for index in usable(self.manifest.indexes if self.manifest else ())
         ]
         field = ImpactField(parts, self.rows, self.alive, self.columns.key) if parts else None
@@ -621,10 +632,7 @@ class Snapshot:
         """Live items that hold the term."""
         found = self._dfs.get(int(term))
         if found is None:
-            found = sum(
-                len(rows) if self._whole[start] else int(np.count_nonzero(self.alive[start + rows.astype(np.int64)]))
-                for start, rows, _ in self.term(term)
-            )
+            found = sum(self._count_live(start, rows) for start, rows, _ in self.term(term))
             if len(self._dfs) >= _KEPT_DFS:
                 self._dfs.clear()
             self._dfs[int(term)] = found
@@ -642,11 +650,14 @@ class Snapshot:
         for start, segment in zip(self._starts.tolist(), self._opened, strict=True):
             keys, indptr = segment["terms.key"], segment["terms.indptr"]
             low, high = keys.searchsorted(first), keys.searchsorted(first | np.uint64(0xFFFFFFFF), "right")
-            rows = segment["terms.rows"][indptr[low] : indptr[high]]
-            count += (
-                len(rows) if self._whole[start] else int(np.count_nonzero(self.alive[start + rows.astype(np.int64)]))
-            )
+            count += self._count_live(start, segment["terms.rows"][indptr[low] : indptr[high]])
         return count
+
+    def _count_live(self, start: int, rows: U32) -> int:
+        """How many rows of postings, of the segment that begins there, are live."""
+        if self._whole[start]:
+            return len(rows)
+        return int(np.count_nonzero(lives(self.alive, start + rows.astype(np.int64))))
 
     @cached_property
     def _whole(self) -> dict[int, bool]:
@@ -666,7 +677,7 @@ class Snapshot:
         tf = np.concatenate([tfs for _, _, tfs in found]).astype(np.float32)
         if self.live == self.rows:
             return row, tf
-        keep = self.alive[row]
+        keep = lives(self.alive, row)
         return row[keep], tf[keep]
 
     @cached_property

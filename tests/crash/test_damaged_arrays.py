@@ -1,0 +1,56 @@
+"""Stores whose arrays lead anywhere, with digests that say they are whole: an answer, or an error that Helix knows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+
+from helix.snapshot import ledger, writer
+from helix.snapshot.manifest import Index, describe_tree, new_id
+from helix.snapshot.queries import KIND, write_queries
+from helix.snapshot.reader import Snapshot
+from tests.sanitised import run, sanitised
+
+
+@pytest.fixture
+def broad_store(own_store: Path) -> Path:
+    """A store with every kind of array: some rows are deleted, and a model wrote questions for some."""
+    with writer.lock(own_store, 1.0) as held:
+        name, manifest = ledger.current(own_store)
+        assert manifest is not None
+        segment, rows = manifest.segments[0], np.arange(0, 40, 2, dtype=np.uint32)
+        index = own_store / "indexes" / new_id()
+        ids = [f"{int(key):016x}" for key in Snapshot(own_store).key[rows]]
+        write_queries(index / KIND, rows, ids, [["why sqlite", f"what did Priya say about {row}"] for row in rows])
+        found = Index(index.name, KIND, (segment.id,), describe_tree(own_store, index), {"model": "m"})
+        gone = writer.write_deletes(own_store, segment.id, np.array([3, 90], np.uint32))
+        more = {"indexes": (*manifest.indexes, found), "deletes": (gone,)}
+        writer.publish(held, writer.following(held, name, manifest, **more))
+    return own_store
+
+
+def test_numbers_that_lead_out_of_the_store_are_damage(broad_store: Path, tmp_path: Path) -> None:
+    """In a process of its own: whatever is not caught may end it."""
+    command = [sys.executable, "-m", "tests.damaged", broad_store, tmp_path / "work", "1", "quick"]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr[-2_000:]
+    counted = orjson.loads(done.stdout)
+    assert min(counted["refused"], counted["answered"]) > 20
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_damaged_array_is_read_outside_its_memory(seed: int, broad_store: Path, tmp_path: Path) -> None:
+    """With kernels under sanitisers; every array also with other dtypes and lengths, and asked in every way."""
+    (tmp_path / "package").mkdir()
+    environment = sanitised(tmp_path / "package")
+    done = run(environment, "-m", "tests.damaged", broad_store, tmp_path / "work", seed, timeout=3_000)
+    assert done.returncode == 0, f"seed {seed}: {done.stdout[-3_000:]}{done.stderr[-6_000:]}"
+    counted = orjson.loads(done.stdout)
+    assert min(counted["refused"], counted["answered"]) > 100
