@@ -23,6 +23,7 @@ from typing import BinaryIO, Final
 
 from helix import sources
 from helix.enrich.redact import redact
+from helix.enrich.redact_names import redact_log, redact_name, redact_path
 from helix.errors import InputRefused, StoreError, UsageError
 from helix.failpoints import failpoint
 from helix.settings import Settings
@@ -163,14 +164,15 @@ def take(inbox: Inbox, path: Path, way: Way) -> Accepted:
         InputRefused: the file cannot be taken; the message says why and what to do.
         StoreError: the store cannot be written.
     """
-    return _take(inbox, path, str(path.absolute()), way)
+    way = replace(way, project=way.project and redact_name(way.project))
+    return _take(inbox, path, redact_path(str(path.absolute())), way)
 
 
 def _take(inbox: Inbox, path: Path, where: str, way: Way) -> Accepted:
     with _refusals(path):
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise InputRefused(f"{path} is no regular file", "name a file or a folder")
+            raise InputRefused(f"{redact_path(str(path))} is no regular file", "name a file or a folder")
         source = _Source(path, where, found, way)
         cursor = _cursor(inbox, source)
         if cursor is not None and (cursor.size, cursor.mtime) == (found.st_size, found.st_mtime_ns):
@@ -198,9 +200,10 @@ def _refusals(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.filename not in (None, path, str(path)):
             raise
+        shown = redact_path(str(path))
         if isinstance(error, FileNotFoundError):
-            raise InputRefused(f"{path} does not exist", "check the path") from None
-        raise InputRefused(f"{path} cannot be read: {error.strerror or error}", "check its permissions") from None
+            raise InputRefused(f"{shown} does not exist", "check the path") from None
+        raise InputRefused(f"{shown} cannot be read: {error.strerror or error}", "check its permissions") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +211,7 @@ class _Source:
     """A file that is offered."""
 
     path: Path
-    where: str  # absolute
+    where: str  # absolute, without secrets
     stat: os.stat_result
     way: Way
 
@@ -285,7 +288,7 @@ def _read(inbox: Inbox, source: _Source, file: BinaryIO, cursor: Cursor | None) 
         return _parts(inbox, source, file, export)
     if source.stat.st_size > limit:
         raise InputRefused(
-            f"{source.path} has {source.stat.st_size} bytes; at most {limit} are taken",
+            f"{redact_path(str(source.path))} has {source.stat.st_size} bytes; at most {limit} are taken",
             "split it, or raise HELIX_MAX_DOCUMENT_BYTES",
         )
     file.seek(0)
@@ -365,12 +368,13 @@ def _members(inbox: Inbox, source: _Source) -> Accepted:
     with tempfile.TemporaryDirectory(prefix="helix-") as folder:
         archive.unpack(source.path, Path(folder), limit, 4 * limit)
         for path in expand([folder]):
+            where = f"{source.where}/{redact_path(str(path.relative_to(folder)))}"
             try:
-                new += _take(inbox, path, f"{source.where}/{path.relative_to(folder)}", source.way).documents
+                new += _take(inbox, path, where, source.way).documents
             except InputRefused as error:  # exports hold settings and lists beside what was said
                 refused.append(error)
     if refused and not new and not cursors.read(inbox.root, source.key()):
-        raise InputRefused(f"{source.path} holds nothing that can be taken in", str(refused[0]))
+        raise InputRefused(f"{redact_path(str(source.path))} holds nothing that can be taken in", str(refused[0]))
     if new:
         cursors.write(inbox.root, source.key(), source.at(_START, new[-1]))
     return Accepted(tuple(new))
@@ -420,7 +424,7 @@ def _whole(
     """Take a source in as it is now; the document, where that is a new one."""
     key, way = source.key(part), source.way
     before = cursors.read(inbox.root, key)
-    where = f"{source.where}#{part}" if part else source.where
+    where = f"{source.where}#{redact_name(part)}" if part else source.where
     chosen = sources.detect(Document(where, text, mtime)).NAME if way.format == "auto" else way.format
     older = before.document if before and not before.offset else ""
     older = older if (inbox.root / "inbox" / older).is_file() else ""
@@ -461,9 +465,10 @@ def _anew(
     inbox: Inbox, way: Way, where: str, text: str, format: str, mtime: datetime, problems: Sequence[Problem], older: str
 ) -> Envelope:
     """The envelope of a text that is taken whole. `older`: the document it takes the place of, where it is another."""
-    if format in sources.JSON_FORMATS:
-        text = plain_escapes(text)  # a secret must not hide behind \\u0067
-    text, redacted = redact(text)
+    if format in sources.JSON_FORMATS:  # a secret must not hide behind \\u0067
+        text, redacted = redact_log(plain_escapes(text))
+    else:
+        text, redacted = redact(text)
     document = ledger.name_of(text, format, way.project, way.acl)
     older = older if older != document else ""
     return Envelope(

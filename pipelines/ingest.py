@@ -13,6 +13,7 @@ from typing import Any
 from helix.encoders.export import cached, is_cached
 from helix.encoders.onnx import Encoder, TokenCounter
 from helix.encoders.registry import PREFERRED, choose
+from helix.enrich.redact_names import redact_path
 from helix.errors import EncoderError, HelixError, InputRefused
 from helix.settings import Settings
 from helix.snapshot import ledger
@@ -107,12 +108,13 @@ def accept_all(
     check(root, format)
     inbox, way = Inbox(root, settings), Way(project, format, tuple(acl), retry)
 
-    def refuse(path: Path, reason: str) -> None:
-        report.refused.append({"path": str(path), "reason": reason})
+    def refuse(path: str, reason: str) -> None:
+        report.refused.append({"path": path, "reason": reason})
 
-    files = list(expand(inputs, lambda path: refuse(path, _OUTSIDE)))
+    files = list(expand(inputs, lambda path: refuse(redact_path(str(path)), _OUTSIDE)))
     new: list[str] = []
     for i, path in enumerate(files):
+        shown = redact_path(str(path))
         try:
             if backlog:
                 backlog.check()
@@ -120,13 +122,13 @@ def accept_all(
             if backlog:
                 backlog.add(len(taken.documents))
         except InputRefused as error:
-            refuse(path, _reason(error, path))
+            refuse(shown, _reason(error, shown))
             continue
         finally:
             if progress:
                 progress("accept", i + 1, len(files))
         if taken.waits:
-            refuse(Path(f"{path}:{taken.waits}"), _HALF)
+            refuse(f"{shown}:{taken.waits}", _HALF)
         if taken.duplicate:
             report.duplicates += not taken.waits
         else:
@@ -139,7 +141,7 @@ _OUTSIDE = "the link leads out of the folder that was named; name what it leads 
 _HALF = "the line is not whole: no valid JSON, or still being written; it is taken in once it is"
 
 
-def _reason(error: InputRefused, path: Path) -> str:
+def _reason(error: InputRefused, path: str) -> str:
     return str(error).removeprefix(f"{path} ").removeprefix(f"{path}: ")
 
 

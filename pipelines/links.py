@@ -14,6 +14,7 @@ from typing import BinaryIO, Final
 
 from helix import sources
 from helix.enrich.redact import redact
+from helix.enrich.redact_names import redact_log
 from helix.errors import InputRefused
 from helix.settings import Settings
 from helix.snapshot.cursors import Cursor
@@ -117,7 +118,7 @@ def links(file: BinaryIO, cursor: Cursor, settled: bool, settings: Settings) -> 
 def _redacted(text: str, before: bytes, is_json: bool) -> tuple[str, dict[str, int]]:
     """The text without secrets, also without the ends of those that begin before it."""
     if is_json:  # a record a line: no secret goes beyond one
-        clean, counts = redact(plain_escapes(text))
+        clean, counts = redact_log(plain_escapes(text))
         return clean, dict(counts)
     known = before.decode("utf-8", "replace").replace("\r\n", "\n")
     earlier, known_counts = redact(known)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from helix.enrich.redact_names import redact_name
 from helix.errors import UsageError
 from helix.settings import Settings
 from helix.snapshot import ledger
@@ -55,6 +56,16 @@ class Found:
     documents: frozenset[str]
     versions: dict[str, list[str]]
     segments: frozenset[str]
+
+
+def as_stored(root: Path, selection: Selection, settings: Settings) -> Selection:
+    """The selection by the names that the store has, where one is given that holds a secret: it is kept without."""
+    session, project = (name and redact_name(name) for name in (selection.session, selection.project))
+    clean = replace(selection, session=session, project=project)
+    if clean == selection:
+        return selection
+    found = select(root, selection, settings)
+    return selection if len(found.keys) or found.documents else clean
 
 
 def select(root: Path, selection: Selection, settings: Settings) -> Found:

@@ -142,7 +142,7 @@ def forget(argv: Sequence[str]) -> int:
     from helix.snapshot import ledger
     from pipelines.forget import forget as run
     from pipelines.ingest import Report, finish
-    from pipelines.selection import Selection
+    from pipelines.selection import Selection, as_stored
 
     settings = load()
     root = store_of(options, settings)
@@ -154,7 +154,8 @@ def forget(argv: Sequence[str]) -> int:
     if ledger.pending(root):  # what is accepted and not published yet may hold it too
         finish(root, settings, Report(), say=_say)
     items = tuple(item for given in options.item for item in given)
-    receipt = run(root, Selection(items, options.session, options.project), settings, _say)
+    selection = as_stored(root, Selection(items, options.session, options.project), settings)
+    receipt = run(root, selection, settings, _say)
     if options.json:
         print_json(receipt)
         return 0

@@ -22,6 +22,7 @@ import watchfiles
 
 from helix import sources
 from helix.encoders.onnx import Encoder, TokenCounter
+from helix.enrich.redact_names import redact_path
 from helix.errors import HelixError, InputRefused, StoreError
 from helix.settings import Settings
 from helix.snapshot import ledger
@@ -115,7 +116,7 @@ class Watch:
             return True
         if path not in self._outside:
             self._outside.add(path)
-            log.warning("not taken: %s is a link that leads out of %s", path, place.folder)
+            log.warning("not taken: %s is a link that leads out of %s", redact_path(str(path)), place.folder)
         return False
 
     def work(self) -> bool:
@@ -140,7 +141,7 @@ class Watch:
             if self.backlog:
                 self.backlog.check()
         except InputRefused as error:
-            log.warning("%s waits: %s", path, error.what)
+            log.warning("%s waits: %s", redact_path(str(path)), error.what)
             self.due[path] = began + QUIET
             return
         try:
@@ -153,7 +154,7 @@ class Watch:
             log.info("not taken: %s", error)
             return
         except HelixError as error:
-            log.error("%s is tried again: %s", path, error)
+            log.error("%s is tried again: %s", redact_path(str(path)), error)
             self.due[path] = time.monotonic() + QUIET
             return
         finally:
@@ -161,7 +162,7 @@ class Watch:
             self._rest[path] = ended if path in self.due else ended + min(SHARE * (ended - began), LONGEST)
         if taken.documents:
             for document in taken.documents:
-                log.info("accepted", extra={"document": document, "source": str(path)})
+                log.info("accepted", extra={"document": document, "source": redact_path(str(path))})
             self.deliver(taken.documents)
 
 

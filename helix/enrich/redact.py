@@ -34,7 +34,7 @@ Span = tuple[int, int]
 
 _REACH: Final = 1 << 15  # characters; no rule but that for private keys looks further from its keyword
 _ESCAPE: Final = secret_hiding.ESCAPE.encode()
-_PLACEHOLDER: Final = "[REDACTED:"
+PLACEHOLDER: Final = "[REDACTED:"
 _LONGEST_KIND: Final = 64
 
 
@@ -65,7 +65,7 @@ def _found(text: str, where: Sequence[Span]) -> list[Found]:
 def _search(text: str, where: Iterable[Span], escapes: list[int]) -> Iterator[Found]:
     """What the rules find; to `escapes` is added where characters stand escaped that need not be."""
     rules, known = _rules()
-    placeholders = _PLACEHOLDER in text
+    placeholders = PLACEHOLDER in text
     for begin, end in where:
         token = value = begin  # where the last ones end: nothing stands in a token, and no name in a value
         for at, word in keywords.find(text, begin, end, known):
@@ -95,7 +95,7 @@ def _to_its_end(text: str, found: Found) -> Found:
 
 def _in_placeholder(text: str, at: int) -> bool:
     """Whether `at` lies in the kind that a placeholder names."""
-    start = text.rfind(_PLACEHOLDER, max(0, at - _LONGEST_KIND), at + 1)
+    start = text.rfind(PLACEHOLDER, max(0, at - _LONGEST_KIND), at + 1)
     return start >= 0 and text.find("]", start, at) < 0
 
 
@@ -117,7 +117,7 @@ def _replace(text: str, found: Sequence[Found]) -> tuple[str, list[Span]]:
     places: list[Span] = []
     end = length = 0
     for each in found:
-        placeholder = f"{_PLACEHOLDER}{each.kind}]"
+        placeholder = f"{PLACEHOLDER}{each.kind}]"
         kept += (text[end : each.start], placeholder)
         length += each.start - end + len(placeholder)
         places.append((length - len(placeholder), length))

@@ -108,3 +108,34 @@ def test_through_the_queue(tmp_path: Path, logs: list[Log], redis_url: str, run_
         (out / f"redis-{len(list(out.iterdir()))}").write_bytes(client.dump(key) or b"")
     assert leaks(out, logs) == []
     client.flushdb()
+
+
+def test_in_the_names_of_files_folders_and_sessions(tmp_path: Path, run_helix) -> None:
+    letters = "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8S9t0"
+    tokens = ["gh" + "p_" + letters[:36], "gh" + "p_" + letters[4:]]
+    out, store = tmp_path / "out", tmp_path / "out" / "store"
+    paths = []
+    for token in tokens:
+        said = {"role": "user", "content": f"the gateway of {token[4:7]} restarts each night"}
+        head = {"type": "user", "sessionId": f"s-{token}", "cwd": f"/srv/{token}", "timestamp": "2026-01-14T10:15:00Z"}
+        path = tmp_path / "in" / token / f"{token}.jsonl"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps({**head, "uuid": f"u-{token[-3:]}", "message": said}) + "\n")
+        paths.append(path)
+    done = run_helix("ingest", *paths, "--store", store, "--json")
+    again = run_helix("ingest", *paths, tmp_path / "in" / f"{tokens[0]}.none", "--store", store, "--json")
+    sessions = run_helix("sql", "SELECT session, project, path FROM items", "--store", store, "--json")
+    (out / "printed").write_text(done.stdout + done.stderr + again.stdout + again.stderr + sessions.stdout)
+    assert (json.loads(done.stdout)["accepted"], json.loads(again.stdout)["duplicates"]) == (2, 2)
+    for path in (path for path in out.rglob("*") if path.is_file() and "encoders" not in path.parts):
+        data = hidden(path, path.read_bytes()) + path.name.encode()
+        assert not [token for token in tokens if token.encode() in data], path
+    rows = json.loads(sessions.stdout)
+    for name in ("session", "project", "path"):
+        assert len({row[name] for row in rows}) == 2, rows
+    # By the name that it had, and by the one that it has now.
+    run_helix("forget", "--session", f"s-{tokens[0]}", "--store", store)
+    left = json.loads(run_helix("sql", "SELECT session FROM items", "--store", store, "--json").stdout)
+    assert len(left) == 1
+    run_helix("forget", "--session", left[0]["session"], "--store", store)
+    assert json.loads(run_helix("sql", "SELECT session FROM items", "--store", store, "--json").stdout) == []
