@@ -29,7 +29,7 @@ VERSION: Final = 2
 
 _ANEW: Final = (
     "install Helix anew where there is a C compiler: pip install --force-reinstall --no-deps helix-recall; "
-    "in a checkout: make venv"
+    "in a checkout: pip install --no-deps --editable ."
 )
 
 
