@@ -49,4 +49,4 @@ EXPOSE 8765
 HEALTHCHECK --interval=15s --timeout=5s --start-period=10s --retries=3 \
     CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8765/healthz', timeout=3)"]
 # Loopback is the default of `helix serve`; whoever publishes the port says so (see docker-compose.yml).
-CMD ["helix", "serve"]
+CMD ["helix", "serve", "--wait"]

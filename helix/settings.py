@@ -81,7 +81,20 @@ class Settings:
         100.0, "requests a second", "that a key may make, twice as many at once; 0: no limit; without a key none"
     )
     max_concurrent: int = _setting(64, "requests", "a query process has under way at once; beyond that it says 503")
-    request_timeout: float = _setting(30.0, "seconds", "one request may take, body included; then it is answered 503")
+    request_timeout: float = _setting(
+        30.0, "seconds", "one request may take once it has come; then it is answered 503. As long, to take the answer"
+    )
+    receive_timeout: float = _setting(
+        10.0, "seconds", "the head of a request may take, and its body again; then the connection is closed"
+    )
+    max_connections: int = _setting(
+        512,
+        "connections",
+        "that a query process holds; beyond that the one that waits longest for its client is closed for a new one",
+    )
+    max_connections_of_address: int = _setting(
+        256, "connections", "the same of one address; a proxy and the agents of a machine have one"
+    )
     reconcile_interval: float = _setting(30.0, "seconds", "how often a worker looks for accepted, unfinished documents")
     retry_wait: float = _setting(
         5.0, "seconds", "before a failed document is tried again; four times as long each time"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from helix.cli import parser, port, print_json, store_of
-from helix.errors import UsageError
+from helix.errors import StoreError, UsageError
 from helix.settings import load
 from helix.terminal import Cell, complain, console, drawn, patch, printable, say, table
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def recall(argv: Sequence[str]) -> int:
@@ -223,6 +226,7 @@ def serve(argv: Sequence[str]) -> int:
         help="a name that requests may be addressed to, of a proxy; asks for keys; may be repeated",
     )
     new.add_argument("--require-keys", action="store_true", help="ask for keys on loopback, too")
+    new.add_argument("--wait", action="store_true", help="begin though there is no store yet; until then answer 503")
     options = new.parse_args(argv)
     from query.serve import MOST, policy_of, run
 
@@ -230,6 +234,8 @@ def serve(argv: Sequence[str]) -> int:
         raise UsageError(f"workers is {options.workers}", f"give a number from 1 to {MOST}")
     settings = load()
     root = store_of(options, settings)
+    if not options.wait:
+        _is_there(root)
     policy = policy_of(
         options.host,
         settings,
@@ -238,6 +244,16 @@ def serve(argv: Sequence[str]) -> int:
         processes=options.workers,
     )
     return run(root, settings, policy, options.host, options.port, options.workers)
+
+
+def _is_there(root: Path) -> None:
+    """Raises StoreError where nothing could be served: a mistyped path is told, instead of an answer of 503."""
+    from helix.snapshot.manifest import current_name
+
+    try:
+        current_name(root)
+    except StoreError as error:
+        raise StoreError(error.what, f"{error.remedy}; with --wait 'helix serve' begins all the same") from None
 
 
 def mcp(argv: Sequence[str]) -> int:

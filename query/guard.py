@@ -6,7 +6,8 @@
 - One Host, one Authorization, one Content-Length, no Transfer-Encoding: what two readers could read in two ways is
   refused, and no header says who the client is or what else is meant.
 - A key, where this server asks for one; `helix.caller` of the ASGI scope says who it is.
-- Limits: bytes of a body, requests under way, seconds of a request, requests a second of a key.
+- Limits: bytes of a body, requests under way, seconds of a request, requests a second of a key. How long a request may
+  take to come, and how many may wait, `query.connections` says.
 """
 
 from __future__ import annotations
@@ -103,7 +104,10 @@ class Guard:
             head = _head(scope)
             _meant(scope, head, self._policy)
             scope[CALLER] = self._caller(scope, head)
-            if self._under_way >= self._policy.concurrent:
+            body = await _whole(receive) if head.get(b"content-length", b"0") != b"0" else receive
+            if body is None:
+                return  # it never came, and nobody is there to be told
+            if self._under_way >= self._policy.concurrent and not _is_open(scope["path"]):
                 raise Denied(503, f"{self._under_way} requests are under way", "ask again in a moment", wait=1)
         except Denied as error:
             await problem_of(error, scope["path"])(scope, receive, send)
@@ -111,12 +115,12 @@ class Guard:
         except HelixError as error:  # the keys cannot be read: then nobody is let in
             await Answer(503, error.what, scope["path"], error.remedy)(scope, receive, send)
             return
-        await self._timed(scope, receive, send)
+        await self._timed(scope, body, send)
 
     def _caller(self, scope: Scope, head: dict[bytes, bytes]) -> Caller:
         """Who asks, and that they may."""
         path, key = scope["path"], _key(head)
-        if path in OPEN or path.startswith(PAGE):
+        if _is_open(path):
             return NOBODY
         if key is None:
             if self._policy.keyless:
@@ -124,13 +128,11 @@ class Guard:
             raise Denied(401, "no API key", "send one as 'Authorization: Bearer hx_…'; 'helix keys create' makes one")
         if self._policy.token and hmac.compare_digest(key, self._policy.token.encode()):
             return OWNER
-        address = (scope.get("client") or ("",))[0]
-        if wait := self._guesses.short(address):
-            raise Denied(429, "too many wrong keys from this address", f"wait {wait:.0f} s", wait=wait)
         try:
             caller = self._keys.caller(key.decode("latin-1"))
-        except Denied:
-            self._guesses.take(address)
+        except Denied:  # a right key is let in, whoever else of its address guesses
+            if wait := self._guesses.take(neighbourhood((scope.get("client") or ("",))[0])):
+                raise Denied(429, "too many wrong keys from this address", f"wait {wait:.0f} s", wait=wait) from None
             raise
         caller.needs(_SCOPES.get(path, "recall"))
         if wait := self._rates.take(caller.key):
@@ -142,17 +144,15 @@ class Guard:
         secret = scope["path"].startswith(("/v1/", "/mcp"))
         # Of the page a browser asks whether it is still so: its parts go together.
         headers = (*_HEADERS, (b"cache-control", b"no-store" if secret else b"no-cache"))
-        body, answer = _Bounded(receive), _Once(send, headers)
-        work = asyncio.ensure_future(self._app(scope, body, answer))
-        self._under_way += 1
-        work.add_done_callback(self._done)
+        answer = _Once(send, headers)
+        work = asyncio.ensure_future(self._app(scope, receive, answer))
+        if not _is_open(scope["path"]):  # who asks whether it lives is not told that it is busy
+            self._under_way += 1
+            work.add_done_callback(self._done)
         done, _ = await asyncio.wait({work}, timeout=self._policy.seconds)
         if done:
-            error = work.exception()
-            if error is not None and not isinstance(error, _TooLarge):
+            if (error := work.exception()) is not None:
                 raise error
-            if error is not None and not answer.begun:
-                await _large(scope)(scope, receive, send)
             return
         if answer.close():
             said = f"no answer within {self._policy.seconds:g} s"
@@ -165,6 +165,19 @@ class Guard:
         self._under_way -= 1
         if not work.cancelled():
             work.exception()
+
+
+def _is_open(path: str) -> bool:
+    """Whether a path tells nothing of what is remembered."""
+    return path in OPEN or path.startswith(PAGE)
+
+
+def neighbourhood(address: str) -> str:
+    """What a client is counted by: its address, or the network of 2^64 of them that a client of IPv6 has."""
+    if ":" not in address:
+        return address
+    found = ipaddress.IPv6Address(address.partition("%")[0])
+    return str(found.ipv4_mapped or (int(found) >> 64))
 
 
 NOBODY: Final = Caller("-", None, (), frozenset())
@@ -247,23 +260,24 @@ def _key(head: dict[bytes, bytes]) -> bytes | None:
     return key.strip()
 
 
-class _TooLarge(Exception):
-    """More comes than was said."""
+async def _whole(receive: Receive) -> Receive | None:
+    """`receive`, once all of the body has come, so that nothing waits for it; None where the client goes before.
 
+    A body is no longer than its head says, and h11 holds it to that.
+    """
+    parts, more = [], True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        parts.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    come: list[Message] = [{"type": "http.request", "body": b"".join(parts), "more_body": False}]
 
-class _Bounded:
-    """`receive`, until more has come than a body may have."""
+    async def again() -> Message:
+        return come.pop() if come else await receive()
 
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._bytes = 0
-
-    async def __call__(self) -> Message:
-        message = await self._receive()
-        self._bytes += len(message.get("body", b""))
-        if self._bytes > MAX_BODY:
-            raise _TooLarge
-        return message
+    return again
 
 
 class _Once:
@@ -330,10 +344,6 @@ def problem_of(error: HelixError, path: str) -> Answer:
     return Answer(400 if isinstance(error, UsageError) else 503, error.what, path, error.remedy)
 
 
-def _large(scope: Scope) -> Answer:
-    return Answer(413, f"a body has at most {MAX_BODY} bytes", scope["path"], "ask a shorter question")
-
-
 class Buckets:
     """Token buckets by name: `burst` requests at once, and `rate` a second on.
 
@@ -359,10 +369,6 @@ class Buckets:
         if len(self._kept) > _KNOWN:
             self._kept.popitem(last=False)
         return 0.0
-
-    def short(self, name: str) -> float:
-        """Seconds until there is one; 0 where there is."""
-        return max(0.0, 1 - self._now(name)) / self._rate if self._rate else 0.0
 
     def _now(self, name: str) -> float:
         tokens, when = self._kept.get(name, (self._burst, self._clock()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import ipaddress
@@ -15,19 +16,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
-import h11
-import orjson
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from helix import logs
 from helix.errors import UsageError
 from helix.settings import Settings
 from query.announce import Announced
 from query.auth import Keys, load, path_of
-from query.guard import PROBLEM, Answer, Policy
+from query.connections import Bounds, Connections, Protocol, descriptors
+from query.guard import Policy
 
 if TYPE_CHECKING:
     from query.guard import Guard
@@ -144,28 +143,11 @@ def _several(root: Path, settings: Settings, policy: Policy, listener: socket.so
     return 3 if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes) else 0
 
 
-class _Protocol(H11Protocol):
-    """HTTP/1.1 whose refusals of what is none are problem details, too."""
-
-    def send_400_response(self, msg: str) -> None:
-        """See uvicorn."""
-        answer = Answer(400, "this is no HTTP request that could be read", "*", "send what an HTTP client sends")
-        body = orjson.dumps(answer.body)
-        headers = {"content-type": PROBLEM, "content-length": str(len(body)), "connection": "close"}
-        for event in (
-            h11.Response(status_code=400, headers=list(headers.items()), reason=b"Bad Request"),
-            h11.Data(data=body),
-            h11.EndOfMessage(),
-        ):
-            self.transport.write(self.conn.send(event) or b"")
-        self.transport.close()
-
-
 def _config(root: Path, settings: Settings, policy: Policy) -> uvicorn.Config:
     return uvicorn.Config(
         partial(application, root, settings, policy),
         factory=True,
-        http=_Protocol,
+        http=cast(type[asyncio.Protocol], partial(Protocol, Connections(_bounds(settings, policy)))),
         ws="none",
         log_config=None,
         access_log=False,
@@ -175,6 +157,14 @@ def _config(root: Path, settings: Settings, policy: Policy) -> uvicorn.Config:
         timeout_keep_alive=_IDLE,
         timeout_graceful_shutdown=_END,
     )
+
+
+def _bounds(settings: Settings, policy: Policy) -> Bounds:
+    """What connections may take; half of the files that may be open are left for the rest."""
+    most = min(settings.max_connections, descriptors() // 2)
+    if most < settings.max_connections:
+        log.warning("at most %d connections: the limit of open files (ulimit -n) allows no more", most)
+    return Bounds(most, settings.max_connections_of_address, settings.receive_timeout, policy.seconds)
 
 
 def application(root: Path, settings: Settings, policy: Policy) -> Guard:

@@ -31,7 +31,7 @@ SERVICES: Final[Mapping[str, tuple[str, ...]]] = {
     "expand": ("worker", "--queues", "expand"),
     "deep": ("worker", "--queues", "deep"),
     "beat": ("beat",),
-    "query": ("serve",),
+    "query": ("serve", "--wait"),
 }
 """The arguments of `helix` that each service runs; `docker-compose.yml` has the same. `deep` only where an endpoint is
 named.

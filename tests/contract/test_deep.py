@@ -762,7 +762,7 @@ def test_the_query_process_opens_no_connection(working: Path, connections: Path,
         subprocess.run([sys.executable, "-c", way], env={**os.environ, **environ}, check=True)
         assert log.read_text() == "connect 127.0.0.1 9\n"
         log.unlink()
-    server = Server(working, free_port(), environ)
+    server = Server(working, free_port(), environ=environ)
     try:
         until(lambda: answers(server.url) == 200)
         with httpx.Client(base_url=server.url, timeout=60) as client:

@@ -40,10 +40,12 @@ QUESTIONS = (
 class Server:
     """`helix serve` in its own process."""
 
-    def __init__(self, root: Path, port: int, environ: dict[str, str] | None = None) -> None:
+    def __init__(self, root: Path, port: int, *options: str, environ: dict[str, str] | None = None) -> None:
         self.url = f"http://127.0.0.1:{port}"
         command = [str(Path(sys.executable).with_name("helix")), "serve", "--store", str(root), "--port", str(port)]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, **(environ or {})})
+        self.process = subprocess.Popen(
+            [*command, *options], stderr=subprocess.PIPE, env={**os.environ, **(environ or {})}
+        )
 
     def stop(self) -> None:
         self.process.terminate()
@@ -192,17 +194,17 @@ def test_a_body_that_is_no_json(served: str) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        b'{"query": "why sqlite", "k": 3}',
-        b'{"query": "why sqlite", "k": "3", "explain": "yes"}',
-        b'{"query": "why sqlite", "k": 3.0, "entities": ["Ana"]}',
-        b'{"query": "why sqlite", "k": 2.5}',
-        b'{"query": "why sqlite", "k": NaN}',
-        b'{"query": "why sqlite", "k": true}',
-        b'{"query": "why sqlite", "k": 99999999999999999999}',
-        b'{"query": "x", "query": "why sqlite"}',
-        b'{"query": "why sqlite \\ud800"}',
-        b'{"query": "why sqlite", "kk": 3}',
-        b'\xef\xbb\xbf{"query": "why sqlite"}',
+        b'{"now": "2026-06-01", "query": "why sqlite", "k": 3}',
+        b'{"now": "2026-06-01", "query": "why sqlite", "k": "3", "explain": "yes"}',
+        b'{"now": "2026-06-01", "query": "why sqlite", "k": 3.0, "entities": ["Ana"]}',
+        b'{"now": "2026-06-01", "query": "why sqlite", "k": 2.5}',
+        b'{"now": "2026-06-01", "query": "why sqlite", "k": NaN}',
+        b'{"now": "2026-06-01", "query": "why sqlite", "k": true}',
+        b'{"now": "2026-06-01", "query": "why sqlite", "k": 99999999999999999999}',
+        b'{"query": "x", "now": "2026-06-01", "query": "why sqlite"}',
+        b'{"now": "2026-06-01", "query": "why sqlite \\ud800"}',
+        b'{"now": "2026-06-01", "query": "why sqlite", "kk": 3}',
+        b'\xef\xbb\xbf{"now": "2026-06-01", "query": "why sqlite"}',
         b'{"query": "\xff"}',
         b'{"query": null}',
         b'{"k": 3}',
@@ -281,7 +283,7 @@ def test_a_new_generation_is_taken_without_a_restart_and_without_a_failed_reques
 def test_serving_before_there_is_a_store(tmp_path: Path, sample_store: Path) -> None:
     import shutil
 
-    server = Server(tmp_path / "late", free_port())
+    server = Server(tmp_path / "late", free_port(), "--wait")
     try:
         until(lambda: answers(server.url, "/healthz") == 200)
         assert answers(server.url) == 503
@@ -293,6 +295,16 @@ def test_serving_before_there_is_a_store(tmp_path: Path, sample_store: Path) -> 
         until(lambda: answers(server.url) == 200)
     finally:
         server.stop()
+
+
+def test_a_store_that_is_not_there_is_told_at_once(tmp_path: Path, run_helix) -> None:
+    for environ, options in (({}, ("--store", str(tmp_path / "nosuch"))), ({"HELIX_STORE": str(tmp_path)}, ())):
+        done = run_helix("serve", *options, "--port", "0", **environ)
+        assert (done.returncode, done.stdout) == (4, "")
+        assert "no Helix store at" in done.stderr
+        assert "with --wait 'helix serve' begins all the same" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "nosuch").exists()
 
 
 def test_an_empty_store_answers_with_nothing(tmp_path: Path, run_helix) -> None:

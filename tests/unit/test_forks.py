@@ -79,7 +79,7 @@ def test_a_call_that_takes_too_long_is_killed(forks, tmp_path: Path) -> None:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     with pytest.raises(subprocess.TimeoutExpired):
-        forks(["serve", "--store", str(tmp_path / "none"), "--port", str(port)], os.environ, timeout=3)
+        forks(["serve", "--wait", "--store", str(tmp_path / "none"), "--port", str(port)], os.environ, timeout=3)
     time.sleep(0.5)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), 1)
