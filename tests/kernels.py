@@ -211,7 +211,7 @@ def walk(rng: np.random.Generator) -> Given:
         "hubs": rows + sessions + rng.integers(0, entities, 3),
         "hub_rows": rng.integers(0, rows, 3),
         "hub_weights": rng.random(3),
-        "nodes": rng.integers(0, rows + sessions + entities, 12),
+        "nodes": rng.permutation(rows + sessions + entities),
     }
 
 

@@ -339,24 +339,32 @@ def _one_thread() -> Iterator[None]:
         faiss.omp_set_num_threads(threads)
 
 
-def open_dense(path: Path, params: Any) -> Dense:
-    """Map an index. `params` are what `build` returned; those without a tier are of int8.
+def open_dense(path: Path, params: Any, shape: tuple[int, int] | None = None) -> Dense:
+    """Map an index.
+
+    Args:
+        params: what `build` returned; those without a tier are of int8.
+        shape: rows and dimensions of the vectors it is of; None where nobody knows.
 
     Raises:
-        StoreError: the file cannot be read.
+        StoreError: the file cannot be read, or is of other vectors.
     """
     faiss = library()
-    tier, over = str(params.get("tier", "int8")), int(params.get("over", 1))
     index: Any
     try:
+        tier, over, probes = str(params.get("tier", "int8")), int(params.get("over", 1)), int(params["probes"])
+        if over < 1 or (probes < 1 and tier != "binary"):
+            raise ValueError(f"{over} candidates a row from {probes} lists")
         if tier == "binary":
             index = faiss.read_index_binary(str(path), faiss.IO_FLAG_MMAP_IFC | faiss.IO_FLAG_READ_ONLY)
         else:
             index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
+        if shape and (index.ntotal, index.d) != (shape[0], prefix_of(tier) or shape[1]):
+            raise ValueError(f"it is of {index.ntotal} vectors of {index.d} dimensions, the segment has {shape[0]}")
         coded = open_coded(index, faiss) if isinstance(index, faiss.IndexIVFPQFastScan) else None
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, TypeError, KeyError) as error:
         raise StoreError(
             f"{path} is damaged: {str(error).splitlines()[0][:200]}",
             "run 'helix verify', and 'helix compact' after removing what it names, which builds the index anew",
         ) from None
-    return Dense(index, int(params["probes"]), tier, over, coded)
+    return Dense(index, probes, tier, over, coded)

@@ -274,6 +274,7 @@ class Snapshot:
         since a large one is no shorter than that.
         """
         found: dict[str, Callable[[], Dense]] = {}
+        shapes = {opened.id: opened["vectors.i8"].shape for opened in self._opened}
         for index in self.manifest.indexes if self.manifest else ():
             if index.kind == "dense":
                 segment = index.covers[0]
@@ -282,7 +283,7 @@ class Snapshot:
                     found[segment] = partial(before.__getitem__, segment)
                 else:
                     library()  # in this thread: it looks into the environment
-                    found[segment] = self.meanwhile(open_dense, path, index.params)
+                    found[segment] = self.meanwhile(open_dense, path, index.params, shapes[segment])
         return found
 
     def _start(self, segment: str) -> int:

@@ -487,3 +487,30 @@ print(*(one["architecture"] for one in of_it if one["internal_api"] == "openblas
     env |= {"OPENBLAS_CORETYPE": chosen} if chosen else {}
     done = subprocess.run([sys.executable, "-c", told], env=env, capture_output=True, text=True, check=True)
     assert done.stdout.split() == [expected]
+
+
+@pytest.mark.parametrize("n", [2_000, 5_000], ids=["8 bits", "4 bits"])
+def test_a_row_that_is_none_is_damage(n: int, tmp_path: Path) -> None:
+    """Whatever the file says: neither is such a row looked up in a filter, nor is it an answer."""
+    points, questions = clustered(n, DIM, CLUSTERS)
+    codes, scale = quantise(points)
+    path = tmp_path / "ivf.faiss"
+    params = build(codes, scale, path)
+    index = faiss.read_index(str(path))
+    for wrong in (n + 1, 1 << 40, -7):
+        held = faiss.clone_index(index)
+        held.add_with_ids(questions[:1], np.array([wrong]))
+        faiss.write_index(held, str(path))
+        with pytest.raises(StoreError, match=f"it is of {n + 1} vectors of {DIM} dimensions, the segment has {n}"):
+            open_dense(path, params, (n, DIM))
+        found = open_dense(path, params)
+        assert (found.coded is not None) == (n == 5_000)
+        if found.coded or wrong > 0:  # what is below 0 is nothing to FAISS
+            with pytest.raises(StoreError, match="row that is none of"):
+                found.search(questions[0], 10, None)
+        allowed = np.ones(n, bool)
+        if found.coded:  # a row more than the filter has
+            with pytest.raises(ValueError, match="allowed is of shape"):
+                found.search(questions[0], 10, allowed)
+        else:
+            assert wrong not in found.search(questions[0], 10, allowed).tolist()

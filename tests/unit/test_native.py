@@ -396,6 +396,46 @@ def test_arrays_that_do_not_fit_together_are_no_call(change: int) -> None:
     assert taken == set()
 
 
+PLACES = (
+    ("inner_products", ("rows",)),
+    ("leaning_products", ("rows",)),
+    ("count_terms", ("rows",)),
+    ("count_terms", ("of",)),
+    ("pooled", ("place",)),
+    ("around", ("rows",)),
+    ("between", ("begin",)),
+    ("best_rows", ("first",)),
+    ("best_rows", ("start",)),
+    ("best_coded", ("chosen",)),
+    ("best_coded", ("rows", 0)),
+    ("walk", ("session",)),
+    ("walk", ("nodes",)),
+    ("walk", ("segments", 0, "mentions.indptr")),
+    ("walk", ("segments", 1, "mentioned.indptr")),
+    ("walk", ("segments", 0, "sessions.indptr")),
+    ("walk", ("segments", 1, "links.indptr")),
+)
+"""Numbers that say where to read, by call and argument."""
+
+
+@pytest.mark.parametrize("wrong", [-9, 10**6, 2**31 - 1, 2**62, -(2**63)])
+def test_a_place_that_is_none_is_an_error_not_an_address(wrong: int) -> None:
+    """One of many, at the end of them, so that all others are looked at, too."""
+    read = set()
+    for name, where in PLACES:
+        make, call = CALLS[name]
+        given_ = make(np.random.default_rng(8))
+        array = next(found for at, found in places(given_) if at == where)
+        low, high = (int(bound) for bound in (np.iinfo(array.dtype).min, np.iinfo(array.dtype).max))
+        array.reshape(-1)[-1] = min(max(wrong, low), high)
+        try:
+            call(**given_)
+            read.add((name, where))
+        except (StoreError, ValueError):
+            pass
+    assert read == set()
+
+
 def test_what_is_written_to_can_be_written_to() -> None:
     for name, written in (("between", ["passed"]), ("count_terms", ["count", "follows"])):
         make, call = CALLS[name]
