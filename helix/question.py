@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from helix.dates import parse_time, spoken_days
+from helix.dates import parse_time, spoken_days, utc
 from helix.enrich.entities import entities as find_entities
 from helix.enrich.gazetteer import COMMON, GIVEN_CAPITAL, KIN
 from helix.enrich.people import NAME_KINDS
@@ -196,4 +196,4 @@ def moment_of(value: Time, name: str, *, end: bool = False) -> datetime | None:
 def _time(value: Time, now: datetime, name: str, *, end: bool = False) -> datetime | None:
     if value is None or isinstance(value, str):
         return parse_time(value, now, name, end=end) if value else None
-    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    return utc(value, name)
