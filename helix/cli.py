@@ -343,7 +343,9 @@ def print_json(value: object) -> None:
     """One JSON object on stdout."""
     import orjson
 
-    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n")
+    from helix.sanitise import printable_json
+
+    sys.stdout.write(printable_json(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()) + "\n")
     sys.stdout.flush()
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from helix.cli import parser, print_json, store_of
 from helix.errors import HelixError, UsageError
-from helix.terminal import Cell, complain, console, count, drawing, drawn, printable, say, table
+from helix.sanitise import printable, printable_json, sanitise_name
+from helix.terminal import Cell, complain, console, count, drawing, drawn, note, say, table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,9 +38,9 @@ def status(argv: Sequence[str]) -> int:
         return 0
     table(_told(found), whole=(0,))
     for document, error in found["errors"].items():
-        print(f"dead        {document[:12]}… {printable(error)}", file=sys.stderr)
+        note(f"dead        {document[:12]}… {error}")
     if any(not error.startswith(ROLLED_BACK) for error in found["errors"].values()):
-        print("'helix retry' has them tried again, 'helix drop' removes their text", file=sys.stderr)
+        note("'helix retry' has them tried again, 'helix drop' removes their text")
     return 0
 
 
@@ -80,12 +81,12 @@ def _told(found: dict[str, Any]) -> list[tuple[Cell, Cell]]:
     if found["orders"]["waiting"]:
         tell("orders", f"{found['orders']['waiting']} wait for a worker of 'accept'", WAITS)
     for done in found["orders"]["done"]:
-        refused = "; ".join(f"{entry['path']}: {entry['reason']}" for entry in done["refused"][:3])
+        refused = "; ".join(f"{sanitise_name(entry['path'])}: {entry['reason']}" for entry in done["refused"][:3])
         counts = f"{done['accepted']} accepted, {done['duplicates']} duplicates, {len(done['refused'])} refused"
         tell("order", f"{done['order'][:12]}… {counts}" + (f" ({refused})" if refused else ""))
     for column, counts in found.get("breakdown", {}).items():
         if counts:
-            tell(f"by {column}", ", ".join(f"{name} {n:,}" for name, n in list(counts.items())[:8]))
+            tell(f"by {column}", ", ".join(f"{sanitise_name(name)} {n:,}" for name, n in list(counts.items())[:8]))
     if found["reindex"]:
         said = "{encoder} under way, {documents:,} of {of:,} documents, {items:,} items so far"
         tell("reindex", said.format(**found["reindex"], of=found["done"]), WAITS)
@@ -113,7 +114,7 @@ def _watch_status(root: Path, as_json: bool) -> int:
 
     if as_json or not drawn():
         while True:
-            sys.stdout.write(orjson.dumps(status_of(root)).decode() + "\n")
+            sys.stdout.write(printable_json(orjson.dumps(status_of(root)).decode()) + "\n")
             sys.stdout.flush()
             time.sleep(_EVERY)
     from rich.live import Live
@@ -153,9 +154,9 @@ def verify(argv: Sequence[str]) -> int:
         print_json(report)
     else:
         for problem in report.problems:
-            say(printable(problem), BAD)
+            say(problem, BAD)
         for orphan in report.orphans:
-            print(f"note: {orphan} is named by no manifest (left by an interrupted commit)", file=sys.stderr)
+            note(f"note: {orphan} is named by no manifest (left by an interrupted commit)")
         state = count(len(report.problems), "problem") if report.problems else "all whole"
         generations = count(report.generations, "generation")
         say(
@@ -232,10 +233,7 @@ def _write_rows(found: Answer) -> None:
     between = "[\n"
     for row in found.rows:
         line = json.dumps(dict(zip(found.columns, row, strict=True)), ensure_ascii=False, allow_nan=False)
-        # JSON escapes what is below a blank; some terminals obey the controls above it as well.
-        if not line.isprintable():
-            line = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
-        sys.stdout.write(between + line)
+        sys.stdout.write(between + printable_json(line))
         between = ",\n"
     sys.stdout.write("[]\n" if between == "[\n" else "\n]\n")
     sys.stdout.flush()
@@ -255,7 +253,7 @@ def _table(found: Answer, limit: int | None, full: bool) -> None:
             print("\t".join(map(printable, cells)))
     sys.stdout.flush()
     said = count(len(rows), "row")
-    print(f"{said} shown, there are more: --limit N, 0 for all" if more else said, file=sys.stderr)
+    note(f"{said} shown, there are more: --limit N, 0 for all" if more else said)
 
 
 def _draw(columns: Sequence[str], rows: Sequence[tuple[Any, ...]], full: bool) -> None:

@@ -157,7 +157,7 @@ def _in_column(name: str) -> Callable[..., set[str]]:
             with pa.memory_map(str(root / "segments" / segment["id"] / "columns.arrow")) as file:
                 for batch in pa.ipc.open_file(file).read_all().column(name).chunks:
                     found.update(filter(None, batch.dictionary.to_pylist()))
-        return found
+        return {name for name in found if name.isprintable()}  # a shell shows them as they are
 
     return values
 

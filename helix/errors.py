@@ -9,9 +9,12 @@ class HelixError(Exception):
     exit_status = 1
 
     def __init__(self, what: str, remedy: str = "") -> None:
-        self.what = what
-        self.remedy = remedy
-        super().__init__(f"{what}; {remedy}" if remedy else what)
+        from helix.sanitise import MOST_SAID, sanitise_name  # here: an agent's hook waits for this module
+
+        # Names that somebody's log made up stand in both, and agents read them.
+        self.what = sanitise_name(what, MOST_SAID)
+        self.remedy = sanitise_name(remedy, MOST_SAID)
+        super().__init__(f"{self.what}; {self.remedy}" if remedy else self.what)
 
 
 class UsageError(HelixError):

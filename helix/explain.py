@@ -169,14 +169,8 @@ def value_of(value: float) -> float | None:
     return None if isnan(value) else round(float(value), 6)
 
 
-def why_not(identity: str, row: int | None, trace: Trace, items: Sequence[Item], packed: Sequence[Item]) -> str:
-    """At which stage an item fell out and by what margin, in one sentence. What the asker may not see is not there.
-
-    Args:
-        row: of the item, None where there is none that the asker may see.
-    """
-    if row is None:
-        return f"no live item has the id {identity}"
+def why_not(identity: str, row: int, trace: Trace, items: Sequence[Item], packed: Sequence[Item]) -> str:
+    """At which stage an item fell out and by what margin, in one sentence."""
     if trace.skipped:
         return f"route: {trace.skipped}"
     if outside := trace.outside(row):

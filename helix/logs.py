@@ -10,6 +10,8 @@ from typing import Any, Final
 from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.orjson import OrjsonFormatter
 
+from helix.sanitise import printable, printable_lines
+
 _OTHERS: Final = ("data", "taskName", "color_message")
 """What others add to their own records: Celery a task's arguments, uvicorn the same message in colours."""
 
@@ -32,10 +34,10 @@ class Plain(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """See the class."""
         beside = " ".join(f"{name}={_short(value)}" for name, value in fields(record).items())
-        line = f"{self.formatTime(record, '%H:%M:%S')} {record.levelname.lower():7} {record.getMessage()}"
+        line = f"{self.formatTime(record, '%H:%M:%S')} {record.levelname.lower():7} {printable(record.getMessage())}"
         if record.exc_info:
-            line = f"{line}\n{self.formatException(record.exc_info)}"
-        return f"{line}  {beside}" if beside else line
+            line = f"{line}\n{printable_lines(self.formatException(record.exc_info))}"
+        return f"{line}  {printable(beside)}" if beside else line
 
 
 def fields(record: logging.LogRecord) -> dict[str, Any]:

@@ -42,6 +42,21 @@ def _page(offset: int, limit: int) -> None:
     check_range("limit", limit, 1, MOST_LISTED)
 
 
+def row_of(snap: Snapshot, identity: str) -> int:
+    """The row of an item. The same words whether there is none or the asker may not see it.
+
+    Raises:
+        UsageError: there is none.
+    """
+    row = snap.find(identity)
+    if row is None:
+        raise UsageError(
+            f"no live item has the id {identity[:64]!r}",
+            "take it from the items or the trace of a recall, or from 'helix sql \"SELECT id, text FROM items\"'",
+        )
+    return row
+
+
 class Memory:
     """One store, opened read-only. Safe to share between threads.
 
@@ -183,6 +198,7 @@ class Memory:
             spent = round((time.perf_counter() - began) * 1000, 3)
             return replace(known, ms={**dict.fromkeys(known.ms, 0.0), "total": spent})  # no stage ran
         snapshot = whole.seen_by(*whom)
+        absent = None if why_not is None else row_of(snapshot, why_not)
         trace = Trace(explain or why_not is not None)
         question = make_query(
             query,
@@ -209,9 +225,9 @@ class Memory:
         bundle = recipe(constants.recipe).recall(question, then, constants, trace, self._models)
         if not (trace.on or bundle.degraded):  # what was out of reach may be back for the next one
             self._answers.keep(asked, bundle)
-        if why_not is None:
+        if why_not is None or absent is None:
             return bundle
-        said = explain_absence(why_not, snapshot.find(why_not), trace, bundle.items, bundle.packed)
+        said = explain_absence(why_not, absent, trace, bundle.items, bundle.packed)
         return replace(bundle, trace={**(bundle.trace or {}), "why_not": said})
 
     def item(
@@ -283,7 +299,7 @@ class Memory:
 
         _page(offset, limit)
         snap = self._snapshot.seen_by(principal, projects)
-        check_known("project", project, snap.live_projects)
+        project = check_known("project", project, snap.live_projects)
         start, end = moment_of(since, "since"), moment_of(until, "until", end=True)
         return browse.timeline(snap, project=project, since=start, until=end, offset=offset, limit=limit)
 
@@ -330,8 +346,7 @@ class Memory:
             StoreError: the store cannot be written.
         """
         event = make_event(item, kind)
-        if self._snapshot.find(item) is None:
-            raise UsageError(f"no live item has the id {item}", "take it from a recall")
+        row_of(self._snapshot, item)
         self._events.append([event])
 
     def stale(self) -> bool:

@@ -17,6 +17,7 @@ from helix.enrich.entities import entities as find_entities
 from helix.enrich.gazetteer import COMMON, GIVEN_CAPITAL, KIN
 from helix.enrich.people import NAME_KINDS
 from helix.errors import UsageError
+from helix.sanitise import MOST_NAME, sanitise_name
 from helix.settings import Settings
 from helix.snapshot.reader import Snapshot
 from helix.snapshot.rows import digest
@@ -72,7 +73,7 @@ def make_query(
         )
     check_range("k", k, 1, settings.max_k)
     check_range("budget", budget, 0, settings.max_budget)
-    check_known("project", project, snap.live_projects)
+    project = check_known("project", project, snap.live_projects)
     check_known("type", type, TYPES)
     check_known("rerank tier", rerank, TIERS)
     if rerank == "cross" and not settings.cross_encoder:
@@ -157,7 +158,7 @@ def _sessions(name: str | None, snap: Snapshot) -> tuple[int, ...]:
         return ()
     codes = snap.sessions_named(name)
     if not codes:
-        raise UsageError(f"unknown session {name!r}", "take its name from a recalled item")
+        raise UsageError(f"unknown session {name[:MOST_NAME]!r}", "take its name from a recalled item")
     return codes
 
 
@@ -170,8 +171,8 @@ def _speakers(name: str | None, snap: Snapshot) -> tuple[int, ...]:
     if name is None:
         return ()
     live = snap.live_speakers
-    check_known("speaker", name.casefold(), [snap.speakers[code].casefold() for code in live])
-    return tuple(code for code in live if snap.speakers[code].casefold() == name.casefold())
+    meant = check_known("speaker", name.casefold(), [snap.speakers[code].casefold() for code in live])
+    return tuple(code for code in live if snap.speakers[code].casefold() == meant)
 
 
 def check_range(name: str, value: int, low: int, high: int) -> None:
@@ -180,12 +181,19 @@ def check_range(name: str, value: int, low: int, high: int) -> None:
         raise UsageError(f"{name} is {value}", f"give a number from {low} to {high}")
 
 
-def check_known(name: str, value: str | None, known: Sequence[str]) -> None:
-    """Raises UsageError where a name is not one of those there are; it names the nearest."""
+def check_known(name: str, value: str | None, known: Sequence[str]) -> str | None:
+    """The one of the names there are that is meant, as it is or as it is shown.
+
+    Raises:
+        UsageError: it is none of them; it names the nearest.
+    """
     if value is None or value in known:
-        return
+        return value
+    if meant := [one for one in known if sanitise_name(one) == value]:
+        return meant[0]
     near = difflib.get_close_matches(value, known, 3) or sorted(known)[:5]
-    raise UsageError(f"unknown {name} {value!r}", f"there is {', '.join(near)}" if near else "the store is empty")
+    there = ", ".join(map(sanitise_name, near))
+    raise UsageError(f"unknown {name} {value[:MOST_NAME]!r}", f"there is {there}" if near else "the store is empty")
 
 
 def moment_of(value: Time, name: str, *, end: bool = False) -> datetime | None:

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from helix.sanitise import printable, printable_lines
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -33,11 +35,6 @@ def console(stream: TextIO | None = None) -> Console:
     from rich.console import Console
 
     return Console(file=stream, highlight=False, markup=False, emoji=False)
-
-
-def printable(text: str) -> str:
-    """The text on one line, with blanks for whatever could steer a terminal."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
 
 
 def count(n: int, what: str) -> str:
@@ -89,7 +86,8 @@ def drawing(
 
 
 def say(text: str, style: str = "") -> None:
-    """A sentence on stdout; on a terminal its figures stand out, or all of it has a style."""
+    """Lines on stdout; on a terminal their figures stand out, or all of it has a style."""
+    text = printable_lines(text)
     if drawn():
         from rich.text import Text
 
@@ -103,6 +101,7 @@ def figures(text: str) -> None:
 
     On a terminal the names stand back, and what does not fit is folded below itself.
     """
+    text = printable_lines(text)
     if not drawn():
         print(text)
         return
@@ -131,7 +130,7 @@ def _marked(text: str) -> Text:
 
 def patch(diff: str) -> None:
     """A unified diff; on a terminal what is put in is green, and what is taken away red."""
-    diff = diff.rstrip("\n")
+    diff = printable_lines(diff.rstrip("\n"))
     if not drawn():
         print(diff)
         return
@@ -145,12 +144,18 @@ def patch(diff: str) -> None:
 
 def complain(who: str, text: str) -> None:
     """One line on stderr: who says it, and what is wrong."""
+    text = printable(text)
     if drawn(sys.stderr):
         from rich.text import Text
 
         console(sys.stderr).print(Text.assemble((f"{who}: ", "bold red"), text), soft_wrap=True)
     else:
         print(f"{who}: {text}", file=sys.stderr)
+
+
+def note(text: str) -> None:
+    """One plain line on stderr."""
+    print(printable(text), file=sys.stderr)
 
 
 def show_help(text: str) -> None:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from helix.cli import parser, print_json, store_of
 from helix.errors import EncoderError, UsageError
+from helix.sanitise import sanitise_name
 from helix.settings import load
-from helix.terminal import Cell, complain, count, drawn, say, table
+from helix.terminal import Cell, complain, count, drawn, note, say, table
 
 if TYPE_CHECKING:
     from helix.settings import Settings
@@ -94,7 +95,7 @@ def ingest(argv: Sequence[str]) -> int:
             format=options.format,
             acl=acl_of(options),
             progress=progress,
-            say=lambda line: print(line, file=sys.stderr),
+            say=note,
         )
     seconds = time.perf_counter() - began
     refuse_aloud(report.refused, "ingest")
@@ -108,7 +109,7 @@ def ingest(argv: Sequence[str]) -> int:
         backlog = status(root)["backlog"]
         for name, what in (("doc2query", "questions"), ("sparse", "weights")):
             if waiting := backlog.get(name):
-                print(f"{count(waiting, 'item')} wait for their {what}: 'helix expand'", file=sys.stderr)
+                note(f"{count(waiting, 'item')} wait for their {what}: 'helix expand'")
         if report.redacted:
             say("redacted: " + ", ".join(f"{kind} {n}" for kind, n in report.redacted.most_common()))
         if report.junk:
@@ -116,7 +117,8 @@ def ingest(argv: Sequence[str]) -> int:
             parts = ", ".join(f"{rule} {n / total:.1%}" for rule, n in report.junk.most_common())
             say(f"left out as junk: {share(report):.1%} of the text ({parts})")
         if report.unknown:
-            say("unknown records: " + ", ".join(f"{kind} {n}" for kind, n in report.unknown.most_common()))
+            kinds = ", ".join(f"{sanitise_name(kind)} {n}" for kind, n in report.unknown.most_common())
+            say(f"unknown records: {kinds}")
     if options.follow:
         follow(root, settings, options.paths, options.project, acl_of(options))
     return 3 if report.refused else 0
@@ -268,7 +270,7 @@ def evaluate(argv: Sequence[str]) -> int:
         profiles=profiles,
         pooled=(*LEGS, *WEIGHED, *profiles) if options.pooled else (),
         runs=Path(options.runs).expanduser() if options.runs else None,
-        say=_say,
+        say=note,
     )
     if options.json:
         print_json(report)
@@ -331,7 +333,7 @@ def _report(argv: Sequence[str]) -> int:
 
     keep, out = Path(options.keep).expanduser(), Path(options.out).expanduser()
     jobs = [job(given) for given in options.sets]
-    refused = measure(jobs, keep, load(), profiles=tuple(options.profile) or PROFILES, say=_say)
+    refused = measure(jobs, keep, load(), profiles=tuple(options.profile) or PROFILES, say=note)
     written = write(keep, out)
     if options.json:
         print_json({"report": str(out), "sets": written, "refused": refused})
@@ -356,16 +358,12 @@ def _fit(argv: Sequence[str]) -> int:
     from pipelines.report import job
 
     jobs = {one.label: (one.set, one.path) for one in map(job, options.sets)}
-    found = fit(jobs, load(), strength=options.strength, say=_say)
+    found = fit(jobs, load(), strength=options.strength, say=note)
     if options.json:
         print_json(found._asdict())
     else:
         print(text(found))
     return 0
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr)
 
 
 def touch(argv: Sequence[str]) -> int:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from helix.cli import parser, port, print_json, store_of
 from helix.errors import StoreError, UsageError
+from helix.sanitise import printable, sanitise_name
 from helix.settings import load
-from helix.terminal import Cell, complain, console, drawn, patch, printable, say, table
+from helix.terminal import Cell, complain, console, drawn, note, patch, say, table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,8 +91,8 @@ def _show(found: dict[str, Any]) -> None:
         say("nothing found")
     for place, item in enumerate(found["items"], 1):
         when = (item["time"] or "")[:16].replace("T", " ")
-        who = " · ".join(printable(part) for part in (when, item["speaker"] or "") if part)
-        source = printable(f"{item['session']}#{','.join(item['turns'])}")
+        who = " · ".join(printable(part) for part in (when, sanitise_name(item["speaker"] or "")) if part)
+        source = printable(sanitise_name(f"{item['session']}#{','.join(item['turns'])}"))
         _line(
             (f"{place:2}", "bold"),
             "  ",
@@ -119,14 +120,14 @@ def _show(found: dict[str, Any]) -> None:
         if (more := len(trace.get("candidates", ())) - SHOWN) > 0:
             say(f"and {more} more candidates: --json lists them")
         if "why_not" in trace:
-            say(f"why not: {printable(trace['why_not'])}")
+            say(f"why not: {trace['why_not']}")
 
 
 def _asked(deep: dict[str, Any]) -> str:
     """What a language model was asked, and at what price."""
     price = "asked before" if deep["cached"] else f"{deep['calls']} requests, {deep['seconds']:.1f} s"
-    left = "".join(f" · {printable(name)} left out: {printable(why)}" for name, why in deep["left_out"].items())
-    return f"deep · {printable(deep['model'])} · {price} · {deep['sent']} memories sent{left}"
+    left = "".join(f" · {name} left out: {why}" for name, why in deep["left_out"].items())
+    return printable(f"deep · {deep['model']} · {price} · {deep['sent']} memories sent{left}")
 
 
 def _line(*parts: Cell) -> None:
@@ -300,8 +301,9 @@ def install(argv: Sequence[str]) -> int:
     new.add_argument("--yes", action="store_true", help="write without asking")
     options = new.parse_args(argv)
 
-    def tell(line: str) -> None:
-        print(line, file=sys.stderr if options.json else sys.stdout)
+    def tell(lines: str) -> None:
+        for line in lines.split("\n"):
+            note(line) if options.json else say(line)
 
     store = store_of(options).absolute()
     found = changes(options.agent, options.scope, helix_command(), store, remove=options.remove)

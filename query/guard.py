@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from helix.errors import HelixError, UsageError
+from helix.sanitise import MOST_SAID, sanitise_name
 from query.auth import OWNER, Caller, Denied, Keys
 
 if TYPE_CHECKING:
@@ -320,7 +321,7 @@ class Answer:
     ) -> None:
         self.status = status
         title = HTTPStatus(status).phrase
-        detail = f"{what}; {remedy}" if remedy else what
+        detail = sanitise_name(f"{what}; {remedy}" if remedy else what, MOST_SAID)
         self.body = {"type": "about:blank", "title": title, "status": status, "detail": detail, "instance": path}
         self.headers = {**(headers or {})}
         if wait:

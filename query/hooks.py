@@ -97,7 +97,7 @@ def told(memory: Memory, snap: Snapshot, question: str | None, project: str | No
     if question is None:
         from helix.question import check_known
 
-        check_known("project", project, snap.live_projects)
+        project = check_known("project", project, snap.live_projects)
         question, given["since"] = _standing(project), _since(snap, project)
     return _recall(memory, snap, question, **given).context
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from helix.cli import parser, print_json, store_of
+from helix.sanitise import printable
 from helix.settings import load
-from helix.terminal import drawn, printable, table
+from helix.terminal import drawn, note, say, table
 from query import auth
 
 
@@ -66,7 +66,7 @@ def keys(argv: Sequence[str]) -> int:
     if options.json:
         print_json(record.shown(datetime.now(UTC)))
     else:
-        print(f"revoked {record.id}, of {record.principal}")
+        say(f"revoked {record.id}, of {record.principal}")
     return 0
 
 
@@ -77,10 +77,9 @@ def _made(key: str, record: auth.Record, as_json: bool) -> int:
     print(key)
     where = ", ".join(record.projects) if record.projects else "all projects"
     ends = f"until {record.expires}" if record.expires else "until it is revoked"
-    print(
+    note(
         f"{record.id}: {record.principal} may {' and '.join(record.scopes)} in {where}, {ends}. "
-        "It is not shown again; send it as 'Authorization: Bearer KEY'.",
-        file=sys.stderr,
+        "It is not shown again; send it as 'Authorization: Bearer KEY'."
     )
     return 0
 
@@ -92,7 +91,7 @@ def _list(records: Sequence[auth.Record], as_json: bool) -> int:
         print_json({"keys": shown})
         return 0
     if not shown:
-        print("no keys; 'helix keys create --principal NAME' makes one", file=sys.stderr)
+        note("no keys; 'helix keys create --principal NAME' makes one")
         return 0
     rows = [[_cell(name, one[name]) for name in _COLUMNS] for one in shown]
     if not drawn():

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from helix.stages.pack import CLOSE, OPEN, Count, sanitise
+from helix.sanitise import sanitise_text
+from helix.stages.pack import CLOSE, OPEN, Count
 from helix.text import words
 from helix.types import F32
 
@@ -87,7 +88,7 @@ def bullet(statement: str, speaker: str, text: str, most: int) -> str:
 
 def _line(text: str) -> str:
     """On one line, and nothing in it that could close the wrapper."""
-    return " ".join(sanitise(text).split())
+    return " ".join(sanitise_text(text).split())
 
 
 def briefing(bullets: Sequence[str], most: int, budget: int, count: Count) -> tuple[str, int, list[int]]:

@@ -31,12 +31,13 @@ from helix.recipes.cems_formulas import (
 )
 from helix.recipes.cems_intent import PROBE, Intent, choose, classify, expansions, hypothetical, own_phrases
 from helix.recipes.common import begin, bundle, items_of
+from helix.sanitise import sanitise_text
 from helix.snapshot.reader import Snapshot
 from helix.snapshot.segment import damaged, read_table
 from helix.stages.dense import dense_score, search_dense
 from helix.stages.fuse import union
 from helix.stages.lexical import lexical_score, search_lexical
-from helix.stages.pack import CLOSE, OPEN, Count, header, sanitise
+from helix.stages.pack import CLOSE, OPEN, Count, header
 from helix.text import hash_terms, tokenise
 from helix.topk import order
 from helix.types import F32, I64, ROLES, U32, Bool, Bundle, Leg, Plan, Pool, Query
@@ -324,7 +325,7 @@ def assemble(entries: Sequence[Mapping[str, Any]], budget: int, count: Count) ->
     Returns:
         (context, its tokens, positions in `entries`); empty where none fits.
     """
-    texts = [f"{header(entry)}\n{sanitise(str(entry['text'])).strip()}" for entry in entries]
+    texts = [f"{header(entry)}\n{sanitise_text(str(entry['text'])).strip()}" for entry in entries]
     wrapper, *sizes = count([f"{OPEN}\n{CLOSE}", *texts])
     placed = greedy(sizes, budget - wrapper)
     while placed:  # the whole may count for a little more than its parts

@@ -171,12 +171,15 @@ def test_explain_and_why_not(sample_store: Path, run_helix) -> None:
     for identity, said in (
         (last, f"rank: rank {len(candidates)} of"),
         (found["items"][0]["id"], "rank 1"),
-        ("f" * 16, "no live item"),
     ):
         why = json.loads(
             run_helix("recall", QUESTION, "--store", sample_store, "--json", "--k", 3, "--why-not", identity).stdout
         )
         assert said in why["trace"]["why_not"]
+    for nothing in ("f" * 16, "nonsense", ""):
+        done = run_helix("recall", QUESTION, "--store", sample_store, "--why-not", nothing)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"no live item has the id '{nothing}'; take it from" in done.stderr
 
 
 # ------------------------------------------------------------ help

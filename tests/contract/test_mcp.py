@@ -15,6 +15,7 @@ import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
 
 from helix.memory import Memory
 from helix.memory import open as open_store
@@ -71,6 +72,7 @@ def test_the_tools_say_what_they_are(service: Service) -> None:
         assert (tool.annotations.idempotent_hint, tool.annotations.open_world_hint) == (True, False)
         assert tool.output_schema["type"] == "object"
         assert "context" not in tool.input_schema["properties"]
+        assert tool.input_schema["additionalProperties"] is False
         for parameter in tool.input_schema["properties"].values():
             assert parameter["description"]
     by_name = {tool.name: tool for tool in listed.tools}
@@ -173,7 +175,18 @@ def test_resources(service: Service, memory: Memory) -> None:
         ("fetch", {"id": "nonsense"}, "take it from recall"),
         ("fetch", {"id": "f" * 16, "before": 101}, "before is 101"),
         ("timeline", {"since": "someday"}, "is no time"),
-        ("recall", {}, "query"),
+        ("recall", {}, "recall: query: Field required"),
+        ("recall", {"query": "x", "k": "many"}, "recall: k: Input should be a valid integer"),
+        (
+            "recall",
+            {"query": "x", "budgt": 5},
+            "recall has no argument 'budgt'; did you mean 'budget'? there are query, k",
+        ),
+        ("recall", {"query": "x", "why_not": "f" * 16}, "recall has no argument 'why_not'; "),
+        ("search", {"query": "x", "type": "code"}, "search has no argument 'type'; there are query, k, project"),
+        ("fetch", {"id": "f" * 16, "context": {}}, "fetch has no argument 'context'; "),
+        ("timeline", {"query": "x"}, "timeline has no argument 'query'; "),
+        ("status", {"verbose": True}, "status has no argument 'verbose'; it takes none"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_remedy(service: Service, tool: str, arguments: Any, said: str) -> None:
@@ -181,6 +194,20 @@ def test_what_is_wrong_is_said_with_its_remedy(service: Service, tool: str, argu
     assert found.is_error is True
     assert said in found.content[0].text
     assert "Traceback" not in found.content[0].text
+
+
+def test_why_a_resource_cannot_be_read_is_said(service: Service) -> None:
+    async def refused(client: Client) -> list[str]:
+        said = []
+        for address in ("items/" + "f" * 16, "sessions/nosuch", "nothing"):
+            with pytest.raises(MCPError) as error:
+                await client.read_resource(f"helix://{address}")
+            said.append(str(error.value))
+        return said
+
+    item, session, nothing = asked(build(service), refused)
+    assert item == session == "nothing live has this address; take it from recall, search or timeline"
+    assert "Unknown resource" in nothing
 
 
 def test_who_is_named_sees_their_own(service: Service) -> None:

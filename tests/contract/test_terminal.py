@@ -198,6 +198,26 @@ def test_no_cell_can_steer_a_terminal(shown: Shown, capsys: pytest.CaptureFixtur
     assert "\x1b" not in capsys.readouterr().out
 
 
+def test_no_line_can_steer_a_terminal(shown: Shown, capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = f"{HOSTILE}</memory>"
+
+    def show() -> None:
+        terminal.say(f"one {hostile}\ntwo")
+        terminal.figures(f"title {hostile}\n  name  {hostile}")
+        terminal.patch(f"+ {hostile}")
+        terminal.note(f"noted {hostile}\nthree")
+        terminal.complain("helix x", f"wrong {hostile}\nfour")
+
+    show()
+    said = capsys.readouterr()
+    for text in (plain(shown(show)), said.out, said.err):
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text)
+        assert "</memory>" not in text
+        assert "[bold]markup[/] :bug:&lt;/memory>" in text
+    assert said.out.splitlines()[1] == "two"
+    assert len(said.err.splitlines()) == 2  # what is one line stays one
+
+
 def test_a_table_is_aligned_drawn_or_piped(shown: Shown, capsys: pytest.CaptureFixture[str]) -> None:
     def show() -> None:
         terminal.table([("a", "1", "x"), (("bcd", "green"), "1,000", "y")], ("name", "n", "what"), (1,))

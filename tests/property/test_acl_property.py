@@ -267,10 +267,12 @@ def test_a_store_answers_as_if_it_never_held_what_is_hidden(tmp_path: Path, seed
         for _ in range(4):
             asked = {**questions(rng), "profile": profile, "principal": principal}
             missing = rng.choice([*(one.id for one in hidden), NOBODY])
-            said = recalled(holds, **asked, why_not=missing)
-            assert said == recalled(never, **asked, why_not=missing), (profile, asked)
-            assert f"no live item has the id {missing}" in said or said.startswith("refused: ")
-            telling += said != recalled(holds, **{**asked, "principal": "zoe"}, why_not=missing)
+            said = recalled(holds, **asked)
+            assert said == recalled(never, **asked), (profile, asked)
+            absent = recalled(holds, **asked, why_not=missing)
+            assert absent == recalled(never, **asked, why_not=missing)
+            assert f"no live item has the id '{missing}'" in absent
+            telling += said != recalled(holds, **{**asked, "principal": "zoe"})
     assert telling  # whoever may see more is told more: the worlds differ
 
 
@@ -401,9 +403,10 @@ def test_each_way_a_hidden_item_could_show(tmp_path: Path, secret: str, together
     telling = False
     for profile in names():
         for query in ("walnut ana?", "where does Ana live", "granite walnut Bo", "walnut vault"):
-            asked = {"query": query, "now": "2023-11-16", "profile": profile, "why_not": hidden.id}
+            asked = {"query": query, "now": "2023-11-16", "profile": profile}
             said = recalled(holds, **asked)
             assert said == recalled(never, **asked), profile
+            assert recalled(holds, **asked, why_not=hidden.id) == recalled(never, **asked, why_not=hidden.id)
             telling |= said != recalled(holds, **asked, principal="boss")
     assert telling  # the item would change the answer
 
@@ -561,7 +564,7 @@ def test_a_hidden_id_takes_the_path_of_an_unknown_one(tmp_path: Path) -> None:
         for call in (
             lambda identity: service.fetch(identity, Asked(principal="ana")),
             lambda identity: memory.snapshot.seen_by(None).find(identity),
-            lambda identity: memory.recall(**asked, why_not=identity),
+            lambda identity: recalled(memory, **asked, why_not=identity),
         ):
             for warm in (hidden.id, NOBODY, plain[0].id):
                 call(warm)  # views and what hangs on them are made once

@@ -184,7 +184,7 @@ def test_an_item_is_found_by_a_word_it_does_not_hold(
     assert found_by(root, question, profile="helix-paper") == {}
     missed = bundle.items[-1]
     assert missed.why["sparse"] is None
-    why = memory.recall(question, why_not="0" * 16).trace
+    why = memory.recall(question, why_not=missed.id).trace
     assert why is not None
 
 

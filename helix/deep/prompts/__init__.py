@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from string import Template
 
-from helix.stages.pack import sanitise
+from helix.sanitise import sanitise_text
 
 Messages = Sequence[Mapping[str, str]]
 """A prompt: `role` and `content` of each message."""
@@ -40,4 +40,4 @@ def digest() -> str:
 
 def quoted(text: str) -> str:
     """A question or a memory as data in a prompt: no tag of ours in it, no hidden characters, one line."""
-    return " ".join(sanitise(text).replace("<", "&lt;").split())
+    return " ".join(sanitise_text(text).replace("<", "&lt;").split())
