@@ -52,7 +52,8 @@ unit: venv redis chromium
 test: lint redis chromium
 	@$(MAKE) --no-print-directory -j 2 types unit
 
-# Fuzzing guided by coverage goes without atheris where there is no build of it.
+# Fuzzing guided by coverage goes without atheris where there is no build of it. The kernels are compiled anew, with
+# sanitisers: the compiler is gcc, with its libasan and libubsan.
 soak: venv redis chromium
 	-@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'atheris>=2.3'
 	@$(BIN)/pytest -m soak

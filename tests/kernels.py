@@ -238,6 +238,21 @@ class Part(SimpleNamespace):
         return self.held[name]
 
 
+def count_pieces(rng: np.random.Generator) -> Given:
+    """Texts and a vocabulary of the same few letters; no array is given."""
+    letters = list("abc <>[].\u00c0\u200b\n0\x00\x7f")
+
+    def texts(n: int, most: int) -> list[str]:
+        return ["".join(rng.choice(letters, rng.integers(0, most))) for _ in range(rng.integers(0, n))]
+
+    words = {"first": texts(20, 6), "inner": texts(20, 4), "names": [name for name in texts(4, 6) if name]}
+    return {"texts": texts(30, 200), **words, "lower": bool(rng.random() < 0.5), "most": int(rng.choice([1, 5, 100]))}
+
+
+def call_count_pieces(texts: Any, first: Any, inner: Any, names: Any, **how: Any) -> Any:
+    return native.count_pieces(texts, native.pieces(first, inner, names, **how))
+
+
 CALLS: dict[str, tuple[Callable[[np.random.Generator], Given], Callable[..., Any]]] = {
     "best_rows": (best_rows, call_best_rows),
     "inner_products": (inner_products, native.inner_products),
@@ -253,6 +268,7 @@ CALLS: dict[str, tuple[Callable[[np.random.Generator], Given], Callable[..., Any
     "distinct": (distinct, native.distinct),
     "fuse_legs": (fuse_legs, native.fuse_legs),
     "walk": (walk, call_walk),
+    "count_pieces": (count_pieces, call_count_pieces),
 }
 """By name: what makes the arguments of a call, and what is called."""
 

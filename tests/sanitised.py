@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import runpy
+import shlex
 import shutil
 import subprocess
 import sys
@@ -56,8 +57,12 @@ def sanitised(folder: Path) -> dict[str, str]:
 
 
 def _of_compiler(name: str) -> str:
-    found = subprocess.run(["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=True)
-    return found.stdout.strip()
+    """Where the compiler keeps a library of its own."""
+    command = [*shlex.split(os.environ.get("CC") or "cc"), f"-print-file-name={name}"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    if not Path(found).is_absolute():
+        raise FileNotFoundError(f"{name} is not there: the sanitisers need gcc and its libraries; name it in CC")
+    return found
 
 
 def run(environment: dict[str, str], *command: object, **options: Any) -> subprocess.CompletedProcess[str]:
