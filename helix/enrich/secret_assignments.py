@@ -148,14 +148,16 @@ def find(text: str, at: int) -> Iterator[Found]:
     if len(called) < 2 or not regex(_NAMED).search(called.lower()):
         return
     given = _given(text, match, begin, called)
-    if len(given.value) < _SHORTEST or not (given.quote or literal(given.value)) or not _joined(given):
+    if len(given.value) < _SHORTEST or not _joined(given):
         return
     kind = secret_kinds.of_value(called.lower(), given.value)
+    promised = None if kind else meaning(called) or _key_of(text, begin, called)
+    # Whether it is a literal takes the longest to tell, and most are ruled out before.
+    if not (kind or (promised and _holds(given, promised))) or not (given.quote or literal(given.value)):
+        return
     if kind:
         yield Found(start, start + len(given.value), kind, ASSIGNED)
-        return
-    promised = meaning(called) or _key_of(text, begin, called)
-    if promised and _holds(given, promised):
+    elif promised:
         stop = start + len(given.value)
         on = regex(_ON, re.ASCII).match(text, stop) if len(given.value) >= _JUDGED and not given.quote else None
         yield Found(start, on.end() if on else stop, promised.kind, NAMED)

@@ -58,7 +58,7 @@ _COMMANDS: Final = (
     ("skopeo|buildah|podman|crane", rf"{LEFT}\w{{5,8}}\b", rf"[ \t]--(?:src-|dest-)?creds?{_SET}{_USER_AND}"),
     ("nmcli", rf"{LEFT}nmcli\b", rf"[ \t](?:password|[\w.-]{{1,32}}\.(?:psk|password|wep-key0))[ \t]{{1,4}}{WORD}"),
     ("nuget", r"nuget\b", rf"(?i:[ \t](?:setapikey|-k|--api-key|-apikey)){_APART}"),
-    ("codecov", r"codecov\b[^\n]{0,100}?(?=[ \t]-)", rf"[ \t](?:-t|--token){_SET}{WORD}"),
+    ("codecov", r"codecov\w{0,12}\b[^\n]{0,100}?(?=[ \t]-)", rf"[ \t](?:-t|--token){_SET}{WORD}"),
     ("doctl|linode|hcloud|glab|scw ", rf"{LEFT}\w{{3,8}}\b", rf"[ \t](?:-t|--token|--access-token){_SET}{WORD}"),
     ("poetry", rf"{LEFT}poetry[ \t]{{1,4}}config\b", rf"[ \t](?:{_HTTP_BASIC}|pypi-token\.[\w.-]{{1,64}}){_APART}"),
     ("composer", rf"{LEFT}composer[ \t]{{1,4}}config\b", rf"[ \t](?:{_HTTP_BASIC}|{_OF_HOST}){_APART}"),
@@ -88,7 +88,14 @@ _BEFORE: Final = {
     ),
     "rabbitmqctl": rf"rabbitmqctl[ \t]{{1,4}}(?:-\w[ \t]{{1,4}}{_ANY})?(?:add_user|change_password|authenticate_user)"
     rf"[ \t]{{1,4}}{_ANY}",
-    "mc alias set|mc config host add": rf"mc (?:alias set|config host add)[ \t]{{1,4}}{_ANY}{_ANY}{_ANY}",
+    "mc alias set|mcli alias set|mc config host add": (
+        rf"mc(?:li)? (?:alias set|config host add)[ \t]{{1,4}}(?:--?[\w-]{{1,20}} ){{0,2}}{_ANY}{_ANY}{_ANY}"
+    ),
+    "mc admin user add": rf"mc admin user add[ \t]{{1,4}}{_ANY}{_ANY}",
+    "rclone obscure": r"rclone obscure[ \t]{1,4}",
+    "-setairportnetwork": rf"-setairportnetwork[ \t]{{1,4}}{_ANY}{_ANY}",
+    "netsh wlan": r"netsh wlan[^\n]{1,120}?[ \t]key=(?!clear)",
+    "snyk config set": r"snyk config set[ \t]{1,4}api=",
     "net user |net1 user |net.exe user ": rf"net(?:1|\.exe)? user[ \t]{{1,4}}{_NAME}[ \t]{{1,4}}(?![/*])",
     "net use ": r"net use[ \t]{1,4}(?:\w:[ \t]{1,4})?\\[^\s]{3,120}[ \t]{1,4}(?![/*])",
     "wpa_passphrase": rf"wpa_passphrase[ \t]{{1,4}}{_NAME}[ \t]{{1,4}}",

@@ -10,17 +10,23 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from helix.enrich.secret_kinds import Found, Rule
 from helix.enrich.secret_rules import NEWLINE
 from helix.enrich.secret_values import random, regex
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _INVISIBLE: Final = "\xad\u180e\u200b\u200c\u200d\u200e\u200f\u2060\u2061\u2062\u2063\u2064\ufeff"
 # Letters and figures, which no writer needs to escape, and what has no width.
 ESCAPE: Final = "\\u"
 ESCAPED: Final = r"(?:00(?:2d|3[0-9]|[46][1-9a-f]|[57][0-9a]|5f|ad)|180e|200[b-f]|206[0-4]|feff)"
 """What stands behind an escape that hides something, in lower case."""
+_LAST: Final = 0xFFFF  # no character has it, and those that have more have width
 _BESIDE: Final = r"[\w\"'\\:=-]"  # what has no width hides something beside one of these; about an emoji it is right
 
 
@@ -94,7 +100,16 @@ def _has_invisible(text: str) -> bool:
 
     chars = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     rare = chars[chars >= ord(_INVISIBLE[0])]
-    return bool(np.isin(rare, [ord(char) for char in _INVISIBLE]).any())
+    return bool(_table()[np.minimum(rare, _LAST)].any())
+
+
+@cache
+def _table() -> NDArray[np.bool_]:
+    import numpy as np
+
+    table = np.zeros(_LAST + 1, bool)
+    table[[ord(char) for char in _INVISIBLE]] = True
+    return table
 
 
 def _is_beside(text: str, start: int, stop: int) -> bool:

@@ -71,7 +71,7 @@ _UUID: Final = "xdigit{8} - xdigit{4} - xdigit{4} - xdigit{4} - xdigit{12}"
 # A word begins after no letter or digit; after a JSON escape (\n, \u003d), %3D, or a terminal's colour (ESC[1;32m).
 LEFT: Final = (
     r"(?:(?<![0-9A-Za-z])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2})"
-    r"|(?<=\[[0-9]m)|(?<=\[[0-9]{2}m)|(?<=;[0-9]m)|(?<=;[0-9]{2}m)|(?<=;[0-9]{3}m))"
+    r"|(?<=\\x[0-9A-Fa-f]{2})|(?<=\[[0-9]m)|(?<=\[[0-9]{2}m)|(?<=;[0-9]m)|(?<=;[0-9]{2}m)|(?<=;[0-9]{3}m))"
 )
 GAP: Final = r"(?:[\s→]|\\+[nrt]|\d{1,6}(?=→|\t|\\+t))"
 """White space between words or lines, in JSON too, and with lines numbered."""

@@ -21,14 +21,16 @@ from helix.enrich.secret_values import literal, numbers, path, random, reference
 # In these a space is any white space of a line, and … what else stands before the next pipe.
 _ALWAYS: Final = (  # what prints a secret, whatever it is called
     r"op read\b",
-    r"op item get\b…--(?:fields|reveal)",
-    r"(?:go)?pass show\b",
+    r"op item get\b…--(?:fields|reveal|otp)",
+    r"(?:go)?pass (?:show\b|otp\b|(?:[\w.-]{1,40}/){1,4}[\w.@-]{1,64}(?=\s|\\))",
     r"az (?:keyvault secret show|acr credential show|account get-access-token)\b",
-    r"aws …(?:get-login-password|get-authorization-token|get-secret-value|--with-decryption)\b",
+    r"az …(?:keys list|list-keys|keys renew|credential reset|--expose-token|list-connection-strings?)\b",
+    r"aws …(?:get-login-password|get-authorization-token|get-secret-value|--with-decryption|get-random-password)\b",
     r"gcloud …(?:secrets versions access|print-(?:access|identity)-token)\b",
     r"bw get (?:password|totp)\b",
     r"(?:vault|bao) (?:kv get|read|token create) …-field",
-    r"kubectl …(?:create token\b|get secrets?\b…\| ?base64 (?:-d|-D|--decode)\b)",
+    r"(?:kubectl|oc) …create token\b",
+    r"(?:kubectl|oc) …get secrets?\b…(?:\| ?base64 (?:-d|-D|--decode)\b|(?:jsonpath|template|columns)=)",
     r"oc whoami (?:-t|--show-token)\b",
     r"(?:gh|glab|fly|flyctl|databricks) auth token\b",
     r"heroku auth:token\b",
@@ -37,6 +39,7 @@ _ALWAYS: Final = (  # what prints a secret, whatever it is called
     r"lpass show\b…--(?:password|notes)",
     r"(?:keyring|credstash) get\b",
     r"chamber read\b",
+    r"(?:gcloud kms|aws kms) decrypt\b",
     r"keepassxc-cli show\b…-a",
     r"argocd admin initial-password\b",
     r"docker swarm join-token\b",
@@ -51,6 +54,8 @@ _BY_NAME: Final = (  # what prints the value of a name, which tells whether it i
     r"pulumi (?:config get|stack output)\b… (?P<stack>[A-Za-z_][\w:-]{2,80})",
     r"heroku config:get (?P<config>\w{3,80})",
     r"doppler secrets get (?P<secret>\w{3,80})",
+    r"(?:gpg|sops|age|ansible-vault) …(?:-d|--decrypt|view) (?P<vault>)",
+    r"jq (?:-\w{1,4} )?\\{0,4}[\"']?\.(?:[\w-]{1,40}(?:\[\d*\])?\.){0,6}(?P<field>[\w-]{3,80}?)(?:\.value)?(?![\w.-])",
     r"printenv (?P<variable>\w{3,80})",
     r"echo \\{0,8}[\"']?\$\{?(?P<echoed>\w{3,80})",
     r"(?:cat|less|head|tail|more|bat|base64 -d) (?:-\w{1,8} )?(?:[\w.~@$-]{0,60}/){0,12}(?P<file>[\w.-]{3,80})",
@@ -112,7 +117,7 @@ def _is_sure(command: re.Match[str]) -> bool | None:
     name = regex(r"\.(?:txt|key|secret|pass|token|conf|json)$").sub("", command[kind].rsplit(":", 1)[-1])
     promised = meaning(name.strip("._-"))
     if promised is None or promised.kind == "credentials" or promised.label:
-        return False if kind == "secret" else None
+        return False if kind in ("secret", "vault") else None
     return True if promised.sure else None if kind == "file" else False
 
 
@@ -206,7 +211,8 @@ def _of_record(match: re.Match[str]) -> Iterator[Found]:
 
 
 _SHARE: Final = (
-    r"(?i:unseal|recovery) key(?: \(will be hidden\))?(?: \d{1,2})?[^\n:\\]{0,24}:(?:\s|\\+[nt]|\x1b\[[\d;]{0,8}m){0,8}"
+    r"(?:(?i:unseal|recovery) key|(?:(?<=\n)|(?<=\\n))Key [1-9](?=: [A-Za-z0-9+/]{43}))"
+    r"(?: \(will be hidden\))?(?: \d{1,2})?[^\n:\\]{0,24}:(?:\s|\\+[nt]|\x1b\[[\d;]{0,8}m){0,8}"
     r"([A-Za-z0-9+/]{20,256}+={0,2})"
 )
 _LIST: Final = (
@@ -230,11 +236,38 @@ def _list(text: str, at: int) -> Iterator[Found]:
         end = item.end()
 
 
+_GAP: Final = r"(?:[ \t]|\x1b\[[\d;]{0,8}m|\\{1,4}(?:u001b|x1b|e|033)\[[\d;]{0,8}m)"
+_GENERATED: Final = (
+    rf"(?i:generated password for)[^\n:\\]{{1,160}}?is:{_GAP}{{0,8}}(?:{NEWLINE})?{_GAP}{{0,8}}"
+    r"([^\s\"'`\\<>]{6,128}+)"
+)
+_OF_WIFI: Final = r"Key Content[ \t]{1,40}:[ \t]{1,8}([^\s\"'`\\<>]{8,63}+)"  # netsh wlan show profile … key=clear
+_ENCODED: Final = r"Encoded Token[ \t]{1,20}([\w+/=-]{16,256}+)"  # vault operator generate-root
+_ACCOUNT_KEY: Final = (
+    r"(?i:(?:primary|secondary)(?:master|readonly(?:master)?)?key)\\*\":\s{0,4}\\*\"([A-Za-z0-9+/]{32,128}={0,2})\\*\""
+)
+_SECRET_ID: Final = (
+    r"secret_id\\*[\"']?[ \t]{0,24}[:=]?[ \t]{0,24}\\*[\"']?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![\w-])"
+)
+
+
+def _is_generated(value: str) -> bool:
+    return literal(value) and not path(value) and not numbers(value)
+
+
+def _secret_id(text: str, at: int) -> Iterator[Found]:
+    """The UUID by which an application proves itself to Vault; others have such names for what is no secret."""
+    match = regex(_SECRET_ID, re.IGNORECASE).match(text, at)
+    if match and regex(r"(?i)role_?id|approle|vault").search(text, max(0, at - _AROUND), at + _AROUND):
+        yield Found(*match.span(1), "secret", FORM)
+
+
 _WORDS: Final = (
     "op read|op item get|pass show|gopass show|az keyvault|az acr|az account|aws |gcloud |bw get|vault |bao |kubectl ",
     "oc whoami|gh auth|glab auth|fly|databricks |heroku |security find|secret-tool|lpass |keyring get|credstash",
     "chamber |keepassxc|argocd |docker swarm|wg gen|pwgen|openssl rand|rails secret|mix phx|terraform output",
-    "tofu output|terragrunt output|pulumi |doppler |printenv |npm config|git config",
+    "tofu output|terragrunt output|pulumi |doppler |printenv |npm config|git config|oc get secret|oc create token",
+    "gpg |sops |age -d|age --decrypt|ansible-vault|jq ",
 )
 _LISTS: Final = (
     "unseal_key|unsealkeys|recovery_key|recoverykeys|recovery_code|recoverycodes|backup_code|backupcodes|scratch_code",
@@ -247,12 +280,18 @@ def rows() -> Iterator[Row]:
     for words in _WORDS:
         yield Row(words, _printed)
     named = r"[^\s|;&]{0,80}(?:pass|secret|token|key|cred|pw)"
+    yield Row("pass |gopass ", _printed, r"[\w.-]{1,40}/")
+    yield Row("generated password for", matching(_GENERATED, "password", _is_generated))
+    yield Row("key content", matching(_OF_WIFI, "password", _is_generated))
+    yield Row("encoded token", matching(_ENCODED, "token", random))
+    yield Row("secret_id", _secret_id)
+    yield Row("primary|secondary", matching(_ACCOUNT_KEY, "key", random), r"(?:master|readonly(?:master)?)?key")
     yield Row("cat |less |head |tail |more |bat |base64 -d", _printed, named)
     yield Row("echo ", _printed, r"[\\\"']{0,8}\$")
     yield Row("echo |printf ", _decoded, r"[^|\n]{8,200}\| ?base64")
     yield Row("sensitive", _sensitive, r"\\*\":\s{0,4}true")
     yield Row("concealed|securestring", _sensitive, r"\\*\"")
     yield Row("vault.azure.net/secrets/", _sensitive)
-    yield Row("unseal key|recovery key", matching(_SHARE, "secret", whatever))
+    yield Row("unseal key|recovery key|key 1: |key 2: |key 3: |key 4: |key 5: ", matching(_SHARE, "secret", whatever))
     for words in _LISTS:
         yield Row(words, _list)

@@ -14,13 +14,18 @@ from helix.enrich.secret_kinds import FORM, Found
 from helix.enrich.secret_rules import NEWLINE, Row
 from helix.enrich.secret_values import literal, name, path, random, reference, regex, told
 
-_SAID: Final = r"(?i:pass(?:word|wort|phrase|code)|kennwort|pw|pwd)"
+_SAID: Final = r"(?i:pass(?:word|wort|phrase|code)|kennwort|pw|pwd|contrase\w{1,2}a|(?<=mot de )passe)"
 _ALONE: Final = r"(?:(?<![\w./$<{@&#%\\-])|(?<=\\[nrt]))"  # it is no part of a name, and no option
+_ITS_LINE: Final = rf":[ \t]{{0,4}}{NEWLINE}[ \t]{{0,8}}(?P<below>)"
 _FOR: Final = r"(?:[ ](?:for|of|to|on|in)(?:[ ][\w@.-]{1,24}){1,4}?)?"
-_IS: Final = r"(?:is|was|are|will[ ]be|should[ ]be|has[ ]been|=)(?:[ ](?:now|still|just|simply|currently|set[ ]to))?:?"
+_IS: Final = (
+    r"(?:is|was|are|remains|stays|will[ ]be|should[ ]be|has[ ]been|=|lautet|ist|war|est|es)"
+    r"(?:[ ](?:now|still|just|simply|currently|set[ ]to|jetzt|noch))?:?"
+)
 _LINK: Final = (
-    rf"(?:(?P<blank>[ \t]{{1,4}})|{_FOR}(?P<is>(?:['’]s|[ ]{_IS})[ ]{{1,2}})|[ ](?:-|–|—|->|→)[ ]|[ ]?\([ ]?"
-    r"|[ ](?P<to>to)[ ]|[ ](?P<from>from)[ ]|[ ](?P<far>[a-z][\w@. -]{1,50}):[ ])"
+    rf"(?:{_FOR}(?P<is>(?:['’]s|[ ]{_IS})[ ]{{1,2}})|[ \t]{{1,4}}(?:still[ ]|now[ ])?(?!(?:still|now)\b)"
+    rf"|[ ](?:-|–|—|->|→)[ ]|[ ]?\([ ]?|,[ ](?=[^\s,]{{5,64}},[ ])"
+    rf"|{_ITS_LINE}|[ ](?P<to>to)[ ]|[ ](?P<from>from)[ ]|[ ](?P<far>[a-z][\w@. -]{{1,50}}):[ ])"
 )
 _OPENING: Final = r"(?P<quote>[“‘«„\"'`*]{0,2}|\\{1,16}\")"
 _VALUE: Final = r"(?P<value>[^\s\"'`“”‘’«»<>\\|]{5,64}+)"
@@ -47,9 +52,10 @@ variable variant version video view volume wave web week weeks wizard word words
 _NOUN: Final = frozenset(_NUMBERED_NOUNS.split())
 _NUMBERED: Final = r"_?([A-Za-z]+)[-_]?\d{1,3}[a-z]{0,2}"
 _TECHNICAL: Final = (
-    r"(?i)(?:argon2|pbkdf2|bcrypt|scrypt|sha\d|md\d|base\d|utf|rfc|oauth|saml|ldap|kerb|ntlm|aes|rsa|hmac|x\.?509|zxcvbn"
-    r"|otp|2fa|mfa|u2f|fido|k8s|i18n|l10n|v\d|h\d|ssh\d|http|ipv|log4|py\d|node\d|web\d|win\d|o365|s3|ec2|b64|\d+(?:st|nd|rd|th|x|"
-    r"ms|s|m|h|d|kb|mb|chars?|bits?|bytes?|days?|min)$).*"
+    r"(?i)(?:argon2(?:id|i|d)?|pbkdf2\w*|bcrypt\w*|scrypt\w*|sha\d+\w*|md[45](?:crypt)?|base\d+|utf\w*|rfc\d+|oauth\d?"
+    r"|saml\d?|ldaps?\d?|ntlmv?\d?|aes\d*|rsa\d*|hmac\w*|x\.?509|zxcvbn\d?|[tuh]?otp\d?|[2m]fa|u2f|fido\d?|k8s|i18n|l10n"
+    r"|v\d+|h\d|ssh\d?|https?\d?|ipv\d|log4\w+|py\d+|node\d+|web\d|win\d+|o365|s3|ec2|b64"
+    r"|\d+(?:st|nd|rd|th|x|ms|s|m|h|d|kb|mb|chars?|bits?|bytes?|days?|min))(?:[-_./].*)?"
 )
 
 
@@ -60,6 +66,11 @@ def _told(text: str, at: int) -> Iterator[Found]:
         return
     value = _trimmed(match["value"], match["quote"])
     if match["to"] and not regex(_CHANGED).search(text, max(0, at - 60), at):
+        return
+    if (
+        match["below"] is not None
+        and regex(rf"[ \t]{{0,4}}(?:{NEWLINE}|\\{{0,16}}\"|\Z)").match(text, match.end()) is None
+    ):
         return
     if match["far"] and (name(value) or not random(value + value)):
         return
@@ -94,6 +105,29 @@ def _is_password(value: str, strictly: bool) -> bool:
     return True
 
 
+# hunter2 is the password
+_BACKWARDS: Final = (
+    r"(?:(?<![^\s(\"'`“])|(?<=\\[nrt]))(?P<quote>[“\"'`*]{0,2})(?P<value>[^\s\"'`“”‘’«»<>\\|]{6,64})[”\"'`*]{0,2}"
+    r"[ ](?:is|was|as|for)[ ](?:(?:the|my|your|our|a|its|his|her)[ ])?(?:\w{2,16}[ ]){0,2}\Z"
+)
+_NO_NOUN: Final = (
+    r"(?i:password|passphrase|passcode)"
+    rf"(?=[.,;!?)]|[ ](?:for|to|of|on|and|if|when|at|there)\b|{NEWLINE}|\\{{0,16}}\"|\Z)"
+)
+_BACK: Final = 140  # characters
+
+
+def _backwards(text: str, at: int) -> Iterator[Found]:
+    """`use hunter2 as the password`."""
+    if regex(rf"{_ALONE}{_NO_NOUN}").match(text, at) is None:
+        return
+    match = regex(_BACKWARDS).search(text, max(0, at - _BACK), at)
+    if match:
+        value = _trimmed(match["value"], match["quote"])
+        if _is_password(value, strictly=True):
+            yield Found(match.start("value"), match.start("value") + len(value), "password", FORM)
+
+
 _WITH_USER: Final = (
     r"(?i:user(?:name)?|login|usr)[ ]?[:=][ ]?[\w.@\\-]{1,64}(?:[,;]|[ ]and|[ ]/)?[ \t]{1,4}"
     r"(?i:pass|pw|pwd|password)[ ]?[:=][ ]?([^\s\"'`\\<>]{5,64}+)"
@@ -122,7 +156,9 @@ def _app_password(text: str, at: int) -> Iterator[Found]:
 
 def rows() -> Iterator[Row]:
     """The forms, and the keywords where each is tried."""
-    yield Row("password|passwort|passphrase|passcode|kennwort", _told, r"[ '?]")
+    yield Row("password|passwort|passphrase|passcode|kennwort", _told, r"(?:[ '?,]|: ?[\n\\])")
+    yield Row("contrase|passe ", _told)
+    yield Row("password|passphrase|passcode", _backwards, r"(?:[.,;!?) \n\\\"]|$)")
     yield Row("pw|pwd", _told, r"[ '?]")
     yield Row("user|usr", _with_user, r"(?:name)? ?[:=]")
     yield Row("login:|login=|login :", _with_user)
