@@ -10,7 +10,7 @@ meanwhile, and to publish.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from helix.errors import StoreError
+from helix.errors import Damaged, StoreError
 from helix.failpoints import failpoint
 from helix.settings import Settings
 from helix.snapshot import dense, paths, writer
@@ -28,7 +28,7 @@ from helix.snapshot.manifest import Deletes, File, Index, Manifest, Segment, des
 from helix.snapshot.mapped import map_all
 from helix.snapshot.merge import merge
 from helix.snapshot.segment import Opened, alive_of, open_segment, read_table
-from helix.snapshot.verify import check
+from helix.snapshot.verify import check, require_whole
 from helix.types import U32, Bool
 from pipelines.passes import Kind, merged
 
@@ -46,6 +46,7 @@ class Compacted:
     segments: int  # that there are now
     indexed: int  # dense indexes built
     dropped: int  # deleted rows left out for good
+    damaged: tuple[str, ...] = ()  # what was left as it is, since a file of it is damaged: a line each
 
 
 Progress = Callable[[str, int, int], None]
@@ -54,6 +55,14 @@ Progress = Callable[[str, int, int], None]
 
 def still(what: str, done: int, total: int) -> None:
     """Nobody looks."""
+
+
+class DamagedSegment(Damaged):
+    """A segment one of whose files is not what the manifest says."""
+
+    def __init__(self, segment: str, error: Damaged) -> None:
+        super().__init__(error.what, error.remedy)
+        self.segment = segment
 
 
 class Conflict(StoreError):
@@ -117,24 +126,27 @@ def compact(
 ) -> Compacted:
     """Merge and index until the policy is content.
 
+    What is damaged stays as it is: a merge would give it digests that fit. All the rest goes on without it.
+
     Args:
         full: make one segment of all.
         pointer: CURRENT, or NEXT for the lineage a reindex builds.
         progress: called with (what is done, how far, of how many).
 
     Raises:
-        StoreError: the store is damaged or cannot be written.
+        StoreError: the store cannot be read or written.
     """
     merged = indexed = dropped = 0
+    damaged: dict[str, str] = {}  # segments and document files: what is wrong
     name = manifests.current_name(root, pointer)
     while name is not None:
-        manifest = manifests.load(root, name, write=True)
+        manifest = without(manifests.load(root, name, write=True), damaged)
         chosen = everything(manifest) if full else plan(manifest)
         try:
             if chosen:
                 if say:
                     say(f"merging {len(chosen)} segments")
-                dropped += merge_segments(root, chosen, settings, pointer, checked=True, progress=progress)
+                dropped += merge_segments(root, chosen, settings, pointer, progress=progress)
                 merged, full = merged + len(chosen), False
             elif missing := unindexed(manifest):
                 if say:
@@ -144,14 +156,29 @@ def compact(
                 progress("index", 1, 1)
                 indexed += 1
             elif len(manifest.documents) >= FANOUT and (files := plan_documents(manifest)):
-                _merge_documents(root, files, settings, pointer)
+                damaged |= _merge_documents(root, files, settings, pointer)
             else:
-                return Compacted(manifest.generation, merged, len(manifest.segments), indexed, dropped)
+                segments = len(manifest.segments) + sum("/" not in one for one in damaged)
+                return Compacted(manifest.generation, merged, segments, indexed, dropped, (*damaged.values(),))
+        except DamagedSegment as error:
+            damaged[error.segment] = error.what
+            if say:
+                say(f"left as it is: {error.what}")
         except Conflict:
             if say:
                 say("the segments changed meanwhile: looking again")
         name = manifests.current_name(root, pointer)
     return Compacted(0, 0, 0, 0, 0)
+
+
+def without(manifest: Manifest, damaged: Collection[str]) -> Manifest:
+    """A generation without some of its segments and document files, for planning only."""
+    return replace(
+        manifest,
+        segments=tuple(segment for segment in manifest.segments if segment.id not in damaged),
+        deletes=tuple(entry for entry in manifest.deletes if entry.segment not in damaged),
+        documents=tuple(file for file in manifest.documents if file.path not in damaged),
+    )
 
 
 # ---------------------------------------------------------------- segments
@@ -163,17 +190,15 @@ def merge_segments(
     settings: Settings,
     pointer: str,
     *,
-    checked: bool = False,
     progress: Progress = still,
 ) -> int:
     """Merge some segments and publish; returns how many deleted rows went.
 
-    Args:
-        checked: read every file against its digest first; what is damaged must not get a digest that fits.
+    Every file that is read is compared with its digest first.
 
     Raises:
         Conflict: one of them is no longer there; nothing was published.
-        StoreError: one of them is damaged; nothing was published.
+        DamagedSegment: one of them is damaged; nothing was published.
     """
     with paths.building(root) as folder:
         failpoint("compact.begin")
@@ -181,8 +206,7 @@ def merge_segments(
             # Looked at with a builder's claim in hand: a deletion waits for this merge, or is seen by it.
             _, base = _same_base(root, pointer, chosen)
             segments = [segment for segment in base.segments if segment.id in chosen]
-            if checked:
-                _check(root, segments, progress)
+            _check(root, base, segments, progress)
             progress("merge", 0, 1)
             sources = [open_segment(root, segment, dim=base.lineage.dim) for segment in segments]
             kept = [alive_of(root, base, source) for source in sources]
@@ -250,16 +274,20 @@ def _reading(root: Path, pointer: str, chosen: Sequence[str]) -> Iterator[None]:
         raise
 
 
-def _check(root: Path, segments: Sequence[Segment], progress: Progress) -> None:
-    files = [file for segment in segments for file in segment.files]
-    for i, file in enumerate(files):
-        if problem := check(root, file):
-            raise StoreError(
-                f"{root}: {problem}",
-                "nothing was merged; restore it from a backup or another copy of the store ('helix pull'), or return "
-                "to an earlier generation with 'helix rollback'; 'helix verify' names everything that is damaged",
-            )
+def _check(root: Path, manifest: Manifest, segments: Sequence[Segment], progress: Progress) -> None:
+    """Compare the files of segments, and the lists of their deleted rows, with their digests."""
+    deletes = {entry.segment: entry.file for entry in manifest.deletes}
+    files = [(segment.id, file) for segment in segments for file in (*segment.files, *_one(deletes.get(segment.id)))]
+    for i, (segment, file) in enumerate(files):
+        try:
+            require_whole(root, [file])
+        except Damaged as error:
+            raise DamagedSegment(segment, error) from None
         progress("check", i + 1, len(files))
+
+
+def _one(file: File | None) -> tuple[File, ...]:
+    return () if file is None else (file,)
 
 
 def _same_base(root: Path, pointer: str, chosen: Sequence[str]) -> tuple[str, Manifest]:
@@ -357,6 +385,7 @@ def _index(root: Path, segment: Segment, settings: Settings, pointer: str) -> No
     with paths.building(root) as folder:
         with _reading(root, pointer, [segment.id]):
             _, base = _same_base(root, pointer, [segment.id])
+            _check(root, base, [segment], still)
             tier = base.lineage.vectors.removesuffix(dense.FLOAT)
             params = build_dense(root / "segments" / segment.id, folder / "dense", tier)
         failpoint("compact.indexed")
@@ -378,14 +407,17 @@ def plan_documents(manifest: Manifest) -> list[File]:
     return [file for file in full if file.path in chosen]
 
 
-def _merge_documents(root: Path, files: Sequence[File], settings: Settings, pointer: str) -> None:
-    """Small tables: read, joined and published under the lock."""
+def _merge_documents(root: Path, files: Sequence[File], settings: Settings, pointer: str) -> dict[str, str]:
+    """Join small tables, under the lock. Where some are damaged nothing is joined: what is wrong with each, by path."""
     with writer.lock(root, settings.lock_wait, pointer) as held:
         name, now = _same_base(root, pointer, [])
         if set(files) - set(now.documents):
-            return
+            return {}
+        if damaged := {file.path: problem for file in files if (problem := check(root, file))}:
+            return damaged
         table = pa.concat_tables([read_table(root / file.path) for file in files])
         file = writer.write_documents(root, table)
         others = [entry for entry in now.documents if entry not in files]
         new = writer.following(held, name, now, documents=(file, *others))
         writer.publish(held, new)
+        return {}

@@ -17,6 +17,7 @@ from helix.snapshot import ledger
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.rows import ITEMS
 from helix.snapshot.segment import alive_of, read_table
+from helix.snapshot.verify import require_whole
 from pipelines.enrich import FAULTS, item_records
 
 Record = dict[str, Any]
@@ -60,6 +61,7 @@ def _live(root: Path, manifest: Manifest, documents: Collection[str]) -> Iterato
     wanted = pa.array(sorted(documents), pa.string())
     for segment in manifest.segments:
         path = root / "segments" / segment.id / "items.parquet"
+        require_whole(root, [file for file in segment.files if file.path.endswith("/items.parquet")])
         hit = np.asarray(pc.is_in(read_table(path, columns=["document"])["document"], wanted).to_numpy(), bool)
         hit &= alive_of(root, manifest, segment)
         if not hit.any():

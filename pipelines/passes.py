@@ -8,19 +8,21 @@ twice and break nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
+from helix.errors import Damaged
 from helix.failpoints import failpoint
 from helix.settings import Settings
 from helix.snapshot import impacts, ledger, paths, queries, writer
 from helix.snapshot import manifest as manifests
 from helix.snapshot.manifest import Index, Manifest, Segment, describe_tree, new_id
 from helix.snapshot.segment import Opened, alive_of, open_segment
+from helix.snapshot.verify import is_whole, require_whole
 from helix.types import I64, U32, U64, Bool
 from pipelines.commit import encoded, expanded
 from pipelines.items import index_text
@@ -124,16 +126,26 @@ def work(
         base: the indexes of a generation that stay, and what has to be beside the new ones.
 
     Raises:
-        StoreError: the store is damaged or cannot be written.
+        Damaged: a segment is; all others were worked off.
+        StoreError: the store cannot be read or written.
     """
     done = told = 0
+    damaged: dict[str, Damaged] = {}
+    checked: set[str] = set()
     begun = waiting(root, kind)
     wanted = begun if limit is None else min(limit, begun)
     while done < wanted:
         _, manifest = ledger.current(root)
-        if manifest is None or not (chosen := _next(root, manifest, kind)):
+        if manifest is None or not (chosen := _next(root, manifest, kind, damaged)):
             break
         segment, rows = chosen
+        if segment.id not in checked:
+            try:
+                require_whole(root, [file for file in segment.files if file.path.endswith(_READ)])
+                checked.add(segment.id)
+            except Damaged as error:
+                damaged[segment.id] = error
+                continue
         made = make(manifest, segment, rows[: wanted - done])
         failpoint("expand.asked")
         if not _publish(root, segment, made, kind, params, base, settings):
@@ -144,8 +156,14 @@ def work(
         told += made.count(np.arange(len(made.rows)))
         if say:
             say(done, wanted)
+    for found in damaged.values():  # all the others have what they wait for
+        raise found
     _, manifest = ledger.current(root)
     return Worked(manifest.generation if manifest else 0, done, told, waiting(root, kind))
+
+
+_READ = ("/text.arrow", "/columns.arrow", "/vectors.i8.npy", "/vectors.scale.npy")
+"""Files of a segment that a model is shown."""
 
 
 def waiting(root: Path, kind: Kind) -> int:
@@ -171,9 +189,11 @@ def _opened(root: Path, manifest: Manifest, segment: Segment, kind: Kind) -> lis
     return [kind.open(root, index) for index in kind.own(manifest.indexes) if segment.id in index.covers]
 
 
-def _next(root: Path, manifest: Manifest, kind: Kind) -> tuple[Segment, I64] | None:
-    """The newest segment that has work left, and that work."""
+def _next(root: Path, manifest: Manifest, kind: Kind, damaged: Container[str]) -> tuple[Segment, I64] | None:
+    """Return the newest segment that has work left and is not damaged, and that work."""
     for segment in reversed(manifest.segments):
+        if segment.id in damaged:
+            continue
         rows = _todo(root, manifest, segment, kind)
         if len(rows):
             return segment, rows
@@ -209,13 +229,14 @@ def _fold(root: Path, segment: Segment, kind: Kind, settings: Settings) -> None:
         name, manifest = ledger.current(root)
         if manifest is None or name is None:
             return
-        small = [index for index in kind.own(manifest.indexes) if segment.id in index.covers]
-        if len(small) < MERGED:
+        mine = [index for index in kind.own(manifest.indexes) if segment.id in index.covers]
+        small = [index for index in mine if is_whole(root, index.files)]  # what another held is made again
+        if len(mine) < MERGED or not small:
             return
         parts = [(found, found.rows.astype(np.int64)) for found in (kind.open(root, index) for index in small)]
         ids = _ids(open_segment(root, segment, ()))
-        index = _index(root, segment, kind, _joined(kind, parts, ids), small[-1].params)
-        gone = {entry.id for entry in small}
+        index = _index(root, segment, kind, _joined(kind, parts, ids), mine[-1].params)
+        gone = {entry.id for entry in mine}
         kept = [entry for entry in manifest.indexes if entry.id not in gone]
         _replace(held, name, manifest, kept, index, kind, settings)
 
@@ -274,7 +295,7 @@ def carry(root: Path, settings: Settings, pointer: str = "NEXT") -> int:
 
 def _carry(root: Path, kind: Kind, settings: Settings, pointer: str) -> int:
     _, now = ledger.current(root)
-    own = kind.own(now.indexes) if now else []
+    own = [index for index in kind.own(now.indexes) if is_whole(root, index.files)] if now else []
     sources = [_source(root, now, index, kind) for index in own if now]
     carried = 0
     with writer.lock(root, settings.lock_wait, pointer) as held:
@@ -329,6 +350,8 @@ def merged(
 ) -> Iterator[tuple[Kind, U32, Path, Mapping[str, Any]]]:
     """What the passes made for the kept rows of some segments, by kind as one index of the merged segment.
 
+    An index one of whose files is damaged is left out: what it held is made again.
+
     Args:
         folder: where each kind gets a folder.
         done: by kind, rows of the merged segment that are left out.
@@ -347,7 +370,8 @@ def merged(
         return [f"{key:016x}" for key in keys[rows].tolist()]
 
     for kind in KINDS:
-        chosen = [index for index in kind.own(manifest.indexes) if index.covers[0] in place]
+        mine = [index for index in kind.own(manifest.indexes) if index.covers[0] in place]
+        chosen = [index for index in mine if is_whole(root, index.files)]
         opened = [(kind.open(root, index), place[index.covers[0]]) for index in chosen]
         parts = [(found, new[found.rows]) for found, new in opened]
         if kind.name in done:  # an index that was folded meanwhile has what its parts had

@@ -12,7 +12,8 @@ from helix.failpoints import failpoint
 from helix.settings import Settings
 from helix.snapshot import ledger, writer
 from helix.snapshot import manifest as manifests
-from helix.snapshot.manifest import File, Lineage, Manifest
+from helix.snapshot.manifest import File, Lineage, Manifest, new_id
+from helix.snapshot.paths import TEMPORARY
 from helix.snapshot.segment import check_files
 
 
@@ -101,6 +102,8 @@ def mend(root: Path, settings: Settings) -> RolledBack | None:
             return None
         for name, manifest in _candidates(root):
             if _whole(root, manifest.files()):
+                if (root / "CURRENT").is_dir():  # nothing replaces a folder in one step
+                    (root / "CURRENT").rename(root / f"{TEMPORARY}{new_id()}")  # the next writer sweeps it
                 writer.point(root, name)
                 failpoint("mend.pointed")
                 # Above every number there is: what could not be read is superseded, too.

@@ -18,6 +18,7 @@ from helix.snapshot.arrays import lookup
 from helix.snapshot.events import Access
 from helix.snapshot.manifest import File, Manifest, describe, new_id
 from helix.snapshot.segment import deleted_rows, map_ids
+from helix.snapshot.verify import require_whole
 from helix.types import U64
 
 
@@ -67,6 +68,7 @@ def touch(root: Path, settings: Settings) -> Touched:
 
 def _fold(root: Path, manifest: Manifest, fresh: Access) -> File:
     """The sidecar of the next generation: what was known of items that still live, and what is new."""
+    require_whole(root, [manifest.access] if manifest.access else [])
     known = events.load_access(root, manifest.access)
     known = events.select(known, live(root, manifest, known.key))
     # A clock that runs ahead must not keep an item fresh for ever.

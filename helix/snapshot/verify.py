@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from helix.encoders.registry import sha256
-from helix.errors import HelixError, StoreError
+from helix.errors import Damaged, HelixError, StoreError
 from helix.snapshot import cursors
 from helix.snapshot import manifest as manifests
 from helix.snapshot.manifest import File
 from helix.snapshot.paths import OWNED, TEMPORARY
+
+MEND = (
+    "restore it from a backup or another copy of the store ('helix pull'), or return to an earlier generation with "
+    "'helix rollback'; 'helix verify' names everything that is damaged"
+)
+"""The remedy where a file is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,27 @@ def verify(root: Path) -> Report:
     return Report(
         len(seen) + len(envelopes) + len(sources) + len(names), total, len(names), tuple(problems), _orphans(root, seen)
     )
+
+
+def require_whole(root: Path, files: Iterable[File]) -> None:
+    """Compare files with their digests before anything is made from them: damage must not get a digest that fits.
+
+    Lucene checks the integrity of the segments of a merge the same way (CodecReader.checkIntegrity).
+
+    Raises:
+        Damaged: one is not what the manifest says; it is named.
+    """
+    for file in files:
+        if problem := check(root, file):
+            raise Damaged(
+                f"{root}: {problem}",
+                f"nothing was made from it; {MEND}",
+            )
+
+
+def is_whole(root: Path, files: Iterable[File]) -> bool:
+    """Return whether every file is what the manifest says."""
+    return not any(check(root, file) for file in files)
 
 
 def check(root: Path, file: File) -> str | None:
