@@ -647,6 +647,7 @@ def test_an_expired_key_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ({"principal": "a", "scopes": ["all"]}, "unknown scope"),
         ({"principal": "a", "scopes": []}, "unknown scope"),
         ({"principal": "a", "expires": "soon"}, "no time"),
+        ({"principal": "a", "expires": "0001-01-01T00:00:00+14:00"}, "no time"),
         ({"principal": "a", "expires": "2020-01-01"}, "is past"),
     ],
 )
