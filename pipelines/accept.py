@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -37,6 +37,7 @@ from helix.sources.cut import FORMATS, cut
 from helix.sources.decode import decode, plain_escapes
 from helix.sources.split import Split, split, text_of
 from helix.types import Document, Problem
+from pipelines.forgotten import Forgotten
 from pipelines.links import BLOCK, Link, begins_as, goes_on, growing, links
 
 SETTLED: Final = 2.0
@@ -57,6 +58,7 @@ class Way:
     acl: tuple[str, ...] = ()
     retry: bool = True  # what was given up before is tried again
     seconds: float = inf  # after which the rest of a source that grows is left for the next time
+    remember: bool = False  # what was forgotten is asked back, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class Accepted:
     documents: tuple[str, ...]
     waits: int = 0  # number of a last line that is not whole yet, and is taken in once it is; 0: none
     more: bool = False  # there is more to be taken in at once
+    forgotten: bool = False  # some of it was, and stays out
 
     @property
     def duplicate(self) -> bool:
@@ -80,6 +83,12 @@ class Inbox:
     root: Path
     settings: Settings
     _last: datetime = field(default=datetime.min.replace(tzinfo=UTC), repr=False)
+    stays_out: bool = False  # something of the input at hand was forgotten
+
+    @cached_property
+    def forgotten(self) -> Forgotten:
+        """What stays out."""
+        return Forgotten(self.root)
 
     @cached_property
     def files(self) -> dict[tuple[int, int], str]:
@@ -164,8 +173,10 @@ def take(inbox: Inbox, path: Path, way: Way) -> Accepted:
         InputRefused: the file cannot be taken; the message says why and what to do.
         StoreError: the store cannot be written.
     """
+    inbox.stays_out = False
     way = replace(way, project=way.project and redact_name(way.project))
-    return _take(inbox, path, redact_path(str(path.absolute())), way)
+    taken = _take(inbox, path, redact_path(str(path.absolute())), way)
+    return replace(taken, forgotten=inbox.stays_out)
 
 
 def _take(inbox: Inbox, path: Path, where: str, way: Way) -> Accepted:
@@ -175,7 +186,11 @@ def _take(inbox: Inbox, path: Path, where: str, way: Way) -> Accepted:
             raise InputRefused(f"{redact_path(str(path))} is no regular file", "name a file or a folder")
         source = _Source(path, where, found, way)
         cursor = _cursor(inbox, source)
-        if cursor is not None and (cursor.size, cursor.mtime) == (found.st_size, found.st_mtime_ns):
+        same = cursor is not None and (cursor.size, cursor.mtime) == (found.st_size, found.st_mtime_ns)
+        # Whether anything of an archive or an export was forgotten, its parts have to tell.
+        whole = cursor is None or (bool(cursor.offset) and not _has_lost(inbox, cursor))
+        if cursor is not None and same and (whole or not way.remember):
+            inbox.stays_out |= _has_lost(inbox, cursor)
             if not way.retry or not ledger.dead(inbox.root):
                 return Accepted(())
             if cursor.offset:
@@ -248,6 +263,11 @@ def _cursor(inbox: Inbox, source: _Source) -> Cursor | None:
     return cursor if cursor and (inbox.root / "inbox" / cursor.document).exists() else None
 
 
+def _has_lost(inbox: Inbox, cursor: Cursor) -> bool:
+    """Whether anything of what is taken in of a source was forgotten, as far as its cursor tells."""
+    return inbox.forgotten.began(cursor.first) or inbox.forgotten.stays_out(cursor.document)
+
+
 def _is_of(cursor: Cursor, source: _Source) -> bool:
     with source.path.open("rb") as file:
         return goes_on(file, cursor, source.stat.st_size)
@@ -267,6 +287,8 @@ def _again(root: Path, document: str) -> Iterator[str]:
 def _read(inbox: Inbox, source: _Source, file: BinaryIO, cursor: Cursor | None) -> Accepted:
     """Take in what is new of an open file."""
     start = _START
+    if cursor is not None and source.way.remember and _has_lost(inbox, cursor):  # once more from its beginning
+        start, cursor = replace(_START, epoch=cursor.epoch), None
     if cursor is not None and cursor.offset:
         if goes_on(file, cursor, source.stat.st_size):
             return _links(inbox, source, file, cursor)
@@ -318,6 +340,8 @@ def _links(inbox: Inbox, source: _Source, file: BinaryIO, cursor: Cursor, instea
         if more:
             break
     waits = cursor.lines + 1 if cursor.offset < source.stat.st_size and not more else 0
+    if not new:
+        inbox.stays_out |= _has_lost(inbox, cursor)
     if not new and not waits and source.way.retry and ledger.dead(inbox.root):
         new += _again(inbox.root, cursor.document)
     return Accepted(tuple(new), waits, more)
@@ -333,16 +357,18 @@ def _name_of(root: Path, document: str) -> str:
 
 def _envelope(inbox: Inbox, source: _Source, where: str, start: Cursor, link: Link) -> Envelope:
     way = source.way
+    name = partial(
+        ledger.name_of,
+        link.text,
+        start.format,
+        way.project,
+        way.acl,
+        after=start.document,
+        lines=start.lines,
+        epoch=start.epoch,
+    )
     return Envelope(
-        document=ledger.name_of(
-            link.text,
-            start.format,
-            way.project,
-            way.acl,
-            after=start.document,
-            lines=start.lines,
-            epoch=start.epoch,
-        ),
+        document=_named(inbox, way, name),
         path=where,
         text=link.text,
         format=start.format,
@@ -357,6 +383,7 @@ def _envelope(inbox: Inbox, source: _Source, where: str, start: Cursor, link: Li
         lines=start.lines,
         chars=start.chars,
         epoch=start.epoch,
+        remember=way.remember,
     )
 
 
@@ -402,7 +429,8 @@ def _parts(inbox: Inbox, source: _Source, file: BinaryIO, export: Split) -> Acce
         name = digest(part.name)
         before, document = known.get(name, Known("", ""))
         there = bool(document) and (inbox.root / "inbox" / document).is_file()
-        if there and before == part.digest:
+        if there and before == part.digest and not way.remember:
+            inbox.stays_out |= inbox.forgotten.stays_out(document)
             taken = way.retry and ledger.revive(inbox.root, document)
         else:
             text = text_of(file, part, export.adapter)
@@ -469,8 +497,10 @@ def _anew(
         text, redacted = redact_log(plain_escapes(text))
     else:
         text, redacted = redact(text)
-    document = ledger.name_of(text, format, way.project, way.acl)
-    older = older if older != document else ""
+    document = _named(inbox, way, partial(ledger.name_of, text, format, way.project, way.acl))
+    # What is asked back stands by itself: a version that has lost some of it cannot be leant on.
+    lost = way.remember and inbox.forgotten.holds(older)
+    older = older if older != document and not lost else ""
     return Envelope(
         document=document,
         path=where,
@@ -483,7 +513,24 @@ def _anew(
         redacted=dict(redacted),
         problems=tuple(problems),
         instead=older,
+        remember=way.remember,
     )
+
+
+def _named(inbox: Inbox, way: Way, name: Callable[..., str]) -> str:
+    """The name a document goes by now: it has another each time that it was forgotten and asked back.
+
+    Args:
+        name: called with how often that was (`again`).
+    """
+    again, document = 0, name(again=0)
+    while (inbox.root / "inbox" / document).exists() and inbox.forgotten.holds(document):
+        following = name(again=again + 1)
+        if not way.remember and not (inbox.root / "inbox" / following).exists():
+            inbox.stays_out |= inbox.forgotten.stays_out(document)
+            return document
+        again, document = again + 1, following
+    return document
 
 
 def _write(inbox: Inbox, envelope: Envelope, retry: bool, *, settle: bool = True) -> bool:

@@ -61,6 +61,21 @@ def refuse_aloud(refused: Sequence[dict[str, str]], command: str) -> None:
         complain(f"helix {command}", f"{entry['path']}: {entry['reason']}")
 
 
+def tell_forgotten(report: Report, command: str) -> None:
+    """Say on stderr what stays out because it was forgotten, and how it comes back."""
+    how = "'helix ingest --remember PATH' takes it in again"
+    for path in report.forgotten[:NAMED]:
+        complain(f"helix {command}", f"{path}: what was forgotten of it stays out; {how}")
+    if len(report.forgotten) > NAMED:
+        complain(f"helix {command}", f"{len(report.forgotten) - NAMED:,} more paths like these")
+    if report.stay_out:
+        complain(f"helix {command}", f"{count(report.stay_out, 'item')} stay out, since they were forgotten; {how}")
+
+
+NAMED = 20
+"""Paths that are named; of more it is said how many."""
+
+
 def accepted_of(report: Report) -> str:
     """How many documents were taken, how many were known, how many were refused."""
     taken, known = count(report.accepted, "document"), count(report.duplicates, "duplicate")
@@ -77,13 +92,17 @@ def ingest(argv: Sequence[str]) -> int:
     )
     input_options(new)
     new.add_argument("--follow", action="store_true", help="stay, and take in what grows or appears; Ctrl-C ends")
+    new.add_argument("--remember", action="store_true", help="take in what was forgotten, too")
     options = new.parse_args(argv)
     from helix.status import status
     from pipelines.ingest import Report, as_json, share
     from pipelines.ingest import ingest as run
 
     settings, root = load(), store_of(options)
+    if options.remember and settings.share:
+        from pipelines.share import check_home
 
+        check_home(root, settings)
     began = time.perf_counter()
     report = Report()
     with progress_bar(not options.json) as progress:
@@ -94,11 +113,13 @@ def ingest(argv: Sequence[str]) -> int:
             project=options.project,
             format=options.format,
             acl=acl_of(options),
+            remember=options.remember,
             progress=progress,
             say=note,
         )
     seconds = time.perf_counter() - began
     refuse_aloud(report.refused, "ingest")
+    tell_forgotten(report, "ingest")
     if options.json:
         print_json(as_json(report, seconds))
     else:

@@ -23,15 +23,16 @@ from helix.snapshot import impacts, ledger, paths, writer
 from helix.snapshot.arrays import hexes, unhexes
 from helix.snapshot.build import session_keys, write_segment
 from helix.snapshot.dense import FLOAT, fitting
-from helix.snapshot.manifest import Deletes, Index, Lineage, Manifest, Segment
+from helix.snapshot.manifest import Deletes, File, Index, Lineage, Manifest, Segment
 from helix.snapshot.paths import is_held
 from helix.snapshot.queries import KIND, open_queries
 from helix.snapshot.rows import ITEMS, Rows, concat, load
-from helix.snapshot.segment import alive_of, deleted_rows, fact_scales, open_segment
-from helix.types import U32, Bool
+from helix.snapshot.segment import alive_of, deleted_rows, fact_scales, forgotten_keys, open_segment
+from helix.types import U32, U64, Bool
 from pipelines.choose import Base, Choice, as_known, choose, live_sessions, open_base, revalued
 from pipelines.classifier import router
 from pipelines.enrich import Part, describe, part_folder, pipeline_fingerprint
+from pipelines.forgotten import being_forgotten
 from pipelines.near import mark
 
 
@@ -45,6 +46,7 @@ class Committed:
     replaced: int
     duplicates: int  # items that were there already
     left: int = 0  # documents that are ready, and wait for the next commit
+    forgotten: int = 0  # items that stay out because they were
 
 
 SMALL = 64  # items of a part that somebody may be waiting for
@@ -131,6 +133,8 @@ def commit(
         failpoint("commit.begin")
         rows = concat([part_rows for _, part_rows in parts])
         accepted, again = _order_of(parts), _again(parts)
+        back = _asked_back(root, parts, pointer)
+        base = replace(base, forgotten=np.setdiff1d(base.forgotten, back))
         said = choose(base, rows, accepted, _vanished(parts), again)
         chosen = revalued(root, base, rows, accepted, said, again)
         segment = _segment(root, base, as_known(rows, chosen), chosen, lineage)
@@ -152,6 +156,7 @@ def commit(
             documents=(*new.documents, file),
             coverage={**new.coverage, **covered(counts["items"]), "types": _types(parts, counts["items"])},
             counts=counts,
+            forgotten=_without(root, base.manifest, back) if len(back) else new.forgotten,
         )
         new = replace(new, coverage={**new.coverage, **counted(root, new, settings)})
         writer.publish(held, new)
@@ -168,7 +173,26 @@ def commit(
             sum(len(gone) for gone in said.replaced.values()) - known,
             int(np.count_nonzero(~again)) - len(said.add) + known,
             len(waiting) - len(documents),
+            len(np.intersect1d(unhexes(rows.items["id"]), base.forgotten)),
         )
+
+
+def _asked_back(root: Path, parts: Sequence[tuple[Part, Rows]], pointer: str) -> U64:
+    """Keys of the items that are no longer forgotten, since a document that holds them was offered for that.
+
+    Not of what is being forgotten this moment; nor, for a lineage that is being built, of what is by now.
+    """
+    asked = [unhexes(rows.items["id"]) for part, rows in parts if part.remember]
+    if not asked:
+        return np.empty(0, np.uint64)
+    keys = np.setdiff1d(np.concatenate(asked), being_forgotten(root))
+    return keys if pointer == "CURRENT" else np.setdiff1d(keys, forgotten_keys(root, ledger.current(root)[1]))
+
+
+def _without(root: Path, manifest: Manifest | None, keys: U64) -> File | None:
+    """The list of what is forgotten, without some of it."""
+    left = np.setdiff1d(forgotten_keys(root, manifest), keys)
+    return writer.write_array(root, "forgotten", left) if len(left) else None
 
 
 def bulk(root: Path, batches: Iterable[Rows], encoder: Encoder, settings: Settings) -> int:

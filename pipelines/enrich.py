@@ -61,6 +61,7 @@ class Part:
     vanished: tuple[str, ...] = ()  # ids of items of the same source that are no longer in it
     again: tuple[str, ...] = ()  # ids of rows that are earlier items, which what is new made matter more or less
     keys: tuple[str, ...] | None = None  # ids of all items the document's text holds; None: those of its rows
+    remember: bool = False  # what was forgotten of these is asked back
 
 
 def pipeline_fingerprint(encoder: str, settings: Settings) -> str:
@@ -153,6 +154,7 @@ def enrich(
         "vanished": vanished(reading, envelope, settings),
         "again": [record["id"] for record, state in zip(found.records, found.state, strict=False) if state == "again"],
         "keys": _keys(reading, new, settings),
+        **({"remember": True} if envelope.remember else {}),
     }
     with paths.new_folder(target) as folder:
         save(rows, folder)

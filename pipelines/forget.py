@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from helix.deep import jobs
 from helix.encoders.registry import sha256
-from helix.errors import StoreError, UsageError
+from helix.errors import Damaged, StoreError
 from helix.failpoints import failpoint
 from helix.settings import Settings
 from helix.snapshot import ledger, paths, sync, writer
@@ -45,7 +45,7 @@ from pipelines.choose import live_sessions, open_base
 from pipelines.commit import counted, recounted
 from pipelines.compact import Conflict, merge_segments
 from pipelines.kept import dump, kept_of
-from pipelines.selection import Selection, ids_of, segments_of, select
+from pipelines.selection import Selection, ids_of, nothing_of, segments_of, select
 from pipelines.touch import touch
 
 Say = Callable[[str], None]
@@ -64,12 +64,10 @@ def forget(root: Path, selection: Selection, settings: Settings, say: Say | None
     interrupted = [path.stem for path in _purges(root) if (_read(path) or {}).get("asked") == asked]
     resume(root, settings, say)
     found = select(root, selection, settings)
-    if not len(found.keys) and not found.documents:
+    if found.is_empty:
         if interrupted:  # this very command was killed before: it is done now
             return _read(root / "receipts" / f"{interrupted[-1]}.json") or {}
-        raise UsageError(
-            f"the store holds no {selection.value}", "see 'helix sql \"SELECT id, session, project FROM items\"'"
-        )
+        raise nothing_of(selection)
     identity = new_id()
     purge = {
         "id": identity,

@@ -50,6 +50,8 @@ class Report:
     chars: int = 0  # kept
     sources: dict[str, Counter[str]] = field(default_factory=dict)  # path → what was redacted in it
     dead: int = 0
+    forgotten: list[str] = field(default_factory=list)  # paths of which something was, and stays out
+    stay_out: int = 0  # items that do
 
 
 def lineage_of(root: Path) -> str | None:
@@ -93,12 +95,14 @@ def accept_all(
     format: str,
     acl: Sequence[str],
     retry: bool = True,
+    remember: bool = False,
     backlog: Backlog | None = None,
     progress: Progress | None = None,
 ) -> list[str]:
     """Accept every file behind the given paths; a refused one is noted, the rest goes in. The new documents.
 
-    `retry`: what was given up before is tried again. `backlog`: where the work is left to others, how much may wait.
+    `retry`: what was given up before is tried again. `remember`: what was forgotten is asked back. `backlog`: where the
+    work is left to others, how much may wait.
 
     Raises:
         UsageError: no such format, or no such storage tier.
@@ -106,7 +110,7 @@ def accept_all(
     """
     prefix_of(settings.vectors.removesuffix(FLOAT))
     check(root, format)
-    inbox, way = Inbox(root, settings), Way(project, format, tuple(acl), retry)
+    inbox, way = Inbox(root, settings), Way(project, format, tuple(acl), retry, remember=remember)
 
     def refuse(path: str, reason: str) -> None:
         report.refused.append({"path": path, "reason": reason})
@@ -127,6 +131,8 @@ def accept_all(
         finally:
             if progress:
                 progress("accept", i + 1, len(files))
+        if taken.forgotten:
+            report.forgotten.append(shown)
         if taken.waits:
             refuse(f"{shown}:{taken.waits}", _HALF)
         if taken.duplicate:
@@ -153,12 +159,14 @@ def ingest(
     project: str | None = None,
     format: str = "auto",
     acl: Sequence[str] = (),
+    remember: bool = False,
     progress: Progress | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Report:
     """Take in every file behind the given paths and publish a new generation.
 
-    Documents that were accepted earlier and never finished (a kill, a broker out of reach) are finished too.
+    What was forgotten stays out, unless it is asked back: `remember`. Documents that were accepted earlier and never
+    finished (a kill, a broker out of reach) are finished too.
 
     Raises:
         UsageError: no such format, or no such storage tier.
@@ -166,7 +174,10 @@ def ingest(
         EncoderError: no encoder is in reach.
     """
     report = Report()
-    accept_all(root, inputs, settings, report, project=project, format=format, acl=acl, progress=progress)
+    if remember:
+        resume(root, settings)  # what is being forgotten is gone first
+    how: dict[str, Any] = {"project": project, "format": format, "acl": acl, "remember": remember}
+    accept_all(root, inputs, settings, report, **how, progress=progress)
     finish(root, settings, report, progress=progress, say=say)
     return report
 
@@ -191,9 +202,9 @@ def finish(
             if progress:
                 progress("enrich", i + 1, len(pending))
             if waiting >= COMMIT_ITEMS:
-                report.items += commit(root, encoder, settings).added
+                _publish(root, encoder, settings, report)
                 waiting = 0
-        report.items += commit(root, encoder, settings).added
+        _publish(root, encoder, settings, report)
         if progress:
             progress("publish", 1, 1)
         try:
@@ -202,6 +213,12 @@ def finish(
             log.warning("published, but tidying up failed: %s", error)
     _, manifest = ledger.current(root)
     report.snapshot = manifest.generation if manifest else 0
+
+
+def _publish(root: Path, encoder: Encoder, settings: Settings, report: Report) -> None:
+    done = commit(root, encoder, settings)
+    report.items += done.added
+    report.stay_out += done.forgotten
 
 
 def tidy(root: Path, settings: Settings) -> None:
@@ -271,6 +288,7 @@ def as_json(report: Report, seconds: float) -> dict[str, Any]:
         "unknown": dict(report.unknown),
         "redacted_by_source": {path: dict(counts) for path, counts in report.sources.items()},
         "junk": {"characters": dict(report.junk), "kept": report.chars, "share": round(share(report), 4)},
+        "forgotten": {"paths": report.forgotten, "items": report.stay_out},
     }
 
 

@@ -57,6 +57,57 @@ class Found:
     versions: dict[str, list[str]]
     segments: frozenset[str]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to be forgotten."""
+        return not len(self.keys) and not self.documents
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What would be forgotten: how much, and a few of the items, the newest first."""
+
+    items: int
+    sessions: int
+    documents: int
+    shown: tuple[dict[str, Any], ...]  # id, session, project, time, text of each
+
+
+SHOWN = 5
+"""Items of a preview that are shown."""
+
+
+def preview(root: Path, selection: Selection, settings: Settings) -> Preview:
+    """Look up what the selection means, and change nothing.
+
+    Raises:
+        UsageError: nothing in the store is of that name.
+    """
+    found = select(root, selection, settings)
+    if found.is_empty:
+        raise nothing_of(selection)
+    wanted = pa.array([f"{key:016x}" for key in found.keys.tolist()], pa.string())
+    columns = ["id", "session", "project", "time", "text"]
+    sessions, newest = set[str](), dict[str, dict[str, Any]]()
+    for folder in segments_of(root):
+        table = read_table(folder / "items.parquet", columns=columns)
+        table = table.filter(pc.is_in(table["id"], wanted))
+        sessions.update(table["session"].to_pylist())
+        last = pc.select_k_unstable(table, SHOWN, [("time", "descending")])
+        newest |= {row["id"]: row for row in table.take(last).to_pylist()}
+    known = {f"{key:016x}" for key in found.keys.tolist()}
+    for records in _unfinished(root, settings).values():
+        sessions.update(record.session for record in records or () if record.id in known)
+    shown = sorted(newest.values(), key=lambda row: (row["time"] is not None, row["time"]), reverse=True)
+    return Preview(len(found.keys), len(sessions), len(found.documents), tuple(shown[:SHOWN]))
+
+
+def nothing_of(selection: Selection) -> UsageError:
+    """Say that nothing in the store is of that name."""
+    return UsageError(
+        f"the store holds no {selection.value}", "see 'helix sql \"SELECT id, session, project FROM items\"'"
+    )
+
 
 def as_stored(root: Path, selection: Selection, settings: Settings) -> Selection:
     """The selection by the names that the store has, where one is given that holds a secret: it is kept without."""

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
+from typing import TYPE_CHECKING, TextIO
 
 from helix.cli import parser, print_json, store_of
 from helix.errors import UsageError
+from helix.sanitise import printable
 from helix.settings import load
 from helix.terminal import Cell, count, say, table
 from pipelines.commands import progress_bar
+
+if TYPE_CHECKING:
+    from pipelines.selection import Preview, Selection
 
 
 def _say(line: str) -> None:
@@ -126,26 +132,45 @@ def rollback(argv: Sequence[str]) -> int:
 
 
 def forget(argv: Sequence[str]) -> int:
-    """Delete items from every byte of the store, and print the receipt."""
+    """Delete items from every byte of the store, and print the receipt.
+
+    On a terminal it says first what that is, and asks.
+    """
     new = parser(
         "forget",
         forget.__doc__ or "",
         "  helix forget --item 3f9a04c1d2e5b678 --store memory\n"
         "  helix forget --session 7e44 --json > receipt.json\n"
-        "  helix forget --project ledgerline",
+        "  helix forget --project ledgerline --dry-run",
     )
     which = new.add_mutually_exclusive_group(required=True)
     which.add_argument("--item", action="append", nargs="+", default=[], metavar="ID", help="these items")
     which.add_argument("--session", metavar="S", help="a whole session")
     which.add_argument("--project", metavar="P", help="a whole project")
+    new.add_argument("--dry-run", action="store_true", help="say what would be forgotten, and forget nothing")
+    new.add_argument("--yes", action="store_true", help="forget without asking")
     options = new.parse_args(argv)
     from helix.snapshot import ledger
     from pipelines.forget import forget as run
     from pipelines.ingest import Report, finish
-    from pipelines.selection import Selection, as_stored
+    from pipelines.selection import Selection, as_stored, preview
 
     settings = load()
     root = store_of(options, settings)
+    items = tuple(item for given in options.item for item in given)
+    ledger.current(root)  # a store that is none says so
+    named = Selection(items, options.session, options.project)
+    selection = as_stored(root, named, settings)
+    if options.dry_run:
+        found = preview(root, selection, settings)
+        print_json({"dry_run": True, **asdict(found)}) if options.json else _show(selection, found, sys.stdout)
+        return 0
+    if not options.yes and sys.stdin.isatty():
+        with suppress(UsageError):  # of nothing nobody is asked: it may be left to finish what was interrupted
+            _show(selection, preview(root, selection, settings), sys.stderr)
+            if not _agrees("Gone from every byte of the store, for good. Forget it? [y/N] "):
+                _say("nothing was forgotten")
+                return 0
     if settings.share:  # what other machines accepted may hold it too
         from pipelines import share
 
@@ -153,9 +178,7 @@ def forget(argv: Sequence[str]) -> int:
         share.collect(root, settings, None)
     if ledger.pending(root):  # what is accepted and not published yet may hold it too
         finish(root, settings, Report(), say=_say)
-    items = tuple(item for given in options.item for item in given)
-    selection = as_stored(root, Selection(items, options.session, options.project), settings)
-    receipt = run(root, selection, settings, _say)
+    receipt = run(root, as_stored(root, named, settings), settings, _say)
     if options.json:
         print_json(receipt)
         return 0
@@ -171,3 +194,29 @@ def forget(argv: Sequence[str]) -> int:
         f"receipt: {root / 'receipts' / receipt['id']}.json"
     )
     return 0
+
+
+def _show(selection: Selection, found: Preview, stream: TextIO) -> None:
+    """What a deletion means, for a person: how much it is, and the newest of it."""
+    where = f"{count(found.sessions, 'session')}, in {count(found.documents, 'document')}"
+    what = "these items" if selection.items else selection.value
+    lines = [f"{what}: {count(found.items, 'item')} of {where}"]
+    for row in found.shown:
+        text = " ".join(row["text"].split())
+        when = row["time"].strftime("%Y-%m-%d %H:%M") if row["time"] else "-" * 16
+        lines.append(f"  {when}  {row['session'][:24]:24}  {text if len(text) <= LINE else text[: LINE - 1] + '…'}")
+    if more := found.items - len(found.shown):
+        lines.append(f"  … and {more:,} more")
+    for line in lines:
+        print(printable(line), file=stream)
+
+
+LINE = 72
+"""Characters of an item that are shown before it is forgotten."""
+
+
+def _agrees(question: str) -> bool:
+    """Ask whoever sits at the terminal. Silence is no."""
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -160,6 +160,8 @@ class Watch:
         finally:
             ended = time.monotonic()
             self._rest[path] = ended if path in self.due else ended + min(SHARE * (ended - began), LONGEST)
+        if taken.forgotten:
+            log.warning("%s: what was forgotten of it stays out; 'helix ingest --remember' takes it in again", path)
         if taken.documents:
             for document in taken.documents:
                 log.info("accepted", extra={"document": document, "source": redact_path(str(path))})

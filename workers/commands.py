@@ -17,7 +17,7 @@ from helix.cli import parser, port, print_json, store_of
 from helix.errors import UsageError
 from helix.settings import load
 from helix.terminal import complain, count, say
-from pipelines.commands import accepted_of, acl_of, input_options, progress_bar, refuse_aloud
+from pipelines.commands import accepted_of, acl_of, input_options, progress_bar, refuse_aloud, tell_forgotten
 
 if TYPE_CHECKING:
     from helix.encoders.onnx import Encoder
@@ -60,6 +60,7 @@ def enqueue(argv: Sequence[str]) -> int:
     queued = send(root, documents, settings)
     seconds = time.perf_counter() - began
     refuse_aloud(report.refused, "enqueue")
+    tell_forgotten(report, "enqueue")
     if options.json:
         print_json({**as_json(report, seconds), "queued": queued})
     else:

@@ -49,15 +49,30 @@ class Envelope:
     lines: int = 0  # of the source that lie before this text
     chars: int = 0
     epoch: int = 0  # how often another source took the place of the one that began at this path
+    remember: bool = False  # what was forgotten of it is asked back
 
 
 def name_of(
-    text: str, format: str, project: str | None, acl: Sequence[str], *, after: str = "", lines: int = 0, epoch: int = 0
+    text: str,
+    format: str,
+    project: str | None,
+    acl: Sequence[str],
+    *,
+    after: str = "",
+    lines: int = 0,
+    epoch: int = 0,
+    again: int = 0,
 ) -> str:
-    """What identifies a document: its content and what it is taken as, not where it came from."""
+    """What identifies a document: its content and what it is taken as, not where it came from.
+
+    Args:
+        again: how often it was forgotten and asked back.
+    """
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
     # The same words behind other ones, or in place of another source, are another document.
-    place = [after, lines] if after else [epoch] if epoch else []
+    place: list[object] = [after, lines] if after else [epoch] if epoch else []
+    if again:
+        place += ["again", again]
     digest.update(orjson.dumps([format, project, sorted(acl), *place]))
     return digest.hexdigest()
 
@@ -70,6 +85,7 @@ _PLACE: Final = (
     "lines",
     "chars",
     "epoch",
+    "remember",
 )  # written where they say something
 
 
@@ -184,6 +200,16 @@ def accepted_at(root: Path, document: str) -> datetime | None:
         return None
 
 
+def is_forgotten(root: Path, document: str) -> bool:
+    """Whether the text of a document was taken away, by the head of its envelope."""
+    try:
+        with _envelope(root, document).open("rb") as file:
+            file.readline()
+            return bool(orjson.loads(file.readline()).get("forgotten"))
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
 def forget(root: Path, document: str, kept: str = "") -> None:
     """Take a document's text and path away; its name stays, so that the same bytes are not taken in again.
 
@@ -196,7 +222,7 @@ def forget(root: Path, document: str, kept: str = "") -> None:
     except StoreError:  # damaged: nothing of it is worth keeping
         write(root, nothing)
         return
-    place = {name: getattr(old, name) for name in _PLACE if name != "forgotten"}
+    place = {name: getattr(old, name) for name in _PLACE if name not in ("forgotten", "remember")}
     write(root, replace(nothing, format=old.format, accepted=old.accepted, **place))
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import pty
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -513,6 +516,156 @@ def test_it_does_not_come_back(store: Path, tmp_path: Path, settings: Settings) 
     assert texts(store) == after
 
 
+# ---------------------------------------------------------------- unless it is asked for
+
+
+def remember(root: Path, path: Path, settings: Settings, **how: Any) -> embedded.Report:
+    return ingest(root, [path], settings, remember=True, **how)
+
+
+def test_what_stays_out_is_said(store: Path, tmp_path: Path, settings: Settings) -> None:
+    forget(store, Selection(session=SESSION), settings)
+    log, other = tmp_path / "again.jsonl", write(tmp_path / "other.jsonl", turns("o", {"o1": "on parsley"}))
+    grown = [*turns("kept", KEPT), *secret({"t0": TEXTS["t0"], "t1": TEXTS["t1"], "t2": TEXTS["t2"]})]
+    for _ in range(2):  # by its text, then by its cursor
+        same = ingest(store, [write(log, grown), other], settings)
+        assert (same.forgotten, same.stay_out, same.duplicates >= 1) == ([str(log)], 0, True)
+    with log.open("a") as file:
+        file.write(json.dumps(turns("kept", {"k4": "amen"})[0]) + "\n")
+    more = ingest(store, [log], settings)
+    assert (more.accepted, more.items, more.forgotten, more.stay_out) == (1, 1, [], 0)
+    assert ingest(store, [log], settings).forgotten == [str(log)]  # in a link before the last one
+    copy = write(tmp_path / "copy.jsonl", [*grown[::-1], *turns("kept", {"k5": "so be it"})])
+    new = ingest(store, [copy], settings)
+    assert (new.accepted, new.items, new.stay_out) == (1, 1, 3)
+    assert ingest(store, [copy], settings).forgotten == [str(copy)]
+    assert embedded.as_json(new, 1.0)["forgotten"] == {"paths": [], "items": 3}
+    assert texts(store) == sorted([*REST, "on parsley", "amen", "so be it"])
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "whole"])
+def test_it_comes_back_when_it_is_asked_for(kind: str, tmp_path: Path, settings: Settings, encoder: Encoder) -> None:
+    """It alone, as often as it is forgotten, through a reindex; and forgotten again it is gone from every byte."""
+    root, gone = tmp_path / "store", {f"t{i}": f"the quixotronic harpsichord number {i}" for i in range(3)}
+    path, copy = tmp_path / f"diary.{kind}", tmp_path / f"copy.{kind}"
+    if kind == "jsonl":
+        write(path, [*turns("kept", KEPT), *secret(gone)])
+        back = [*KEPT.values(), *gone.values()]
+        meant = Selection(session=SESSION)
+    else:
+        path.write_text("# The attic\n\nthe quixotronic harpsichord\n\n# The oven\n\nthe walnut loaf\n")
+    other = write(tmp_path / "other.jsonl", secret({"o0": "an ottavinoid coda", "o1": "and a virginalist"}))
+    take_in(root, path, encoder, settings)
+    take_in(root, other, encoder, settings)
+    if kind == "whole":
+        back = [text for text in texts(root) if not {"ottavinoid", "virginalist"} & set(text.split())]
+        with ask(root, "SELECT id FROM items WHERE text ILIKE '%harpsichord%'") as answer:
+            meant = Selection(items=tuple(identity for (identity,) in answer.rows))
+    forget(root, Selection(items=(item("o0"),)), settings)
+    for round in range(2):
+        forget(root, meant, settings)
+        assert traces(root, needles(["quixotronic", "harpsichord"], [])) == []
+        plain = ingest(root, [path], settings)
+        assert (plain.forgotten, plain.items) == ([str(path)], 0)
+        found = remember(root, path, settings)
+        assert found.accepted == 1
+        held = [text for text in texts(root) if "virginalist" not in text]
+        assert held == sorted(back)
+        for offered in (path, Path(shutil.copy(path, copy))):
+            for how in ({}, {"remember": True}):
+                again = ingest(root, [offered], settings, **how)
+                assert (again.accepted, again.duplicates, again.forgotten, again.items) == (0, 1, [], 0), (offered, how)
+        done = reindex(root, replace(settings, item_words=40 + round), work=serially)
+        assert done.swapped
+        assert [text for text in texts(root) if "virginalist" not in text] == sorted(back)
+        assert verify(root).problems == ()
+        with ask(root, "SELECT id FROM items WHERE text ILIKE '%harpsichord%'") as answer:
+            meant = meant if meant.session else Selection(items=tuple(identity for (identity,) in answer.rows))
+    forget(root, meant, settings)
+    assert traces(root, needles(["quixotronic", "harpsichord", "ottavinoid"], [])) == []
+
+
+def test_where_nothing_was_forgotten_nothing_comes_twice(tmp_path: Path, settings: Settings, encoder: Encoder) -> None:
+    """A log that grew in two links, and notes that were edited, are not taken in once more."""
+    root, log, notes = tmp_path / "store", write(tmp_path / "a.jsonl", secret({"t0": TEXTS["t0"]})), tmp_path / "n.md"
+    notes.write_text("# The oven\n\nthe walnut loaf\n")
+    take_in(root, log, encoder, settings)
+    take_in(root, notes, encoder, settings)
+    with log.open("a") as file:
+        file.write(json.dumps(secret({"t1": TEXTS["t1"]})[0]) + "\n")
+    notes.write_text("# The oven\n\nthe rye loaf\n")
+    before = len(ledger.accepted(root))
+    for accepted in (2, 0):
+        report = ingest(root, [log, notes], settings, remember=True)
+        assert (report.accepted, report.duplicates, report.forgotten) == (accepted, 2 - accepted, [])
+    assert len(ledger.accepted(root)) == before + 2
+    assert not any("walnut" in text for text in texts(root))
+    assert len(texts(root)) == 3
+
+
+def test_a_kill_while_it_comes_back_loses_nothing(
+    tmp_path: Path, settings: Settings, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, log = tmp_path / "store", write(tmp_path / "a.jsonl", [*secret(TEXTS), *turns("kept", KEPT)])
+    take_in(root, log, encoder, settings)
+    forget(root, Selection(session=SESSION), settings)
+    for place in ("accept.envelope", "enrich.part", "commit.segment", "commit.documents"):
+        with monkeypatch.context() as patch:
+            for module in ("pipelines.accept", "pipelines.enrich", "pipelines.commit"):
+                patch.setattr(f"{module}.failpoint", lambda name, *_, wanted=place: stop(name == wanted))
+            with pytest.raises(KeyboardInterrupt):
+                remember(root, log, settings)
+        assert texts(root) == sorted(KEPT.values())
+    ingest(root, [], settings)  # whoever finishes it
+    assert texts(root) == sorted([*KEPT.values(), *TEXTS.values()])
+    assert len(ledger.accepted(root)) == 2
+    assert verify(root).problems == ()
+
+
+def stop(now: bool) -> None:
+    if now:
+        raise KeyboardInterrupt
+
+
+def test_what_is_being_forgotten_does_not_come_back_meanwhile(
+    tmp_path: Path, settings: Settings, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither by a document that waits, nor by one that another process offers and publishes amid the deletion."""
+    root, log = tmp_path / "store", write(tmp_path / "a.jsonl", [*secret(TEXTS), *turns("kept", KEPT)])
+    take_in(root, log, encoder, settings)
+    forget(root, Selection(session=SESSION), settings)
+
+    def offer(name: str) -> list[str]:
+        report = embedded.Report()
+        path = Path(shutil.copy(log, tmp_path / name))
+        how: dict[str, Any] = {"project": None, "format": "auto", "acl": (), "remember": True}
+        documents = embedded.accept_all(root, [path], settings, report, **how)
+        serially(root, documents, encoder, settings, None)
+        return documents
+
+    assert len(offer("waits.jsonl")) == 1
+    forget(root, Selection(session=SESSION), settings)
+    commit(root, encoder, settings)
+    assert texts(root) == sorted(KEPT.values())
+    assert traces(root, needles() | session_needles()) == []
+
+    remember(root, log, settings)
+    assert texts(root) == sorted([*KEPT.values(), *TEXTS.values()])
+    places = []
+
+    def amid(name: str, *_: object) -> None:
+        if name.startswith("forget.") and name not in (*places, "forget.manifests"):  # at that one under a lock
+            places.append(name)
+            if list((root / "purges").glob("[0-9]*.json")):
+                offer(f"{name}.jsonl")
+                commit(root, encoder, settings)
+
+    monkeypatch.setattr("pipelines.forget.failpoint", amid)
+    forget(root, Selection(session=SESSION), settings)
+    assert len(places) > 5
+    assert texts(root) == sorted(KEPT.values())
+
+
 def serially(root: Path, documents: Sequence[str], encoder: Encoder, settings: Settings, made: object) -> None:
     for document in documents:
         enrich(root, document, encoder, TokenCounter(encoder.folder), settings)
@@ -752,6 +905,100 @@ def test_the_command_in_words(store: Path, run_helix) -> None:
     assert lines[-1].startswith("3 items forgotten; ")
     assert {line.split()[0] for line in lines[:-1]} == {"rewritten", "removed"}
     assert texts(store) == REST
+
+
+def on_a_terminal(answer: str, *arguments: object) -> tuple[int, str, str]:
+    """Status, stdout and stderr of the command, called by somebody who can be asked."""
+    ours, theirs = pty.openpty()
+    command = [str(Path(sys.executable).with_name("helix")), "forget", *map(str, arguments)]
+    streams = {"stdin": theirs, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **streams, text=True) as process:  # type: ignore[call-overload]
+        os.close(theirs)
+        os.write(ours, answer.encode())
+        said = process.communicate(timeout=240)
+    os.close(ours)
+    return process.returncode, *said
+
+
+def everything(root: Path) -> dict[str, str]:
+    """What the store holds, but for locks and the pins of readers."""
+    return {name: was for name, was in hashes(root).items() if not name.startswith(("pins", "writer.lock"))}
+
+
+def test_on_a_terminal_it_says_what_and_asks(store: Path) -> None:
+    before = everything(store)
+    for answer in ("n\n", "\n", "\x04", "yes please\n"):
+        status, printed, said = on_a_terminal(answer, "--project", PROJECT, "--store", store)
+        assert (status, printed) == (0, ""), said
+        assert f"project {PROJECT}: 5 items of 1 session, in 4 documents" in said
+        assert "  2026-01-01 10:00  s-organological " in said
+        assert TEXTS["t0"] in said
+        assert said.endswith("Forget it? [y/N] nothing was forgotten\n")
+        assert everything(store) == before
+    status, printed, said = on_a_terminal("y\n", "--project", PROJECT, "--store", store, "--json")
+    assert status == 0, said
+    assert len(json.loads(printed)["items"]) == 5
+    assert traces(store, needles() | session_needles()) == []
+
+
+def test_the_command_says_what_stays_out_and_brings_it_back(tmp_path: Path, run_helix) -> None:
+    root, log = tmp_path / "store", write(tmp_path / "a.jsonl", secret(TEXTS))
+    run_helix("ingest", log, "--store", root)
+    run_helix("forget", "--project", PROJECT, "--store", root)
+    again = run_helix("ingest", log, "--store", root, "--json")
+    told = json.loads(again.stdout)
+    assert (again.returncode, told["duplicates"], told["forgotten"]) == (0, 1, {"paths": [str(log)], "items": 0})
+    assert (
+        f"{log}: what was forgotten of it stays out; 'helix ingest --remember PATH' takes it in again" in again.stderr
+    )
+    queued = run_helix("enqueue", log, "--store", root, "--json")
+    assert json.loads(queued.stdout)["forgotten"]["paths"] == [str(log)]
+    assert "what was forgotten of it stays out" in queued.stderr
+    back = run_helix("ingest", log, "--remember", "--store", root, "--json")
+    assert (json.loads(back.stdout)["items"], back.stderr) == (3, "")
+
+
+def test_a_script_is_not_asked(store: Path, run_helix) -> None:
+    status, _, said = on_a_terminal("", "--item", item("t0"), "--yes", "--store", store)
+    assert (status, "[y/N]" in said) == (0, False)
+    assert item("t0") not in run_helix("sql", "SELECT id FROM items", "--store", store, "--json").stdout
+    done = run_helix("forget", "--item", item("t1"), "--store", store)  # stdin is no terminal
+    assert (done.returncode, "[y/N]" in done.stderr) == (0, False)
+
+
+def test_a_dry_run_forgets_nothing(store: Path, tmp_path: Path, settings: Settings, run_helix) -> None:
+    """It counts what waits, too."""
+    accept(store, write(tmp_path / "n.jsonl", secret({"t20": "a quixotronic fugue"})), settings)
+    before = everything(store)
+    done = run_helix("forget", "--project", PROJECT, "--dry-run", "--store", store, "--json")
+    found = json.loads(done.stdout)
+    assert {name: found[name] for name in ("dry_run", "items", "sessions", "documents")} == {
+        "dry_run": True,
+        "items": 6,
+        "sessions": 1,
+        "documents": 5,
+    }
+    assert {"id": item("t0"), "session": SESSION, "project": PROJECT, "text": TEXTS["t0"]}.items() <= {
+        entry["id"]: entry for entry in found["shown"]
+    }[item("t0")].items()
+    told = run_helix("forget", "--item", item("t0"), item("t1"), "--dry-run", "--store", store)
+    assert told.stdout.splitlines()[0] == "these items: 2 items of 1 session, in 4 documents"
+    assert len(told.stdout.splitlines()) == 3
+    assert everything(store) == before
+    none = run_helix("forget", "--project", "nothing", "--dry-run", "--store", store)
+    assert (none.returncode, none.stdout) == (2, "")
+    assert "the store holds no project nothing" in none.stderr
+
+
+def test_what_is_shown_cannot_steer_a_terminal(tmp_path: Path, settings: Settings, encoder: Encoder, run_helix) -> None:
+    root = tmp_path / "store"
+    hostile = turns("s\x1b[2J", {"n0": "the \x1b]0;owned\x07 harpsichord \u202e"}, "p\x9b31m")
+    take_in(root, write(tmp_path / "a.jsonl", hostile), encoder, settings)
+    for arguments in (("--project", "p\x9b31m", "--dry-run"), ("--session", "s\x1b[2J", "--dry-run")):
+        done = run_helix("forget", *arguments, "--store", root)
+        assert done.returncode == 0, done.stderr
+        assert all(line.isprintable() for line in done.stdout.splitlines())
+        assert "harpsichord" in done.stdout
 
 
 @pytest.mark.parametrize(
