@@ -174,6 +174,7 @@ def test_a_bad_byte_in_a_name_ends_nothing(root: Path, tmp_path: Path) -> None:
         assert service.trouble is None
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_watching_thread_that_is_gone_is_replaced_and_requests_look_meanwhile(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
