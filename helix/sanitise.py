@@ -64,7 +64,9 @@ def sanitise_text(text: str) -> str:
 
 def sanitise_name(text: str, most: int = MOST_NAME) -> str:
     """A name on one line, of a session, a speaker, a file: as `sanitise_text`, and cut where it goes on and on."""
-    words = " ".join(sanitise_text(" ".join(text.split())).split())
+    words = " ".join(text.split())
+    if (clean := sanitise_text(words)) is not words:
+        words = " ".join(clean.split())  # where something hidden stood, there may be a gap
     return words if len(words) <= most else words[: most - 1] + "…"
 
 
