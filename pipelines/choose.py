@@ -19,6 +19,7 @@ from helix.snapshot import manifest as manifests
 from helix.snapshot.arrays import flat_index, lookup, owners, unhexes
 from helix.snapshot.build import session_keys
 from helix.snapshot.manifest import Manifest
+from helix.snapshot.mapped import damaged
 from helix.snapshot.rows import Rows
 from helix.snapshot.segment import Opened, alive_of, forgotten_keys, open_segment, read_table
 from helix.snapshot.sql import connect
@@ -198,7 +199,7 @@ def revalued(root: Path, base: Base, rows: Rows, accepted: I64, chosen: Choice, 
                 replaced.setdefault(opened.id, []).append(row["row"])
                 add, since = [*add, n], [*since, row["t_ingested"]]
                 near, known = [*near, row["near"]], [*known, True]
-                kept[n] = _published_values(root, opened.id, row["row"])
+                kept[n] = published_values(root, opened.id, row["row"])
     columns = (np.array(since, np.int64), np.array(near, np.uint64), np.array(known, bool))
     return Choice(np.array(add, np.int64), replaced, *columns, kept)
 
@@ -211,14 +212,23 @@ def _values(items: pa.Table, row: int) -> dict[str, Any]:
     return {name: items[name][row].as_py() for name in _KEPT}
 
 
-def _published_values(root: Path, segment: str, row: int) -> dict[str, Any]:
-    with pq.ParquetFile(root / "segments" / segment / "items.parquet") as file:
-        for group in range(file.num_row_groups):
-            size = file.metadata.row_group(group).num_rows
-            if row < size:
-                return _values(file.read_row_group(group, columns=list(_KEPT)), row)
-            row -= size
-    raise IndexError(row)
+def published_values(root: Path, segment: str, row: int) -> dict[str, Any]:
+    """Read what stays of a row that is written anew.
+
+    Raises:
+        StoreError: what is read of the file is damaged.
+    """
+    path = root / "segments" / segment / "items.parquet"
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            for group in range(file.num_row_groups):
+                size = file.metadata.row_group(group).num_rows
+                if row < size:
+                    return _values(file.read_row_group(group, columns=list(_KEPT)), row)
+                row -= size
+    except (pa.ArrowException, OSError) as error:
+        raise damaged(path, str(error).splitlines()[0]) from None
+    raise damaged(path, "it lacks rows")
 
 
 def _remove(

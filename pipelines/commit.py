@@ -28,6 +28,7 @@ from helix.snapshot.paths import is_held
 from helix.snapshot.queries import KIND, open_queries
 from helix.snapshot.rows import ITEMS, Rows, concat, load
 from helix.snapshot.segment import alive_of, deleted_rows, fact_scales, forgotten_keys, open_segment
+from helix.snapshot.verify import require_whole
 from helix.types import U32, U64, Bool
 from pipelines.choose import Base, Choice, as_known, choose, live_sessions, open_base, revalued
 from pipelines.classifier import router
@@ -191,6 +192,7 @@ def _asked_back(root: Path, parts: Sequence[tuple[Part, Rows]], pointer: str) ->
 
 def _without(root: Path, manifest: Manifest | None, keys: U64) -> File | None:
     """The list of what is forgotten, without some of it."""
+    require_whole(root, [manifest.forgotten] if manifest and manifest.forgotten else [])
     left = np.setdiff1d(forgotten_keys(root, manifest), keys)
     return writer.write_array(root, "forgotten", left) if len(left) else None
 
@@ -382,6 +384,7 @@ def _deletes(root: Path, manifest: Manifest | None, replaced: dict[str, list[int
     for segment, rows in replaced.items():
         gone = np.array(rows, np.uint32)
         if segment in before:
+            require_whole(root, [before[segment].file])
             gone = np.union1d(deleted_rows(root, before[segment], sizes[segment]), gone)
         before[segment] = writer.write_deletes(root, segment, gone)
     return tuple(before.values())

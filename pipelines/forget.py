@@ -39,11 +39,12 @@ from helix.snapshot.manifest import File, Manifest, new_id
 from helix.snapshot.mapped import map_npy
 from helix.snapshot.rows import digest
 from helix.snapshot.segment import forgotten_keys, read_table
+from helix.snapshot.verify import require_whole
 from helix.types import U64
 from pipelines import share
 from pipelines.choose import live_sessions, open_base
 from pipelines.commit import counted, recounted
-from pipelines.compact import Conflict, merge_segments
+from pipelines.compact import Conflict, DamagedSegment, merge_segments
 from pipelines.kept import dump, kept_of
 from pipelines.selection import Selection, ids_of, nothing_of, segments_of, select
 from pipelines.touch import touch
@@ -201,6 +202,8 @@ def _delete_rows(root: Path, keys: U64, settings: Settings, pointer: str) -> Non
         base = open_base(root, pointer)
         if base.manifest is None or base.name is None:
             return
+        lists = [entry.file for entry in base.manifest.deletes]
+        require_whole(root, [*lists, base.manifest.forgotten] if base.manifest.forgotten else lists)
         forgotten = np.union1d(base.forgotten, keys)
         deletes = {entry.segment: entry for entry in base.manifest.deletes}
         after, gone, touched = [], 0, [np.empty(0, np.uint64)]
@@ -382,7 +385,11 @@ def leave_out(
 
     Args:
         segments: others that have to be.
+
+    Raises:
+        Damaged: a segment that holds any of it is; all the others were rewritten.
     """
+    damaged: dict[str, DamagedSegment] = {}
     while True:
         _delete_rows(root, keys, settings, pointer)  # of a reindex that began meanwhile
         name = manifests.current_name(root, pointer)
@@ -390,14 +397,24 @@ def leave_out(
         held = [
             segment
             for segment in (manifest.segments if manifest else ())
-            if segment.id in segments or _holds(root / "segments" / segment.id, keys)
+            if segment.id not in damaged and (segment.id in segments or _holds(root / "segments" / segment.id, keys))
         ]
         if manifest is None or not held:
-            return
+            break
         if say:
             say(f"rewriting a segment of {held[0].rows:,} items")
-        with contextlib.suppress(Conflict):  # another merge was faster: look again
+        try:
             merge_segments(root, [held[0].id], settings, pointer)
+        except Conflict:  # another merge was faster: look again
+            continue
+        except DamagedSegment as error:
+            damaged[error.segment] = error
+    for found in damaged.values():
+        raise Damaged(
+            f"{found.what}; it still holds what is to be forgotten, which no recall finds any more",
+            "restore it from a backup or another copy of the store ('helix pull'), or make all of it anew ('helix "
+            "reindex'); the next 'helix ingest' or 'helix compact' then finishes the deletion",
+        )
 
 
 def _settle(root: Path, say: Say | None) -> None:
@@ -462,6 +479,7 @@ def _without_paths(root: Path, file: File, documents: set[str]) -> File:
     shown = _with_path(table, documents)
     if not pc.any(shown).as_py():
         return file
+    require_whole(root, [file])
     blank = pc.if_else(shown, "", table["path"])
     return writer.write_documents(root, table.set_column(table.schema.get_field_index("path"), "path", blank))
 
@@ -469,6 +487,7 @@ def _without_paths(root: Path, file: File, documents: set[str]) -> File:
 def _without(root: Path, file: File | None, keys: U64) -> File | None:
     if file is None:
         return None
+    require_whole(root, [file])
     known = read_access(root / file.path)
     keep = ~np.isin(known.key, keys)
     if keep.all():

@@ -14,11 +14,12 @@ from helix.encoders.export import cached, is_cached
 from helix.encoders.onnx import Encoder, TokenCounter
 from helix.encoders.registry import PREFERRED, choose
 from helix.enrich.redact_names import redact_path
-from helix.errors import EncoderError, HelixError, InputRefused
+from helix.errors import Damaged, EncoderError, HelixError, InputRefused
 from helix.settings import Settings
 from helix.snapshot import ledger
 from helix.snapshot.dense import FLOAT, prefix_of
 from helix.snapshot.gc import collect
+from helix.snapshot.verify import MEND
 from pipelines.accept import Inbox, Way, check, expand, take
 from pipelines.backlog import Backlog
 from pipelines.commit import commit
@@ -222,11 +223,17 @@ def _publish(root: Path, encoder: Encoder, settings: Settings, report: Report) -
 
 
 def tidy(root: Path, settings: Settings) -> None:
-    """Finish interrupted deletions, merge what the policy wants merged, and remove what nobody needs any more."""
-    resume(root, settings)
+    """Finish interrupted deletions, merge what the policy wants merged, and remove what nobody needs any more.
+
+    Raises:
+        StoreError: something is damaged; the rest was done.
+    """
     done = compact(root, settings)
     if done.merged:
         collect(root, settings.keep_generations, settings.gc_grace, settings.lock_wait)
+    resume(root, settings)
+    if done.damaged:
+        raise Damaged(f"{root}: {done.damaged[0]}", MEND)
 
 
 _BUSY = 0.05  # seconds between looks whether another process has made it

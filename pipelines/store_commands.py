@@ -28,15 +28,16 @@ def compact(argv: Sequence[str]) -> int:
     new = parser("compact", compact.__doc__ or "", "  helix compact --store memory\n  helix compact --full")
     new.add_argument("--full", action="store_true", help="make one segment of all")
     options = new.parse_args(argv)
+    from helix.snapshot.verify import MEND
     from pipelines.compact import compact as run
     from pipelines.compact import still
     from pipelines.forget import resume
 
     settings = load()
     root = store_of(options, settings)
-    resume(root, settings, _say)
     with progress_bar(not options.json) as progress:
         done = run(root, settings, None if progress else _say, full=options.full, progress=progress or still)
+    resume(root, settings, _say)
     if options.json:
         print_json(asdict(done))
     else:
@@ -44,7 +45,9 @@ def compact(argv: Sequence[str]) -> int:
             f"{count(done.merged, 'segment')} merged, {count(done.dropped, 'deleted row')} dropped, "
             f"{done.indexed} dense indexes built; {count(done.segments, 'segment')}, generation {done.generation}"
         )
-    return 0
+    for problem in done.damaged:
+        _say(f"helix compact: left as it is: {problem}; {MEND}")
+    return 4 if done.damaged else 0
 
 
 def gc(argv: Sequence[str]) -> int:

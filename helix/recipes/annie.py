@@ -21,9 +21,10 @@ from helix.enrich.entities import EVERGREEN
 from helix.explain import Trace
 from helix.recipes.annie_formulas import briefing, bullet, decay, jaccard, mmr, rrf
 from helix.recipes.common import begin, bundle, items_of
+from helix.snapshot.mapped import damaged
 from helix.snapshot.reader import Snapshot
 from helix.snapshot.rows import NO_TIME, digest
-from helix.snapshot.segment import damaged, read_table
+from helix.snapshot.segment import read_table
 from helix.stages.dense import dense_score, search_dense
 from helix.stages.fuse import union
 from helix.stages.lexical import lexical_score, search_lexical

@@ -32,8 +32,9 @@ from helix.recipes.cems_formulas import (
 from helix.recipes.cems_intent import PROBE, Intent, choose, classify, expansions, hypothetical, own_phrases
 from helix.recipes.common import begin, bundle, items_of
 from helix.sanitise import sanitise_text
+from helix.snapshot.mapped import damaged
 from helix.snapshot.reader import Snapshot
-from helix.snapshot.segment import damaged, read_table
+from helix.snapshot.segment import read_table
 from helix.stages.dense import dense_score, search_dense
 from helix.stages.fuse import union
 from helix.stages.lexical import lexical_score, search_lexical

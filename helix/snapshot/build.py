@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,9 @@ from helix.types import I64, ROLES, TYPES, U32, U64
 BATCH = 65_536
 """Rows of one record batch of text.arrow and of one row group of items.parquet."""
 
+ITEM_PAGES: Final = {"compression": "zstd", "write_page_checksum": True}
+"""How items.parquet is written: a commit reads single values of it, and cannot read all of it to check its digest."""
+
 SHOWN = ["id", "text", "session", "turns", "speaker", "time", "project", "path", "title", "vouched", "salience_parts"]
 
 
@@ -37,7 +40,7 @@ def write_segment(root: Path, rows: Rows, exact: bool = False) -> Segment:
     identity = new_id()
     target = root / "segments" / identity
     with paths.building(root) as folder:
-        pq.write_table(rows.items, folder / "items.parquet", compression="zstd", row_group_size=BATCH)
+        pq.write_table(rows.items, folder / "items.parquet", row_group_size=BATCH, **ITEM_PAGES)
         write_ipc(rows.items.select(SHOWN), folder / "text.arrow", BATCH)
         columns = _columns(rows)
         write_ipc(columns, folder / "columns.arrow", max(1, len(rows)))

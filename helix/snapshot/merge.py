@@ -15,6 +15,7 @@ from helix.failpoints import failpoint
 from helix.snapshot.arrays import band_keys, flat_index, unhexes
 from helix.snapshot.build import (
     BATCH,
+    ITEM_PAGES,
     SHOWN,
     Links,
     derived,
@@ -79,7 +80,7 @@ def merge(root: Path, sources: Sequence[Source], folder: Path) -> int:
 
 
 def _items(root: Path, sources: Sequence[Source], folder: Path) -> None:
-    with pq.ParquetWriter(folder / "items.parquet", ITEMS, compression="zstd") as out:
+    with pq.ParquetWriter(folder / "items.parquet", ITEMS, **ITEM_PAGES) as out:
         for batch in _gathered(_item_batches(root, sources)):
             out.write_table(batch, row_group_size=BATCH)
 
