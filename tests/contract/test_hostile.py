@@ -295,6 +295,19 @@ def test_contexts_and_problems_over_http(store: Path, memory: Memory) -> None:
     assert not faults(said)
 
 
+def test_a_shell_is_offered_no_name_that_steers_it(store: Path, memory: Memory) -> None:
+    code = (
+        "import argparse, json, sys\nfrom helix.completion import VALUES\n"
+        "print(json.dumps([*VALUES[sys.argv[1]](parsed_args=argparse.Namespace(store=sys.argv[2]))]))"
+    )
+    for column in ("project", "speaker"):
+        done = subprocess.run([sys.executable, "-c", code, column, str(store)], capture_output=True, check=False)
+        offered = json.loads(done.stdout)
+        kept = memory.choices()[f"{column}s"]
+        assert sorted(offered) == sorted(name for name in kept if name.isprintable())
+        assert len(offered) < len(kept)
+
+
 def test_a_name_can_be_asked_for_as_it_is_shown(service: Service, memory: Memory) -> None:
     """Whoever is told of a project can name it, though it is not shown as it is."""
 
