@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from helix.native import damaged
 from helix.question import mentions
 from helix.recipes.common import ids, moment
 from helix.snapshot.reader import Snapshot
@@ -162,7 +163,12 @@ def _told(snap: Snapshot, codes: I64, first: I64) -> list[dict[str, Any]]:
 
 
 def _utc(seconds: Any) -> str | None:
-    return None if int(seconds) == NO_TIME else moment(datetime.fromtimestamp(int(seconds), UTC))
+    if int(seconds) == NO_TIME:
+        return None
+    try:
+        return moment(datetime.fromtimestamp(int(seconds), UTC))
+    except (ValueError, OverflowError, OSError):
+        raise damaged(f"an item is of {int(seconds)} seconds after 1970") from None
 
 
 def around(snap: Snapshot, identity: str, *, before: int = 3, after: int = 3) -> dict[str, Any] | None:

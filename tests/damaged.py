@@ -62,8 +62,7 @@ def other_values(array: Array, rng: random.Random, rounds: int) -> Iterator[tupl
             np.random.default_rng(rng.randrange(1 << 30)).shuffle(flat)
             yield "shuffled", changed
             continue
-        values = ODD if flat.dtype.kind == "f" else [*EXTREME, len(flat), len(flat) + 1]
-        value = rng.choice(values)
+        value = rng.choice(ODD if flat.dtype.kind == "f" else [*EXTREME, len(flat), len(flat) + 1])
         where = slice(None) if i == 1 else rng.choice([0, len(flat) - 1, rng.randrange(len(flat)), slice(1, -1)])
         flat[where] = value if flat.dtype.kind == "f" else _within(value, flat.dtype)
         yield f"{value} at {where}", changed
@@ -152,30 +151,48 @@ def in_heap(path: Path) -> pa.Buffer:
     return pa.py_buffer(bytearray(path.read_bytes()))
 
 
-def main(store: Path, work: Path, seed: int, *, quick: bool) -> int:
-    """Try every array; foreign errors go to stdout, one a line, then what was done."""
-    if "asan" in os.environ.get("LD_PRELOAD", ""):
-        helix.snapshot.mapped.map_file = in_heap
-    rng, done = random.Random(seed), Counter[str]()
-    memory = Memory(store)
-    ids = [item.id for item in memory.recall(QUESTIONS[0], k=3).items]
+def cases(store: Path, rng: random.Random, *, quick: bool) -> Iterator[tuple[str, str, bytes]]:
+    """(path in the store, what is other about it, the file that takes its place), of every array and column."""
+    rounds = 3 if quick else 8
     for path in sorted(str(path.relative_to(store)) for path in store.glob("[si]*s/**/*.npy")):
-        name = path.rpartition("/")[2]
-        if quick and not name.startswith(OF_KERNELS):
+        if quick and not path.rpartition("/")[2].startswith(OF_KERNELS):
             continue
         array = np.load(store / path)
-        kinds = [] if quick else other_kinds(array)
-        for how, other in (*kinds, *other_values(array, rng, 3 if quick else 8)):
-            sys.stderr.write(f"{name} {how}\n")
-            sys.stderr.flush()
+        for how, other in (*(() if quick else other_kinds(array)), *other_values(array, rng, rounds)):
             data = io.BytesIO()
             np.save(data, other)
-            written(copied(store, work), path, data.getvalue())
-            failed = dict(asked(work, memory.snapshot, ids, quick=quick))
-            foreign = {asked_: error for asked_, error in failed.items() if error}
-            done["foreign" if foreign else "refused" if failed else "answered"] += 1
-            if foreign:
-                sys.stdout.write(json.dumps({"file": name, "how": how, **foreign}) + "\n")
+            yield path, how, data.getvalue()
+    for path in () if quick else sorted(str(path.relative_to(store)) for path in store.glob("segments/*/*.arrow")):
+        table = pa.ipc.open_file(store / path).read_all().combine_chunks()
+        for i, field in enumerate(table.schema):
+            if (pa.types.is_integer(field.type) or pa.types.is_floating(field.type)) and not table[i].null_count:
+                for how, other in other_values(np.array(table[i].to_numpy()), rng, rounds):
+                    column = pa.array(other).cast(field.type, safe=False)
+                    yield path, f"{field.name} {how}", _ipc(table.set_column(i, field, column))
+
+
+def _ipc(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def main(store: Path, work: Path, seed: int, *, quick: bool) -> int:
+    """Try them all; foreign errors go to stdout, one a line, then what was done."""
+    if "asan" in os.environ.get("LD_PRELOAD", ""):
+        helix.snapshot.mapped.map_file = in_heap
+    done, memory = Counter[str](), Memory(store)
+    ids = [item.id for item in memory.recall(QUESTIONS[0], k=3).items]
+    for path, how, data in cases(store, random.Random(seed), quick=quick):
+        sys.stderr.write(f"{path} {how}\n")
+        sys.stderr.flush()
+        written(copied(store, work), path, data)
+        failed = dict(asked(work, memory.snapshot, ids, quick=quick))
+        foreign = {name: error for name, error in failed.items() if error}
+        done["foreign" if foreign else "refused" if failed else "answered"] += 1
+        if foreign:
+            sys.stdout.write(json.dumps({"file": path, "how": how, **foreign}) + "\n")
     sys.stdout.write(json.dumps(done) + "\n")
     return 1 if done["foreign"] else 0
 

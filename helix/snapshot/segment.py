@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from helix.snapshot.layout import ARRAYS, COLUMNS, FACT_NUMBERS, FACT_TEXT, LATER, OFFSETS, OPTIONAL, TEXT, missing
 from helix.snapshot.manifest import Deletes, File, Manifest, Segment
-from helix.snapshot.mapped import Kind, damaged, map_all, map_ipc, map_npy
-from helix.types import U32, Bool
+from helix.snapshot.mapped import Kind, check_below, damaged, map_all, map_ipc, map_npy
+from helix.types import ROLES, TYPES, U32, Bool
 
 _UNKNOWN = dict.fromkeys(LATER)  # in format 2
 
@@ -83,6 +83,8 @@ def open_segment(root: Path, segment: Segment, arrays: Collection[str] = ARRAYS,
     counts = [batch.num_rows for batch in text]
     if columns.num_rows != segment.rows or sum(counts) != segment.rows:
         raise damaged(folder, f"holds {columns.num_rows} rows, the manifest says {segment.rows}")
+    for name, names in (("type", TYPES), ("role", ROLES)):
+        check_below(folder / "columns.arrow", columns[name].to_numpy(), len(names))
     there = {file.path.rpartition("/")[2] for file in segment.files}
     facts = _table(folder / "facts.arrow", there, FACT_NUMBERS)
     if len(facts) and facts["row"].to_numpy().max() >= segment.rows:
