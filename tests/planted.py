@@ -1718,6 +1718,129 @@ export default defineConfig({{ token: '{m.secret("js-config", m.alnum(40))}', to
 """
 
 
+def _printed(m: Maker) -> str:
+    """Commands whose purpose is to print a secret, and others beside them."""
+    many = [
+        ("terraform output -raw db_password", m.simple("printed-terraform")),
+        ("op read op://prod/db/door", m.simple("printed-op")),
+        ("pass show work/" + m.app(), m.simple("printed-pass")),
+        ("az keyvault secret show --vault-name kv --name x --query value -o tsv", m.simple("printed-az")),
+        ("aws ecr get-login-password --region eu-west-1", m.secret("printed-ecr", "eyJ" + m.b64(300))),
+        (
+            "aws secretsmanager get-secret-value --secret-id x --query SecretString --output text",
+            m.simple("printed-aws"),
+        ),
+        ("gcloud secrets versions access latest --secret=" + m.app(), m.simple("printed-gcloud")),
+        ("vault kv get -field=door secret/app", m.simple("printed-vault")),
+        ("kubectl get secret db -o jsonpath='{.data.door}' | base64 -d", m.simple("printed-kubectl")),
+        ("bw get password " + m.app(), m.simple("printed-bw")),
+        ("heroku auth:token", m.secret("printed-heroku", m.uuid())),
+        ("cat /run/secrets/db_password", m.simple("printed-file")),
+        ("printenv MAIL_PASSWORD", m.simple("printed-variable")),
+        ("openssl rand -base64 32", m.secret("printed-random", m.b64(32))),
+        ("terraform output -raw bucket", m.like(m.app() + "-bucket-prod-2")),
+        ("terraform output -raw endpoint", m.like("db1." + m.lower(12) + ".eu-west-1.rds.amazonaws.com:5432")),
+        ("op read op://prod/db/none", m.like("[ERROR] 2026/01/14 could not read secret op://prod/db/none")),
+        ("gcloud auth print-access-token | wc -c", m.like("221")),
+        ("export T=$(vault kv get -field=token secret/x)", m.like("build-2026-01-14.tar.gz")),
+        ("git rev-parse HEAD", m.like(m.hex(40))),
+        ("cat VERSION", m.like("2.14.3-rc1")),
+    ]
+    return "\n".join(f"$ {command}\n{said}" for command, said in m.random.sample(many, 12)) + "\n$ ls"
+
+
+def _records(m: Maker) -> str:
+    """Records that say themselves that they hold a secret."""
+    return f"""{{"door": {{"sensitive": true, "type": "string", "value": "{m.password("tf-json")}"}}, "zone": {{"sensitive": false, "type": "string", "value": "{m.like("eu-central-1b")}"}}}}
+{{"contentType": null, "id": "{m.like("https://kv1.vault.azure.net/secrets/door/" + m.hex(32))}", "tags": {{}}, "value": "{m.password("az-json")}"}}
+{{"Parameter": {{"Name": "{m.like("/app/door1")}", "Type": "SecureString", "Value": "{m.password("ssm-secure")}", "Version": {m.like("3")}}}}}
+{{"fields": [{{"type": "CONCEALED", "label": "door", "value": "{m.password("op-concealed")}"}}, {{"type": "STRING", "label": "host", "value": "{m.like("db1.internal")}"}}]}}
+{{"unseal_keys_b64": ["{m.secret("unseal-list", m.b64(32))}", "{m.secret("unseal-list", m.b64(32))}"], "unseal_shares": {m.like("2")}}}
+Unseal Key 1: {m.secret("unseal-key", m.b64(33))}
+Unseal Progress {m.like("1/3")}, Unseal Nonce {m.like(m.uuid())}
+"""
+
+
+def _more_commands(m: Maker) -> str:
+    user = m.person()
+    return f"""$ sqlcmd -S db,{m.like("1433")} -U sa -P {m.simple("sqlcmd")} -Q 'select 1'
+$ cqlsh -u {user} -p {m.simple("cqlsh")} 10.0.0.4 {m.like("9042")}
+mysql> SET PASSWORD FOR '{user}'@'%' = '{m.secret("set-password", m.strong("!@%^*-_"))}';
+$ mc alias set store https://minio.example {m.like(m.upper(20))} {m.secret("mc", m.alnum(40))}
+$ rabbitmqctl add_user {user} {m.simple("rabbitmqctl")}
+$ nmcli dev wifi connect {m.app()} password {m.simple("nmcli")}
+C:\\> net user {user} {m.simple("net-user")} /add
+$ snyk auth {m.secret("snyk", m.uuid())}
+$ ./codecov -t {m.secret("codecov", m.uuid())} -f coverage.xml
+$ vault operator unseal {m.secret("unseal", m.b64(33))}
+$ ipmitool -H 10.0.0.9 -U ADMIN -P {m.simple("ipmitool")} power status
+$ lftp -u {user},{m.simple("lftp")} sftp://files.example
+$ whatever -u {user} -p {m.simple("any-command")} --port {m.like("8443")}
+$ chpasswd <<< '{user}:{m.simple("here-string")}'
+$ poetry config http-basic.internal {user} {m.simple("poetry")}
+$ ngrok config add-authtoken {m.secret("ngrok", m.alnum(27) + "_" + m.alnum(21))}
+$ net user administrator {m.like("/active:yes")}
+$ mc alias set {m.like("ALIAS URL ACCESSKEY SECRETKEY")}
+$ docker run -t {m.like("ubuntu2204")} bash
+$ ssh -l {user} -p {m.like("2222")} {m.like("host22")}
+"""
+
+
+def _sentences(m: Maker) -> str:
+    return f"""use password {m.secret("told-password", m.human().replace("#", "!"))} to log in
+log in as deploy (password {m.secret("told-password", m.word() + m.digits(3))}) and restart it
+set the password to {m.secret("told-password", m.word().capitalize() + m.digits(4) + "!")} for now
+use {m.secret("told-password", m.word() + m.digits(3))} as the password
+the wifi password is “{m.secret("told-password", m.plain() + m.digits(2))}” in the office
+the password {m.like("field2")} is empty; the password {m.like("column1")} is {m.like("varchar2")}
+password {m.like("reset")}, password {m.like("manager")}, password {m.like("is required")}, password {m.like("hashing with argon2id")}
+sent the password to {m.like("server01")}; {m.like("config2")} is the password file
+"""
+
+
+def _broken_lines(m: Maker) -> str:
+    """As a terminal of so many columns breaks them."""
+
+    def broken(provider: str, before: str, width: int) -> str:
+        value, first = PROVIDERS[provider](m), width - len(before)
+        rest = [value[i : i + width] for i in range(first, len(value), width)]
+        return before + m.secret("broken-" + provider, "\n".join([value[:first], *rest]))
+
+    lead = f"the {m.app()} job of the night printed this while it was starting, rotate it: "
+    return "\n".join(
+        [
+            broken("github-pat", lead[:72].rpartition(" ")[0] + " ", 80),
+            broken("gitlab-pat", lead[-70:], 80),
+            broken("anthropic", "ANTHROPIC_API_KEY=", 80),
+            broken("openai-project", "export OPENAI_API_KEY=", 100),
+            "last commit of a line that is as long as a terminal is wide, and of no secret " + m.like(m.hex(7)),
+            m.like(m.hex(32)) + " and on",
+        ]
+    )
+
+
+def _hidden(m: Maker) -> str:
+    """Names in escapes, tokens with characters that nobody sees."""
+    github = PROVIDERS["github-pat"](m)
+    return f"""{{"user": "{m.person()}", "pass{chr(92)}u0077ord": "{m.secret("escaped-name", m.alnum(16))}"}}
+api{chr(92)}u005fkey: {m.secret("escaped-name", m.alnum(32))}
+copied: {m.secret("invisible", github[:12] + chr(0x200B) + github[12:])} from the page
+{m.token("gitlab-pat")}{chr(92)}u200b and {m.token("npm")}{chr(0x2060)}
+family {m.like(chr(0x1F468) + chr(0x200D) + chr(0x1F469))} and caf{m.like(chr(92) + "u00e9")} {chr(92)}u0064escription: {m.like("text2")}
+"""
+
+
+def _tails(m: Maker) -> str:
+    end = "-----END " + m.one("RSA ", "", "EC ", "OPENSSH ") + "PRIVATE " + "KEY-----"
+    return f"""$ tail -4 key.pem
+{m.secret("pem-tail", chr(10).join([m.b64(48), m.b64(48), m.b64(21), end]))}
+$ tail -3 server.crt
+{m.like(m.b64(48))}
+{m.like(m.b64(21))}
+-----END CERTIFICATE-----
+"""
+
+
 SCENES: tuple[Callable[[Maker], str], ...] = (
     _environment, _dotenv, _dotenv_example, _compose, _terraform, _ansible, _kubernetes_secret, _kubernetes_deployment,
     _kubeconfig, _curl, _trace, _python, _javascript, _go_and_java, _connection_strings, _frameworks, _home_files,
@@ -1727,6 +1850,7 @@ SCENES: tuple[Callable[[Maker], str], ...] = (
     _seeds, _colours, _browser, _cut_tokens, _shells, _representations, _php_and_ruby, _builds, _inspect, _collections,
     _servers, _databases, _chatter, _chatter, _chatter, _chatter, _bodies, _unlike, _unlike, _logs,
     _languages, _markup, _helm, _jobs, _other_tongues, _other_tongues, _other_tongues, _editors,
+    _printed, _printed, _records, _more_commands, _sentences, _broken_lines, _hidden, _tails,
 )  # fmt: skip
 
 

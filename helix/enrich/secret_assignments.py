@@ -302,7 +302,9 @@ def _is_token(given: _Given, kind: str) -> bool:
         if kind == "secret" or regex(r"\d").search(value):
             return not (compound(value) or reference(value))
         return len(value) >= 8 and not wordy(value)
-    if given.shell or (given.sign == "value" and given.name.isupper()) or (given.sign == "=" and given.option):
+    if given.sign == "=" and given.option:
+        return not (kind == "secret" and value.isalpha() and value.islower())  # --secret=billing names one
+    if given.shell or (given.sign == "value" and given.name.isupper()):
         return True
     return told(value) and not identifier(value)
 

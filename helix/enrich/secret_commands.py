@@ -23,7 +23,7 @@ _USER_AND: Final = (
 )
 _CURL: Final = rf"[ \t](?:-u|--user|-U|--proxy-user)(?:[ \t]{{0,4}}|=){_USER_AND}"
 _HTTPIE: Final = rf"{LEFT}https? {{1,4}}(?:--?[\w-]{{1,20}} {{1,4}}){{0,3}}(?:-a|--auth)(?: {{1,4}}|=){_USER_AND}"
-_ANY: Final = r"[^\s\\]{1,200}[ \t]{1,4}"  # an argument that is passed over
+_ANY: Final = r"(?:\\{0,16}\"[^\"\\]{1,128}\\{0,16}\"|[^\s\\]{1,200})[ \t]{1,4}"  # an argument that is passed over
 _TIGHT: Final = rf"(?![ \t-]){WORD}"  # `-pPASSWORD`; with a space the option says something else
 _LOOSE: Final = rf"(?:[ \t]{{0,4}}|=){WORD}"
 _APART: Final = rf"[ \t]{{1,4}}{WORD}"
@@ -139,7 +139,7 @@ def _user_and_password(text: str, at: int) -> Iterator[Found]:
 
 def _secret_word(value: str) -> bool:
     """Whether a word of a command is a password by its looks: no host, no file, no port, no name of anything."""
-    return given(value) and told(value) and regex(r"[\w-]+(?:\.[\w-]+)+(?::\d+)?|[\d:]+").fullmatch(value) is None
+    return given(value) and told(value) and regex(r"[a-z\d-]+(?:\.[a-z\d-]+)+(?::\d+)?|[\d:]+").fullmatch(value) is None
 
 
 _GENERATED: Final = r"is generated for [\w@.%-]{1,80}:[ \t]{1,4}([^\s\"'`\\]{6,64}+)"  # by mysqld, for root

@@ -131,7 +131,7 @@ def _copy(pieces: list[tuple[str, int, int]]) -> Copy:
 # --- lines that a terminal broke --------------------------------------------------------------------------------------
 
 _RUN: Final = r"[\w+/=.~%-]*+"
-_BREAK: Final = rf"{NEWLINE}[ \t]{{0,8}}(?:[│|>][ ]?)?(?=[\w+/=.~%-])"
+_BREAK: Final = rf"{NEWLINE}[ \t]{{0,8}}(?:\d{{1,6}}(?:→|\t|\\{{1,4}}t))?(?:[│|>][ ]?)?(?=[\w+/=.~%-])"
 _NARROWEST: Final = 40  # columns of a terminal
 _BEFORE: Final = 64  # characters before a token that tell whether it begins there
 _MOST_LINES: Final = 64
@@ -184,7 +184,7 @@ def across_lines(rule: Rule, whole: int) -> Rule:
     return find
 
 
-_REST: Final = r"((?![\w.-]{1,64}=[^\s=])[\w+/=.~%-]{4,512}+)(?=\s|\\|[\"'`,;)}\]]|\Z)"
+_REST: Final = r"((?![\w.+-]{1,64}=[^\s=])[\w+/=.~%-]{4,512}+)(?=\s|\\|[\"'`,;)}\]]|\Z)"
 
 
 def goes_on(text: str, stop: int) -> int:

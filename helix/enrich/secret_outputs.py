@@ -75,7 +75,8 @@ _FENCE: Final = (
     rf"(?:[ \t]{{0,8}}(?:```\w{{0,12}}|~~~|(?i:output|result|prints|gives):?)?[ \t]{{0,4}}{NEWLINE}){{0,6}}"
 )
 _VALUE: Final = (
-    r"[ \t]{0,8}(?P<open>\\{0,16}\")?(?P<value>[^\s\"'`\\<>]{6,4096}+)(?(open)\\{0,16}\")%?[ \t]{0,8}"
+    r"[ \t]{0,8}(?:\d{1,6}(?:→|\t|\\{1,4}t))?(?P<open>\\{0,16}\"(?![,:\]}]))?"
+    r"(?P<value>[^\s\"'`\\<>]{6,4096}+)(?(open)\\{0,16}\")%?[ \t]{0,8}"
     rf"(?={NEWLINE}|\\{{0,16}}\"|\Z)"
 )
 
@@ -84,7 +85,7 @@ _CALL_ID: Final = r"\"(?:id|call_id|callID|tool_call_id)\\*\":[ ]?\\*\"([\w-]{8,
 _AROUND: Final = 600  # characters about a command in which the id of its call stands
 _TO_RESULT: Final = 6_000  # characters between a command and what it printed
 _RESULT: Final = r"\"(?:content|text|output|stdout|observation|aggregated_output|result)\\*\":[ ]?\\*\""
-_OTHER_CALL: Final = r"\"(?:tool_use|function_call|command|cmd)\\*\""
+_OTHER_CALL: Final = r"\"(?:tool_use|function_call|command|cmd|tool_use_id|call_id|tool_call_id)\\*\""
 _MOST_RESULTS: Final = 6
 
 
@@ -136,14 +137,15 @@ def _results(text: str, at: int, end: int) -> Iterator[int]:
     before = [*regex(_CALL_ID).finditer(text, begin, at)]
     behind = regex(_CALL_BEHIND).search(text, end, end + _AROUND)
     place, stop = end, min(len(text), end + _TO_RESULT)
+    most = 2  # where nothing tells whose they are: one, and one in a string of JSON
     for call in (behind[1] if behind else "", before[-1][1] if before else ""):
         found = text.find(call, behind.end() if behind and call == behind[1] else end, stop) if call else -1
         if found >= 0:
-            place = found
+            place, most = found + len(call), _MOST_RESULTS
             break
     other = regex(_OTHER_CALL).search(text, place, stop)
     for number, result in enumerate(regex(_RESULT).finditer(text, place, other.start() if other else stop)):
-        if number == _MOST_RESULTS:
+        if number == most:
             return
         yield result.end()
 
@@ -186,8 +188,10 @@ def _decoded(text: str, at: int) -> Iterator[Found]:
 
 _SAYS_SO: Final = r"(?:sensitive\\*\":\s{0,4}true|(?:CONCEALED|SecureString)\\*\"|vault\.azure\.net/secrets/)"
 _BETWEEN: Final = r"(?:[^{}\[\]]|\{\}|\[\]){0,600}?"
-_VALUE_BEHIND: Final = rf"{_SAYS_SO}{_BETWEEN}[Vv]alue\\*\":\s{{0,4}}(?:{STRING}|(?P<many>[\[{{]))"
-_VALUE_BEFORE: Final = rf"[Vv]alue\\*\":\s{{0,4}}{STRING}[^{{}}]{{0,120}}\Z"
+_VALUE_BEHIND: Final = (
+    rf"{_SAYS_SO}{_BETWEEN}[Vv]alue(?P<deep>\\*)\":\s{{0,4}}(?:(?=(?P=deep)\"){STRING}|(?P<many>[\[{{]))"
+)
+_VALUE_BEFORE: Final = rf"[Vv]alue(?P<deep>\\*)\":\s{{0,4}}(?=(?P=deep)\"){STRING}[^{{}}]{{0,120}}\Z"
 _INNER: Final = 2_000  # characters of a list or a map that is sensitive
 
 
@@ -211,7 +215,7 @@ def _of_record(match: re.Match[str]) -> Iterator[Found]:
 
 
 _SHARE: Final = (
-    r"(?:(?i:unseal|recovery) key|(?:(?<=\n)|(?<=\\n))Key [1-9](?=: [A-Za-z0-9+/]{43}))"
+    r"(?:(?i:(?:unseal|recovery) key)|(?:(?<=\n)|(?<=\\n))Key [1-9](?=: [A-Za-z0-9+/]{43}))"
     r"(?: \(will be hidden\))?(?: \d{1,2})?[^\n:\\]{0,24}:(?:\s|\\+[nt]|\x1b\[[\d;]{0,8}m){0,8}"
     r"([A-Za-z0-9+/]{20,256}+={0,2})"
 )
@@ -219,7 +223,7 @@ _LIST: Final = (
     r"(?:unseal_?keys|recovery_?(?:keys|codes)|backup_?codes|scratch_?codes|api_?keys|secret_?keys|access_?tokens"
     r"|auth_?tokens|passwords|root_?tokens|keys_(?:b64|base64|hex))\w{0,12}(?:\\*[\"'])?[ ]?(?:=|:|=>)\s{0,4}\["
 )
-_ITEM: Final = r"(?:\s|\\+[nrt]|,){0,40}\\*[\"']([^\s\"'\\]{4,512})\\*[\"']"
+_ITEM: Final = r"(?:\s|\\+[nrt]|,){0,40}\\*[\"'](?![,:\]}])([^\s\"'\\]{4,512})\\*[\"']"
 _MOST_ITEMS: Final = 64
 
 

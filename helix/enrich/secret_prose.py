@@ -23,36 +23,35 @@ _IS: Final = (
     r"(?:[ ](?:now|still|just|simply|currently|set[ ]to|jetzt|noch))?:?"
 )
 _LINK: Final = (
-    rf"(?:{_FOR}(?P<is>(?:['’]s|[ ]{_IS})[ ]{{1,2}})|[ \t]{{1,4}}(?:still[ ]|now[ ])?(?!(?:still|now)\b)"
-    rf"|[ ](?:-|–|—|->|→)[ ]|[ ]?\([ ]?|,[ ](?=[^\s,]{{5,64}},[ ])"
+    rf"(?:{_FOR}(?P<is>(?:['’]s|[ ]{_IS})[ ]{{1,2}})|[ ]?\([ ]?|[ \t]{{1,4}}(?:still[ ]|now[ ])?(?!(?:still|now)\b)"
+    rf"|[ ](?:-|–|—|->|→)[ ]|,[ ](?=[^\s,]{{5,64}},[ ])"
     rf"|{_ITS_LINE}|[ ](?P<to>to)[ ]|[ ](?P<from>from)[ ]|[ ](?P<far>[a-z][\w@. -]{{1,50}}):[ ])"
 )
 _OPENING: Final = r"(?P<quote>[“‘«„\"'`*]{0,2}|\\{1,16}\")"
-_VALUE: Final = r"(?P<value>[^\s\"'`“”‘’«»<>\\|]{5,64}+)"
+_VALUE: Final = r"(?![,:\]}])(?P<value>[^\s\"'`“”‘’«»<>\\|]{5,64}+)"
 _FOLLOWS: Final = rf"(?=[ \t]|{NEWLINE}|[\"'`”’»“\\]|\Z)"
 _PROSE: Final = rf"{_ALONE}{_SAID}{_LINK}{_OPENING}{_VALUE}{_FOLLOWS}"
-_CHANGED: Final = (
-    r"(?i:\b(?:set|sets|change|changed|changing|reset|update|updated|rotate|rotated|setting)\b)[^.\n]{0,40}\Z"
-)
+_CHANGED: Final = r"(?i:(?:\b|(?<=\\[nrt]))(?:sets?|setting|chang(?:e|ed|ing)|reset|updated?|rotated?)\b)[^.\n]{0,40}\Z"
 _SECOND: Final = rf"[ ]to[ ]{_OPENING}{_VALUE}"
 
 # What is numbered, and may stand behind the word `password`.
 _NUMBERED_NOUNS: Final = """
-account api arg argon args argument attempt auth bcrypt bit bits box branch bucket bug build bullet button byte bytes
-case cell chapter char chars check class client code col column commit component config connect control cookie count
-crypt day days dialog digit docs edge element endpoint entry error event example exercise feature field file fix flag
-flow form frame func function group handler hash header hmac host hour hours idea image index input int issue item
-iteration job key label layer layout length level lib line link list login member menu method min mode model module
-month months msg name node note number oauth object offset option order page panel param parameter part phase plan
-point policy pool port problem process prompt question regex reset role round route row rule scenario schema score
-screen script scrypt section segment server service session set sha slide slot source stage state step store string
-style tab table task team template test ticket tier token topic tree try type unit user utf val value var varchar
-variable variant version video view volume wave web week weeks wizard word words world year years zone zxcvbn
+account api arg argon args argument attempt attempts auth bcrypt bit bits box branch bucket bug build bullet button
+byte bytes case cell changed chapter char chars check class client code col column commit component config connect
+control cookie count crypt day days dialog digit docs edge element endpoint entered entry error event example exercise
+expired feature field file fix flag flow form frame func function group handler hash header hmac host hour hours idea
+image index input int issue item iteration job key label layer layout length level lib line link list login member
+menu method min mode model module month months msg name node note number oauth object offset option order page panel
+param parameter part phase plan point policy pool port problem process prompt question regex reset role round route
+row rule scenario schema score screen script scrypt section segment server service session set sha slide slot source
+stage state step store string style tab table task team template test ticket tier token topic tree tried try type
+typed unit used user utf val value var varchar variable variant version video view volume wave web week weeks wizard
+word words world year years zone zxcvbn
 """
 _NOUN: Final = frozenset(_NUMBERED_NOUNS.split())
 _NUMBERED: Final = r"_?([A-Za-z]+)[-_]?\d{1,3}[a-z]{0,2}"
 _TECHNICAL: Final = (
-    r"(?i)(?:argon2(?:id|i|d)?|pbkdf2\w*|bcrypt\w*|scrypt\w*|sha\d+\w*|md[45](?:crypt)?|base\d+|utf\w*|rfc\d+|oauth\d?"
+    r"(?i)(?:argon2(?:id|i|d)?|pbkdf2\w*|bcrypt\w*|scrypt\w*|sha\d+\w*|md[45](?:crypt)?|base\d+|utf\w*|latin|iso|rfc\d+|oauth\d?"
     r"|saml\d?|ldaps?\d?|ntlmv?\d?|aes\d*|rsa\d*|hmac\w*|x\.?509|zxcvbn\d?|[tuh]?otp\d?|[2m]fa|u2f|fido\d?|k8s|i18n|l10n"
     r"|v\d+|h\d|ssh\d?|https?\d?|ipv\d|log4\w+|py\d+|node\d+|web\d|win\d+|o365|s3|ec2|b64"
     r"|\d+(?:st|nd|rd|th|x|ms|s|m|h|d|kb|mb|chars?|bits?|bytes?|days?|min))(?:[-_./].*)?"
@@ -94,7 +93,7 @@ def _is_password(value: str, strictly: bool) -> bool:
     """Whether a word of a sentence is a password: letters with figures or signs in it, of no technique and no form."""
     if len(value) < (6 if strictly else 5) or not told(value) or regex(_TECHNICAL).fullmatch(value):
         return False
-    if path(value) or reference(value) or regex(r"[\w.]+[(\[{=].*|.*[=(\[{]").fullmatch(value):
+    if value[0] in "[{($%&" or path(value) or reference(value) or regex(r"[\w.]+[(\[{=].*|.*[=(\[{]").fullmatch(value):
         return False
     numbered = regex(_NUMBERED).fullmatch(value)
     if numbered and numbered[1].lower() in _NOUN:

@@ -19,7 +19,7 @@ WORD: Final = (
 """A word of a command line; the group that matches is the word without its quotes."""
 
 STRING: Final = (
-    r"(?P<slashes>\\{0,16})\"(?P<string>(?>(?:[^\"\\\r\n]{1,64}+"
+    r"(?P<slashes>\\{0,16})\"(?P<string>(?![\s,:\]}])(?>(?:[^\"\\\r\n]{1,64}+"
     r"|(?P=slashes)\\(?:(?P=slashes)[\"\\]|[^\"\\\s])){1,128}))(?P=slashes)\""
 )
 """A string of JSON at any depth of escaping; the group is what stands between its quotes."""
@@ -57,4 +57,4 @@ def whatever(value: str) -> bool:
 
 def given(value: str) -> bool:
     """Whether what follows an option is a password: it can be any word, but no option, file or number of a port."""
-    return len(value) > 3 and value[0] not in "$-%" and literal(value) and not path(value) and not numbers(value)
+    return len(value) > 3 and value[0] not in "$-%{" and literal(value) and not path(value) and not numbers(value)

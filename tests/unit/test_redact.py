@@ -143,7 +143,48 @@ def test_a_token_in_raw_json_at_any_depth() -> None:
         ("db.example:5432:app:ana:", "s3cr3tpw", "\n"),
         ("requirepass ", "s3cr3tpw", "\n"),
         ('storePassword "', "swordfish", '"\n'),
+        ("sqlcmd -S db -U sa -P ", "s3cr3tpw", " -Q 'select 1'"),
+        ("cqlsh -u ana -p ", "s3cr3tpw", " 10.0.0.4"),
+        ("anything -u ana -p ", "s3cr3tpw", " host1"),
+        ("SET PASSWORD FOR 'ana'@'%' = '", "swordfish", "';"),
+        ("mc alias set store https://s.example ana ", "s3cr3tpw", "\n"),
+        ("rabbitmqctl add_user ana ", "s3cr3tpw", "\n"),
+        ("nmcli dev wifi connect Office password ", "s3cr3tpw", "\n"),
+        ("net user ana ", "s3cr3tpw", " /add"),
+        ("snyk auth ", "550e8400-e29b-41d4-a716-446655440000", "\n"),
+        ("./codecov -t ", "550e8400-e29b-41d4-a716-446655440000", " -f x.xml"),
+        ("chpasswd <<< 'ana:", "s3cr3tpw", "'"),
+        ('expect "assword:"\nsend "', "s3cr3tpw", '\\r"'),
+        # what a command printed
+        ("$ terraform output -raw db_password\n", "Xk7tr4q9", "\n$ ls"),
+        ("$ az keyvault secret show --name x --query value -o tsv\n", "Xk7tr4q9", "\n"),
+        ("```\n$ op read op://a/b/c\n", "amber-falcon-42", "\n```"),
+        ("Tool use: `pass show work/db`\n\n```\n", "Xk7tr4q9", "\n```"),
+        ("$ aws ecr get-login-password\n", "eyJwYXlsb2FkIjoi" + LETTERS * 3, "\n"),
+        ("$ kubectl get secret db -o jsonpath='{.data.a}' | base64 -d\n", "Xk7tr4q9", "\n"),
+        ('{"sensitive": true, "type": "string", "value": "', "swordfish", '"}'),
+        ('{"id": "https://v.vault.azure.net/secrets/x/1", "tags": {}, "value": "', "swordfish", '"}'),
+        ("Unseal Key 1: ", "kQ3d9fK2mQx7zT1vW8yR4uE6aB3d9fK2mQx7zT1vW8y=", "\n"),
+        ('"unseal_keys_b64": ["', "kQ3d9fK2mQx7zT1vW8yR4uE6aB3d9fK2mQx7zT1vW8y=", '"]'),
+        # sentences
+        ("use password ", "hunter22", " to log in"),
+        ("log in as ana (password ", "amber394!", ") and restart it"),
+        ("set the password to ", "amber394", " for now"),
+        ("use ", "amber394", " as the password."),
+        ("wifi password “", "amber394", "”"),
+        # hidden
+        ('{"user": 1, "\\u0070assword": "', "swordfish", '"}'),
+        ('log: {\\"pass\\\\u0077ord\\": \\"', "swordfish", '\\"}'),
+        ("pass\\u200bword: ", "hunter22", "\n"),
+        ("key ", TOKEN[:20] + "\u200b" + TOKEN[20:], " ok"),
+        ("key ", TOKEN[:20] + "\\u200b" + TOKEN[20:], "\\u200b ok"),
+        # broken over the lines of a terminal
+        ("x" * 66 + " ", TOKEN[:13] + "\n" + TOKEN[13:], "\nnext line"),
+        ('{"text": "' + "x" * 66 + " ", TOKEN[:13] + "\\n" + TOKEN[13:], '\\nnext line"}'),
+        ("token ", JWT[:74] + "\n" + JWT[74:], "\n"),
         # keys
+        ("$ tail key.pem\n", "\n".join([*LINES, "Zm9v", END]), "\n"),
+        ('{"out": "', "\\n".join([*LINES, END]), '\\n"}'),
         ("", "\n".join([BEGIN, *LINES, END]), " x"),
         ("", "\\n".join([BEGIN, *LINES, END]), "\\n"),
         ("", "\n".join([BEGIN, *LINES]), "\nrest of the log"),
@@ -261,6 +302,34 @@ def test_only_the_secret_goes(before: str, secret: str, after: str) -> None:
         "docker run -p 8080:80 mysql -p3306:3306",
         "curl -u $USER:$PASS https://x.example",
         "docker login -u ci -p $CI_JOB_TOKEN",
+        "sqlcmd -S server1 -E -P 1433",
+        "mc alias set ALIAS URL ACCESSKEY SECRETKEY",
+        "nmcli dev wifi connect SSID password PASSWORD",
+        "rabbitmqctl add_user USERNAME PASSWORD",
+        "net user administrator /active:yes",
+        "docker run -t ubuntu2204 bash -p host22",
+        "ssh -l ana1 -p 2222 host22",
+        # of a command
+        "$ terraform output -raw bucket\nmy-app-bucket-prod-2\n",
+        "$ op read op://a/b/c | pbcopy\nbuild-2026a\n",
+        "export X=$(op read op://a/b/c)\nbuild-2026a\n",
+        "$ op read op://a/b/c > key1\nbuild-2026a\n",
+        "$ pass show nosuch/db1\nError: nosuch/db1 is not in the password store.\n",
+        "$ gh auth token\nana@box2:~/src$ \n",
+        "$ cat token_bucket.py\nimport2\n",
+        "db_password = <sensitive>",
+        '{"sensitive": false, "type": "string", "value": "eu-central-1b"}',
+        "$ echo SGVsbG8gV29ybGQ= | base64 -d\nHello World\n",
+        # sentences
+        "password reset, password manager, password field2, password hashing with argon2id",
+        "password is required, Password must have 12 characters, password-less login2",
+        "the password column1, password page2, password OAuth2, password RFC6749",
+        "sent the password to server01",
+        "config2 is the password file",
+        # of no key
+        'the line "' + END + '" closes it',
+        "x" * 70 + " commit a3f2b1c9\nd0e1f2a3b4c5d6e7",
+        "caf\\u00e9 token2 \\u0064escription2 👨\u200d👩 x2",
         # words
         "task-abcdefghijklmnopqrstuvwxyz0123",
         "Token::Identifier2",
@@ -301,6 +370,28 @@ def test_the_values_of_a_kubernetes_secret_go_and_nothing_else() -> None:
     assert json.loads(redact(flat)[0])["data"] == dict.fromkeys("ab", "[REDACTED:kubernetes-secret-yaml]")
     cert = "client-certificate-data: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t" + LETTERS
     assert redact(cert) == (cert, {})
+
+
+def test_what_a_tool_gave_back_is_told_by_its_call() -> None:
+    """The command and what it printed are two records, and other calls may lie between them."""
+    calls = [{"type": "tool_use", "id": f"toolu_0{n}ABCDEFGH", "name": "Bash", "input": {"command": command}}
+             for n, command in enumerate(["op read op://a/b/c", "git log -1"])]  # fmt: skip
+    results = [{"tool_use_id": f"toolu_0{n}ABCDEFGH", "type": "tool_result", "content": printed}
+               for n, printed in enumerate(["Xk7tr4q9", "a3f2b1c9"])]  # fmt: skip
+    given = {"content": results[:1], "toolUseResult": {"stdout": "Xk7tr4q9"}}
+    lines = [json.dumps({"content": calls}), json.dumps(given), json.dumps({"content": results[1:]})]
+    text, counts = redact("\n".join(lines))
+    assert counts == {"secret": 2}
+    first, second = (json.loads(line) for line in text.split("\n")[1:])
+    assert first["content"][0]["content"] == first["toolUseResult"]["stdout"] == "[REDACTED:secret]"
+    assert second["content"][0]["content"] == "a3f2b1c9"
+    arguments = json.dumps({"command": ["bash", "-lc", "vault kv get -field=password secret/app"]})
+    output = json.dumps({"output": "Xk7tr4q9\n", "metadata": {"exit_code": 0}})
+    lines = [json.dumps({"type": "function_call", "arguments": arguments, "call_id": "call_ABCDEFGH"}),
+             json.dumps({"type": "function_call_output", "call_id": "call_ABCDEFGH", "output": output})]  # fmt: skip
+    text, counts = redact("\n".join(lines))
+    assert counts == {"secret": 1}
+    assert json.loads(json.loads(text.split("\n")[1])["output"])["output"] == "[REDACTED:secret]\n"
 
 
 def test_all_cookies_of_a_session_go() -> None:
@@ -433,7 +524,9 @@ def test_only_the_surroundings_are_searched_again(monkeypatch: pytest.MonkeyPatc
      "sk-ant-api03-", "password=abc123 ", "token=" + "aAbB" * 50 + "9- ", "\\", '\\"token\\": ', "kind: Secret\n",
      "curl -u ", "mysql ", "echo a|", "cookie: a=b; ", "Authorization: Digest ", '"kty":"d":"', "password\\\\\\\\",
      "machine a login b ", "keyName:", "pass(", "[REDACTED:", "[REDACTED:token] ", "1" * 10 + ":AA", "kind: kind:",
-     "pul-" + "0123456789abcdef" * 2 + "01234567"],
+     "pul-" + "0123456789abcdef" * 2 + "01234567", END, LINES[0] + "\n" + END + "\n", "op read x ", "pass a/",
+     "terraform output ", "kubectl get secret ", '"sensitive": true, "value": {', "password is ", "\\u0070", "\u200b a",
+     "echo QUJDREVGR0hJSktM | base64 -d ", TOKEN[:16] + "\n", "x" * 60 + TOKEN[:16] + "\n", " -u a -p b1c2d3"],
 )  # fmt: skip
 def test_nothing_backtracks(unit: str) -> None:
     start = time.perf_counter()
