@@ -190,18 +190,18 @@ def test_damaged_tables_of_documents_are_not_joined(root: Path, monkeypatch: pyt
 
 def test_a_deletion_waits_for_a_damaged_segment_and_does_the_rest(root: Path) -> None:
     bad = current(root).segments[1]
-    target = root / f"segments/{bad.id}/items.parquet"
+    target = root / f"segments/{bad.id}/minhash.npy"
     before = target.read_bytes()
     flip(target, random.Random(5))
     damaged = target.read_bytes()
-    with pytest.raises(Damaged, match=f"{bad.id}/items.parquet is damaged.*still holds what is to be forgotten"):
+    with pytest.raises(Damaged, match=f"{bad.id}/minhash.npy is damaged.*still holds what is to be forgotten"):
         forget(root, Selection(session="s"), SETTINGS)
     assert target.read_bytes() == damaged
     assert [segment.id for segment in current(root).segments] == [bad.id]
     assert [(entry.segment, entry.rows) for entry in current(root).deletes] == [(bad.id, 2)]  # no recall finds it
     target.write_bytes(before)
     (receipt,) = resume(root, SETTINGS)
-    assert f"segments/{bad.id}/items.parquet" in {entry["path"] for entry in receipt["files"]}
+    assert f"segments/{bad.id}/minhash.npy" in {entry["path"] for entry in receipt["files"]}
     assert not list((root / "purges").glob("*.json"))
     assert current(root).segments == ()
     assert not (root / "segments" / bad.id).exists()
