@@ -169,7 +169,7 @@ class Call:
                 return str(found["context"])
         except Exception as error:  # noqa: BLE001 — there is another way
             self._notes.append(f"server: {type(error).__name__}")
-        if not os.path.exists(f"{self._root}/CURRENT"):  # noqa: PTH110
+        if not os.path.exists(f"{self._root}/CURRENT") and not _has_manifests(self._root):  # noqa: PTH110
             self._notes.append("no store" if not is_store(self._root) else "nothing is published yet")
             return ""
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # to start others takes longer than one question gains
@@ -371,6 +371,11 @@ def dialled(host: str, port: int) -> tuple[str, int]:
 def is_store(root: str) -> bool:
     """Whether there is a store."""
     return os.path.isdir(f"{root}/manifests")  # noqa: PTH112
+
+
+def _has_manifests(root: str) -> bool:
+    """Return whether something was published: without CURRENT the store is then damaged, and its reader says so."""
+    return is_store(root) and any(name.endswith(".json") for name in os.listdir(f"{root}/manifests"))  # noqa: PTH208
 
 
 def cache() -> str:
