@@ -36,6 +36,7 @@ class Step(bootsteps.StartStopStep):  # type: ignore[misc]
     """Part of a worker's loop, which goes on while a task runs; it starts anew with each connection to the broker."""
 
     requires = ("celery.worker.consumer.tasks:Tasks",)
+    timer: Any = None  # while the broker is away, it is stopped without having been started
 
     def start(self, parent: Any) -> None:
         """Touch it from now on."""
@@ -45,4 +46,5 @@ class Step(bootsteps.StartStopStep):  # type: ignore[misc]
 
     def stop(self, parent: Any) -> None:
         """End that."""
-        self.timer.cancel()
+        if self.timer is not None:
+            self.timer.cancel()

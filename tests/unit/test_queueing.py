@@ -249,3 +249,8 @@ def test_an_order_waits_while_too_much_does(root: Path, tmp_path: Path) -> None:
     with pytest.raises(InputRefused):
         orders.carry_out(root, identity, Settings(max_backlog=1), lambda _: None)
     assert orders.waiting_orders(root) == [identity]
+
+
+def test_what_shows_that_a_worker_is_at_work_ends_though_it_never_began() -> None:
+    """As where the broker was away all the time."""
+    alive.Step(None).stop(None)
