@@ -542,6 +542,17 @@ def test_what_stays_out_is_said(store: Path, tmp_path: Path, settings: Settings)
     assert embedded.as_json(new, 1.0)["forgotten"] == {"paths": [], "items": 3}
     assert texts(store) == sorted([*REST, "on parsley", "amen", "so be it"])
 
+    three = tmp_path / "three.jsonl"  # it grew twice, and lost what it grew by first
+    for session in ("x", "y", "z"):
+        with three.open("a") as file:
+            file.write(json.dumps(turns(session, {"1": f"of {session}"})[0]) + "\n")
+        ingest(store, [three], settings)
+    forget(store, Selection(session="y"), settings)
+    assert ingest(store, [three], settings).forgotten == [str(three)]
+    assert ingest(store, [three], settings, remember=True).items == 1
+    assert {"of x", "of y", "of z"} <= set(texts(store))
+    assert ingest(store, [three], settings).forgotten == []
+
 
 @pytest.mark.parametrize("kind", ["jsonl", "whole"])
 def test_it_comes_back_when_it_is_asked_for(kind: str, tmp_path: Path, settings: Settings, encoder: Encoder) -> None:
