@@ -143,6 +143,8 @@ def find(text: str, at: int) -> Iterator[Found]:
     start, stop = match.span(match.lastgroup or 0)
     if not _SHORTEST <= stop - start <= LONGEST or (match["bare"] is None and text[start] in _BEHIND):
         return
+    if match["bare"] and match["pair"] and match["pair"].rstrip(" \t:=")[-1] in "\"'`":
+        return  # what JSON has without quotes is no string
     begin = _name_start(text, end)
     called = text[begin:end].strip("-.")
     if len(called) < 2 or not regex(_NAMED).search(called.lower()):

@@ -74,8 +74,11 @@ def _end_of_private_key(text: str, at: int) -> Iterator[Found]:
     start = at
     while end and len(lines) < _MOST_LINES:
         line = regex(_LINE_BEFORE).search(text, max(0, start - _MOST_BEFORE), start)
-        last = len(lines) < 2  # it may be short, and so may the sum behind it
-        if line is None or not (_is_base64(line["data"]) if len(line["data"]) >= 16 else last):
+        if line is None:
+            break
+        # The last may be short, and so may the sum behind it; what quotes or commas part from the end is another thing.
+        short = len(lines) < 2 and regex(_GAPS).fullmatch(line["glue"]) is not None
+        if not (_is_base64(line["data"]) if len(line["data"]) >= 16 else short):
             break
         lines.append(line)
         start = line.start("data")
