@@ -96,7 +96,8 @@ def _end_of_private_key(text: str, at: int) -> Iterator[Found]:
 
 def _is_base64(line: str) -> bool:
     """Whether this is, and no path that the key is written to."""
-    return not (line.islower() or line.isupper()) and any(c.isdigit() for c in line)
+    mixed = line.lower() != line and line.upper() != line
+    return mixed and any(c.isdigit() for c in line)
 
 
 _ARMOUR_IN_BASE64: Final = LEFT + r"LS0tLS1CRUdJTi[A-Za-z0-9+/]{40,}+={0,3}"

@@ -405,7 +405,8 @@ def test_all_cookies_of_a_session_go() -> None:
     [["token=", 12345678, "x"], ["password=", 123456789, "x"], ["password=\\", 12345678], {"mysql -p": []},
      {"curl -u": 12345678}, {"authorization:": 1.2345678901234567e20}, ["echo ", 123456, " | sudo -S"],
      {"kind: Secret\ndata:\n  a": -100}, {"kind: Secret\ndata:\n  a:": 12345678}, {BEGIN: 10**15},
-     {TOKEN: None, END: None}, {"password ": 12e20, END: True}, {"api_keys = [": 12e20}, {"--token value": 1.2345678901234567e20},
+     {TOKEN: None, END: None}, {"password ": 12e20, END: True}, {"api_keys = [": 12e20}, {"": 10**15, END: None},
+     {"--token value": 1.2345678901234567e20},
      "-----BEGIN PRIVATE " + "KEY-----\x1fAKIAABCDEFGH12345678", "\x19" + "123456789:" + "AA" + LETTERS[:33]],
 )  # fmt: skip
 def test_what_is_json_stays_json(value: object) -> None:
