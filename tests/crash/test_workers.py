@@ -157,6 +157,24 @@ def test_a_reindex_is_handed_to_the_workers(tmp_path: Path, redis_url: str, run_
 
 
 @pytest.mark.soak
+def test_a_reindex_finds_its_encoder_in_the_store(tmp_path: Path, redis_url: str, run_helix) -> None:
+    """A message names no folder: the worker has the store mounted elsewhere, and a cache of its own."""
+    from tests.unit.test_encoder import tiny_bert
+
+    root, other, log = tmp_path / "store", tmp_path / "elsewhere", tmp_path / "workers.log"
+    assert run_helix("ingest", write_documents(tmp_path / "in", 3), "--store", root).returncode == 0
+    other.symlink_to(root)
+    encoder = str(tiny_bert(tmp_path / "tiny"))
+    with worker(other, redis_url, "bulk", log, HELIX_CACHE=str(tmp_path / "cache")):
+        swapped = run_helix("reindex", "--encoder", encoder, "--store", root, HELIX_REDIS_URL=redis_url)
+    assert swapped.returncode == 0, swapped.stderr
+    assert log.read_text(errors="replace").count("enriched for the new lineage") == 3
+    assert ledger.current(root)[1].lineage.name == "tiny"
+    assert items(root) == expected(3)
+    assert verify(root).problems == ()
+
+
+@pytest.mark.soak
 def test_items_are_recallable_first_and_expanded_afterwards(
     tmp_path: Path, redis_url: str, copying_t5: Path, run_helix
 ) -> None:
