@@ -193,7 +193,8 @@ class World:
         )
         try:
             if serves:
-                wait_until(lambda: answers(port), process)
+                # With --wait it may be asked for before what it waits for.
+                wait_until(lambda: answers(port, "healthz" if "--wait" in words else "readyz"), process)
             elif pulls:
                 wait_until(lambda: (folder / words[words.index("--store") + 1] / "CURRENT").exists(), process)
             else:
@@ -256,9 +257,9 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def answers(port: int) -> bool:
+def answers(port: int, path: str) -> bool:
     with suppress(OSError, urllib.error.URLError):
-        return urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5).status == 200
+        return urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=5).status == 200
     return False
 
 
