@@ -198,14 +198,20 @@ def _newer(where: str, data: bytes, write: bool) -> NewerStore | None:
             f"{where} is of store format {found}, which was never released; this Helix reads {OLDEST} to {FORMAT}",
             "ingest the sources into a new store (--store)",
         )
-    flags = set(raw.get("reader_flags") or ()) - READER_FLAGS
+    flags = _flags(raw, "reader_flags") - READER_FLAGS
     if write:
-        flags |= set(raw.get("writer_flags") or ()) - WRITER_FLAGS
+        flags |= _flags(raw, "writer_flags") - WRITER_FLAGS
     if flags:
         return NewerStore(
             f"{where} needs features this Helix does not know: {', '.join(sorted(flags))}", "upgrade Helix"
         )
     return None
+
+
+def _flags(raw: Mapping[str, Any], name: str) -> set[str]:
+    """Return the flags of a manifest; none where the field is no list of texts, which its bounds say next."""
+    found = raw.get(name)
+    return {flag for flag in found if isinstance(flag, str)} if isinstance(found, list) else set()
 
 
 NOTHING = "-"
