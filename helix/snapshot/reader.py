@@ -358,6 +358,7 @@ class Snapshot:
                 self.speaker_names,
                 self.router,
                 self._whole,
+                self.vector_table,
                 self.fact_edges,
                 self.fact_field,
                 self.graph,

@@ -296,7 +296,7 @@ def test_an_item_opens(opened: Callable[..., Opened]) -> None:
 
 
 def test_what_was_left_out_and_why_not(opened: Callable[..., Opened]) -> None:
-    tab = opened()
+    tab = opened(refused=True)
     question = {"query": QUESTION, "k": 3, "budget": 70, "project": "holidays", "now": NOW}
     page = tab.at(hash_of("ask", q=QUESTION, k=3, budget=70, project="holidays", now=NOW))
     found = tab.recall(**question)
@@ -322,7 +322,7 @@ def test_what_was_left_out_and_why_not(opened: Callable[..., Opened]) -> None:
     expect(page.locator("#live")).to_have_text(expected)
     field(page, "Item id").fill("f" * 16)
     field(page, "Item id").press("Enter")
-    expect(answer).to_contain_text(f"no live item has the id {'f' * 16}")
+    expect(answer).to_contain_text(f"no live item has the id '{'f' * 16}'")
 
 
 def test_filters_narrow_and_are_cleared(opened: Callable[..., Opened]) -> None:

@@ -498,6 +498,7 @@ def test_a_row_that_is_none_is_damage(n: int, tmp_path: Path) -> None:
     params = build(codes, scale, path)
     index = faiss.read_index(str(path))
     for wrong in (n + 1, 1 << 40, -7):
+        path = tmp_path / f"{wrong}.faiss"  # an opened index is mapped: its file is not written over
         held = faiss.clone_index(index)
         held.add_with_ids(questions[:1], np.array([wrong]))
         faiss.write_index(held, str(path))
