@@ -108,7 +108,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def _opens_tag(found: re.Match[str]) -> bool:
-    """Whether a bracket and what follows look like a tag of ours."""
+    """Return whether a bracket and what follows look like a tag of ours."""
     text, said = found.string, ""
     for at in range(found.end(), len(text)):
         said = (said + _skeleton(text[at])).lstrip(" /\\")
@@ -119,7 +119,7 @@ def _opens_tag(found: re.Match[str]) -> bool:
 
 @lru_cache(maxsize=1 << 12)
 def _skeleton(character: str) -> str:
-    """What a character looks like, in plain lower case; nothing where it shows nothing or adds to the one before it."""
+    """Return what a character looks like, in plain lower case; empty where it shows nothing or only adds to another."""
     from helix.confusables import LOOKS_LIKE
 
     if character.isspace() or character == "\u2800":  # Braille without a dot

@@ -87,7 +87,7 @@ class Inbox:
 
     @cached_property
     def forgotten(self) -> Forgotten:
-        """What stays out."""
+        """The documents that stay out."""
         return Forgotten(self.root)
 
     @cached_property
@@ -132,7 +132,7 @@ def expand(inputs: Sequence[str | Path], outside: Callable[[Path], object] = boo
 
 
 def leads_out(path: Path, folder: Path) -> bool:
-    """Whether what a path in a folder leads to, by links, is not in that folder."""
+    """Return whether what a path in a folder leads to, by links, is not in that folder."""
     return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
@@ -264,7 +264,7 @@ def _cursor(inbox: Inbox, source: _Source) -> Cursor | None:
 
 
 def _has_lost(inbox: Inbox, cursor: Cursor) -> bool:
-    """Whether anything of what is taken in of a source was forgotten, as far as its cursor tells."""
+    """Return whether anything of what is taken in of a source was forgotten, as far as its cursor tells."""
     return inbox.forgotten.began(cursor.first) or inbox.forgotten.stays_out(cursor.document)
 
 

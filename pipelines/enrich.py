@@ -71,7 +71,7 @@ def pipeline_fingerprint(encoder: str, settings: Settings) -> str:
 
 
 def part_folder(root: Path, document: str, fingerprint: str) -> Path:
-    """Where the part of a document lies, or will.
+    """Return where the part of a document lies, or will.
 
     Raises:
         UsageError: one of the two is no name.

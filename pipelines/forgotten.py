@@ -29,16 +29,16 @@ class Forgotten:
     _sources: frozenset[str] = frozenset()  # the same, by the document with the beginning of their source
 
     def holds(self, document: str) -> bool:
-        """Whether a document has lost any of its items."""
+        """Return whether a document has lost any of its items."""
         self._look()
         return bool(document) and (document in self._lost or ledger.is_forgotten(self.root, document))
 
     def stays_out(self, document: str) -> bool:
-        """Whether any of its items are lost yet: another document may have brought them back."""
+        """Return whether any of its items are lost yet: another document may have brought them back."""
         return self.holds(document) and (document in self._lost or not self._has_items(document))
 
     def began(self, document: str) -> bool:
-        """Whether a source that begins with this document has lost items, wherever in it."""
+        """Return whether a source that begins with this document has lost items, wherever in it."""
         return self.stays_out(document) or document in self._sources
 
     def _look(self) -> None:
@@ -53,7 +53,7 @@ class Forgotten:
         self._sources = frozenset(filter(None, (_first(self.root, document) for document in lost)))
 
     def _has_items(self, document: str) -> bool:
-        """Whether it is known what items it held."""
+        """Return whether it is known what items it held."""
         return any(
             document in documents.take(np.unique(parents)).to_pylist() for documents, _, parents in self._tables()
         )

@@ -122,7 +122,7 @@ def listed(root: Path) -> list[tuple[str, Manifest]]:
 
 
 def _fault(root: Path) -> StoreError | None:
-    """Why the current generation cannot be told, where there are others; None where it can.
+    """Return why the current generation cannot be told, where there are others; None where it can.
 
     Raises:
         StoreError: there is no store, or one of a newer format.

@@ -59,13 +59,13 @@ class Found:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to be forgotten."""
+        """Return whether there is nothing to be forgotten."""
         return not len(self.keys) and not self.documents
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What would be forgotten: how much, and a few of the items, the newest first."""
+    """The extent of a deletion: how much, and a few of the items, the newest first."""
 
     items: int
     sessions: int

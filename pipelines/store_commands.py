@@ -200,7 +200,7 @@ def forget(argv: Sequence[str]) -> int:
 
 
 def _show(selection: Selection, found: Preview, stream: TextIO) -> None:
-    """What a deletion means, for a person: how much it is, and the newest of it."""
+    """Print what a deletion means, for a person: how much it is, and the newest of it."""
     where = f"{count(found.sessions, 'session')}, in {count(found.documents, 'document')}"
     what = "these items" if selection.items else selection.value
     lines = [f"{what}: {count(found.items, 'item')} of {where}"]

@@ -111,7 +111,7 @@ class Watch:
             self.due[path] = max(now, self._rest.get(path, 0.0))
 
     def _stays(self, place: Place, path: Path) -> bool:
-        """Whether a file is in the folder that is watched. What a link leads to elsewhere, nobody has named."""
+        """Return whether a file is in the folder that is watched. What a link leads to elsewhere, nobody has named."""
         if path == place.folder or not leads_out(path, place.folder):
             return True
         if path not in self._outside:

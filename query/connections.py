@@ -37,7 +37,7 @@ _END: Final = re.compile(rb"\n\r?\n")
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What connections may take.
+    """The bounds of connections.
 
     Args:
         most: connections in all.
@@ -152,7 +152,7 @@ class Protocol(H11Protocol):
         super().on_response_complete()
 
     def waits_for(self) -> str:
-        """What its client has to do: send a `head` or a `body`, be a `reader` of the answer, or nothing (`idle`).
+        """Return what its client has to do: send a `head` or a `body`, be a `reader` of the answer, or be `idle`.
 
         Empty where the client waits for us.
         """

@@ -169,12 +169,12 @@ class Guard:
 
 
 def _is_open(path: str) -> bool:
-    """Whether a path tells nothing of what is remembered."""
+    """Return whether a path tells nothing of what is remembered."""
     return path in OPEN or path.startswith(PAGE)
 
 
 def neighbourhood(address: str) -> str:
-    """What a client is counted by: its address, or the network of 2^64 of them that a client of IPv6 has."""
+    """Return what a client is counted by: its address, or the network of 2^64 of them that a client of IPv6 has."""
     if ":" not in address:
         return address
     found = ipaddress.IPv6Address(address.partition("%")[0])

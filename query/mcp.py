@@ -135,7 +135,7 @@ class Server(MCPServer):
 
 
 def _wrong(tool: str, error: ToolError) -> str:
-    """What is wrong with a call; of arguments that do not fit, what does not."""
+    """Return what is wrong with a call; of arguments that do not fit, what does not."""
     if not isinstance(error.__cause__, ValidationError):
         return str(error)
     wrong = error.__cause__.errors()
@@ -291,7 +291,7 @@ def _url(kind: str, name: str) -> str:
 
 
 def _read(work: Callable[P, R | None], *args: P.args, **kwargs: P.kwargs) -> R:
-    """What is kept under an address, or why it cannot be read."""
+    """Return what is kept under an address, or why it cannot be read."""
     try:
         found = work(*args, **kwargs)
     except HelixError as error:

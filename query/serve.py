@@ -160,7 +160,7 @@ def _config(root: Path, settings: Settings, policy: Policy) -> uvicorn.Config:
 
 
 def _bounds(settings: Settings, policy: Policy) -> Bounds:
-    """What connections may take; half of the files that may be open are left for the rest."""
+    """Return the bounds of connections; half of the files that may be open are left for the rest."""
     most = min(settings.max_connections, descriptors() // 2)
     if most < settings.max_connections:
         log.warning("at most %d connections: the limit of open files (ulimit -n) allows no more", most)

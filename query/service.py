@@ -130,7 +130,7 @@ class Service:
 
     @property
     def trouble(self) -> str | None:
-        """Why the newest generation is not, or may not be, the one that answers; None if it is."""
+        """Return why the newest generation is not, or may not be, the one that answers; None if it is."""
         if self._error:
             return "; ".join(filter(None, self._error))
         late = time.monotonic() - self._due

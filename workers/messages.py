@@ -26,7 +26,7 @@ MOST: Final = 16 << 10
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Where a task waits, the first queue unless another is named, and the form of what its messages name."""
+    """The queues of a task, the first unless another is named, and the form of what its messages name."""
 
     queues: tuple[str, ...]
     names: tuple[re.Pattern[str], ...] = ()
@@ -57,7 +57,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How the bodies of messages are written: as Celery's serializer of that name does."""
+    """The form in which the bodies of messages are written: as Celery's serializer of that name does."""
 
     serializer: str = "json"
     content_type: str = "application/json"

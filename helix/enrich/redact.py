@@ -52,7 +52,7 @@ def redact(text: str) -> tuple[str, Counter[str]]:
 
 
 def _found(text: str, where: Sequence[Span]) -> list[Found]:
-    """What is secret in these parts of a text, also where something hides it."""
+    """Return what is secret in these parts of a text, also where something hides it."""
     escapes: list[int] = []
     found = [*_search(text, where, escapes)]
     copy = secret_hiding.shown(text, escapes)
@@ -63,7 +63,7 @@ def _found(text: str, where: Sequence[Span]) -> list[Found]:
 
 
 def _search(text: str, where: Iterable[Span], escapes: list[int]) -> Iterator[Found]:
-    """What the rules find; to `escapes` is added where characters stand escaped that need not be."""
+    """Return what the rules find; to `escapes` is added where characters stand escaped that need not be."""
     rules, known = _rules()
     placeholders = PLACEHOLDER in text
     for begin, end in where:
@@ -87,7 +87,7 @@ def _search(text: str, where: Iterable[Span], escapes: list[int]) -> Iterator[Fo
 
 
 def _to_its_end(text: str, found: Found) -> Found:
-    """What was found, with the rest of it where a terminal broke its line."""
+    """Return what was found, with the rest of it where a terminal broke its line."""
     if found.stop < len(text) and text[found.stop] in "\r\n\\":
         return found._replace(stop=secret_hiding.goes_on(text, found.stop))
     return found

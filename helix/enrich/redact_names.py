@@ -43,7 +43,7 @@ def redact_path(path: str) -> str:
 
 
 def redact_log(text: str) -> tuple[str, Counter[str]]:
-    """What `redact` makes of a log in JSON, but that ids of sessions and turns which held a secret stay distinct."""
+    """Redact a log in JSON as `redact` does, but keep ids of sessions and turns that held a secret distinct."""
     clean, found = redact(text)
     if found and _is_in_id(clean):
         marked = regex(_FIELD).sub(lambda field: field[1] + redact_path(field[2]), text)
@@ -53,7 +53,7 @@ def redact_log(text: str) -> tuple[str, Counter[str]]:
 
 
 def _is_in_id(clean: str) -> bool:
-    """Whether any placeholder stands in an id."""
+    """Return whether any placeholder stands in an id."""
     within = regex(rf"\"(?:{_ID_FIELDS})\"\s{{0,4}}:\s{{0,4}}\"[^\"\\]*\Z")
     at = clean.find(PLACEHOLDER)
     while at >= 0:

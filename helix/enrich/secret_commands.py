@@ -138,7 +138,7 @@ def _user_and_password(text: str, at: int) -> Iterator[Found]:
 
 
 def _secret_word(value: str) -> bool:
-    """Whether a word of a command is a password by its looks: no host, no file, no port, no name of anything."""
+    """Return whether a word of a command is a password by its looks: no host, no file, no port, no name of anything."""
     return given(value) and told(value) and regex(r"[a-z\d-]+(?:\.[a-z\d-]+)+(?::\d+)?|[\d:]+").fullmatch(value) is None
 
 
@@ -164,7 +164,7 @@ def _enrol(text: str, at: int) -> Iterator[Found]:
 
 
 def _enrolled(value: str) -> bool:
-    """Whether this is a token that a command is told: long and of no words."""
+    """Return whether this is a token that a command is told: long and of no words."""
     if len(value) < 16 or not regex(r"[\w+/=.~-]+", re.ASCII).fullmatch(value):
         return False
     return uuid(value) or regex(r"[0-9a-f]{32,}").fullmatch(value) is not None or random(value)

@@ -39,7 +39,7 @@ class Copy(NamedTuple):
     ends: tuple[int, ...]  # in the text
 
     def back(self, found: Found) -> Found:
-        """What was found in the copy, in the text."""
+        """Return what was found in the copy, in the text."""
         return found._replace(start=self._place(found.start), stop=self._end(found.stop))
 
     def _place(self, at: int) -> int:
@@ -93,7 +93,7 @@ def _invisible(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _has_invisible(text: str) -> bool:
-    """Whether there is any, in a fifth of the time in which a pattern tells."""
+    """Return whether there is any, in a fifth of the time in which a pattern tells."""
     if text.isascii():
         return False
     import numpy as np  # only here: who imports this may not want it
@@ -139,7 +139,7 @@ _LONGEST_LINE: Final = 512
 
 
 def _is_full(text: str, at: int) -> bool:
-    """Whether the line that ends at `at` is long enough for a terminal to have broken it there."""
+    """Return whether the line that ends at `at` is long enough for a terminal to have broken it there."""
     begin = max(0, at - _NARROWEST)
     return at >= _NARROWEST and text.find("\n", begin, at) < 0 and text.find("\\n", begin, at) < 0
 
@@ -188,7 +188,7 @@ _REST: Final = r"((?![\w.+-]{1,64}=[^\s=])[\w+/=.~%-]{4,512}+)(?=\s|\\|[\"'`,;)}
 
 
 def goes_on(text: str, stop: int) -> int:
-    """Where a secret ends that seems to end with its line at `stop`: a terminal may have broken the line there."""
+    """Return where a secret ends that seems to end with its line at `stop`: a terminal may have broken it there."""
     gap = regex(_BREAK, re.ASCII).match(text, stop)
     while gap is not None and _is_full(text, stop):
         rest = regex(_REST, re.ASCII).match(text, gap.end())
@@ -200,7 +200,7 @@ def goes_on(text: str, stop: int) -> int:
 
 
 def _is_rest(run: str) -> bool:
-    """Whether this is the rest of something random, and not the first word of another line."""
+    """Return whether this is the rest of something random, and not the first word of another line."""
     figures = sum(c.isdigit() for c in run)
     letters = sum(c.isalpha() for c in run)
     return random(run) or (figures > 0 and letters > 0 and not run.islower() and figures + letters > 0.8 * len(run))

@@ -158,7 +158,7 @@ def behind(kind: Kind) -> str:
 
 
 def is_long(kind: Kind) -> bool:
-    """Whether the anchor of a token is long enough to be looked at where a line's end breaks the token."""
+    """Return whether the anchor of a token is long enough to be looked at where a line's end breaks the token."""
     return min(map(len, anchor(kind)[0])) >= 4
 
 

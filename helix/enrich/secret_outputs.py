@@ -90,7 +90,7 @@ _MOST_RESULTS: Final = 6
 
 
 def _printed(text: str, at: int) -> Iterator[Found]:
-    """What a command printed."""
+    """Return what a command printed."""
     command = regex(_COMMAND).match(text, at)
     sure = _is_sure(command) if command else None
     end = _end(text, command.end()) if command and sure is not None else None
@@ -111,7 +111,7 @@ def _printed(text: str, at: int) -> Iterator[Found]:
 
 
 def _is_sure(command: re.Match[str]) -> bool | None:
-    """Whether what this prints is a secret: by what it does, or by the name it is asked for; None: it is none."""
+    """Tell whether this prints a secret: by what it does, or by the name it is asked for; None: it does not."""
     kind = command.lastgroup
     if kind is None:
         return True
@@ -123,7 +123,7 @@ def _is_sure(command: re.Match[str]) -> bool | None:
 
 
 def _end(text: str, at: int) -> re.Match[str] | None:
-    """Where the command ends: with its line, unless that goes on; with the string it stands in."""
+    """Return where the command ends: with its line, unless that goes on; with the string it stands in."""
     for end in regex(_ENDS).finditer(text, at, at + _REST):
         if not (end[0] == "\n" and text[end.start() - 1] == "\\"):
             return end
@@ -131,7 +131,7 @@ def _end(text: str, at: int) -> re.Match[str] | None:
 
 
 def _results(text: str, at: int, end: int) -> Iterator[int]:
-    """Where the texts begin that a tool gave back to the call whose command stands at `at`."""
+    """Return where the texts begin that a tool gave back to the call whose command stands at `at`."""
     begin = max(0, at - _AROUND)
     begin = max(begin, text.rfind("\n", begin, at) + 1)
     before = [*regex(_CALL_ID).finditer(text, begin, at)]
@@ -151,7 +151,7 @@ def _results(text: str, at: int, end: int) -> Iterator[int]:
 
 
 def _is_printed(value: str, sure: bool) -> bool:
-    """Whether a line of one word is a secret, and no name, version, prompt or complaint."""
+    """Return whether a line of one word is a secret, and no name, version, prompt or complaint."""
     if not literal(value) or numbers(value) or path(value) or reference(value):
         return False
     if regex(r"[^\s]*[@~:][^\s]*[$#%>]|[a-z\d-]+(?:\.[a-z\d-]+){2,}(?::\d+)?|\[.*|.*:|v?\d+\.\d+.*").fullmatch(value):

@@ -90,7 +90,7 @@ def _trimmed(value: str, quote: str) -> str:
 
 
 def _is_password(value: str, strictly: bool) -> bool:
-    """Whether a word of a sentence is a password: letters with figures or signs in it, of no technique and no form."""
+    """Tell whether a word of a sentence is a password: letters with figures or signs, of no technique and no form."""
     if len(value) < (6 if strictly else 5) or not told(value) or regex(_TECHNICAL).fullmatch(value):
         return False
     if value[0] in "[{($%&" or path(value) or reference(value) or regex(r"[\w.]+[(\[{=].*|.*[=(\[{]").fullmatch(value):

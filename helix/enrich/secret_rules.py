@@ -51,10 +51,10 @@ def matching(pattern: str, kind: str, check: Callable[[str], bool], rank: int = 
 
 
 def whatever(value: str) -> bool:
-    """Whether `value` is a secret where its form says it all."""
+    """Return whether `value` is a secret where its form says it all."""
     return True
 
 
 def given(value: str) -> bool:
-    """Whether what follows an option is a password: it can be any word, but no option, file or number of a port."""
+    """Tell whether what follows an option is a password: any word, but no option, file or number of a port."""
     return len(value) > 3 and value[0] not in "$-%{" and literal(value) and not path(value) and not numbers(value)

@@ -44,7 +44,7 @@ def pointer(name: str, array: npt.NDArray[Any], dtype: np.dtype[Any], *shape: in
 def _misfit(
     name: str, array: Any, dtype: np.dtype[Any], shape: tuple[int, ...], written: bool
 ) -> TypeError | ValueError:
-    """What is wrong with an array that no kernel takes."""
+    """Return what is wrong with an array that no kernel takes."""
     if not isinstance(array, np.ndarray):
         return TypeError(f"{name} is a {type(array).__name__}, where an array of {dtype} belongs")
     if array.dtype != dtype:

@@ -68,7 +68,7 @@ def open_coded(index: Any, faiss: Any) -> Coded:
 
 
 def _seen(faiss: Any, at: Any, size: int, dtype: Any) -> npt.NDArray[Any]:
-    """What FAISS holds somewhere, as an array; not copied."""
+    """Return what FAISS holds somewhere, as an array; not copied."""
     return faiss.rev_swig_ptr(at, size) if size else np.empty(0, dtype)
 
 

@@ -173,7 +173,7 @@ class Graph:
             raise damaged(f"{error}, in the segment {segment.id}") from None
 
     def _hold(self, name: str, array: npt.NDArray[Any], dtype: np.dtype[Any], size: int) -> int:
-        """Where it lies; it is neither copied nor let go."""
+        """Return where it lies; it is neither copied nor let go."""
         self._kept.append(array)
         return pointer(name, array, dtype, size)
 

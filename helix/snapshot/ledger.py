@@ -63,7 +63,7 @@ def name_of(
     epoch: int = 0,
     again: int = 0,
 ) -> str:
-    """What identifies a document: its content and what it is taken as, not where it came from.
+    """Return what identifies a document: its content and what it is taken as, not where it came from.
 
     Args:
         again: how often it was forgotten and asked back.
@@ -201,7 +201,7 @@ def accepted_at(root: Path, document: str) -> datetime | None:
 
 
 def is_forgotten(root: Path, document: str) -> bool:
-    """Whether the text of a document was taken away, by the head of its envelope."""
+    """Return whether the text of a document was taken away, by the head of its envelope."""
     try:
         with _envelope(root, document).open("rb") as file:
             file.readline()

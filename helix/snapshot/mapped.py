@@ -23,7 +23,7 @@ Axis = int | str
 
 
 class Kind(NamedTuple):
-    """What an array file holds. Arrays that name the same size have to agree on it."""
+    """The dtype and shape of an array file. Arrays that name the same size have to agree on it."""
 
     dtype: Any
     shape: tuple[Axis, ...]

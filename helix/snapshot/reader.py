@@ -656,7 +656,7 @@ class Snapshot:
         return count
 
     def _count_live(self, start: int, rows: U32) -> int:
-        """How many rows of postings, of the segment that begins there, are live."""
+        """Return how many rows of postings, of the segment that begins there, are live."""
         if self._whole[start]:
             return len(rows)
         return int(np.count_nonzero(lives(self.alive, start + rows.astype(np.int64))))

@@ -47,7 +47,7 @@ class Opened:
         return np.asarray(self.columns[name].to_numpy())
 
     def texts(self, rows: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
-        """What is shown of the given rows.
+        """Return what is shown of the given rows.
 
         Raises:
             StoreError: the text of one is damaged.
