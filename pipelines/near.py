@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from helix.snapshot.arrays import BANDS, band_keys
+from helix.snapshot.arrays import BANDS, band_keys, lives
 from helix.snapshot.segment import Opened
 from helix.types import U32, U64, Bool
 
@@ -59,9 +59,10 @@ def _shared(bands: U32, key: U32, rows: U32, live: Bool) -> tuple[npt.NDArray[np
             if not len(inside):
                 break
             row = rows[band][place[inside]].astype(np.int64)
-            looked[inside] += live[row]
-            found.append(row[live[row]])
-            at.append(inside[live[row]])
+            here = lives(live, row)
+            looked[inside] += here
+            found.append(row[here])
+            at.append(inside[here])
     pairs = np.unique(np.stack([np.concatenate(at), np.concatenate(found)]), axis=1)
     return pairs[1], pairs[0]
 

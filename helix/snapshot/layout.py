@@ -24,7 +24,7 @@ ARRAYS: Final = {
     "vectors.sum": Kind(np.float64, (len(TYPES) + 1, "d")),
     "minhash": Kind(np.uint32, ("n", 64)),
     "bands.key": Kind(np.uint32, (BANDS, "n")),
-    "bands.row": Kind(np.uint32, (BANDS, "n"), "n"),
+    "bands.row": Kind(np.uint32, (BANDS, "n")),  # too many to look at with each commit: `lives` does
     "ids.key": Kind(np.uint64, ("n",)),
     "ids.row": Kind(np.uint32, ("n",), "n"),
     "sessions.key": Kind(np.uint64, ("s",)),
