@@ -60,8 +60,8 @@ def still(what: str, done: int, total: int) -> None:
 class DamagedSegment(Damaged):
     """A segment one of whose files is not what the manifest says."""
 
-    def __init__(self, segment: str, error: Damaged) -> None:
-        super().__init__(error.what, error.remedy)
+    def __init__(self, what: str, remedy: str = "", segment: str = "") -> None:
+        super().__init__(what, remedy)
         self.segment = segment
 
 
@@ -282,7 +282,7 @@ def _check(root: Path, manifest: Manifest, segments: Sequence[Segment], progress
         try:
             require_whole(root, [file])
         except Damaged as error:
-            raise DamagedSegment(segment, error) from None
+            raise DamagedSegment(error.what, error.remedy, segment) from None
         progress("check", i + 1, len(files))
 
 

@@ -20,7 +20,7 @@ from helix.cli import main
 from helix.errors import StoreError
 from helix.memory import Memory
 from helix.snapshot import manifest as manifests
-from helix.snapshot import paths, writer
+from helix.snapshot import paths, sync, writer
 from helix.snapshot.events import Access, dump_access
 from helix.snapshot.gc import Collected, collect
 from helix.snapshot.manifest import generations
@@ -220,8 +220,11 @@ POINTERS: dict[str, Callable[[Path], object]] = {
 """What may become of CURRENT."""
 
 
-def test_a_damaged_pointer_is_no_empty_store(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_pointer_is_no_empty_store(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing reads, writes or deletes by it; `helix rollback` mends it, and nothing is lost."""
+    monkeypatch.setattr(sync, "shut_down", lambda: None)  # this process goes on
     grow(root, ["the parsley is in the blue bowl"])
     for i, how in enumerate(POINTERS):
         own = root.with_name(f"store-{i}")
