@@ -23,6 +23,7 @@ from helix.errors import UsageError
 from helix.memory import Memory
 from helix.memory import open as open_store
 from helix.settings import Settings, load
+from helix.snapshot import sync
 from helix.stages.pack import CLOSE, OPEN
 from query.mcp import build
 from query.service import Service
@@ -237,6 +238,7 @@ def test_json_of_the_commands_is_the_same_data(store: Path, memory: Memory, run_
 
 def test_what_a_terminal_is_drawn_with(store: Path, monkeypatch: pytest.MonkeyPatch, shown: Shown) -> None:  # noqa: F811
     monkeypatch.setenv("HELIX_STORE", str(store))
+    monkeypatch.setattr(sync, "shut_down", lambda: None)  # this process goes on
     said = {}
     for n, call in enumerate(READS):
         text = unwrapped(STYLE.sub("", shown(lambda call=call: main(call), 160)))
