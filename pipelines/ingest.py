@@ -19,7 +19,7 @@ from helix.settings import Settings
 from helix.snapshot import ledger
 from helix.snapshot.dense import FLOAT, prefix_of
 from helix.snapshot.gc import collect
-from helix.snapshot.verify import MEND
+from helix.snapshot.mapped import MEND
 from pipelines.accept import Inbox, Way, check, expand, take
 from pipelines.backlog import Backlog
 from pipelines.commit import commit

@@ -28,7 +28,7 @@ def compact(argv: Sequence[str]) -> int:
     new = parser("compact", compact.__doc__ or "", "  helix compact --store memory\n  helix compact --full")
     new.add_argument("--full", action="store_true", help="make one segment of all")
     options = new.parse_args(argv)
-    from helix.snapshot.verify import MEND
+    from helix.snapshot.mapped import MEND
     from pipelines.compact import compact as run
     from pipelines.compact import still
     from pipelines.forget import resume

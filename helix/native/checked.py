@@ -38,12 +38,10 @@ def pointer(name: str, array: npt.NDArray[Any], dtype: np.dtype[Any], *shape: in
     ):
         at: int = array.__array_interface__["data"][0]
         return at
-    raise _misfit(name, array, dtype, shape, written)
+    raise _misfit(name, array, dtype, shape)
 
 
-def _misfit(
-    name: str, array: Any, dtype: np.dtype[Any], shape: tuple[int, ...], written: bool
-) -> TypeError | ValueError:
+def _misfit(name: str, array: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> TypeError | ValueError:
     """Return what is wrong with an array that no kernel takes."""
     if not isinstance(array, np.ndarray):
         return TypeError(f"{name} is a {type(array).__name__}, where an array of {dtype} belongs")
@@ -55,7 +53,6 @@ def _misfit(
         return TypeError(f"{name} does not lie in one piece: np.ascontiguousarray makes it one")
     if not array.flags.aligned:
         return TypeError(f"{name} is not aligned")
-    assert written
     return TypeError(f"{name} cannot be written to")
 
 

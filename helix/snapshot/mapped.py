@@ -41,13 +41,16 @@ _ALIGNED: Final = 64
 """Bytes: NumPy begins the data of an array at a multiple of it."""
 
 
+MEND: Final = (
+    "restore it from a backup or another copy of the store ('helix pull'), or return to an earlier generation with "
+    "'helix rollback'; 'helix verify' names everything that is damaged"
+)
+"""The remedy where a file is damaged."""
+
+
 def damaged(path: Path, why: str) -> StoreError:
     """The error for a file that is not what the manifest says."""
-    return StoreError(
-        f"{path} is damaged: {why}",
-        "restore it from a backup or another copy of the store ('helix pull'), or return to an earlier generation "
-        "with 'helix rollback'; 'helix verify' names everything that is damaged",
-    )
+    return StoreError(f"{path} is damaged: {why}", MEND)
 
 
 def map_npy(path: Path, kind: Kind, sizes: dict[str, int] | None = None) -> npt.NDArray[Any]:

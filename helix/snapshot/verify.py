@@ -12,13 +12,8 @@ from helix.errors import Damaged, HelixError, StoreError
 from helix.snapshot import cursors
 from helix.snapshot import manifest as manifests
 from helix.snapshot.manifest import File
+from helix.snapshot.mapped import MEND
 from helix.snapshot.paths import OWNED, TEMPORARY
-
-MEND = (
-    "restore it from a backup or another copy of the store ('helix pull'), or return to an earlier generation with "
-    "'helix rollback'; 'helix verify' names everything that is damaged"
-)
-"""The remedy where a file is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
