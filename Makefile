@@ -27,15 +27,15 @@ $(VENV)/.done: pyproject.toml constraints.txt hatch_build.py $(wildcard helix/na
 	@touch $@
 
 demo: venv
-	@$(BIN)/python -m pipelines.demo --store $(DEMO_STORE) $(LOGS)
+	@$(BIN)/python -m pipelines.cli.demo --store $(DEMO_STORE) $(LOGS)
 
 # The tests start their own redis-server; only the binary has to be there.
 redis:
-	@command -v redis-server >/dev/null 2>&1 || bash tests/install_redis.sh
+	@command -v redis-server >/dev/null 2>&1 || bash tests/support/install_redis.sh
 
 # Nor do they bring a browser.
 chromium:
-	@command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || test -n "$$CHROMIUM" || bash tests/install_chromium.sh
+	@command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || test -n "$$CHROMIUM" || bash tests/support/install_chromium.sh
 
 lint: venv
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -9,7 +9,7 @@ class HelixError(Exception):
     exit_status = 1
 
     def __init__(self, what: str, remedy: str = "") -> None:
-        from helix.sanitise import MOST_SAID, sanitise_name  # here: an agent's hook waits for this module
+        from helix.text.sanitise import MOST_SAID, sanitise_name  # here: an agent's hook waits for this module
 
         # Names that somebody's log made up stand in both, and agents read them.
         self.what = sanitise_name(what, MOST_SAID)

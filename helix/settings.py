@@ -158,7 +158,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
 
 
 def _check_url(name: str, given: str, variable: str) -> None:
-    from helix import urls  # an agent's hook, which may have none, waits for this module
+    from helix.util import urls  # an agent's hook, which may have none, waits for this module
 
     if name == "deep_url":
         urls.check_web(given, variable, "http://127.0.0.1:11434/v1")

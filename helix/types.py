@@ -109,7 +109,7 @@ class Sparse(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One question, checked (see `helix.question.make_query`)."""
+    """One question, checked (see `helix.question.build.make_query`)."""
 
     text: str
     k: int

@@ -21,7 +21,7 @@ import h11
 import orjson
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from query.guard import PROBLEM, Answer, neighbourhood
+from query.middleware import PROBLEM, Answer, neighbourhood
 
 log = logging.getLogger("helix.query")
 

@@ -23,13 +23,13 @@ from pydantic import AnyUrl, BaseModel, Field, ValidationError
 from starlette.routing import BaseRoute, Route
 
 from helix import __version__
-from helix.cli import suggestion
+from helix.cli.main import suggestion
 from helix.errors import HelixError
-from helix.sanitise import MOST_SAID, sanitise_all, sanitise_name, sanitise_text
 from helix.stages.pack import CLOSE, OPEN
-from query import wire
+from helix.text.sanitise import MOST_SAID, sanitise_all, sanitise_name, sanitise_text
+from query import schema as wire
 from query.auth import OWNER, Caller
-from query.guard import CALLER, MAX_BODY
+from query.middleware import CALLER, MAX_BODY
 from query.service import Service
 
 INSTRUCTIONS: Final = (
@@ -349,7 +349,7 @@ def mounted(service: Service) -> Mounted:
         stateless_http=True,
         json_response=True,
         max_request_body_size=MAX_BODY,
-        # Host, Origin and keys are `query.guard`'s, for every path in the same way.
+        # Host, Origin and keys are `query.middleware`'s, for every path in the same way.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     # There is nothing to be told unasked, so there is no stream to be opened by GET.

@@ -20,11 +20,11 @@ from starlette.staticfiles import StaticFiles
 
 from helix import __version__
 from helix.errors import HelixError, UsageError
-from query import wire
+from query import schema as wire
 from query.auth import Caller, Keys
-from query.guard import CALLER, PROBLEM, Answer, Guard, Policy, problem_of
 from query.mcp import mounted
 from query.metrics import TYPE, Metrics
+from query.middleware import CALLER, PROBLEM, Answer, Guard, Policy, problem_of
 from query.service import BEHIND, Service
 
 ABOUT: Final = """

@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING, Final, cast
 
 import uvicorn
 
-from helix import logs
 from helix.errors import UsageError
 from helix.settings import Settings
-from query.announce import Announced
+from helix.util import logging as logs
 from query.auth import Keys, load, path_of
 from query.connections import Bounds, Connections, Protocol, descriptors
-from query.guard import Policy
+from query.discovery_write import Announced
+from query.middleware import Policy
 
 if TYPE_CHECKING:
-    from query.guard import Guard
+    from query.middleware import Guard
 
 log = logging.getLogger("helix.query")
 
@@ -118,7 +118,7 @@ def _shown(host: str, port: int) -> tuple[str, int]:
 
 def _announce(announced: Announced, host: str, port: int) -> None:
     """Say in the store where it listens, as soon as it answers: hooks find it there, and would wait for it."""
-    from query.hook_client import dialled
+    from query.hooks.command import dialled
 
     with contextlib.suppress(OSError, http.client.HTTPException):
         connection = http.client.HTTPConnection(*dialled(host, port), timeout=600)

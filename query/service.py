@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
 from helix.errors import HelixError, StoreError
-from helix.memory import Memory
+from helix.sdk.memory import Memory
 from helix.settings import Settings
-from helix.snapshot.events import Appender, Event, make_event
-from helix.snapshot.reader import Snapshot
-from query import hooks
+from helix.snapshot.ledger.access_events import Appender, Event, make_event
+from helix.snapshot.reader.snapshot import Snapshot
 from query.auth import OWNER, Caller
-from query.wire import (
+from query.hooks import context as hooks
+from query.schema import (
     AroundRequest,
     Asked,
     ContextRequest,
@@ -156,19 +156,19 @@ class Service:
 
     def deep(self, request: RecallRequest, caller: Caller = OWNER) -> dict[str, Any]:
         """Begin a recall of the tier deep: how it stands, with a first answer."""
-        from query import deep
+        from query import deep_jobs as deep
 
         return deep.begin(self.memory, request, caller)
 
     def deep_job(self, identity: str, caller: Caller = OWNER) -> dict[str, Any] | None:
         """How a recall of the tier deep stands, with the best answer there is; None where it is not the caller's."""
-        from query import deep
+        from query import deep_jobs as deep
 
         return deep.look(self.memory, identity, caller)
 
     async def deep_events(self, identity: str, caller: Caller = OWNER) -> AsyncIterator[bytes] | None:
         """The same as server-sent events, as it changes."""
-        from query import deep
+        from query import deep_jobs as deep
 
         memory = self.memory
         job = deep.mine(memory, identity, caller)
@@ -179,7 +179,7 @@ class Service:
 
     async def deep_whole(self, request: RecallRequest, caller: Caller = OWNER) -> dict[str, Any]:
         """One recall of the tier deep, waited for."""
-        from query import deep
+        from query import deep_jobs as deep
 
         found = await self.in_turn(self.deep, request, caller)
         if found["status"] != "done":
@@ -256,7 +256,9 @@ class Service:
         """
         serving = self.memory.snapshot.generation
         if "admin" in caller.scopes:
-            from helix.status import status  # here: DuckDB comes with it, and an agent waits for its first answer
+            from helix.snapshot.status import (
+                status,  # here: DuckDB comes with it, and an agent waits for its first answer
+            )
 
             return {**status(self.root), "serving": serving, "trouble": self.trouble}
         seen = self.memory.choices(**self._whom(None, caller))

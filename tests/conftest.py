@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from tests.forks import forking
-from tests.labelled import REPORT
+from tests.support.forks import forking
+from tests.support.labelled import REPORT
 
 # Nothing may reach for a model hub, and no setting of the developer's may leak in.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -39,7 +39,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 @pytest.fixture(scope="session", autouse=True)
 def ahead() -> Iterator[None]:
     """A command that stands behind others, called in this process, leaves it where it is for the tests to come."""
-    from helix import behind
+    from helix.util import priority as behind
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(behind, "stand_behind", lambda *_: None)
@@ -50,7 +50,7 @@ def ahead() -> Iterator[None]:
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where exported encoders are kept during the session; the default one is exported here, for real."""
     from helix.encoders import registry
-    from helix.encoders.export import cached
+    from helix.encoders.dense_export import cached
     from helix.settings import Settings
 
     folder = _shared(tmp_path_factory) / "cache"
@@ -77,7 +77,7 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def copying_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small T5 that writes down words of its input, trained here in seconds."""
-    from tests import tiny_t5
+    from tests.support import tiny_t5
 
     folder = _shared(tmp_path_factory) / "copying-t5"
     with _one_at_a_time(folder):
@@ -87,7 +87,7 @@ def copying_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def known_splade(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SPLADE whose expansions are known: a car is an automobile."""
-    from tests import tiny_sparse
+    from tests.support import tiny_sparse
 
     folder = _shared(tmp_path_factory) / "known-splade"
     with _one_at_a_time(folder):
@@ -97,7 +97,7 @@ def known_splade(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def known_inference_free(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same for items; questions are looked up in a table."""
-    from tests import tiny_sparse
+    from tests.support import tiny_sparse
 
     folder = _shared(tmp_path_factory) / "known-inference-free"
     with _one_at_a_time(folder):
@@ -108,7 +108,7 @@ def known_inference_free(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def sample_store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     """A store of the bundled sample, made once. Read it only; `own_store` is a copy to break."""
     from helix.settings import load
-    from pipelines.ingest import ingest
+    from pipelines.ingest.ingest import ingest
 
     made = _shared(tmp_path_factory) / "sample-store"
     with _one_at_a_time(made):
@@ -199,7 +199,7 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Precision and recall of what is enriched, on the labelled sets of tests/data."""
+    """Precision and recall of what is enriched, on the labelled sets of tests/support/data."""
     if REPORT:
         terminalreporter.section("labelled sets")
         for line in REPORT:

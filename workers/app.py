@@ -7,10 +7,12 @@ from typing import Final
 
 from celery import Celery, signals
 
-from helix import logs
 from helix.errors import UsageError
 from helix.settings import Settings, load
-from workers import alive, broker, signing
+from helix.util import logging as logs
+from workers import kombu_patch as broker
+from workers import liveness as alive
+from workers import signing
 from workers.messages import KINDS
 
 QUEUES: Final = ("accept", "enrich", "bulk", "commit", "expand", "maintain")
@@ -67,7 +69,7 @@ def create(settings: Settings) -> Celery:
         worker_pool_start_method="spawn",  # ONNX Runtime sessions do not survive a fork
         worker_proc_alive_timeout=60,  # a spawned child imports numpy and pyarrow first: longer than 4 s
         worker_cancel_long_running_tasks_on_connection_loss=False,  # the work is good, whether Redis hears of it or not
-        worker_hijack_root_logger=False,  # logs are ours (helix/logs.py): JSON, with the document's name
+        worker_hijack_root_logger=False,  # logs are ours (helix/util/logging.py): JSON, with the document's name
         worker_send_task_events=False,  # nobody listens; a Redis that is full would only get fuller
         worker_enable_remote_control=False,  # whoever writes to the broker could end workers, or have them tell all
         task_create_missing_queues=True,

@@ -7,8 +7,8 @@ from typing import Any, Final
 from celery import beat
 
 from helix.settings import load
-from workers import alive
-from workers.send import length
+from workers import liveness as alive
+from workers.dispatch import length
 
 MOST: Final = 4
 """Messages that may wait in a queue. With two that are sent in turn, one cannot keep the other out for long."""

@@ -18,7 +18,7 @@ from typing import Any, Final
 import orjson
 from kombu.serialization import dumps
 
-from helix.snapshot.names import DOCUMENT, FINGERPRINT, ORDER
+from helix.snapshot.digests import DOCUMENT, FINGERPRINT, ORDER
 
 MOST: Final = 16 << 10
 """Bytes of a message. Ours have about one thousand, signed ones three; below this, the parser bounds what is nested."""

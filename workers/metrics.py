@@ -16,9 +16,9 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from helix.errors import HelixError, UsageError
-from helix.status import status
+from helix.snapshot.status import status
 from workers.app import APART, QUEUES
-from workers.send import BROKEN, length
+from workers.dispatch import BROKEN, length
 
 if TYPE_CHECKING:
     from celery import Celery

@@ -15,13 +15,15 @@ from celery import Celery
 
 from helix.errors import EncoderError, HelixError
 from helix.settings import Settings
-from helix.snapshot import ledger, paths, tries
-from pipelines.enrich import pipeline_fingerprint
-from pipelines.expand import anything_waits
-from pipelines.ingest import lineage_of
-from pipelines.orders import waiting_orders
-from workers import fleet
-from workers.send import BROKEN, Sender, ask, length
+from helix.snapshot import paths
+from helix.snapshot.ledger import attempts as tries
+from helix.snapshot.ledger import inbox as ledger
+from pipelines.ingest.deferred import waiting_orders
+from pipelines.ingest.enrich import pipeline_fingerprint
+from pipelines.ingest.ingest import lineage_of
+from pipelines.passes.doc2query import anything_waits
+from workers import replication as fleet
+from workers.dispatch import BROKEN, Sender, ask, length
 
 log = logging.getLogger("helix.workers")
 

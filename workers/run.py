@@ -10,10 +10,12 @@ from typing import Final
 
 from celery.signals import worker_ready, worker_shutting_down
 
-from helix import logs
-from helix.behind import stand_behind
 from helix.settings import load
-from workers import deep, lost, metrics
+from helix.util import logging as logs
+from helix.util.priority import stand_behind
+from workers import deep_jobs as deep
+from workers import metrics
+from workers import process_loss as lost
 from workers.app import APART, app
 from workers.reconcile import watch
 

@@ -18,27 +18,31 @@ from typing import TYPE_CHECKING, Any, Final
 
 from billiard.exceptions import SoftTimeLimitExceeded
 
-from helix.encoders.onnx import Encoder, TokenCounter
+from helix.encoders.dense import Encoder, TokenCounter
 from helix.encoders.sparse import DocumentEncoder
 from helix.enrich.doc2query import Generator
 from helix.errors import EncoderError, HelixError, InputRefused
 from helix.settings import load
-from helix.snapshot import ledger, tries
-from helix.snapshot.names import FINGERPRINT, ORDER, check_name
-from pipelines import impacts, orders, retention
-from pipelines.commit import commit as run_commit
-from pipelines.enrich import FAULTS, part_folder, pipeline_fingerprint, try_enrich
-from pipelines.expand import expand as run_expand
-from pipelines.expand import generator, is_wanted, waiting_in
-from pipelines.ingest import lineage_of, open_encoder, tidy
-from pipelines.reindex import make_part
-from pipelines.touch import touch as run_touch
-from workers import fleet, metrics
+from helix.snapshot.digests import FINGERPRINT, ORDER, check_name
+from helix.snapshot.ledger import attempts as tries
+from helix.snapshot.ledger import inbox as ledger
+from pipelines.ingest import deferred as orders
+from pipelines.ingest.commit import commit as run_commit
+from pipelines.ingest.enrich import FAULTS, part_folder, pipeline_fingerprint, try_enrich
+from pipelines.ingest.ingest import lineage_of, open_encoder, tidy
+from pipelines.maintain.reindex import make_part
+from pipelines.maintain.touch import touch as run_touch
+from pipelines.passes import sparse as impacts
+from pipelines.passes.doc2query import expand as run_expand
+from pipelines.passes.doc2query import generator, is_wanted, waiting_in
+from pipelines.training import retention
+from workers import metrics
+from workers import replication as fleet
 from workers.app import app
-from workers.send import BROKEN, Sender, ask
+from workers.dispatch import BROKEN, Sender, ask
 
 if TYPE_CHECKING:
-    from helix.memory import Memory
+    from helix.sdk.memory import Memory
 
 log = logging.getLogger("helix.workers")
 
@@ -282,7 +286,7 @@ def deep(job: str) -> str | None:
     """Ask a language model about one question of the tier deep."""
     settings = load()
     root = Path(settings.store)
-    from pipelines.deep import run  # here: what asks a model is of no use to any other worker
+    from pipelines.passes.deep_job import run  # here: what asks a model is of no use to any other worker
 
     done = run(root, check_name(job, ORDER), lambda: _memory(root), settings)
     if done is None:
@@ -306,7 +310,7 @@ def _memory(root: Path) -> Memory:
 
 @cache
 def _opened(root: Path) -> Memory:
-    from helix.memory import Memory
+    from helix.sdk.memory import Memory
 
     return Memory(root, load())
 

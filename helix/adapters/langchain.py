@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from helix.adapters import Recalls, metadata
-from helix.missing import install
+from helix.util.extras import install
 
 try:
     from langchain_core.callbacks import CallbackManagerForRetrieverRun

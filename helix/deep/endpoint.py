@@ -19,7 +19,7 @@ from helix.deep.prompts import Messages
 from helix.deep.replies import Unanswered
 from helix.errors import UsageError
 from helix.settings import Settings
-from helix.urls import check_web
+from helix.util.urls import check_web
 
 MOST_BYTES: Final = 1 << 20
 """Of an answer."""

@@ -23,8 +23,8 @@ from typing import Any, Final
 import orjson
 
 from helix.deep.replies import Replies, Unanswered, replies_of
-from helix.enrich.redact import redact
 from helix.errors import StoreError
+from helix.redact.redact import redact
 from helix.snapshot import paths
 
 FOLDER: Final = "deep"

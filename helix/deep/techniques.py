@@ -15,7 +15,7 @@ from helix.deep.prompts import Messages, prompt, quoted
 from helix.deep.replies import Unanswered
 from helix.errors import UsageError
 from helix.settings import Settings
-from helix.text import well_formed
+from helix.text.tokenize import well_formed
 
 TECHNIQUES: Final = ("rerank", "hyde", "synthesis", "query2doc")
 

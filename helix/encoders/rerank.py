@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import orjson
 
-from helix.encoders.onnx import Encoder, Tokens, runs
+from helix.encoders.dense import Encoder, Tokens, runs
 from helix.encoders.registry import WEIGHTS, is_model, places, read_json, sha256, sha256_once
 from helix.errors import EncoderError
 from helix.settings import Settings

@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from helix.encoders.export import has_vnni
-from helix.encoders.kept import PROBES, export_apart, made_once
+from helix.encoders.cache import PROBES, export_apart, made_once
+from helix.encoders.dense_export import has_vnni
 from helix.encoders.registry import hub_cache, is_model, sha256
 from helix.errors import EncoderError
 from helix.settings import Settings

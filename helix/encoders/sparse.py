@@ -18,12 +18,12 @@ from typing import Any, Final
 import numpy as np
 import orjson
 
-from helix.encoders.onnx import Tokens, runs
+from helix.encoders.dense import Tokens, runs
 from helix.encoders.registry import is_model, read_json, sha256, sha256_once
 from helix.encoders.rerank import Known, Source, located
 from helix.errors import EncoderError
+from helix.ranking.topk import top_k
 from helix.settings import Settings
-from helix.topk import top_k
 from helix.types import F32, I64, Sparse
 
 FORMAT: Final = 1

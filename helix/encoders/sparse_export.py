@@ -20,8 +20,8 @@ import numpy as np
 import orjson
 
 from helix.encoders import sparse
-from helix.encoders.export import context_of, pad_of, quantise, to_onnx
-from helix.encoders.kept import PROBES, export_apart, made_once
+from helix.encoders.cache import PROBES, export_apart, made_once
+from helix.encoders.dense_export import context_of, pad_of, quantise, to_onnx
 from helix.encoders.registry import is_model, read_json, sha256
 from helix.encoders.rerank import Source
 from helix.encoders.sparse import DocumentEncoder, Spec, load_spec, open_query

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from helix.text import UNSPACED
+from helix.text.tokenize import UNSPACED
 
 TAIL_WORDS: Final = 20
 """Words; a smaller piece joins the one before it where that stays within TAIL_ROOM."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import rensa
 
-from helix.text import words
+from helix.text.tokenize import words
 from helix.types import F32, U32
 
 PERMUTATIONS: Final = 64

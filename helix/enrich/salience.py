@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from helix.text import tokenise
+from helix.text.tokenize import tokenise
 
 SCANNED: Final = 8_000
 """Characters looked at; an item is far shorter."""

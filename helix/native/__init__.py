@@ -154,7 +154,7 @@ def best_rows(
         weight: float32[t]: idf · (k1 + 1), or what an impact is multiplied with.
         rest: float32[t + 1], what terms t and on can give a row.
         allowed: bool[n]; None allows every row.
-        norm: float32[n], of `helix.bm25.norms`; n alone where `tf` are impacts, each worth tf · weight.
+        norm: float32[n], of `helix.ranking.bm25.norms`; n alone where `tf` are impacts, each worth tf · weight.
         k: at least 1.
         slack: below 1 by more than scores and bounds, which are rounded apart, can differ.
         floor: a score that the k-th best has at least.
@@ -535,7 +535,7 @@ def count_terms(
 
 
 def pooled(count: F32, place: I64, weight: F32, length: F32, mean_length: float, k1: float, b: float) -> F32:
-    """BM25 of n texts, each made of some rows of u: float32[n]. As `helix.bm25.saturate` says, times the weights,
+    """BM25 of n texts, each made of some rows of u: float32[n]. As `helix.ranking.bm25.saturate` says, times the weights,
     added up in the order of the terms.
 
     Args:

@@ -1,5 +1,5 @@
 /* The typed graph of a store, read around a few nodes: over several segments, without what a question may not see.
- * Plain C11 without Python: helix/snapshot/graph.py says what the nodes and edges are and fills the structs.
+ * Plain C11 without Python: helix/snapshot/index/graph.py says what the nodes and edges are and fills the structs.
  *
  * Node numbers: rows, then session codes, then entities, by their place in the first segment that knows them.
  */

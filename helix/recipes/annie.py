@@ -17,18 +17,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from helix.enrich.entities import EVERGREEN
-from helix.explain import Trace
+from helix.ranking.topk import order
 from helix.recipes.annie_formulas import briefing, bullet, decay, jaccard, mmr, rrf
 from helix.recipes.common import begin, bundle, items_of
-from helix.snapshot.mapped import damaged
-from helix.snapshot.reader import Snapshot
-from helix.snapshot.rows import NO_TIME, digest
-from helix.snapshot.segment import read_table
+from helix.snapshot.checked_arrays import damaged
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.segment.batch import NO_TIME, digest
+from helix.snapshot.segment.open import read_table
 from helix.stages.dense import dense_score, search_dense
 from helix.stages.fuse import union
 from helix.stages.lexical import lexical_score, search_lexical
-from helix.topk import order
+from helix.stages.trace import Trace
+from helix.text.entities import EVERGREEN
 from helix.types import F32, I64, ROLES, U64, Bool, Bundle, Leg, Plan, Pool, Query
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from helix.sanitise import sanitise_text
 from helix.stages.pack import CLOSE, OPEN, Count
-from helix.text import words
+from helix.text.sanitise import sanitise_text
+from helix.text.tokenize import words
 from helix.types import F32
 
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from helix.explain import Trace
-from helix.profiles import keys, one_of
+from helix.ranking.topk import order
 from helix.recipes.cems_formulas import (
     blend,
     first_of_each,
@@ -31,16 +30,17 @@ from helix.recipes.cems_formulas import (
 )
 from helix.recipes.cems_intent import PROBE, Intent, choose, classify, expansions, hypothetical, own_phrases
 from helix.recipes.common import begin, bundle, items_of
-from helix.sanitise import sanitise_text
-from helix.snapshot.mapped import damaged
-from helix.snapshot.reader import Snapshot
-from helix.snapshot.segment import read_table
+from helix.recipes.load_profile import keys, one_of
+from helix.snapshot.checked_arrays import damaged
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.segment.open import read_table
 from helix.stages.dense import dense_score, search_dense
 from helix.stages.fuse import union
 from helix.stages.lexical import lexical_score, search_lexical
 from helix.stages.pack import CLOSE, OPEN, Count, header
-from helix.text import hash_terms, tokenise
-from helix.topk import order
+from helix.stages.trace import Trace
+from helix.text.sanitise import sanitise_text
+from helix.text.tokenize import hash_terms, tokenise
 from helix.types import F32, I64, ROLES, U32, Bool, Bundle, Leg, Plan, Pool, Query
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from helix.enrich.entities import entities
-from helix.text import STOP_WORDS, tokenise
+from helix.text.entities import entities
+from helix.text.tokenize import STOP_WORDS, tokenise
 
 Days = Sequence[tuple[int, int, float]]
 """(first second, last second, weight) a question speaks of, as in `Query.days`."""

@@ -12,17 +12,17 @@ import numpy.typing as npt
 
 from helix.encoders.rerank import LateEncoder, own_tokens
 from helix.errors import EncoderError
-from helix.explain import Spent, Trace, kept_signals, timed
 from helix.stages.embed import embed
 from helix.stages.rerank import maxsims
 from helix.stages.route import outside, route, scope
+from helix.stages.trace import Spent, Trace, kept_signals, timed
 from helix.types import F32, TYPES, Bundle, Item, Plan, Pool, Query
 
 if TYPE_CHECKING:
-    from helix.encoders.onnx import Encoder
+    from helix.encoders.dense import Encoder
     from helix.encoders.rerank import Rerankers
-    from helix.profiles import Constants
-    from helix.snapshot.reader import Snapshot
+    from helix.recipes.load_profile import Constants
+    from helix.snapshot.reader.snapshot import Snapshot
 
 
 def begin(

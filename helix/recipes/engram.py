@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helix.errors import EncoderError
-from helix.explain import Trace
-from helix.profiles import Graph
+from helix.ranking.topk import order, top_k
 from helix.recipes.common import begin, bundle, items_of, scored
 from helix.recipes.engram_formulas import (
     CHANNELS,
@@ -32,14 +31,15 @@ from helix.recipes.engram_formulas import (
     rrf,
 )
 from helix.recipes.engram_retention import features, forward, open_model, retention_boost
-from helix.snapshot.reader import Snapshot
+from helix.recipes.load_profile import Graph
+from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.dense import dense_score, search_dense
 from helix.stages.fuse import fuse
 from helix.stages.graph import walk
 from helix.stages.lexical import lexical_score, search_lexical
 from helix.stages.pack import pack
 from helix.stages.rerank import rerank, unusable
-from helix.topk import order, top_k
+from helix.stages.trace import Trace
 from helix.types import F32, TYPES, Bundle, Leg, Plan, Pool, Query
 
 if TYPE_CHECKING:

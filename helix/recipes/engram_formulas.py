@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from helix.snapshot.rows import digest
+from helix.snapshot.segment.batch import digest
 from helix.stages.fuse import union
 from helix.types import F32, I64, U32, U64, Bool, Leg
 

@@ -1,6 +1,6 @@
 """The retention model of the recipe `engram`: a small network that says how likely an item is to be of use again.
 
-`helix train` fits it to a store's access events and publishes it as an index of its own: see `pipelines.retention`.
+`helix train` fits it to a store's access events and publishes it as an index of its own: see `pipelines.training.retention`.
 Here it is only read, and its forward pass is numpy.
 """
 
@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from helix.snapshot.checked_arrays import damaged
 from helix.snapshot.manifest import Index, Manifest
-from helix.snapshot.mapped import damaged
 from helix.snapshot.npz import Kind, read_npz
 from helix.types import F32, TYPES, U32
 

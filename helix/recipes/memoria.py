@@ -15,16 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from helix.errors import EncoderError
-from helix.explain import Trace
-from helix.facts import HOLDS
+from helix.ranking.fact_validity import HOLDS
+from helix.ranking.topk import order, top_k
 from helix.recipes.common import begin, bundle, items_of
-from helix.snapshot.reader import Snapshot
+from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.fuse import union
 from helix.stages.graph import pagerank
 from helix.stages.lexical import lexical_score, search_lexical
 from helix.stages.pack import pack
 from helix.stages.rerank import rerank, unusable
-from helix.topk import order, top_k
+from helix.stages.trace import Trace
 from helix.types import F32, I64, U64, Bool, Bundle, Item, Leg, Plan, Pool, Query
 
 if TYPE_CHECKING:

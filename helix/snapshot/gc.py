@@ -11,11 +11,11 @@ from functools import cache, partial
 from pathlib import Path
 
 from helix.errors import HelixError
-from helix.failpoints import failpoint
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths, writer
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.pins import pinned
+from helix.util.failpoints import failpoint
 
 
 @dataclass(frozen=True, slots=True)

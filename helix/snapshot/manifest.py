@@ -14,7 +14,8 @@ from typing import Any
 import orjson
 
 from helix.errors import NewerStore, StoreError, UsageError
-from helix.snapshot import bounds, paths
+from helix.snapshot import manifest_checks as bounds
+from helix.snapshot import paths
 
 FORMAT = 3
 OLDEST = 2  # format 1 was never released

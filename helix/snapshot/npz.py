@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from helix.snapshot.mapped import damaged
+from helix.snapshot.checked_arrays import damaged
 
 Kind = tuple[type[np.generic], int]
 """A dtype and a number of dimensions."""

@@ -24,17 +24,17 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 import pyarrow.fs as pafs
 
-from helix.enrich.entities import EVERGREEN
 from helix.errors import StoreError, UsageError
-from helix.sanitise import printable
 from helix.snapshot import manifest as manifests
-from helix.snapshot.facts import Facts, invalid_since, join
+from helix.snapshot.checked_arrays import damaged
+from helix.snapshot.index.doc2query import KIND
+from helix.snapshot.index.fact_columns import Facts, invalid_since, join
 from helix.snapshot.manifest import Deletes, Index, Manifest, Segment
-from helix.snapshot.mapped import damaged
 from helix.snapshot.pins import pin, release
-from helix.snapshot.queries import KIND
-from helix.snapshot.rows import ENTITIES, FACTS, ITEMS, NO_TIME
-from helix.snapshot.segment import check_files, deleted_rows, open_segment, read_table
+from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, NO_TIME
+from helix.snapshot.segment.open import check_files, deleted_rows, open_segment, read_table
+from helix.text.entities import EVERGREEN
+from helix.text.sanitise import printable
 
 
 def connect() -> duckdb.DuckDBPyConnection:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from helix.encoders.registry import sha256
 from helix.errors import Damaged, HelixError, StoreError
-from helix.snapshot import cursors
 from helix.snapshot import manifest as manifests
+from helix.snapshot.checked_arrays import MEND
+from helix.snapshot.ledger import cursors
 from helix.snapshot.manifest import File
-from helix.snapshot.mapped import MEND
 from helix.snapshot.paths import OWNED, TEMPORARY
 
 

@@ -21,10 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from helix.errors import StoreError
-from helix.failpoints import failpoint
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
 from helix.snapshot.manifest import Deletes, File, Index, Manifest, describe, describe_tree, new_id
+from helix.util.failpoints import failpoint
 
 __all__ = ["LOCKS", "Lock", "adopt_encoder", "begin", "describe", "following", "lock", "new_id", "point", "publish"]
 __all__ += ["write_array", "write_deletes", "write_documents", "write_index"]

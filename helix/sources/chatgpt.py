@@ -3,7 +3,7 @@
 What makes it hard, and what is done about it:
 
 - A conversation is a `mapping` of nodes that form a tree. It is read from `current_node` up: children lists begin with
-  what was abandoned. Branches are those of `helix.sources.branches`.
+  what was abandoned. Branches are those of `helix.sources.common.branches`.
 - Text lies in another field for each content type; of pictures and recordings only what was said in them is text.
 - A call of a tool is a message of the assistant to another recipient than `all`, its answer a message of role `tool`.
 - Custom instructions, what the site itself injects, and hidden messages look like a person's: they are host context.
@@ -18,12 +18,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from helix.sources.branches import Conversation, Message, sessions
-from helix.sources.exports import items, mapping, values
-from helix.sources.junk import answer, human, left_out, moment, output, type_name
-from helix.sources.sample import Sample
-from helix.sources.shared import is_uuid, load_json, session_of_path, string
-from helix.sources.tools import TOOL_CHARS, call_line
+from helix.sources.common.branches import Conversation, Message, sessions
+from helix.sources.common.exports import items, mapping, values
+from helix.sources.common.junk import answer, human, left_out, moment, output, type_name
+from helix.sources.common.sample import Sample
+from helix.sources.common.shared import is_uuid, load_json, session_of_path, string
+from helix.sources.common.tools import TOOL_CHARS, call_line
 from helix.types import Document, Parsed, Problem, Session, Turn
 
 NAME = "chatgpt"

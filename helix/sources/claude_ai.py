@@ -7,7 +7,7 @@ What makes it hard, and what is done about it:
 - An answer holds the calls of tools and their results in one message: the text and the calls are one turn, each result
   is one.
 - What a person pastes at length, or attaches, becomes a text beside the message: a turn of its own, both ends of it.
-- `parent_message_uuid` makes a tree of the messages; branches are those of `helix.sources.branches`. Older exports
+- `parent_message_uuid` makes a tree of the messages; branches are those of `helix.sources.common.branches`. Older exports
   do not have it: there each message answers the one before it.
 
 The lists beside it are of the same format: documents that were put into projects are turns, accounts and what the site
@@ -22,12 +22,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from helix.sources.branches import Conversation, Message, sessions
-from helix.sources.exports import items, mapping, values
-from helix.sources.junk import answer, human, left_out, output, type_name
-from helix.sources.sample import Sample
-from helix.sources.shared import TITLE_CHARS, is_uuid, one_line, parse_iso, session_of_path, string, unique
-from helix.sources.tools import TOOL_CHARS, both_ends, call_line
+from helix.sources.common.branches import Conversation, Message, sessions
+from helix.sources.common.exports import items, mapping, values
+from helix.sources.common.junk import answer, human, left_out, output, type_name
+from helix.sources.common.sample import Sample
+from helix.sources.common.shared import TITLE_CHARS, is_uuid, one_line, parse_iso, session_of_path, string, unique
+from helix.sources.common.tools import TOOL_CHARS, both_ends, call_line
 from helix.types import Document, Parsed, Problem, Session, Turn
 
 NAME = "claude-ai"

@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from helix.sources.junk import answer, human, left_out, output
-from helix.sources.sample import Sample
-from helix.sources.shared import (
+from helix.sources.common.junk import answer, human, left_out, output
+from helix.sources.common.sample import Sample
+from helix.sources.common.shared import (
     TITLE_CHARS,
     file_stem,
     folder_name,
@@ -33,7 +33,7 @@ from helix.sources.shared import (
     string,
     unique,
 )
-from helix.sources.tools import TOOL_CHARS, call_line, is_ours
+from helix.sources.common.tools import TOOL_CHARS, call_line, is_ours
 from helix.types import Document, Parsed, Problem, Session, Turn
 
 NAME = "claude-code"

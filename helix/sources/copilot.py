@@ -21,10 +21,10 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from helix.errors import InputRefused
-from helix.sources.collected import loaded, mapping
-from helix.sources.junk import answer, human, left_out, moment, output, type_name
-from helix.sources.sample import Sample
-from helix.sources.shared import (
+from helix.sources.common.collected import loaded, mapping
+from helix.sources.common.junk import answer, human, left_out, moment, output, type_name
+from helix.sources.common.sample import Sample
+from helix.sources.common.shared import (
     TITLE_CHARS,
     file_name,
     folder_name,
@@ -35,7 +35,7 @@ from helix.sources.shared import (
     string,
     unique,
 )
-from helix.sources.tools import TOOL_CHARS, call_line, is_ours
+from helix.sources.common.tools import TOOL_CHARS, call_line, is_ours
 from helix.types import Document, Parsed, Problem, Session, Turn
 
 NAME = "copilot"

@@ -23,11 +23,10 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import PurePath
 from typing import Any, Final
 
-from helix.sources.collected import loaded, mapping
-from helix.sources.cursor_store import ASSISTANT, USER, belongs, collect
-from helix.sources.junk import answer, human, left_out, moment, output, type_name
-from helix.sources.sample import Sample
-from helix.sources.shared import (
+from helix.sources.common.collected import loaded, mapping
+from helix.sources.common.junk import answer, human, left_out, moment, output, type_name
+from helix.sources.common.sample import Sample
+from helix.sources.common.shared import (
     TITLE_CHARS,
     folder_name,
     is_uuid,
@@ -38,7 +37,8 @@ from helix.sources.shared import (
     string,
     unique,
 )
-from helix.sources.tools import TOOL_CHARS, call_line, is_ours
+from helix.sources.common.tools import TOOL_CHARS, call_line, is_ours
+from helix.sources.cursor_store import ASSISTANT, USER, belongs, collect
 from helix.types import Document, Parsed, Problem, Session, Turn
 
 __all__ = ["GROWS", "JSON", "NAME", "belongs", "collect", "detect", "parse"]

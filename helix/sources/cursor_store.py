@@ -19,11 +19,11 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from helix.errors import InputRefused
-from helix.sources import sqlite
-from helix.sources.collected import Collected, canonical, loaded, mapping, picked
-from helix.sources.junk import moment
-from helix.sources.shared import string
-from helix.sources.sqlite import TOO_LARGE, VALUE_BYTES
+from helix.sources.common import sqlite
+from helix.sources.common.collected import Collected, canonical, loaded, mapping, picked
+from helix.sources.common.junk import moment
+from helix.sources.common.shared import string
+from helix.sources.common.sqlite import TOO_LARGE, VALUE_BYTES
 
 USER, ASSISTANT = 1, 2
 """Types of bubbles."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from helix.sources.sample import Sample
-from helix.sources.shared import (
+from helix.sources.common.sample import Sample
+from helix.sources.common.shared import (
     TITLE_CHARS,
     is_date_only,
     json_records,
@@ -21,8 +21,8 @@ from helix.sources.shared import (
     session_of_path,
     unique,
 )
-from helix.sources.strip import strip_memory
-from helix.sources.tools import TOOL_CHARS
+from helix.sources.common.strip import strip_memory
+from helix.sources.common.tools import TOOL_CHARS
 from helix.types import ROLES, TYPES, Document, Parsed, Problem, Session, Turn
 
 NAME = "jsonl"

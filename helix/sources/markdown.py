@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from helix.sources.sample import Sample
-from helix.sources.shared import (
+from helix.sources.common.sample import Sample
+from helix.sources.common.shared import (
     TITLE_CHARS,
     date_in_name,
     file_stem,
@@ -19,8 +19,8 @@ from helix.sources.shared import (
     session_of_path,
     unique,
 )
-from helix.sources.strip import strip_memory
-from helix.sources.tools import TOOL_CHARS
+from helix.sources.common.strip import strip_memory
+from helix.sources.common.tools import TOOL_CHARS
 from helix.types import Document, Parsed, Problem, Session, Turn
 
 NAME = "markdown"

@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from helix.errors import InputRefused
-from helix.sources import sqlite
-from helix.sources.collected import Collected, canonical, loaded, mapping, picked
-from helix.sources.junk import answer, human, left_out, moment, output, type_name
-from helix.sources.sample import Sample
-from helix.sources.shared import TITLE_CHARS, folder_name, load_json, one_line, session_of_path, string, unique
-from helix.sources.sqlite import TOO_LARGE, VALUE_BYTES
-from helix.sources.tools import TOOL_CHARS, call_line, is_ours
+from helix.sources.common import sqlite
+from helix.sources.common.collected import Collected, canonical, loaded, mapping, picked
+from helix.sources.common.junk import answer, human, left_out, moment, output, type_name
+from helix.sources.common.sample import Sample
+from helix.sources.common.shared import TITLE_CHARS, folder_name, load_json, one_line, session_of_path, string, unique
+from helix.sources.common.sqlite import TOO_LARGE, VALUE_BYTES
+from helix.sources.common.tools import TOOL_CHARS, call_line, is_ours
 from helix.types import Document, Parsed, Session, Turn
 
 NAME = "opencode"

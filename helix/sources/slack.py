@@ -23,12 +23,12 @@ from typing import Any, Final
 import orjson
 
 from helix.errors import InputRefused
-from helix.sources.collected import Collected
-from helix.sources.exports import items, mapping
-from helix.sources.junk import human, left_out, output, type_name
-from helix.sources.sample import Sample
-from helix.sources.shared import file_stem, load_json, parse_epoch, string
-from helix.sources.tools import TOOL_CHARS, call_line
+from helix.sources.common.collected import Collected
+from helix.sources.common.exports import items, mapping
+from helix.sources.common.junk import human, left_out, output, type_name
+from helix.sources.common.sample import Sample
+from helix.sources.common.shared import file_stem, load_json, parse_epoch, string
+from helix.sources.common.tools import TOOL_CHARS, call_line
 from helix.types import Document, Parsed, Session, Turn
 
 NAME = "slack"

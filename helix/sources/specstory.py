@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from helix.sources.sample import Sample
-from helix.sources.shared import TITLE_CHARS, date_in_name, folder_name, one_line, parse_iso, session_of_path
-from helix.sources.strip import strip_host, strip_memory
-from helix.sources.tools import TOOL_CHARS, both_ends, call_line, is_ours
+from helix.sources.common.sample import Sample
+from helix.sources.common.shared import TITLE_CHARS, date_in_name, folder_name, one_line, parse_iso, session_of_path
+from helix.sources.common.strip import strip_host, strip_memory
+from helix.sources.common.tools import TOOL_CHARS, both_ends, call_line, is_ours
 from helix.types import Document, Parsed, Session, Turn
 
 NAME = "specstory"

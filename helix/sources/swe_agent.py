@@ -21,8 +21,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from helix.errors import InputRefused
-from helix.sources.sample import Sample
-from helix.sources.shared import (
+from helix.sources.common.sample import Sample
+from helix.sources.common.shared import (
     TITLE_CHARS,
     date_in_name,
     folder_name,
@@ -31,8 +31,8 @@ from helix.sources.shared import (
     session_of_path,
     string,
 )
-from helix.sources.strip import strip_host, strip_memory
-from helix.sources.tools import TOOL_CHARS, both_ends, call_line
+from helix.sources.common.strip import strip_host, strip_memory
+from helix.sources.common.tools import TOOL_CHARS, both_ends, call_line
 from helix.types import Document, Parsed, Session, Turn
 
 NAME = "swe-agent"

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from helix.topk import top_k
+from helix.ranking.topk import top_k
 from helix.types import U32, U64, Leg, Plan
 
 if TYPE_CHECKING:
-    from helix.snapshot.reader import Snapshot
+    from helix.snapshot.reader.snapshot import Snapshot
 
 _CROWDED = 2  # a leg is, where copies take up one in so many of its places
 _ROUNDS = 4  # crowds that are seen through, one behind the other

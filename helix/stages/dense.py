@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from helix.beside import Meanwhile, later
 from helix.native import inner_products
-from helix.topk import top_k
+from helix.ranking.topk import top_k
 from helix.types import F32, I64, Bool, Leg, Plan
+from helix.util.threads import Meanwhile, later
 
 if TYPE_CHECKING:
-    from helix.snapshot.reader import Block, Snapshot
+    from helix.snapshot.reader.snapshot import Block, Snapshot
 
 F16 = npt.NDArray[np.float16]
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from helix.snapshot.arrays import BANDS
-from helix.topk import order
+from helix.ranking.topk import order
+from helix.snapshot.segment.arrays import BANDS
 from helix.types import F32, U32, Candidates
 
 if TYPE_CHECKING:
-    from helix.profiles import Diversify
-    from helix.snapshot.reader import Snapshot
+    from helix.recipes.load_profile import Diversify
+    from helix.snapshot.reader.snapshot import Snapshot
 
 _MIX = np.array([pow(0x9E3779B97F4A7C15, i + 1, 1 << 64) for i in range(4)], np.uint64)
 """Makes one number of a band's values. Pairs that have it in common are compared in full: a chance does no harm."""

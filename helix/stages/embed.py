@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from helix.encoders.onnx import Encoder
+from helix.encoders.dense import Encoder
 from helix.types import F32
 
 

@@ -14,7 +14,7 @@ from helix.native import fuse_legs
 from helix.types import F32, U32, Candidates, Leg
 
 if TYPE_CHECKING:
-    from helix.snapshot.reader import Snapshot
+    from helix.snapshot.reader.snapshot import Snapshot
 
 
 def union(legs: Sequence[Leg]) -> tuple[U32, dict[str, F32]]:

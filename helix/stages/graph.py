@@ -1,5 +1,5 @@
 """Stage 5: personalised PageRank (Haveliwala 2002) around the best fused items, by forward push (Andersen, Chung &
-Lang 2006) over the typed graph (`helix.snapshot.graph`).
+Lang 2006) over the typed graph (`helix.snapshot.index.graph`).
 
 The walk starts from a few seeds and from entities of the question; a node's neighbours are read only where enough mass
 lies on it, and no more than `work` edges in all. Hubs carry nothing, and what the question's filters leave out is not
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from helix.snapshot.graph import Seen
-from helix.topk import top_k
+from helix.ranking.topk import top_k
+from helix.snapshot.index.graph import Seen
 from helix.types import F32, I64, Candidates, Plan, Query
 
 if TYPE_CHECKING:
-    from helix.profiles import Graph
-    from helix.snapshot.reader import Snapshot
+    from helix.recipes.load_profile import Graph
+    from helix.snapshot.reader.snapshot import Snapshot
 
 F64 = npt.NDArray[np.float64]
 

@@ -11,10 +11,10 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from helix.bm25 import Norms, gain, idf
 from helix.native import best_rows
-from helix.postings import Part, flat, kth, look_up, narrow
-from helix.topk import top_k
+from helix.ranking.bm25 import Norms, gain, idf
+from helix.ranking.postings import Part, flat, kth, look_up, narrow
+from helix.ranking.topk import top_k
 from helix.types import F32, U64, Leg, Plan, Query
 
 _LOOK_UP: Final = 25

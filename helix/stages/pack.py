@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from helix.sanitise import sanitise_name, sanitise_text
-from helix.stages.excerpt import excerpt
+from helix.stages.features.excerpt import excerpt
+from helix.text.sanitise import sanitise_name, sanitise_text
 
 Count = Callable[[Sequence[str]], list[int]]
 

@@ -1,7 +1,7 @@
 """Stage 6: order the pool by a blend of signals.
 
-`sim` says how well an item answers (`helix.stages.similar`), after one step to what the best lead to
-(`helix.stages.linked`). Every signal is scaled to [0, 1] over the pool and weighted by the item's type.
+`sim` says how well an item answers (`helix.stages.features.similarity`), after one step to what the best lead to
+(`helix.stages.features.linked`). Every signal is scaled to [0, 1] over the pool and weighted by the item's type.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from helix.stages.linked import link
-from helix.stages.similar import similarity
-from helix.topk import order
+from helix.ranking.topk import order
+from helix.stages.features.linked import link
+from helix.stages.features.similarity import similarity
 from helix.types import F32, TYPES, Candidates, Plan, Query
 
 if TYPE_CHECKING:
-    from helix.profiles import Profile
-    from helix.snapshot.reader import Snapshot
+    from helix.recipes.load_profile import Profile
+    from helix.snapshot.reader.snapshot import Snapshot
 
 SIGNALS = ("sim", "recency", "salience", "confidence", "graph")
 _FLAT = 1e-6  # a signal that varies less than this over the pool says nothing

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from helix.native import between
-from helix.need import is_general
-from helix.text import project_words
+from helix.stages.skip_rules import is_general
+from helix.text.tokenize import project_words
 from helix.types import F32, TYPES, Bool, Plan, Query
 
 if TYPE_CHECKING:
-    from helix.snapshot.reader import Snapshot
+    from helix.snapshot.reader.snapshot import Snapshot
 
 _FIRST_PERSON = re.compile(r"\b(i|i'm|i've|i'd|me|my|mine)\b", re.IGNORECASE)
 _ASKER_SPEAKS = re.compile(r"\bI\b(?!')", re.IGNORECASE)  # "I" as the subject, not "me" or "my"

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from helix.native import best_rows
-from helix.postings import flat, kth, narrow
-from helix.topk import top_k
+from helix.ranking.postings import flat, kth, narrow
+from helix.ranking.topk import top_k
 from helix.types import Leg, Plan, Sparse
 
 if TYPE_CHECKING:
-    from helix.snapshot.impacts import ImpactField
+    from helix.snapshot.index.sparse import ImpactField
 
 _LOOK_UP: Final = 25
 """To find one row among postings, in NumPy, costs as much as to read so many of them in a row."""

@@ -14,7 +14,7 @@ import numpy as np
 from helix.types import F32, I64, U32, Candidates, Plan
 
 if TYPE_CHECKING:
-    from helix.snapshot.reader import Snapshot
+    from helix.snapshot.reader.snapshot import Snapshot
 
 
 class Outdated(NamedTuple):

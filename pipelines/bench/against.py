@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from helix.errors import StoreError, UsageError
 from helix.settings import Settings
-from helix.snapshot import ledger
-from helix.snapshot.reader import Snapshot
-from helix.snapshot.segment import read_table
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.segment.open import read_table
 from helix.types import F32, I64
 from pipelines.bench.peers import ENOUGH, PEERS, Corpus, Peer, Searcher, tune
 from pipelines.bench.questions import OPEN, Ask

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from helix.cli import parser, print_json
+from helix.cli.main import parser, print_json
+from helix.cli.terminal import complain, figures, say
 from helix.errors import UsageError
 from helix.settings import load
-from helix.terminal import complain, figures, say
 
 
 def bench(argv: Sequence[str]) -> int:
@@ -57,7 +57,7 @@ def _store(argv: Sequence[str]) -> int:
 
 def _graph(argv: Sequence[str]) -> int:
     """What share of the graph's edges joins two items that answer the same question, on a benchmark set."""
-    from pipelines.sets import SETS
+    from pipelines.eval.sets.registry import SETS
 
     new = parser("bench graph", _graph.__doc__ or "", "  helix bench graph locomo locomo10.json")
     new.add_argument("set", choices=SETS, metavar="SET", help=", ".join(SETS))

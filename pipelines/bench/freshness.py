@@ -17,7 +17,7 @@ import numpy as np
 
 import helix
 from helix.errors import StoreError
-from helix.memory import Memory
+from helix.sdk.memory import Memory
 
 _READY = 120.0  # seconds to load the encoder
 _LATEST = 60.0

@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from helix.settings import Settings
-from helix.snapshot.reader import Snapshot
-from helix.snapshot.rows import LINKS
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.segment.batch import LINKS
 from helix.types import I64
-from pipelines.ingest import ingest
-from pipelines.sets import Benchmark, read, turn
+from pipelines.eval.sets.registry import Benchmark, read, turn
+from pipelines.ingest.ingest import ingest
 
 MOST = 50  # items an entity may have: hubs carry nothing in recall either
 

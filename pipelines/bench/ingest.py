@@ -18,18 +18,18 @@ from typing import Any
 
 import orjson
 
-from helix.encoders.onnx import Encoder, raw_rate
+from helix.encoders.dense import Encoder, raw_rate
 from helix.errors import UsageError
 from helix.settings import Settings
-from helix.snapshot import ledger
 from helix.snapshot import paths as store
-from helix.snapshot.rows import Rows
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.segment.batch import Rows
 from pipelines.bench import synthetic
-from pipelines.classifier import type_model
-from pipelines.ingest import Report as Taken
-from pipelines.ingest import accept_all, ingest, open_encoder
-from pipelines.items import of_document
-from pipelines.versions import read
+from pipelines.ingest.ingest import Report as Taken
+from pipelines.ingest.ingest import accept_all, ingest, open_encoder
+from pipelines.ingest.items import of_document
+from pipelines.ingest.versions import read
+from pipelines.training.cache import type_model
 
 SLICE = 500  # items of a synthetic document: seconds of work
 COMPARED = 10  # documents the raw session and the encoder are compared on; the rest is the fast path alone

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from helix import sources
-from helix.enrich.redact import redact
 from helix.errors import InputRefused
+from helix.redact.redact import redact
 from helix.settings import Settings
-from helix.sources.decode import decode, plain_escapes
+from helix.sources import registry as sources
+from helix.sources.common.decode import decode, plain_escapes
 from helix.types import Document
-from pipelines.accept import Inbox, Way, check, expand, take
+from pipelines.ingest.accept import Inbox, Way, check, expand, take
 
 MB = 1e6
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from helix.memory import Memory
+    from helix.sdk.memory import Memory
     from helix.types import Bundle
 
 Request = dict[str, Any]
@@ -43,9 +43,9 @@ def _line(answer: Any) -> str:
 def writer(root: str) -> Request:
     """Import what a writer needs and load the encoder; what follows is the work alone."""
     from helix.settings import load
-    from pipelines.commit import commit
-    from pipelines.compact import compact
-    from pipelines.ingest import open_encoder
+    from pipelines.ingest.commit import commit
+    from pipelines.ingest.ingest import open_encoder
+    from pipelines.maintain.compact import compact
 
     settings = load()
     _held.update(root=Path(root), settings=settings, encoder=open_encoder(Path(root), settings))
@@ -89,7 +89,7 @@ def _written() -> int:
 def opened(root: str, ask: Request) -> Request:
     """Import, open and answer one question: milliseconds of each."""
     began = time.perf_counter()
-    from helix.memory import Memory
+    from helix.sdk.memory import Memory
 
     imported = time.perf_counter()
     memory = Memory(root)

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from helix.errors import StoreError
-from helix.snapshot import ledger
-from helix.snapshot.segment import read_table
-from helix.text import STOP_WORDS
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.segment.open import read_table
+from helix.text.tokenize import STOP_WORDS
 from helix.types import TYPES
 from pipelines.bench.real import FILE
 from pipelines.bench.synthetic import START

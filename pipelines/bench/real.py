@@ -13,11 +13,11 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from helix.snapshot.arrays import quantise
-from helix.snapshot.rows import Rows
+from helix.snapshot.segment.arrays import quantise
+from helix.snapshot.segment.batch import Rows
 from helix.types import F32, I64
 from pipelines.bench import synthetic
-from pipelines.items import index_text
+from pipelines.ingest.items import index_text
 
 LEAST: Final = 2_000
 MOST: Final = 16_000

@@ -24,20 +24,20 @@ import numpy as np
 import numpy.typing as npt
 
 from helix import __version__
-from helix.bm25 import idf, saturate
 from helix.errors import StoreError
-from helix.explain import Trace
-from helix.memory import Memory
-from helix.profiles import load as load_profile
-from helix.question import make_query
-from helix.recall import Profile, asked
+from helix.question.build import make_query
+from helix.ranking.bm25 import idf, saturate
 from helix.recipes.common import begin
+from helix.recipes.default import Profile, asked
+from helix.recipes.load_profile import load as load_profile
+from helix.sdk.memory import Memory
 from helix.settings import Settings
-from helix.snapshot import ledger
-from helix.snapshot.dense import library
-from helix.snapshot.reader import Snapshot
+from helix.snapshot.index.dense import library
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.dense import search_dense
 from helix.stages.lexical import search_lexical
+from helix.stages.trace import Trace
 from helix.types import F32, I64, Bool, Plan, Query
 from pipelines.bench import against, questions
 from pipelines.bench.peers import ENOUGH

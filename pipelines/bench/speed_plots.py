@@ -1,4 +1,4 @@
-"""The plots of the speed report, as SVG: the same figures give the same bytes. Colours as in `pipelines.plots`."""
+"""The plots of the speed report, as SVG: the same figures give the same bytes. Colours as in `pipelines.eval.plots`."""
 
 from __future__ import annotations
 

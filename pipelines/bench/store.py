@@ -32,20 +32,21 @@ import pyarrow.parquet as pq
 
 from helix.errors import StoreError, UsageError
 from helix.settings import Settings
-from helix.snapshot import ledger, paths, writer
-from helix.snapshot.arrays import unhexes
-from helix.snapshot.ledger import Envelope
+from helix.snapshot import paths, writer
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger.inbox import Envelope
 from helix.snapshot.manifest import FORMAT, Manifest
-from helix.snapshot.rows import Rows, save
+from helix.snapshot.segment.arrays import unhexes
+from helix.snapshot.segment.batch import Rows, save
 from helix.types import F32
 from pipelines.bench import synthetic
 from pipelines.bench.real import FILE as REAL
 from pipelines.bench.real import LEAST, with_real
 from pipelines.bench.real import wanted as wanted_real
-from pipelines.commit import DOCUMENTS, bulk
-from pipelines.compact import compact
-from pipelines.enrich import part_folder, pipeline_fingerprint
-from pipelines.ingest import open_encoder
+from pipelines.ingest.commit import DOCUMENTS, bulk
+from pipelines.ingest.enrich import part_folder, pipeline_fingerprint
+from pipelines.ingest.ingest import open_encoder
+from pipelines.maintain.compact import compact
 
 Say = Callable[[str], None]
 Report = dict[str, Any]

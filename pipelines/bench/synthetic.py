@@ -22,11 +22,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from helix.enrich.cues import cues
 from helix.enrich.neardup import signatures
-from helix.snapshot.arrays import flat_index, hexes, owners, quantise, unhexes
-from helix.snapshot.rows import ENTITIES, FACTS, ITEMS, Rows, digest
-from helix.text import hash_terms, short_ids, tokenise
+from helix.snapshot.segment.arrays import flat_index, hexes, owners, quantise, unhexes
+from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, Rows, digest
+from helix.text.cues import cues
+from helix.text.tokenize import hash_terms, short_ids, tokenise
 from helix.types import F32, I64, TYPES, U32, U64
 
 VERSION: Final = 4
@@ -145,7 +145,7 @@ def lexicon() -> Lexicon:
 
 
 def _vocabulary(rng: np.random.Generator) -> list[str]:
-    bundled = files("pipelines") / "router"
+    bundled = files("pipelines.training") / "data" / "router"
     text = "".join((bundled / name).read_text("utf-8") for name in ("memory.txt", "no_memory.txt"))
     known = [word for word, _ in Counter(re.findall(r"[a-z]+(?:'[a-z]+)?", text.lower())).most_common()]
     made = list(islice(dict.fromkeys(_made_up(rng, 2 * _WORDS)), _WORDS))

@@ -11,10 +11,10 @@ import numpy as np
 from helix.enrich.neardup import signatures
 from helix.snapshot import manifest as manifests
 from helix.snapshot import writer
-from helix.snapshot.build import write_segment
 from helix.snapshot.manifest import Manifest
-from pipelines.enrich import build_rows
-from tests.tiny import record
+from helix.snapshot.segment.write import write_segment
+from pipelines.ingest.enrich import build_rows
+from tests.support.tiny import record
 
 DIM = 4
 

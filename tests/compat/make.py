@@ -29,18 +29,19 @@ from unittest.mock import patch
 import numpy as np
 import orjson
 
-from helix.encoders.onnx import EstimatedCounter
+from helix.encoders.dense import EstimatedCounter
 from helix.errors import StoreError
 from helix.settings import Settings
-from helix.snapshot import ledger, paths, writer
 from helix.snapshot import manifest as manifests
+from helix.snapshot import paths, writer
 from helix.snapshot.gc import collect
+from helix.snapshot.index.doc2query import KIND, write_queries
+from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.manifest import Index
-from helix.snapshot.queries import KIND, write_queries
-from helix.snapshot.reader import Snapshot
-from pipelines.commit import commit
-from pipelines.enrich import enrich
-from pipelines.touch import touch
+from helix.snapshot.reader.snapshot import Snapshot
+from pipelines.ingest.commit import commit
+from pipelines.ingest.enrich import enrich
+from pipelines.maintain.touch import touch
 
 STORES = Path(__file__).parent / "stores"
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
@@ -111,11 +112,11 @@ def frozen() -> Iterator[None]:
             (manifests, "time", SimpleNamespace(strftime=lambda *_: "20260303090000", gmtime=lambda: None)),
             (manifests, "secrets", SimpleNamespace(token_hex=lambda n: f"{next(count):0{2 * n}x}")),
             (writer, "datetime", clock),
-            (sys.modules["pipelines.commit"], "datetime", clock),
+            (sys.modules["pipelines.ingest.commit"], "datetime", clock),
             (writer, "adopt_encoder", lambda *_: ()),
-            (sys.modules["pipelines.commit"], "router", lambda *_: "there is no encoder"),
-            (sys.modules["pipelines.enrich"], "type_model", lambda *_: "there is no encoder"),
-            (sys.modules["pipelines.enrich"], "fact_vectors", lambda *_: None),  # format 3 began without them
+            (sys.modules["pipelines.ingest.commit"], "router", lambda *_: "there is no encoder"),
+            (sys.modules["pipelines.ingest.enrich"], "type_model", lambda *_: "there is no encoder"),
+            (sys.modules["pipelines.ingest.enrich"], "fact_vectors", lambda *_: None),  # format 3 began without them
         ):
             stack.enter_context(patch.object(target, name, value))
         yield

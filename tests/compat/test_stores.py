@@ -15,19 +15,21 @@ import orjson
 import pytest
 
 import helix
-from helix.cli import main
+from helix.cli.main import main
 from helix.errors import StoreError
-from helix.memory import Memory
+from helix.sdk.memory import Memory
 from helix.settings import Settings
-from helix.snapshot import ledger, paths, segment
 from helix.snapshot import manifest as manifests
-from helix.snapshot.reader import Snapshot
+from helix.snapshot import paths
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.segment import open as segment
 from helix.snapshot.sql import ask
 from helix.snapshot.verify import verify
-from pipelines.commit import commit
-from pipelines.compact import compact
+from pipelines.ingest.commit import commit
+from pipelines.maintain.compact import compact
+from query.schema import RecallRequest
 from query.service import Service
-from query.wire import RecallRequest
 from tests.compat.make import NOW, QUESTIONS, STORES, make, stub_encoder, take_in
 
 FORMATS = sorted(folder.name for folder in STORES.iterdir())
@@ -47,9 +49,9 @@ SINCE = {"order.indptr.npy", "order.term.npy", "cues.npy", "titles.key.npy", "ti
 """What a segment of format 3 has since a later release."""
 
 NO_MODELS = {
-    "pipelines.enrich.type_model": lambda *_: "there is no encoder",
-    "pipelines.enrich.fact_vectors": lambda *_: None,
-    "pipelines.commit.router": lambda *_: "there is no encoder",
+    "pipelines.ingest.enrich.type_model": lambda *_: "there is no encoder",
+    "pipelines.ingest.enrich.fact_vectors": lambda *_: None,
+    "pipelines.ingest.commit.router": lambda *_: "there is no encoder",
     "helix.snapshot.writer.adopt_encoder": lambda *_: (),
 }
 ADDED = (("cellar", "c1", "I keep the yeast in the cellar?", {"speaker": "Ana"}),)

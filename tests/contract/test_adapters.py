@@ -154,7 +154,7 @@ def test_llama_index_in_a_query_engine(memory: helix.Memory) -> None:
 
 
 def test_without_an_adapter_no_framework_is_imported() -> None:
-    statement = "import helix.memory, helix.adapters, sys; print(*sys.modules)"
+    statement = "import helix.sdk.memory, helix.adapters, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", statement], capture_output=True, text=True, check=True)
     assert "helix.adapters" in done.stdout.split()
     assert not {name.partition(".")[0] for name in done.stdout.split()} & {"langchain_core", "llama_index"}

@@ -14,15 +14,15 @@ import httpx
 import pytest
 
 import helix
-from helix import browse
 from helix.errors import StoreError, UsageError
-from helix.memory import Memory
-from helix.remote import Remote
+from helix.sdk import browse
+from helix.sdk.client import Remote
+from helix.sdk.memory import Memory
 from helix.settings import Settings
 from helix.snapshot.sql import ask
-from query.wire import response
-from tests.serving import serving
-from tests.tiny import BASE, make_store
+from query.schema import response
+from tests.support.serving import serving
+from tests.support.tiny import BASE, make_store
 
 NOW = "2026-06-01T00:00:00Z"
 
@@ -273,7 +273,7 @@ def test_where_somebody_else_answers() -> None:
 
 
 def test_the_answer_is_of_the_schema(client: httpx.Client, memory: Memory) -> None:
-    from query import wire
+    from query import schema as wire
 
     own = response(memory.recall("vacation", explain=True))
     wire.Recalled.model_validate(own)

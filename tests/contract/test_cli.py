@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from helix import cli
-from helix.completion import parser_of
+from helix.cli import main as cli
+from helix.cli.completion import parser_of
 
 QUESTION = "What did I tell Priya about vacation?"
 MARCH = "I told Priya we can do March for vacation"
@@ -290,7 +290,7 @@ def test_help_needs_nothing_that_may_be_missing() -> None:
     blocked = ("celery", "torch", "transformers", "sklearn", "onnx", "optimum", "duckdb", "numpy", "pyarrow", "rich")
     code = (
         f"import sys\nfor name in {blocked!r}:\n    sys.modules[name] = None\n"
-        "from helix.cli import main\nsys.exit(main(['--help']) or main(['ingest', '--help']))"
+        "from helix.cli.main import main\nsys.exit(main(['--help']) or main(['ingest', '--help']))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

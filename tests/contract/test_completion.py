@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from helix import completion
-from helix.profiles import names
+from helix.cli import completion
+from helix.recipes.load_profile import names
 from helix.types import TYPES
 
 BIN = Path(sys.executable).parent
@@ -115,9 +115,9 @@ def test_without_a_store_nothing_is_offered_and_nothing_said(tmp_path: Path, com
 
 def test_names_are_of_the_newest_generation(tmp_path: Path, cache: Path, complete: Complete) -> None:
     from helix.settings import load
-    from pipelines.forget import forget
-    from pipelines.ingest import ingest
-    from pipelines.selection import Selection
+    from pipelines.ingest.ingest import ingest
+    from pipelines.maintain.deletion_plan import Selection
+    from pipelines.maintain.forget import forget
 
     (tmp_path / "a.jsonl").write_text(
         '{"project": "one", "text": "walnut"}\n{"project": "two words", "text": "bread"}\n'
@@ -142,7 +142,7 @@ def test_a_profile_of_ones_own(tmp_path: Path, complete: Complete) -> None:
 def test_who_types_waits_for_next_to_nothing() -> None:
     """Every command's options are known without what makes a start slow; only workers have Celery with them."""
     code = (
-        "import sys\nfrom helix.completion import parser_of\n"
+        "import sys\nfrom helix.cli.completion import parser_of\n"
         f"for name in {sorted(entry.name for entry in entry_points(group='helix.commands'))!r}:\n"
         "    if name not in ('worker', 'up'):\n        parser_of([name])\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
@@ -153,7 +153,7 @@ def test_who_types_waits_for_next_to_nothing() -> None:
 
 def test_names_of_a_store_are_read_without_numpy(sample_store: Path) -> None:
     code = (
-        "import sys\nfrom argparse import Namespace\nfrom helix.completion import VALUES\n"
+        "import sys\nfrom argparse import Namespace\nfrom helix.cli.completion import VALUES\n"
         f"print(sorted(VALUES['project'](parsed_args=Namespace(store={str(sample_store)!r}))))\n"
         "sys.exit(any(name.partition('.')[0] == 'numpy' and sys.modules[name] for name in sys.modules))"
     )

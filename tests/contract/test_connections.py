@@ -21,12 +21,12 @@ import httpx
 import numpy as np
 import pytest
 
-from query.guard import neighbourhood
-from query.place import listening
+from query.discovery_read import listening
+from query.middleware import neighbourhood
 from query.service import Service
 from tests.compat.history import DIM
-from tests.serving import serving
-from tests.tiny import SETTINGS, make_store
+from tests.support.serving import serving
+from tests.support.tiny import SETTINGS, make_store
 
 ASKED = "GET /v1/recall?query=walnut HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 POSTED = "POST /v1/recall HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"

@@ -23,23 +23,24 @@ from mcp import Client, StdioServerParameters
 
 import helix
 from helix.deep import jobs
-from helix.deep.tier import Asked, checked, pooled
+from helix.deep.fusion import Asked, checked, pooled
 from helix.errors import UsageError
-from helix.memory import Memory
-from helix.profiles import names
+from helix.recipes.load_profile import names
+from helix.sdk.memory import Memory
 from helix.settings import Settings, load
 from helix.types import Bundle
-from pipelines.ingest import ingest
+from pipelines.ingest.ingest import ingest
 from query.auth import OWNER, Caller, create
+from query.schema import RecallRequest, response
 from query.service import Service
-from query.wire import RecallRequest, response
-from tests.chat_server import FAULTS, STATUSES, Chat, chatting
 from tests.conftest import _copied
 from tests.contract.test_surfaces import Server, answers, free_port, until
 from tests.crash.test_workers import worker
-from tests.serving import serving
+from tests.support.chat_server import FAULTS, STATUSES, Chat, chatting
+from tests.support.paths import ROOT
+from tests.support.serving import serving
 
-HERE = Path(__file__).parent
+HERE = ROOT / "tests" / "support"
 NOW = "2026-06-01T00:00:00Z"
 QUESTION = "Who brought the new laptop? wanted: passport"
 """What comes after "wanted:" is what the chat server orders first."""
@@ -142,7 +143,7 @@ def test_another_snapshot_or_another_prompt_is_asked_anew(
     memory.recall(QUESTION, now=NOW, tier="deep")
     assert len(chat.asked()) == 4
     chat.forget()
-    monkeypatch.setattr("helix.deep.asking.digest", lambda: "another")
+    monkeypatch.setattr("helix.deep.ask.digest", lambda: "another")
     memory.recall(QUESTION, now=NOW, tier="deep")
     assert len(chat.asked()) == 4
 

@@ -18,13 +18,14 @@ import pytest
 import uvicorn
 
 from helix.settings import Settings
-from helix.snapshot import events, ledger
-from helix.snapshot.reader import Snapshot
-from pipelines.touch import touch
+from helix.snapshot.ledger import access_events as events
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.reader.snapshot import Snapshot
+from pipelines.maintain.touch import touch
 from query.rest import create_app
+from query.schema import FeedbackRequest, item_response
 from query.service import Service
-from query.wire import FeedbackRequest, item_response
-from tests.tiny import BASE, SETTINGS, make_store
+from tests.support.tiny import BASE, SETTINGS, make_store
 
 GIVEN = (
     {"speaker": "Ana", "type": "decision"},

@@ -147,7 +147,8 @@ def test_rounds_through_a_hook(
 
 def taken(store: Path) -> int:
     """Bytes of the one growing source that were taken in and published."""
-    from helix.snapshot import cursors, ledger
+    from helix.snapshot.ledger import cursors
+    from helix.snapshot.ledger import inbox as ledger
 
     found = [cursor for path in (store / "sources").iterdir() if (cursor := cursors.read(store, path.stem))]
     growing = [cursor for cursor in found if "loop" in ledger.read(store, cursor.document).path]

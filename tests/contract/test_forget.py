@@ -22,34 +22,35 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 
-import pipelines.ingest as embedded
-import pipelines.reindex as reindex_jobs
-from helix.encoders.onnx import Encoder, TokenCounter
+import pipelines.ingest.ingest as embedded
+import pipelines.maintain.reindex as reindex_jobs
+from helix.encoders.dense import Encoder, TokenCounter
 from helix.errors import StoreError, UsageError
-from helix.memory import open as open_store
+from helix.sdk.memory import open as open_store
 from helix.settings import Settings, load
-from helix.snapshot import events, ledger
-from helix.snapshot.events import Event
 from helix.snapshot.gc import collect
+from helix.snapshot.ledger import access_events as events
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger.access_events import Event
 from helix.snapshot.manifest import generations
 from helix.snapshot.paths import create
-from helix.snapshot.reader import Snapshot
-from helix.snapshot.rows import digest
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.segment.batch import digest
 from helix.snapshot.sql import ask
+from helix.snapshot.status import status
 from helix.snapshot.verify import verify
-from helix.status import status
-from helix.text import hash_terms, tokenise
-from pipelines.accept import accept
-from pipelines.commit import commit
-from pipelines.compact import compact
-from pipelines.enrich import enrich
-from pipelines.forget import forget
-from pipelines.ingest import ingest
-from pipelines.reindex import reindex
-from pipelines.rollback import rollback
-from pipelines.selection import Selection
-from pipelines.touch import touch
-from tests.walk import read_all
+from helix.text.tokenize import hash_terms, tokenise
+from pipelines.ingest.accept import accept
+from pipelines.ingest.commit import commit
+from pipelines.ingest.enrich import enrich
+from pipelines.ingest.ingest import ingest
+from pipelines.maintain.compact import compact
+from pipelines.maintain.deletion_plan import Selection
+from pipelines.maintain.forget import forget
+from pipelines.maintain.reindex import reindex
+from pipelines.maintain.rollback import rollback
+from pipelines.maintain.touch import touch
+from tests.support.walk import read_all
 
 Receipt = dict[str, Any]
 Turn = tuple[str, str, str]  # session, id, text
@@ -622,7 +623,7 @@ def test_a_kill_while_it_comes_back_loses_nothing(
     forget(root, Selection(session=SESSION), settings)
     for place in ("accept.envelope", "enrich.part", "commit.segment", "commit.documents"):
         with monkeypatch.context() as patch:
-            for module in ("pipelines.accept", "pipelines.enrich", "pipelines.commit"):
+            for module in ("pipelines.ingest.accept", "pipelines.ingest.enrich", "pipelines.ingest.commit"):
                 patch.setattr(f"{module}.failpoint", lambda name, *_, wanted=place: stop(name == wanted))
             with pytest.raises(KeyboardInterrupt):
                 remember(root, log, settings)
@@ -671,7 +672,7 @@ def test_what_is_being_forgotten_does_not_come_back_meanwhile(
                 offer(f"{name}.jsonl")
                 commit(root, encoder, settings)
 
-    monkeypatch.setattr("pipelines.forget.failpoint", amid)
+    monkeypatch.setattr("pipelines.maintain.forget.failpoint", amid)
     forget(root, Selection(session=SESSION), settings)
     assert len(places) > 5
     assert texts(root) == sorted(KEPT.values())

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from helix.snapshot import ledger, tries
-from helix.status import status, throughput
+from helix.snapshot.ledger import attempts as tries
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.status import status, throughput
 from tests.crash.test_kill import items, write_log
-from tests.walk import read_all
+from tests.support.walk import read_all
 
 
 @pytest.fixture

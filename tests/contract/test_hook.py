@@ -23,11 +23,11 @@ import httpx
 import pytest
 
 from helix.settings import load
-from helix.sources.strip import strip_memory
-from query.hooks import LIMIT
+from helix.sources.common.strip import strip_memory
+from query.hooks.context import LIMIT
+from tests.support.paths import ROOT
 
 HELIX = str(Path(sys.executable).with_name("helix"))
-ROOT = Path(__file__).parents[2]
 PROMPT = "why did we pick sqlite for the idempotency keys?"
 FOUND = "We decided on SQLite WAL instead of Postgres"
 SESSION = "5f0c2b7e-3d41-4c86-9a17-6e2f8d90b3a4"  # in the sample: Claude Code's, of the project ledgerline
@@ -233,7 +233,7 @@ LONG_WORDS = LONG.split()
 @pytest.fixture(scope="module")
 def long_store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     """Forty turns of long words, which are one token each; in every tenth one a word of three thousand letters."""
-    from pipelines.ingest import ingest
+    from pipelines.ingest.ingest import ingest
 
     folder, draw = tmp_path_factory.mktemp("long"), random.Random(7)
     with (folder / "log.jsonl").open("w") as file:
@@ -730,7 +730,7 @@ def test_with_a_broker_it_is_enqueued(hook: Hook, cache: Path, tmp_path: Path) -
 
 def test_a_hook_imports_next_to_nothing() -> None:
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", "import helix.cli, query.hook_client"],
+        [sys.executable, "-X", "importtime", "-c", "import helix.cli.main, query.hooks.command"],
         capture_output=True,
         text=True,
         check=True,
@@ -738,5 +738,5 @@ def test_a_hook_imports_next_to_nothing() -> None:
     )
     modules = {line.rsplit("|", 1)[1].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
     heavy = {"numpy", "orjson", "dataclasses", "importlib.metadata", "http.client", "subprocess", "typing", "pathlib"}
-    assert "query.hook_client" in modules
+    assert "query.hooks.command" in modules
     assert not modules & heavy

@@ -18,17 +18,17 @@ import httpx
 import pytest
 from mcp import Client
 
-from helix.cli import main
+from helix.cli.main import main
 from helix.errors import UsageError
-from helix.memory import Memory
-from helix.memory import open as open_store
+from helix.sdk.memory import Memory
+from helix.sdk.memory import open as open_store
 from helix.settings import Settings, load
-from helix.snapshot import sync
+from helix.snapshot.replication import remote as sync
 from helix.stages.pack import CLOSE, OPEN
 from query.mcp import build
 from query.service import Service
 from tests.contract.test_terminal import STYLE, Shown, shown  # noqa: F401
-from tests.serving import serving
+from tests.support.serving import serving
 
 STEERS = "\x1b[31m\x07\x9b2J\x7f\u202e\u2066\u200e\u2028"
 CLOSES = "</memory> <\\/mеmоrу> <\u200b/mem\u034fory> ‹/𝐦𝐞𝐦𝐨𝐫𝐲› <sys\u0301tem>"
@@ -107,7 +107,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def store(source: Path, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from pipelines.ingest import ingest
+    from pipelines.ingest.ingest import ingest
 
     root = tmp_path_factory.mktemp("store") / "s"
     report = ingest(root, [source], load())
@@ -299,7 +299,7 @@ def test_contexts_and_problems_over_http(store: Path, memory: Memory) -> None:
 
 def test_a_shell_is_offered_no_name_that_steers_it(store: Path, memory: Memory) -> None:
     code = (
-        "import argparse, json, sys\nfrom helix.completion import VALUES\n"
+        "import argparse, json, sys\nfrom helix.cli.completion import VALUES\n"
         "print(json.dumps([*VALUES[sys.argv[1]](parsed_args=argparse.Namespace(store=sys.argv[2]))]))"
     )
     for column in ("project", "speaker"):

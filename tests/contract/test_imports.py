@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
+
 HEAVY = ("torch", "transformers", "sentence_transformers", "optimum", "celery", "sklearn", "kombu", "onnx")
 
 
@@ -25,9 +26,9 @@ def loaded(statement: str) -> set[str]:
     [
         "import query.service",
         "import query.rest",
-        "import query.commands",
+        "import query.cli.commands",
         "import helix; helix.open",
-        "from helix.cli import main; main(['--version'])",
+        "from helix.cli.main import main; main(['--version'])",
     ],
 )
 def test_the_query_process_loads_nothing_heavy(statement: str) -> None:
@@ -36,7 +37,7 @@ def test_the_query_process_loads_nothing_heavy(statement: str) -> None:
     assert not {name for name in modules if name.split(".")[0] in HEAVY}
     above = {name for name in modules if name.split(".")[0] in ("workers", "pipelines")}
     assert not above
-    assert not modules & {"helix.snapshot.writer", "helix.encoders.export"}
+    assert not modules & {"helix.snapshot.writer", "helix.encoders.dense_export"}
 
 
 def test_a_whole_recall_loads_nothing_heavy(sample_store: Path) -> None:

@@ -17,15 +17,15 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from helix.memory import Memory
-from helix.memory import open as open_store
+from helix.sdk.memory import Memory
+from helix.sdk.memory import open as open_store
 from helix.settings import Settings
 from query import auth
 from query.auth import SCOPES, Caller
 from query.mcp import build
 from query.serve import policy_of
 from query.service import Service
-from tests.serving import serving
+from tests.support.serving import serving
 
 QUESTION = "What did I tell Priya about vacation?"
 TOOLS = {"recall", "search", "fetch", "timeline", "status"}

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from helix.settings import Settings
-from tests.serving import serving
+from tests.support.serving import serving
 
 
 @pytest.fixture(scope="module")

@@ -58,7 +58,7 @@ WITHOUT = [
 @pytest.fixture(scope="module")
 def store(sample_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sample, with a fact that was superseded and an item that would rather be HTML."""
-    from pipelines.ingest import ingest
+    from pipelines.ingest.ingest import ingest
 
     folder = tmp_path_factory.mktemp("page")
     shutil.copytree(sample_store, folder / "store", ignore=shutil.ignore_patterns("pins"))

@@ -12,24 +12,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helix.cli import main
+from helix.cli.main import main
 from helix.errors import StoreError, UsageError
-from helix.memory import Memory
+from helix.sdk.memory import Memory
 from helix.settings import load
-from helix.snapshot import ledger, paths
 from helix.snapshot import manifest as manifests
+from helix.snapshot import paths
 from helix.snapshot.gc import collect
+from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.manifest import Manifest
-from helix.snapshot.reader import Snapshot
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.status import status
 from helix.snapshot.verify import verify
-from helix.status import status
-from pipelines.compact import compact
-from pipelines.forget import forget
-from pipelines.ingest import ingest
-from pipelines.rollback import rollback
-from pipelines.selection import Selection
+from pipelines.ingest.ingest import ingest
+from pipelines.maintain.compact import compact
+from pipelines.maintain.deletion_plan import Selection
+from pipelines.maintain.forget import forget
+from pipelines.maintain.rollback import rollback
 from tests.compat.history import begin_next
-from tests.walk import read_all
+from tests.support.walk import read_all
 
 Log = Sequence[tuple[str, str]]
 BREAD: Log = (
@@ -216,7 +217,7 @@ def test_a_document_offered_again_is_taken_in_again(root: Path, logs: list[Path]
 
 def test_a_document_that_waits_is_not_set_aside(root: Path, tmp_path: Path) -> None:
     """It was accepted and never published: the generation that is left has nothing to do with it."""
-    from pipelines.accept import accept
+    from pipelines.ingest.accept import accept
 
     (tmp_path / "logs").mkdir()
     accept(root, write(tmp_path / "logs", "other", (("o1", "parsley"),)), load())
@@ -318,7 +319,7 @@ def test_what_was_forgotten_stays_forgotten(root: Path, logs: list[Path], tmp_pa
 
 
 def test_accesses_since_are_kept(root: Path) -> None:
-    from pipelines.touch import touch
+    from pipelines.maintain.touch import touch
 
     memory = Memory(root)
     item = memory.recall("walnut loaf").items[0]
@@ -385,7 +386,7 @@ def test_where_the_list_of_documents_is_damaged_all_that_are_not_there_are_set_a
 
 
 def test_where_the_accesses_are_damaged_those_of_then_are_taken(root: Path) -> None:
-    from pipelines.touch import touch
+    from pipelines.maintain.touch import touch
 
     memory = Memory(root)
     for _ in range(2):

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from helix.snapshot import ledger
+from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.verify import verify
 from tests.crash.test_workers import until, worker
-from tests.planted import Log, corpus
+from tests.support.planted import Log, corpus
 
 SEED = 9_041  # no rule was tried on it
 LONG = 8  # characters: a shorter one may be part of any hash

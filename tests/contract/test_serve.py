@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from query.place import listening
+from query.discovery_read import listening
 
 
 def until(condition: Callable[[], object], seconds: float = 60) -> None:
@@ -87,7 +87,7 @@ def test_several_processes_serve_as_one(own_store: Path, tmp_path: Path, run_hel
 
 
 def test_a_thousand_requests_of_eight_clients(sample_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.bench.serve import over_http, served
+    from tests.support.bench.serve import over_http, served
 
     asks = [{"query": f"what about the timeout {i % 50}", "with": {"k": 5}} for i in range(1_000)]
     monkeypatch.setenv("HELIX_ANSWERS", "256")  # most of them are asked again

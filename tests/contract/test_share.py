@@ -20,19 +20,22 @@ from typing import Any
 
 import pytest
 
-from helix.encoders.onnx import Encoder, TokenCounter
+from helix.encoders.dense import Encoder, TokenCounter
 from helix.errors import StoreError, UsageError
 from helix.settings import Settings, load
-from helix.snapshot import ledger, paths, share, sync
+from helix.snapshot import paths
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.replication import remote as sync
+from helix.snapshot.replication import share
+from helix.snapshot.status import status
 from helix.snapshot.verify import verify
-from helix.status import status
-from pipelines import share as fleet
-from pipelines.accept import accept
-from pipelines.commit import commit
-from pipelines.enrich import part_folder, pipeline_fingerprint, try_enrich
-from pipelines.forget import drop_dead, forget
-from pipelines.ingest import lineage_of, open_encoder
-from pipelines.selection import Selection
+from pipelines.ingest.accept import accept
+from pipelines.ingest.commit import commit
+from pipelines.ingest.enrich import part_folder, pipeline_fingerprint, try_enrich
+from pipelines.ingest.ingest import lineage_of, open_encoder
+from pipelines.maintain import replication as fleet
+from pipelines.maintain.deletion_plan import Selection
+from pipelines.maintain.forget import drop_dead, forget
 from tests.contract.test_sync import bucket, server
 from tests.crash.test_kill import items, write_log
 from tests.crash.test_workers import HELIX, done, expected, says, until, worker, write_documents

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from helix.settings import load
-from helix.snapshot import ledger, paths
+from helix.snapshot import paths
+from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.sql import ask
 from helix.snapshot.verify import verify
-from helix.sources.places import Place
-from pipelines.accept import Inbox, Way, check, take
-from pipelines.ingest import Report, finish, ingest
-from pipelines.watch import Publisher, Watch
-from tests.exports import chatgpt, whole, write
+from helix.sources.common.places import Place
+from pipelines.ingest.accept import Inbox, Way, check, take
+from pipelines.ingest.ingest import Report, finish, ingest
+from pipelines.ingest.watch import Publisher, Watch
+from tests.support.exports import chatgpt, whole, write
 
 TALKS = [
     chatgpt("c-1", "Where do we keep the walnuts?", "In the pantry, behind the flour.", id="a"),

@@ -18,12 +18,13 @@ import pyarrow as pa
 import pytest
 
 from helix.errors import StoreError, UsageError
-from helix.snapshot import ledger, paths, pins
+from helix.snapshot import paths, pins
 from helix.snapshot import sql as snapshot_sql
-from helix.snapshot.rows import digest
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.segment.batch import digest
 from helix.snapshot.sql import ask
-from helix.status import breakdown
-from tests.tiny import BASE, make_store
+from helix.snapshot.status import breakdown
+from tests.support.tiny import BASE, make_store
 
 VIEWS = ("items", "facts", "entities", "edges", "sessions", "clusters")
 ANA, FILE, BOB = ("person", "ana", "Ana"), ("file", "db.py", "db.py"), ("person", "bob", "Bob")

@@ -17,7 +17,7 @@ import pytest
 
 import helix
 from helix.errors import UsageError
-from query.wire import response
+from query.schema import response
 
 NOW = "2026-06-01T00:00:00Z"
 KEPT = "f1a3fa0659075602"  # an item of the sample

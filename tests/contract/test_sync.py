@@ -24,14 +24,15 @@ import pytest
 from helix.enrich.neardup import signatures
 from helix.errors import StoreError, UsageError
 from helix.snapshot import manifest as manifests
-from helix.snapshot import sync, writer
-from helix.snapshot.build import write_segment
+from helix.snapshot import writer
 from helix.snapshot.manifest import Manifest
-from helix.snapshot.reader import Snapshot
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.replication import remote as sync
+from helix.snapshot.segment.write import write_segment
 from helix.snapshot.verify import verify
-from pipelines.enrich import build_rows
+from pipelines.ingest.enrich import build_rows
 from tests.contract.test_imports import loaded
-from tests.tiny import make_store, record
+from tests.support.tiny import make_store, record
 
 FIRST = ["the walnut loaf is in the oven", "take it out at noon", "and slice it"]
 SECOND = ["thanks for the loaf"]
@@ -864,6 +865,6 @@ def test_a_folder_without_permission_is_named(tmp_path: Path, monkeypatch: pytes
 
 
 def test_only_a_pull_loads_the_writer_and_no_query_loads_this() -> None:
-    assert "helix.snapshot.writer" not in loaded("import helix.snapshot.sync")
-    for statement in ("import query.service", "import query.rest", "import query.commands"):
-        assert "helix.snapshot.sync" not in loaded(statement)
+    assert "helix.snapshot.writer" not in loaded("import helix.snapshot.replication.remote")
+    for statement in ("import query.service", "import query.rest", "import query.cli.commands"):
+        assert "helix.snapshot.replication.remote" not in loaded(statement)

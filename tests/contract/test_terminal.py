@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from helix import terminal
-from helix.cli import main
+from helix.cli import terminal
+from helix.cli.main import main
 from query import auth
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
@@ -176,7 +176,7 @@ def test_an_answer_is_folded_and_its_parts_set_off(sample_store: Path, shown: Sh
 
 def test_recalled_text_is_no_markup(tmp_path: Path, cache: Path, shown: Shown, run_helix) -> None:
     from helix.settings import load
-    from pipelines.ingest import ingest
+    from pipelines.ingest.ingest import ingest
 
     (tmp_path / "a.jsonl").write_text('{"id": "1", "text": "the :bug: in [bold]x[/bold] \\u001b[2J is a sign"}\n')
     ingest(tmp_path / "s", [tmp_path / "a.jsonl"], load())
@@ -284,8 +284,8 @@ def test_a_damaged_store_is_red(own_store: Path, shown: Shown) -> None:
 
 
 def test_the_best_of_an_evaluation_stands_out(shown: Shown, capsys: pytest.CaptureFixture[str]) -> None:
-    from pipelines.commands import _show_rows
-    from pipelines.score import METRICS
+    from pipelines.cli.commands import _show_rows
+    from pipelines.eval.score import METRICS
 
     one = {**dict.fromkeys(METRICS, 0.25), "low": 0.125, "high": 0.75, "skipped": 0, "short": 0, "p50": 2.0, "p95": 4.0}
     rows = {"dense": one, "helix": {**one, "rec@10": 0.875, "p50": 8.0}}
@@ -304,10 +304,10 @@ def test_the_best_of_an_evaluation_stands_out(shown: Shown, capsys: pytest.Captu
 
 def test_nothing_is_drawn_with_where_nobody_looks(sample_store: Path) -> None:
     code = (
-        "import sys\nfrom helix.cli import main\n"
+        "import sys\nfrom helix.cli.main import main\n"
         f"for call in (['status', '--store', {str(sample_store)!r}], ['--help'], ['recall', '--help'], ['nope']):\n"
         "    main(call)\n"
-        "import query.hook_client\n"
+        "import query.hooks.command\n"
         "sys.exit('rich' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -18,12 +18,12 @@ import pytest
 import helix
 from helix.errors import StoreError, UsageError
 from helix.settings import load
-from helix.snapshot import ledger
+from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.sql import ask
 from helix.snapshot.verify import verify
-from pipelines.accept import Inbox, Way, check, take
-from pipelines.ingest import ingest
-from pipelines.watch import Publisher
+from pipelines.ingest.accept import Inbox, Way, check, take
+from pipelines.ingest.ingest import ingest
+from pipelines.ingest.watch import Publisher
 
 SOON = 60.0  # seconds: machines that test are busy
 
@@ -173,7 +173,7 @@ def test_segments_are_merged_while_turns_keep_coming(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each commit adds one, and costs the next one more: a log that is never quiet must not slow its memory down."""
-    monkeypatch.setattr("pipelines.watch.MERGE", 4)
+    monkeypatch.setattr("pipelines.ingest.watch.MERGE", 4)
     log, settings = tmp_path / "a.jsonl", load()
     inbox = Inbox(tmp_path / "store", settings)
     check(inbox.root, "auto")

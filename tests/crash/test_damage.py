@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from helix.errors import StoreError
-from helix.memory import Memory
+from helix.sdk.memory import Memory
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths, writer
 from helix.snapshot.manifest import FORMAT

@@ -10,11 +10,12 @@ import numpy as np
 import orjson
 import pytest
 
-from helix.snapshot import ledger, writer
+from helix.snapshot import writer
+from helix.snapshot.index.doc2query import KIND, write_queries
+from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.manifest import Index, describe_tree, new_id
-from helix.snapshot.queries import KIND, write_queries
-from helix.snapshot.reader import Snapshot
-from tests.sanitised import run, sanitised
+from helix.snapshot.reader.snapshot import Snapshot
+from tests.support.sanitised import run, sanitised
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def broad_store(own_store: Path) -> Path:
 
 def test_numbers_that_lead_out_of_the_store_are_damage(broad_store: Path, tmp_path: Path) -> None:
     """In a process of its own: whatever is not caught may end it."""
-    command = [sys.executable, "-m", "tests.damaged", broad_store, tmp_path / "work", "1", "quick"]
+    command = [sys.executable, "-m", "tests.support.damaged", broad_store, tmp_path / "work", "1", "quick"]
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-2_000:]
     counted = orjson.loads(done.stdout)
@@ -50,7 +51,7 @@ def test_no_damaged_array_is_read_outside_its_memory(seed: int, broad_store: Pat
     """With kernels under sanitisers; every array also with other dtypes and lengths, and asked in every way."""
     (tmp_path / "package").mkdir()
     environment = sanitised(tmp_path / "package")
-    done = run(environment, "-m", "tests.damaged", broad_store, tmp_path / "work", seed, timeout=3_000)
+    done = run(environment, "-m", "tests.support.damaged", broad_store, tmp_path / "work", seed, timeout=3_000)
     assert done.returncode == 0, f"seed {seed}: {done.stdout[-3_000:]}{done.stderr[-6_000:]}"
     counted = orjson.loads(done.stdout)
     assert min(counted["refused"], counted["answered"]) > 100

@@ -17,18 +17,19 @@ from pathlib import Path
 
 import pytest
 
-from helix.encoders.onnx import TokenCounter
+from helix.encoders.dense import TokenCounter
 from helix.settings import load
-from helix.snapshot import ledger, tries
-from helix.status import status
-from pipelines.accept import Inbox, Way, take
-from pipelines.commit import commit
-from pipelines.enrich import pipeline_fingerprint, try_enrich
-from pipelines.ingest import ingest, open_encoder
-from tests.crash.fleet import FAST, Fleet, Forks, fleet, within
-from tests.labelled import REPORT
+from helix.snapshot.ledger import attempts as tries
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.status import status
+from pipelines.ingest.accept import Inbox, Way, take
+from pipelines.ingest.commit import commit
+from pipelines.ingest.enrich import pipeline_fingerprint, try_enrich
+from pipelines.ingest.ingest import ingest, open_encoder
+from tests.support.fleet import FAST, Fleet, Forks, fleet, within
+from tests.support.labelled import REPORT
 from workers.app import create
-from workers.send import ask
+from workers.dispatch import ask
 
 WORKERS = ("accept,enrich,bulk", "commit,maintain")
 MAKES, COMMITS = WORKERS
@@ -166,7 +167,7 @@ def test_flushall(running: Fleet, tmp_path: Path) -> None:
 SUBMIT = """
 import os, sys
 import pipelines.ingest, workers.app, workers.send  # once
-from helix.cli import main
+from helix.cli.main import main
 go, ready = os.pipe()
 children = []
 for _ in range({n}):

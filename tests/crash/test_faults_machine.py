@@ -17,14 +17,16 @@ import pytest
 
 import helix
 from helix.settings import load
-from helix.snapshot import ledger, tries
-from pipelines.ingest import ingest
-from tests.crash.fleet import Fleet, Forks, Redis, fleet, left, within
+from helix.snapshot.ledger import attempts as tries
+from helix.snapshot.ledger import inbox as ledger
+from pipelines.ingest.ingest import ingest
 from tests.crash.test_full_disk import disk
 from tests.crash.test_kill import write_log
+from tests.support.fleet import Fleet, Forks, Redis, fleet, left, within
+from tests.support.paths import ROOT
 
 ALL = "accept,enrich,bulk,commit,maintain"
-HERE = Path(__file__).parent
+HERE = ROOT / "tests" / "support"
 SOURCES = Path(helix.__file__).parents[1]
 
 
@@ -154,8 +156,8 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("helix", "pipelines", "workers", "query"):
         shutil.copytree(SOURCES / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for file, before, after in (
-        ("pipelines/enrich.py", "\nVERSION = ", "\nVERSION = 1"),
-        ("pipelines/enrich.py", '    texts = [record["text"] for record in found.records]', WRONG),
+        ("pipelines/ingest/enrich.py", "\nVERSION = ", "\nVERSION = 1"),
+        ("pipelines/ingest/enrich.py", '    texts = [record["text"] for record in found.records]', WRONG),
         ("workers/tasks.py", "@_task\ndef touch()", "def touch()"),
         ("workers/tasks.py", "@_task\ndef accept(", "def accept("),
     ):

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from helix.settings import load
-from helix.snapshot import ledger
-from pipelines.ingest import ingest
-from tests.crash.fleet import Fleet, Forks, fleet, within
-from tests.labelled import REPORT
+from helix.snapshot.ledger import inbox as ledger
+from pipelines.ingest.ingest import ingest
+from tests.support.fleet import Fleet, Forks, fleet, within
+from tests.support.labelled import REPORT
 
 KINDS = {
     "enrich": "worker --queues accept,enrich",

@@ -17,22 +17,25 @@ from pathlib import Path
 
 import pytest
 
-import pipelines.compact as compact_jobs
-from helix.cli import main
-from helix.encoders.export import cached
-from helix.encoders.onnx import Encoder, TokenCounter
+import pipelines.maintain.compact as compact_jobs
+from helix.cli.main import main
+from helix.encoders.dense import Encoder, TokenCounter
+from helix.encoders.dense_export import cached
 from helix.encoders.registry import choose
 from helix.settings import Settings
-from helix.snapshot import dense, events, ledger, paths
-from helix.snapshot.reader import Snapshot
+from helix.snapshot import paths
+from helix.snapshot.index import dense
+from helix.snapshot.ledger import access_events as events
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.verify import verify
-from pipelines.accept import accept
-from pipelines.commit import commit
-from pipelines.enrich import enrich
+from pipelines.ingest.accept import accept
+from pipelines.ingest.commit import commit
+from pipelines.ingest.enrich import enrich
 from tests.crash.test_kill import write_log
-from tests.forks import forking
-from tests.unit.test_encoder import tiny_bert
-from tests.walk import read_all
+from tests.support.forks import forking
+from tests.support.walk import read_all
+from tests.unit.encoders.test_dense import tiny_bert
 
 # ---------------------------------------------------------------- a disk of our own
 

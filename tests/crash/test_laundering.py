@@ -13,22 +13,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from helix.cli import main
+from helix.cli.main import main
 from helix.errors import Damaged, StoreError
-from helix.snapshot import dense, events, paths, writer
-from helix.snapshot.events import Event
-from helix.snapshot.reader import Snapshot
+from helix.snapshot import paths, writer
+from helix.snapshot.index import dense
+from helix.snapshot.ledger import access_events as events
+from helix.snapshot.ledger.access_events import Event
+from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.verify import verify
-from pipelines import compact as compaction
-from pipelines.choose import published_values
-from pipelines.compact import compact
-from pipelines.forget import forget, resume
-from pipelines.selection import Selection
-from pipelines.touch import touch
+from pipelines.ingest.dedupe import published_values
+from pipelines.maintain import compact as compaction
+from pipelines.maintain.compact import compact
+from pipelines.maintain.deletion_plan import Selection
+from pipelines.maintain.forget import forget, resume
+from pipelines.maintain.touch import touch
 from tests.compat.history import DIM, current, grow, publish
-from tests.tiny import SETTINGS, make_store
+from tests.support.paths import STORES
+from tests.support.tiny import SETTINGS, make_store
 
-WHOLE = Path(__file__).parents[1] / "compat" / "stores" / "format-3" / "whole"
+WHOLE = STORES / "format-3" / "whole"
 
 
 def item_of(root: Path) -> str:

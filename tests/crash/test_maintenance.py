@@ -26,35 +26,38 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-import pipelines.commit as commits
-import pipelines.compact as compact_jobs
-import pipelines.reindex as reindex_jobs
-from helix.encoders.export import cached
-from helix.encoders.onnx import Encoder, TokenCounter
+import pipelines.ingest.commit as commits
+import pipelines.maintain.compact as compact_jobs
+import pipelines.maintain.reindex as reindex_jobs
+from helix.encoders.dense import Encoder, TokenCounter
+from helix.encoders.dense_export import cached
 from helix.encoders.registry import choose
 from helix.enrich.chunk import chunk
-from helix.memory import Memory
+from helix.sdk.memory import Memory
 from helix.settings import Settings
-from helix.snapshot import dense, events, ledger, paths
-from helix.snapshot import merge as merges
+from helix.snapshot import paths
 from helix.snapshot.gc import collect
+from helix.snapshot.index import dense
+from helix.snapshot.ledger import access_events as events
+from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.manifest import current_name
-from helix.snapshot.reader import Snapshot
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.segment import merge as merges
 from helix.snapshot.verify import verify
-from pipelines.accept import accept
-from pipelines.commit import commit
-from pipelines.compact import compact
-from pipelines.enrich import enrich, pipeline_fingerprint
-from pipelines.forget import forget, resume
-from pipelines.ingest import ingest
-from pipelines.rollback import rollback
-from pipelines.selection import Selection
-from pipelines.touch import touch
-from tests.crash.fleet import within
+from pipelines.ingest.accept import accept
+from pipelines.ingest.commit import commit
+from pipelines.ingest.enrich import enrich, pipeline_fingerprint
+from pipelines.ingest.ingest import ingest
+from pipelines.maintain.compact import compact
+from pipelines.maintain.deletion_plan import Selection
+from pipelines.maintain.forget import forget, resume
+from pipelines.maintain.rollback import rollback
+from pipelines.maintain.touch import touch
 from tests.crash.test_damage import flip
 from tests.crash.test_kill import write_log
-from tests.unit.test_encoder import tiny_bert
-from tests.walk import read_all
+from tests.support.fleet import within
+from tests.support.walk import read_all
+from tests.unit.encoders.test_dense import tiny_bert
 
 # ---------------------------------------------------------------- processes that die
 

@@ -18,15 +18,18 @@ import numpy as np
 import pytest
 
 from helix.errors import StoreError
-from helix.memory import Memory
+from helix.sdk.memory import Memory
 from helix.snapshot import gc as collector
 from helix.snapshot import manifest as manifests
-from helix.snapshot import paths, pins, reader, segment, verify, writer
+from helix.snapshot import paths, pins, verify, writer
 from helix.snapshot.gc import collect
-from helix.snapshot.reader import Snapshot
-from pipelines.compact import compact
+from helix.snapshot.reader import snapshot as reader
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.segment import open as segment
+from pipelines.maintain.compact import compact
 from tests.compat.history import DIM, current, delete, grow, publish
-from tests.tiny import SETTINGS, make_store
+from tests.support.paths import ROOT
+from tests.support.tiny import SETTINGS, make_store
 
 Start = Callable[..., subprocess.Popen[str]]
 NOW = "2026-06-01"
@@ -105,7 +108,7 @@ def child() -> Iterator[Start]:
                 text=True,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                cwd=Path(__file__).parents[2],
+                cwd=ROOT,
             )
         )
         return started[-1]

@@ -18,16 +18,16 @@ import pyarrow as pa
 import pytest
 
 from helix.errors import EncoderError, HelixError, StoreError
-from helix.memory import Memory
+from helix.sdk.memory import Memory
 from helix.snapshot import manifest as manifests
-from helix.snapshot import reader
-from helix.snapshot.events import append, make_event
-from pipelines.touch import touch
+from helix.snapshot.ledger.access_events import append, make_event
+from helix.snapshot.reader import snapshot as reader
+from pipelines.maintain.touch import touch
 from query import service as module
 from query.service import BEHIND, Service
 from tests.compat.history import DIM, current, delete, grow, publish
-from tests.serving import serving
-from tests.tiny import SETTINGS, make_store
+from tests.support.serving import serving
+from tests.support.tiny import SETTINGS, make_store
 
 QUICK = replace(SETTINGS, reload_interval=0.01)
 TEXTS = [f"remark {i} about walnut bread" for i in range(8)]

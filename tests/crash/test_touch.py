@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from helix.snapshot import events, ledger
-from helix.snapshot.events import Appender, Event
-from helix.snapshot.reader import Snapshot
+from helix.snapshot.ledger import access_events as events
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger.access_events import Appender, Event
+from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.verify import verify
-from pipelines.touch import touch
-from tests.tiny import SETTINGS, make_store
+from pipelines.maintain.touch import touch
+from tests.support.tiny import SETTINGS, make_store
 
 AT = 1_700_000_000
 POINTS = (

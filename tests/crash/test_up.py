@@ -21,13 +21,14 @@ import yaml
 
 import helix
 from helix.errors import UsageError
-from helix.snapshot import ledger
-from tests.chat_server import chatting
-from tests.crash.fleet import FAST, HELIX, Redis, free_port, within
+from helix.snapshot.ledger import inbox as ledger
 from tests.crash.test_kill import items, write_log
-from workers.up import SERVICES, Service, supervise
+from tests.support.chat_server import chatting
+from tests.support.fleet import FAST, HELIX, Redis, free_port, within
+from tests.support.paths import ROOT
+from workers.supervisor import SERVICES, Service, supervise
 
-COMPOSE = Path(__file__).resolve().parents[2] / "docker-compose.yml"
+COMPOSE = ROOT / "docker-compose.yml"
 
 
 def children(session: int) -> list[int]:
@@ -177,7 +178,7 @@ def ending(starts: Path, *statuses: int) -> list[str]:
 
 
 def test_what_cannot_run_as_it_is_called_ends_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workers.up.RESTART", (0.01, 600.0))
+    monkeypatch.setattr("workers.supervisor.RESTART", (0.01, 600.0))
     wrong = Service("query", ending(tmp_path / "wrong", 2), os.environ, waits=0.01)
     other = Service("commit", ending(tmp_path / "other", -1), os.environ)
     with pytest.raises(UsageError, match=r"query ended 3 times in a row .*above; by hand: .* 2$") as told:
@@ -189,12 +190,12 @@ def test_what_cannot_run_as_it_is_called_ends_all(tmp_path: Path, monkeypatch: p
 
 
 def test_what_fails_otherwise_is_started_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workers.up.RESTART", (0.01, 0.01))
+    monkeypatch.setattr("workers.supervisor.RESTART", (0.01, 0.01))
     for name, statuses in (("broken", (1,)), ("now and then", (1, 1, 4, 1, 1, 4))):
         supervise(
             [Service(name, ending(tmp_path / name, *statuses), os.environ, waits=0.01)], Until(tmp_path / name, 5)
         )
-    monkeypatch.setattr("workers.up.RESTART", (0.01, 600.0))
+    monkeypatch.setattr("workers.supervisor.RESTART", (0.01, 600.0))
     service = Service("taken", ending(tmp_path / "taken", 2, 2, 1, 2, 2, -1), os.environ, waits=0.01)
     supervise([service], Until(tmp_path / "taken", 6))
 

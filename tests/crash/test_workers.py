@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 from helix.settings import load
-from helix.snapshot import ledger
-from helix.snapshot.reader import Snapshot
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.status import status
 from helix.snapshot.verify import verify
-from helix.status import status
 from tests.crash.test_kill import items, write_log
 
 HELIX = str(Path(sys.executable).with_name("helix"))
@@ -159,7 +159,7 @@ def test_a_reindex_is_handed_to_the_workers(tmp_path: Path, redis_url: str, run_
 @pytest.mark.soak
 def test_a_reindex_finds_its_encoder_in_the_store(tmp_path: Path, redis_url: str, run_helix) -> None:
     """A message names no folder: the worker has the store mounted elsewhere, and a cache of its own."""
-    from tests.unit.test_encoder import tiny_bert
+    from tests.unit.encoders.test_dense import tiny_bert
 
     root, other, log = tmp_path / "store", tmp_path / "elsewhere", tmp_path / "workers.log"
     assert run_helix("ingest", write_documents(tmp_path / "in", 3), "--store", root).returncode == 0

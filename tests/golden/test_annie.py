@@ -11,24 +11,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helix.encoders.onnx import EstimatedCounter
-from helix.explain import Trace, why_not
-from helix.memory import Memory
-from helix.profiles import load
-from helix.question import make_query
+from helix.encoders.dense import EstimatedCounter
+from helix.question.build import make_query
 from helix.recipes.annie import Profile, evergreen, facts_about, fade, fuse, recall
 from helix.recipes.annie_formulas import briefing, bullet, decay, jaccard, mmr, rrf
+from helix.recipes.load_profile import load
+from helix.sdk.memory import Memory
 from helix.settings import load as settings
-from helix.snapshot.reader import Snapshot
-from helix.snapshot.rows import digest
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.segment.batch import digest
 from helix.stages.pack import CLOSE, OPEN
 from helix.stages.route import route
+from helix.stages.trace import Trace, why_not
 from helix.types import Bundle, Leg, Pool
-from pipelines.ingest import ingest
-from tests.tiny import BASE, SETTINGS, make_store
-from tests.tiny_facts import fact_store, item, says
+from pipelines.ingest.ingest import ingest
+from tests.support.paths import DATA
+from tests.support.tiny import BASE, SETTINGS, make_store
+from tests.support.tiny_facts import fact_store, item, says
 
-DATA = Path(__file__).parents[1] / "data"
 DAY = 86_400
 ANNIE: Profile = load("annie")
 NAN = np.nan

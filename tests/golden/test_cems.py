@@ -14,11 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helix.encoders.onnx import EstimatedCounter
-from helix.explain import Trace, why_not
-from helix.memory import Memory
-from helix.profiles import load, parse
-from helix.question import make_query
+from helix.encoders.dense import EstimatedCounter
+from helix.question.build import make_query
 from helix.recipes.cems import Profile, assemble, pinned, recall
 from helix.recipes.cems_formulas import (
     blend,
@@ -41,12 +38,15 @@ from helix.recipes.cems_intent import (
     statement,
     topic,
 )
+from helix.recipes.load_profile import load, parse
+from helix.sdk.memory import Memory
 from helix.settings import load as settings
-from helix.snapshot.reader import Snapshot
+from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.pack import CLOSE, OPEN
+from helix.stages.trace import Trace, why_not
 from helix.types import Bundle
-from pipelines.ingest import ingest
-from tests.tiny import BASE, SETTINGS, make_store
+from pipelines.ingest.ingest import ingest
+from tests.support.tiny import BASE, SETTINGS, make_store
 
 DAY = 86_400
 CEMS: Profile = load("cems")

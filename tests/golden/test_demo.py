@@ -7,14 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pipelines.demo
+import pipelines.cli.demo
 
-ROOT = Path(pipelines.demo.__file__).parents[1]
+ROOT = Path(pipelines.cli.demo.__file__).parents[2]
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "pipelines.demo", *map(str, arguments)],
+        [sys.executable, "-m", "pipelines.cli.demo", *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,

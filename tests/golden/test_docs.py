@@ -22,14 +22,14 @@ import yaml
 from fastapi.testclient import TestClient
 from mcp import Client, StdioServerParameters
 
-from helix.memory import open as open_store
+from helix.sdk.memory import open as open_store
 from helix.settings import load
-from pipelines import docs
+from pipelines.cli import build_docs as docs
 from query.mcp import build
 from query.rest import create_app
 from query.service import Service
-from tests.page_shell import ADDRESS, HELIX, NOT_RUN, World, not_run, spelt_out, takes, world
-from tests.pages import PAGES, ROOT, Block, anchors, blocks, rows, spans, tokens
+from tests.support.page_shell import ADDRESS, HELIX, NOT_RUN, World, not_run, spelt_out, takes, world
+from tests.support.pages import PAGES, ROOT, Block, anchors, blocks, rows, spans, tokens
 
 
 def every(*languages: str) -> list[Any]:
@@ -215,7 +215,7 @@ def test_every_page_is_listed() -> None:
 
 def test_the_settings_are_those_of_the_code() -> None:
     page = (ROOT / "docs" / "configuration.md").read_text("utf-8")
-    assert docs.with_settings(page) == page, "run 'python -m pipelines.docs'"
+    assert docs.with_settings(page) == page, "run 'python -m pipelines.cli.build_docs'"
 
 
 def test_the_picture_is_of_the_sample(sample_store: Path) -> None:

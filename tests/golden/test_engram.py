@@ -15,12 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helix.encoders.onnx import EstimatedCounter
+from helix.encoders.dense import EstimatedCounter
 from helix.errors import EncoderError
-from helix.explain import Trace, why_not
-from helix.memory import Memory
-from helix.profiles import load
-from helix.question import make_query
+from helix.question.build import make_query
 from helix.recipes.engram import Profile, recall
 from helix.recipes.engram_formulas import (
     CHANNELS,
@@ -36,13 +33,18 @@ from helix.recipes.engram_formulas import (
     rrf,
 )
 from helix.recipes.engram_retention import FEATURES, KIND, Perceptron, dump, features, forward, retention_boost
-from helix.snapshot import events, ledger, writer
-from helix.snapshot.events import Event
-from helix.snapshot.reader import Snapshot
+from helix.recipes.load_profile import load
+from helix.sdk.memory import Memory
+from helix.snapshot import writer
+from helix.snapshot.ledger import access_events as events
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger.access_events import Event
+from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.pack import CLOSE, OPEN
+from helix.stages.trace import Trace, why_not
 from helix.types import TYPES, Bundle, Leg, Plan
-from pipelines.touch import touch
-from tests.tiny import BASE, SETTINGS, make_store
+from pipelines.maintain.touch import touch
+from tests.support.tiny import BASE, SETTINGS, make_store
 
 DAY = 86_400
 ENGRAM: Profile = load("engram")

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helix.profiles import load
-from helix.question import make_query
+from helix.question.build import make_query
+from helix.recipes.load_profile import load
 from helix.stages.fuse import fuse
 from helix.stages.rank import rank
 from helix.stages.route import route
 from helix.types import TYPES, Leg
-from tests.tiny import BASE, SETTINGS, make_store
+from tests.support.tiny import BASE, SETTINGS, make_store
 
 PAPER = load("helix-paper")
 NOW = datetime.fromtimestamp(BASE + 100 * 3600, UTC)

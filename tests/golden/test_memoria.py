@@ -16,19 +16,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import helix
-from helix import profiles
-from helix.encoders.onnx import EstimatedCounter
+from helix.encoders.dense import EstimatedCounter
 from helix.errors import EncoderError
-from helix.explain import Trace, why_not
-from helix.question import make_query
+from helix.question.build import make_query
+from helix.recipes import load_profile as profiles
 from helix.recipes.memoria import Edges, Profile, candidates, day, demote, fuse, graph_scores, reach, recall, walk
 from helix.settings import Settings, load
-from helix.snapshot.reader import Snapshot
-from helix.snapshot.rows import NO_TIME
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.segment.batch import NO_TIME
 from helix.stages.route import route
+from helix.stages.trace import Trace, why_not
 from helix.types import Bundle, Leg, Pool, Query
-from pipelines.ingest import ingest
-from tests.tiny_facts import fact_store, item, says
+from pipelines.ingest.ingest import ingest
+from tests.support.tiny_facts import fact_store, item, says
 
 X, Y, Z = np.eye(4)[:3]
 NOW = "2024-06-01T12:00:00Z"

@@ -6,8 +6,8 @@ import os
 import re
 from pathlib import Path
 
-from helix.profiles import names
-from tests.pages import ROOT, blocks
+from helix.recipes.load_profile import names
+from tests.support.pages import ROOT, blocks
 
 README = (ROOT / "README.md").read_text("utf-8")
 

@@ -1,4 +1,4 @@
-"""`helix.facts.resolve` against a loop that reads the rules one by one."""
+"""`helix.ranking.fact_validity.resolve` against a loop that reads the rules one by one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helix.facts import HOLDS, resolve
+from helix.ranking.fact_validity import HOLDS, resolve
 from helix.types import I64
 
 

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 from helix import native
-from helix.bm25 import Norms
 from helix.errors import StoreError
+from helix.ranking.bm25 import Norms
 from helix.stages import lexical
 from helix.stages.lexical import search_lexical
-from helix.text import hash_terms, tokenise
+from helix.text.tokenize import hash_terms, tokenise
 from helix.types import Leg, Plan
-from tests.bench.lexical import Segment, Store, exhaustive
-from tests.tiny import make_store
+from tests.support.bench.lexical import Segment, Store, exhaustive
+from tests.support.tiny import make_store
 
 WORDS = [f"word{chr(97 + i)}" for i in range(12)]  # the first in most texts, the last in hardly any
 SEEDS = range(8)

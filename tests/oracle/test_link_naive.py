@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helix.enrich.cues import cues
-from helix.snapshot.columns import link
-from helix.snapshot.reader import Snapshot
-from helix.snapshot.rows import digest
-from helix.text import hash_terms, tokenise
-from helix.titles import key_of
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.segment.batch import digest
+from helix.snapshot.segment.columns import link
+from helix.text.cues import cues
+from helix.text.titles import key_of
+from helix.text.tokenize import hash_terms, tokenise
 from helix.types import TYPES
-from tests.tiny import BASE, make_store
+from tests.support.tiny import BASE, make_store
 
 WORDS = ("red", "green", "blue", "walnut", "parsley", "redis", "timeout", "queue", "worker", "snapshot")
 ENTITIES = [("name", name, name.title()) for name in ("ana", "bo", "priya", "zoe")]

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helix import native
-from helix.postings import STEP
-from helix.snapshot import impacts
-from helix.snapshot.impacts import ImpactField, Impacts, merge_impacts, open_impacts, quantise, write_impacts
+from helix.ranking.postings import STEP
+from helix.snapshot.index import sparse as impacts
+from helix.snapshot.index.sparse import ImpactField, Impacts, merge_impacts, open_impacts, quantise, write_impacts
 from helix.snapshot.manifest import Index
 from helix.stages import sparse
 from helix.stages.sparse import search_sparse

@@ -12,18 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helix.profiles import load
-from helix.question import make_query
-from helix.snapshot.reader import Snapshot
+from helix.question.build import make_query
+from helix.recipes.load_profile import load
+from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.dense import search_dense
 from helix.stages.diversify import mmr, repeats, within_reach
+from helix.stages.features.lexical import adjacent, hear
+from helix.stages.features.lexical import lexical as pool_lexical
 from helix.stages.fuse import fuse
 from helix.stages.lexical import search_lexical
 from helix.stages.route import route
-from helix.stages.words import adjacent, hear
-from helix.stages.words import lexical as pool_lexical
-from helix.text import hash_terms, tokenise
-from tests.tiny import BASE, SETTINGS, make_store
+from helix.text.tokenize import hash_terms, tokenise
+from tests.support.tiny import BASE, SETTINGS, make_store
 
 WORDS = ("red", "green", "blue", "walnut", "parsley", "saffron", "redis", "timeout", "queue", "worker", "snapshot")
 NOW = datetime(2024, 1, 1, tzinfo=UTC)

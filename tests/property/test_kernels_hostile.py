@@ -7,8 +7,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.kernels import CALLS
-from tests.sanitised import REPORTED, run, sanitised
+from tests.support.kernels import CALLS
+from tests.support.sanitised import REPORTED, run, sanitised
 
 SECONDS = 60
 SEEDS = (1, 2)
@@ -41,7 +41,7 @@ native._distinct(where[0], 1_001, where[1], 2_048, where[2], where[3])
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", SEEDS)
 def test_hostile_arrays_end_in_an_answer_or_an_error(environment: dict[str, str], seed: int) -> None:
-    done = run(environment, "-m", "tests.kernels", seed, SECONDS, timeout=10 * SECONDS)
+    done = run(environment, "-m", "tests.support.kernels", seed, SECONDS, timeout=10 * SECONDS)
     assert done.returncode == 0, f"seed {seed}: {done.stdout[-500:]}{done.stderr[-6_000:]}"
     counted = orjson.loads(done.stdout)
     assert counted["calls"].keys() == CALLS.keys()

@@ -17,7 +17,7 @@ from helix.enrich.facts.times import dated, planned, spans_of, validity
 from helix.enrich.facts.words import NOT_NAMES, TITLES, VAGUE, word_set
 
 if TYPE_CHECKING:
-    from helix.enrich.moments import Moment
+    from helix.text.dates import Moment
 
 SCANNED: Final = 16_000
 """Characters looked at; an item is far shorter."""

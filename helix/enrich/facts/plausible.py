@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from helix.enrich.facts.rules import Rule
 from helix.enrich.facts.slots import NAMED, number
 from helix.enrich.facts.words import AMBIGUOUS_JOBS, SETTING_NOUN
-from helix.enrich.gazetteer import GIVEN, ORGANISATIONS, PLACES, PLACES_CAPITAL, PLACES_LONG, PROJECTS, PROJECTS_CAPITAL
+from helix.text.gazetteer import GIVEN, ORGANISATIONS, PLACES, PLACES_CAPITAL, PLACES_LONG, PROJECTS, PROJECTS_CAPITAL
 
 
 class Voice(NamedTuple):

@@ -22,7 +22,7 @@ from helix.enrich.facts.words import (
     VAGUE,
     word_set,
 )
-from helix.enrich.gazetteer import PLACES, PLACES_CAPITAL, PLACES_LONG, PROJECTS
+from helix.text.gazetteer import PLACES, PLACES_CAPITAL, PLACES_LONG, PROJECTS
 
 # ---------------------------------------------------------------- phrases
 

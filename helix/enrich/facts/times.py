@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from helix.enrich.facts.slots import action
 
 if TYPE_CHECKING:
-    from helix.enrich.moments import Moment
+    from helix.text.dates import Moment
 
 _EVENT: Final = re.compile(
     r"\b(?:moved|relocated|switched|migrated|married|divorced|joined|started|quit|left|replaced|swapped|upgraded|"
@@ -28,7 +28,7 @@ _DANGLING: Final = re.compile(r"\b(?:a|an|my|our|his|her|their|the|to|with|of|an
 
 def spans_of(clause: str, at: datetime | None) -> list[Moment]:
     """The times a clause names."""
-    from helix.enrich.moments import moments  # here, since only few clauses get so far
+    from helix.text.dates import moments  # here, since only few clauses get so far
 
     return moments(clause, at)
 

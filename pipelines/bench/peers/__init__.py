@@ -22,7 +22,7 @@ import numpy as np
 import orjson
 
 from helix.errors import UsageError
-from helix.text import STOP_WORDS
+from helix.text.tokenize import STOP_WORDS
 from helix.types import F32, I64
 
 BATCH: Final = 50_000

@@ -1,0 +1,7 @@
+"""`python -m helix.cli`."""
+
+import sys
+
+from helix.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,215 @@
+"""Events as times: "before the migration", "since we switched to Postgres". Which words name the event, and which
+window follows from the times of the items that speak of it."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+
+from helix.question.time_ranges import NEAR, NEWEST, OLDEST
+from helix.types import F32, I64
+
+SCANNED: Final = 1_000
+"""Characters of a question in which an event is looked for."""
+
+MAX_WORDS: Final = 12
+"""Words of a phrase; what follows says more than the event."""
+
+MAX_EVENTS: Final = 4
+"""Prepositions of a question that are looked into."""
+
+TOP: Final = 8
+"""Matches that may stand for the event: the best ones."""
+
+NEAR_BEST: Final = 0.5
+"""Of the best match's score, what another one must have to count."""
+
+SPREAD: Final = 14 * 86_400
+"""Seconds: matches farther than this from their median, by a weighted median, speak of several events."""
+
+MARGIN: Final = 86_400
+"""Seconds around an event that count as during it."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+Relation = Literal["before", "after", "since", "until", "during", "around"]
+
+
+class Anchor(NamedTuple):
+    """An event that a question counts from."""
+
+    relation: Relation
+    phrase: str  # the words of the event, its article left off
+
+
+_RELATIONS: Final[dict[str, Relation]] = {
+    "before": "before", "prior to": "before", "ahead of": "before", "leading up to": "before",
+    "after": "after", "following": "after", "in the wake of": "after",
+    "since": "since", "until": "until", "till": "until", "up until": "until",
+    "during": "during", "throughout": "during", "in the middle of": "during",
+    "around the time of": "around", "around the time": "around", "around when": "around", "about the time": "around",
+    "at the time of": "around", "at the time": "around",
+}  # fmt: skip
+_LED: Final = re.compile(
+    r"(?<![\w'’-])(?:" + "|".join(sorted(_RELATIONS, key=len, reverse=True)).replace(" ", r"\s") + r")\s+(?=\S)",
+    re.IGNORECASE,
+)
+# "Look after", "one after another", "as before the change".
+_NO_PREPOSITION: Final[dict[str, re.Pattern[str]]] = {
+    "after": re.compile(
+        r"\b(?:look\w{0,3}|nam(?:ed|ing)|tak(?:e|es|ing)|took|ask\w{0,3}|model\w{1,4}|one) \Z", re.IGNORECASE
+    ),
+    "before": re.compile(r"\b(?:as|like) \Z", re.IGNORECASE),
+}
+_WORD: Final = re.compile(r"[^\s,;:?!()\"“”]{1,80}(?<!\.)|[,;:?!()\"“”.]")
+_ENDS: Final = frozenset(',;:?!()."“”')
+_ENDS_WORDS: Final = _words("but because while whether if what which who whom whose where when why how then based")
+_AUXILIARIES: Final = _words("did do does is are was were has have had can could should would will")
+_LINKS: Final = _words("of to in on at for from with by about into and over off")
+_SUBJECTS: Final = _words("i you we they he she")
+_ARTICLES: Final = _words("the our my your their his her its this that these those")
+_GENERIC: Final = _words("a an any each every some no another it there someone anyone everything anything")
+_FILLERS: Final = _words(
+    "all that this it then now long here there which these those them him her me us you and or of on in at to for the "
+    "a an again once about being"
+)
+# What a date is made of: `helix.question.time_ranges` reads those.
+_TIMES: Final = _words(
+    "january february march april may june july august september october november december jan feb mar apr jun jul aug "
+    "sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday mon tue tues wed thu thur thurs fri "
+    "sat sun today yesterday tomorrow tonight morning mornings afternoon evening night nights noon midnight midday "
+    "dawn dusk day days week weeks weekend weekends fortnight month months quarter year years hour hours minute "
+    "minutes second seconds moment while time times spring summer autumn fall winter last next past previous early "
+    "late mid beginning start middle end christmas easter halloween thanksgiving first second third lunch dinner "
+    "breakfast bedtime hours few couple several two three four five six seven eight nine ten later ago "
+    "work school bed corner clock world fact point"
+)
+_PAST: Final = _words(
+    "was were had did went got made took came saw met said told found lost began bought brought built broke left felt "
+    "gave heard kept knew paid ran sent spent spoke taught thought won wrote grew held led sold shut set hit cut put "
+    "became chose fell rose drew flew drove threw quit split read hurt beat let moved"
+)
+_PAST_FORM: Final = re.compile(r"(?!need|feed|speed|indeed|seed|hundred\b|bed\b|red\b)[a-z]{2,30}ed", re.IGNORECASE)
+_SAID: Final = _words("conversation conversations chats sessions discussions instructions steps rules example")
+_STILL_TO_COME: Final = _words("should must will shall need needs going todo remains")
+
+
+def anchor(text: str) -> Anchor | None:
+    """The event that a question counts from, or None where it names none.
+
+    "Before you start", "after all", "since it is slow", "until now" and "after every deploy" name none; nor do dates,
+    which `helix.question.time_ranges.spoken_days` reads, nor "before deploying" in a question that speaks of nothing past.
+    """
+    text = text[:SCANNED]
+    for led in islice(_LED.finditer(text), MAX_EVENTS):
+        preposition = " ".join(led.group().lower().split())
+        no_preposition = _NO_PREPOSITION.get(preposition)
+        if no_preposition and no_preposition.search(text[max(0, led.start() - 20) : led.start()]):
+            continue
+        relation = _RELATIONS[preposition]
+        words, end = _phrase(text, led.end(), fronted=text[: led.start()].strip().lower() in ("", "ever"))
+        rest = text[: led.start()] + text[end:]
+        if preposition == "following" and (not words or words[0].lower() not in _ARTICLES):
+            continue
+        if (phrase := _event(words, relation, rest)) is not None:
+            return Anchor(relation, phrase)
+    return None
+
+
+def window(relation: Relation, times: I64, scores: F32) -> tuple[int, int, float] | None:
+    """The window an event opens or closes, from the items that match its words.
+
+    The event is the score-weighted median of the times of the best matches; it is one event where half of their
+    weight lies within `SPREAD` of it (a weighted median absolute deviation).
+
+    Args:
+        relation: of the question to the event.
+        times: int64[m], seconds; those before OLDEST are missing.
+        scores: float32[m], higher is better, in any order.
+
+    Returns:
+        (first second, last second, weight), OLDEST ≤ first ≤ last ≤ NEWEST; None where nothing with a time matches or
+        the matches are too far apart.
+    """
+    usable = np.flatnonzero((times >= OLDEST) & np.isfinite(scores) & (scores > 0))
+    if not len(usable):
+        return None
+    order = usable[np.lexsort((times[usable], -scores[usable]))][:TOP]
+    best = order[scores[order] >= NEAR_BEST * scores[order[0]]]
+    at, weights = np.clip(times[best], OLDEST + 1, NEWEST - 1), scores[best].astype(np.float64)
+    event = _median(at, weights)
+    if _median(np.abs(at - event), weights) > SPREAD:
+        return None
+    match relation:
+        case "before":
+            return OLDEST, event - 1, NEAR
+        case "until":
+            return OLDEST, event, NEAR
+        case "after":
+            return event + 1, NEWEST, NEAR
+        case "since":
+            return event, NEWEST, NEAR
+    within = at[np.abs(at - event) <= SPREAD]
+    return max(OLDEST, int(within.min()) - MARGIN), min(NEWEST, int(within.max()) + MARGIN), NEAR
+
+
+def _median(values: I64, weights: np.ndarray[tuple[int], np.dtype[np.float64]]) -> int:
+    """The smallest value at which half of the weight is reached."""
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order])
+    return int(values[order[np.searchsorted(reached, reached[-1] / 2)]])
+
+
+def _phrase(text: str, start: int, *, fronted: bool) -> tuple[list[str], int]:
+    """The words up to the end of the clause, or of the event where it comes before its question; and where they end."""
+    words: list[str] = []
+    end = start
+    found = list(_WORD.finditer(text, start, start + 400))
+    for match, after in zip(found, [*found[1:], None], strict=True):
+        lower = match.group().lower()
+        if lower in _ENDS or lower in _ENDS_WORDS or len(words) == MAX_WORDS:
+            break
+        if lower in ("and", "or") and (not _content(words) or (after and after.group().lower() in _RELATIONS)):
+            break  # "before and after"
+        if fronted and _content(words):
+            asked = after is not None and after.group().lower() in _SUBJECTS | _ARTICLES
+            if lower in ("did", "do", "does") or (lower in _AUXILIARIES and asked):
+                break
+            if lower in _ARTICLES and words[-1].lower() not in _LINKS and not any(map(_is_past, words)):
+                break  # "since the merge the tests …"
+        words.append(match.group())
+        end = match.end()
+    return words, end
+
+
+def _event(words: list[str], relation: Relation, rest: str) -> str | None:
+    """The phrase of an event, or None where the words name none."""
+    lower = [word.lower() for word in words]
+    if not _content(words) or lower[0] in _GENERIC or lower[:2] == ["all", "we"] or _SAID & set(lower):
+        return None
+    if lower[0] in _SUBJECTS:
+        return " ".join(words[1:]) if any(_is_past(word) for word in lower[1:4]) else None
+    if set(lower[1:]) & {"is", "are", "isn't", "aren't", "has", "have", "can", "can't", "needs", "gets", "works"}:
+        return None  # a condition: "until the build is green"
+    named = lower[0] in _ARTICLES or any(word[:1].isupper() for word in words) or any(map(_is_past, lower))
+    said = rest.lower().split()
+    past = any(_is_past(word.strip(".,;?!")) for word in said)
+    if not past and (set(said) & _STILL_TO_COME or not (named or relation == "since")):
+        return None
+    return " ".join(words[1:] if lower[0] in _ARTICLES and len(words) > 1 else words)
+
+
+def _content(words: list[str]) -> list[str]:
+    """The words that say which event it is."""
+    fillers = _FILLERS | _TIMES | _ARTICLES | _SUBJECTS
+    return [word for word in words if word.lower().removesuffix("'s") not in fillers and not word[0].isdigit()]
+
+
+def _is_past(word: str) -> bool:
+    return word in _PAST or _PAST_FORM.fullmatch(word) is not None

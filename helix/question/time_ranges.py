@@ -1,0 +1,308 @@
+"""Times in options and in questions: `2023-05-07`, `7d`, "on 7 May 2023", "before May", "over the weekend"."""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from helix.errors import UsageError
+from helix.text.dates import moments
+
+DAY = timedelta(days=1)
+_HALF_A_YEAR = 184 * DAY
+SCANNED: Final = 2_000
+"""Characters of a question in which times are looked for."""
+
+OLDEST: Final = -62_135_596_800
+"""0001-01-01: where a window without a beginning begins. A missing time is smaller."""
+
+NEWEST: Final = 253_402_300_799
+"""9999-12-31: where a window without an end ends."""
+
+NEAR: Final = 0.5
+"""Weight of a near miss, such as the month of a day, and of a window with an open end, which holds much."""
+
+_MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
+           "november", "december")  # fmt: skip
+_MONTH = "|".join(f"{name}|{name[:3]}\\.?" for name in _MONTHS)
+_DAY = r"(?<![\w.:/-])(?P<day>[0-3]?\d)(?P<th>st|nd|rd|th)?"
+_YEAR = r"(?P<year>(?:19|20)\d\d)"
+_PART = r"(?:(?:early|late|mid|the (?:beginning|start|middle|end) of)[ -])?"
+_JOIN = r"(?:and|to|until|till|through|[-–])"
+_LAST_DAY = rf" ?{_JOIN} ?(?:the )?(?P<last_day>[0-3]?\d)(?:st|nd|rd|th)?"
+_PATTERNS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"{_DAY}{_LAST_DAY}(?: of)? (?P<month>{_MONTH})(?:(?:, ?| ){_YEAR})?\b",
+        rf"\b(?P<month>{_MONTH}) {_DAY}{_LAST_DAY}(?:(?:, ?| ){_YEAR})?\b(?![:%]|[.,]\d)",
+        rf"\b(?:between|from) (?P<month>{_MONTH})(?: {_YEAR})? ?{_JOIN} ?(?P<last_month>{_MONTH})"
+        r"(?: (?P<last_year>(?:19|20)\d\d))?\b(?! \d)",
+        r"\b(?P<year>(?:19|20)\d\d)-(?P<number>[01]\d)(?:-(?P<day>[0-3]\d))?\b",
+        rf"{_DAY}(?: of)? (?P<month>{_MONTH})(?:(?:, ?| ){_YEAR})?\b",
+        rf"\b(?P<month>{_MONTH}) (?:the )?{_DAY}(?:(?:, ?| ){_YEAR})?\b(?![:%]|[.,]\d)",
+        rf"\b(?P<month>{_MONTH})(?:,| of)? {_YEAR}\b",
+        r"\b(?:in|during|since|before|after|until|till|by|through|around|from|between|of) "
+        rf"{_PART}(?P<month>{_MONTH})\b(?! \d)",
+    )
+)
+_MAY_FIT = re.compile(rf"\d|{'|'.join(name[:3] for name in _MONTHS)}", re.IGNORECASE)
+"""Without any of these none of the patterns fits."""
+
+_WORD_NUMBERS = {"two": 2, "couple": 2, "three": 3, "few": 7, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
+                 "nine": 9, "ten": 10, "twelve": 12}  # fmt: skip
+_UNIT_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
+_COUNT = r"(?P<n>\d{1,3}|two|three|few|four|five|six|seven|eight|nine|ten|twelve|couple(?= of))"
+_STRETCH = re.compile(
+    rf"\b(?:(?:last|past|previous) {_COUNT}(?: of)? |past )(?P<unit>day|week|month|year)s?\b"
+    r"|\b(?:a few|several|some) (?P<few>day|week|month|year)s (?:ago|back)\b|\bthe other day\b",
+    re.IGNORECASE,
+)
+_WEEKS_AGO = re.compile(r"(?:week|fortnight)s? (?:ago|back)\Z", re.IGNORECASE)
+_WEEKLY = re.compile(r"weekend\Z|day\Z|\b(?:mon|tues?|wed|thu(?:rs?)?|fri|sat|sun)\Z", re.IGNORECASE)
+_TO_COME = re.compile(r"\b(?:next|coming|upcoming|tomorrow|this|by|until|till)\b", re.IGNORECASE)
+
+_RELATION = re.compile(
+    r"(?<!\w)(before|prior to|earlier than|until|till|up to|after|since|later than|from) "
+    rf"(?:on )?{_PART}(?:the )?\Z",
+    re.IGNORECASE,
+)
+_LEADING = re.compile(
+    rf"(?:in|on|at|by|for|to|and|through|around|during|over|between|from|since|until|till|before|after) {_PART}",
+    re.IGNORECASE,
+)
+_BETWEEN = re.compile(rf" ?{_JOIN} ?(?:on )?(?:the )?", re.IGNORECASE)
+_IS_BETWEEN = re.compile(r"\bbetween\b", re.IGNORECASE)
+_HAS_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+_LEADS_TO_DAY = re.compile(r"\b(?:on|the|since|before|after|until|till|by|from|between) \Z", re.IGNORECASE)
+_ONWARDS = re.compile(r" on(?:wards?)?\b(?! \w)", re.IGNORECASE)
+_BEFORE = 40  # characters before a date in which its preposition is looked for
+
+_AGO = re.compile(r"^(\d+)\s*(m|h|d|w)$", re.IGNORECASE)
+_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": DAY, "w": 7 * DAY}
+_TO_LAST = DAY - timedelta(seconds=1)  # from the first second of a day
+_SHOWN = 60  # characters of what is no time
+
+
+class Said(NamedTuple):
+    """Days that a question names."""
+
+    start: int  # characters, a preposition included where it is part of the form
+    end: int
+    first: date
+    last: date  # inclusive
+    month: date | None = None  # the first of its month, for a day of the calendar
+
+
+def parse_time(value: str, now: datetime, name: str, *, end: bool = False) -> datetime:
+    """A point in time from an option: ISO 8601, `7d` (also m, h, w) before now, `today`, `yesterday`.
+
+    A date alone is its first second, with `end` its last. Times without a zone are UTC.
+
+    Raises:
+        UsageError: it is none of these, or beyond the years 1 to 9999.
+    """
+    try:
+        return _point(value.strip(), now, end=end)
+    except (ValueError, OverflowError):
+        raise _no_time(value, name) from None
+
+
+def utc(moment: datetime, name: str) -> datetime:
+    """Return a moment in UTC, which it is in where it names no zone.
+
+    Raises:
+        UsageError: it is beyond the years 1 to 9999.
+    """
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError:
+        raise _no_time(str(moment), name) from None
+
+
+def _no_time(value: str, name: str) -> UsageError:
+    shown = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
+    remedy = "give ISO 8601 (2023-05-07 or 2023-05-07T13:56:00Z) or an age like 7d, within the years 1 to 9999"
+    return UsageError(f"{name} {shown!r} is no time", remedy)
+
+
+def _point(text: str, now: datetime, *, end: bool) -> datetime:
+    """Read what `parse_time` takes. Raises ValueError or OverflowError."""
+    if ago := _AGO.match(text):
+        return now - int(ago[1]) * _UNITS[ago[2].lower()]
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    if text.lower() in ("now", "today", "yesterday"):
+        start = {"now": lambda: now, "today": lambda: midnight, "yesterday": lambda: midnight - DAY}[text.lower()]()
+        return start + _TO_LAST if end and text.lower() != "now" else start
+    found = datetime.fromisoformat(text)
+    found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    return found + _TO_LAST if end and len(text) <= 10 else found
+
+
+def spoken_days(text: str, now: datetime) -> tuple[tuple[int, int, float], ...]:
+    """What a question says about time, as windows.
+
+    A month or day without a year is the latest one that has begun: questions are about what was. "Before May" ends
+    with April and has no beginning, "since Monday" has no end, "between March and May" is one window.
+
+    Args:
+        text: the question; its first `SCANNED` characters are looked at.
+        now: aware; relative times count from its day in UTC.
+
+    Returns:
+        (first second, last second, weight) each, OLDEST ≤ first ≤ last ≤ NEWEST; a day weighs 1, its month and
+        windows with an open end NEAR.
+    """
+    text, now = text[:SCANNED], now.astimezone(UTC)
+    windows: list[tuple[int, int, float]] = []
+    done = 0
+    for said, after in pairwise([*_said(text, now), None]):
+        if said is None or said.start < done:
+            continue
+        begin = _joined(text, said, after) if after is not None else None
+        if after is not None and begin is not None:
+            windows.append((_second(begin), _second(after.last, end=True), 1.0))
+            done = after.end
+        else:
+            windows += _windows(said, _relation(text, said))
+    return tuple(dict.fromkeys(window for window in windows if window[0] <= window[1]))
+
+
+def _windows(said: Said, relation: str) -> list[tuple[int, int, float]]:
+    first, last = _second(said.first), _second(said.last, end=True)
+    match relation:
+        case "before" | "prior to" | "earlier than":
+            return [(OLDEST, first - 1, NEAR)]
+        case "until" | "till" | "up to":
+            return [(OLDEST, last, NEAR)]
+        case "after" | "later than":
+            return [(last + 1, NEWEST, NEAR)]
+        case "since":
+            return [(first, NEWEST, NEAR)]
+    whole = [(_second(said.month), _second(_last_of(said.month), end=True), NEAR)] if said.month else []
+    return [*whole, (first, last, 1.0)]
+
+
+def _second(day: date, *, end: bool = False) -> int:
+    return (day.toordinal() - date(1970, 1, 1).toordinal() + end) * 86_400 - end
+
+
+def _relation(text: str, said: Said) -> str:
+    """The preposition of a date, in lower case; "" where it says no more than the date."""
+    leading = _LEADING.match(text, said.start, said.end)
+    start = leading.end() if leading else said.start
+    found = _RELATION.search(text[max(0, start - _BEFORE) : start])
+    if found is None:
+        return ""
+    if found[1].lower() == "from":
+        return "since" if _ONWARDS.match(text, said.end) else ""
+    return found[1].lower()
+
+
+def _joined(text: str, said: Said, after: Said) -> date | None:
+    """Where the stretch of which two dates are the ends begins: "between Monday and Friday", "3 May to 9 May 2024"."""
+    leading = _LEADING.match(text, after.start, after.end)
+    between = text[said.end : leading.end() if leading else after.start]
+    if _BETWEEN.fullmatch(between) is None:
+        return None
+    if "and" in between.lower() and not _IS_BETWEEN.search(text[max(0, said.start - 12) : said.end]):
+        return None
+    if said.first <= after.last:
+        return said.first
+    if said.month is None or _HAS_YEAR.search(text, said.start, said.end):
+        return None
+    begin = _month(said.month.month, None, after.last).replace(day=min(said.first.day, 28))  # the year of the second
+    return begin if begin <= after.last else None
+
+
+# ---------------------------------------------------------------- what is named
+
+
+def _said(text: str, now: datetime) -> list[Said]:
+    """In order of appearance. Of two that overlap the one found first is kept."""
+    found: list[Said] = []
+    patterns = _PATTERNS if _MAY_FIT.search(text) else ()
+    calendar = (_calendar(match, now.date()) for pattern in patterns for match in pattern.finditer(text))
+    stretches = (_stretch(match, now.date()) for match in _STRETCH.finditer(text))
+    for said in (*calendar, *stretches, *_moments(text, now)):
+        if said is not None and not any(said.start < other.end and other.start < said.end for other in found):
+            found.append(said)
+    return sorted(found)
+
+
+def _calendar(match: re.Match[str], today: date) -> Said | None:
+    """A day, a month, or a stretch of either that is named by numbers or names of months."""
+    said = match.groupdict()
+    name, at = said.get("month") or "", match.span()
+    if name and _is_word(match, name):
+        return None
+    number = int(said["number"]) if said.get("number") else _number(name)
+    if not 1 <= number <= 12:
+        return None
+    year = int(said["year"]) if said.get("year") else None
+    if said.get("last_month"):
+        end = _month(_number(said["last_month"] or ""), int(said["last_year"]) if said["last_year"] else year, today)
+        begin = _month(number, year, end)
+        return Said(*at, begin, _last_of(end)) if begin <= end else None
+    month = _month(number, year, today)
+    days = [int(said[key] or 0) for key in ("day", "last_day") if said.get(key)]
+    if not days or not 1 <= days[0] <= days[-1] <= _last_of(month).day:
+        return Said(*at, month, _last_of(month))  # the 31st of February leaves its month
+    return Said(*at, month.replace(day=days[0]), month.replace(day=days[-1]), month)
+
+
+def _is_word(match: re.Match[str], name: str) -> bool:
+    """ "May" and "march" as words: "which 3 may fail", "March 3 people in", "instead of may"."""
+    said = match.groupdict()
+    if name.rstrip(".").lower() not in ("may", "mar", "march") or said.get("year") or said.get("th"):
+        return False
+    if said.get("day"):
+        led = _LEADS_TO_DAY.search(match.string[max(0, match.start() - 10) : match.start()]) is not None
+        return not led and (name.islower() or match.start("month") == 0)
+    return name.islower() and match.group().lower().startswith(("by ", "of ", "from ", "through ", "around "))
+
+
+def _number(name: str) -> int:
+    return next((i for i, month in enumerate(_MONTHS, 1) if name and month.startswith(name.lower()[:3])), 0)
+
+
+def _month(number: int, year: int | None, today: date) -> date:
+    """The first of a month; without a year of the latest one that has begun."""
+    if year is None:
+        year = max(1, today.year - (number > today.month))
+    return date(year, number, 1)
+
+
+def _last_of(month: date) -> date:
+    return month.replace(day=monthrange(month.year, month.month)[1])
+
+
+def _stretch(match: re.Match[str], today: date) -> Said:
+    """ "the last three weeks", "a few days ago", "the other day": from then until today; a few is two to seven."""
+    unit = _UNIT_DAYS[(match["unit"] or match["few"] or "day").lower()]
+    n = (match["n"] or "").lower()
+    count = int(n) if n.isdigit() else _WORD_NUMBERS.get(n, 1 if match["unit"] else 7)
+    recent = 2 * unit if match["few"] else 0 if match["unit"] else 1
+    return Said(*match.span(), _before(today, count * unit), _before(today, recent))
+
+
+def _before(day: date, days: int) -> date:
+    return date.fromordinal(min(max(1, day.toordinal() - days), date.max.toordinal()))
+
+
+def _moments(text: str, now: datetime) -> list[Said]:
+    """What else is a time in a statement, read as what was: "at Halloween" the past one, "over the weekend" it."""
+    found = []
+    for moment in moments(text, now):
+        first, last = moment.start, moment.end
+        if first > now.date() and not _TO_COME.search(moment.said):
+            if _WEEKLY.search(moment.said):
+                first, last = _before(first, 7), _before(last, 7)
+            elif now.year > 1 and (past := moments(moment.said, now - _HALF_A_YEAR)):
+                first, last = past[0].start, past[0].end
+        if _WEEKS_AGO.search(moment.said):  # said of a week, hardly of a day
+            first, last = _before(first, 3), _before(last, -3)
+        found.append(Said(*moment.where, first, last))
+    return found

@@ -1,0 +1,370 @@
+"""The dense index of one segment: it names candidates, which are rescored. One file, memory-mapped, of a tier:
+
+- int8: an inverted file over product codes of 4 bits, compared in registers; small segments have 8-bit codes there;
+- binary: the sign of every dimension, all rows compared by Hamming distance;
+- prefix:M: the inverted file over the first M dimensions, as for Matryoshka models.
+
+Jégou, Douze & Schmid 2011, "Product quantization for nearest neighbor search" (inverted file and codes); André,
+Kermarrec & Le Scouarnec 2015, "Cache locality is not enough: high-performance nearest neighbor search with product
+quantization fast scan"; Dhillon & Modha 2001, "Concept decompositions for large sparse text data using clustering"
+(lists by spherical k-means); Douze et al. 2024, "The Faiss library"; Yamada, Asai & Hajishirzi 2021, "Efficient passage
+retrieval with hashing" (binary candidates, rescored); Kusupati et al. 2022, "Matryoshka representation learning" (a
+short prefix first, then the whole).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from helix.errors import StoreError, UsageError
+from helix.native import damaged
+from helix.snapshot.index.pq import Coded, nearest_coded, open_coded
+from helix.types import F32, I64, Bool
+from helix.util.threads import Meanwhile, later
+
+INDEXED_ROWS = 8_192
+"""A smaller segment is scanned: that costs less than a millisecond."""
+
+_LEAST = 40  # rows a list, on average: k-means wants 39 at least
+_SAMPLE = 128  # training vectors a list: with 40, as many lists found .7 % less of a million items' nearest 100
+_TRAINED = 1 << 19  # training vectors at most: 0.8 GB
+_ROUNDS = 8  # of k-means
+_BATCH = 65_536  # rows turned into float32 at a time
+_WANTED = 0.99  # recall@100 of a whole index that the number of candidates is chosen for
+_LISTS = 0.9875  # the same of some of its lists
+_MOST = 1 << 19  # rows in the lists looked into, whatever they find: .99 of a million items' nearest 100, in 3 ms
+_MIXED = 2_000  # items in such a sum
+_LIKE = 0.5  # inner product of a question with its nearest item
+_K = 100
+_ASKED = 256  # questions the recall is measured on
+_OVER = (10, 20, 40, 80)  # candidates a wanted row, of the binary tier
+_FILE_OVER = (1, 2, 4, 6, 8, 10, 16, 32)  # the same of an inverted file
+_PIECE = 2  # dimensions that one code stands for
+_CODED = 4_096  # rows, below which 8-bit codes cost no more
+
+
+_CPU: Final = Path("/proc/cpuinfo")
+_CORE: Final = "OPENBLAS_CORETYPE"
+_CORES: Final = (({"avx512f", "avx512bw", "avx512dq", "avx512vl"}, "SkylakeX"), ({"avx2", "fma"}, "Haswell"))
+
+
+@cache
+def library() -> Any:
+    """FAISS, told what this processor can do.
+
+    The OpenBLAS it brings (0.3.15) takes a processor younger than itself for one of 2004, and fills an index at a
+    quarter of the speed (OpenMathLib/OpenBLAS issue 3453). It looks into the environment once, while it is loaded.
+    """
+    core = None if _CORE in os.environ else _core()
+    if core:
+        os.environ[_CORE] = core
+    try:
+        return import_module("faiss")
+    finally:
+        if core:
+            del os.environ[_CORE]  # not for the processes this one starts
+
+
+def _core() -> str | None:
+    """What OpenBLAS calls the kernels this processor can run; None where that is not known."""
+    try:
+        with _CPU.open(encoding="ascii", errors="replace") as lines:
+            flags = next((line for line in lines if line.startswith("flags")), "")
+    except OSError:  # another system
+        return None
+    return next((core for needed, core in _CORES if needed <= set(flags.split())), None)
+
+
+FLOAT = "+float"
+"""Ends the name of a tier whose candidates are rescored in half precision instead of 8 bits."""
+
+
+def prefix_of(tier: str) -> int:
+    """Dimensions the inverted file looks at; 0: all of them, or none (binary).
+
+    Raises:
+        UsageError: no such tier.
+    """
+    kind, _, dims = tier.partition(":")
+    if tier in ("int8", "binary"):
+        return 0
+    if kind != "prefix" or not re.fullmatch(r"[1-9][0-9]{0,4}", dims):
+        raise UsageError(f"no storage tier {tier!r}", "there are int8, binary and prefix:DIMS, as prefix:256")
+    return int(dims)
+
+
+def fitting(tier: str, d: int) -> int:
+    """What `prefix_of` gives, for vectors of d dimensions.
+
+    Raises:
+        UsageError: no such tier, or it does not fit such vectors.
+    """
+    dims = prefix_of(tier)
+    if dims >= d or (tier == "binary" and d % 8):
+        raise UsageError(f"the tier {tier} does not fit vectors of {d} dimensions", "take int8, or a shorter prefix")
+    return dims
+
+
+def build(codes: npt.NDArray[np.int8], scale: F32, path: Path, seed: int = 0, tier: str = "int8") -> dict[str, Any]:
+    """Train, fill and write an index; ids are row numbers.
+
+    Args:
+        codes: int8[n, d].
+        scale: float32[n].
+        tier: int8, binary or prefix:M with M < d.
+
+    Returns:
+        params, for `open_dense`: tier, lists, probes, over (candidates a wanted row), and the recall@100 these reach on
+        questions between sampled rows, once the candidates are rescored.
+
+    Raises:
+        UsageError: no such tier, or it does not fit the vectors.
+    """
+    faiss = library()
+    n, d = codes.shape
+    dims = fitting(tier, d) or d
+    rng = np.random.default_rng(seed)
+    if tier == "binary":
+        return _build_binary(codes, scale, path, rng)
+    lists = max(1, min(int(2 ** np.round(np.log2(2 * np.sqrt(max(n, 1))))), n // _LEAST))
+    sample = np.sort(rng.choice(n, min(n, lists * _SAMPLE, _TRAINED), replace=False))
+    quantizer = faiss.IndexFlatIP(dims)
+    index: Any
+    if n < _CODED or dims % _PIECE:
+        eight = faiss.ScalarQuantizer.QT_8bit
+        index = faiss.IndexIVFScalarQuantizer(quantizer, dims, lists, eight, faiss.METRIC_INNER_PRODUCT)
+    else:
+        index = faiss.IndexIVFPQFastScan(quantizer, dims, lists, dims // _PIECE, 4, faiss.METRIC_INNER_PRODUCT)
+        index.by_residual = True  # codes of what a vector has besides its list's centre: half of it
+        index.pq.cp.seed = seed + 1
+    index.cp.niter = _ROUNDS
+    index.cp.seed = seed + 1
+    index.cp.spherical = True  # else lists of what is alike draw in all that lies their way, and hold nothing together
+    index.train(_cut(vectors(codes, scale, sample), dims))
+    for start in range(0, n, _BATCH):
+        rows = np.arange(start, min(start + _BATCH, n))
+        index.add_with_ids(_cut(vectors(codes, scale, rows), dims), rows.astype(np.int64))
+    probes, over, recall = _effort(index, codes, scale, dims, rng)
+    faiss.write_index(index, str(path))
+    return {"tier": tier, "lists": lists, "probes": probes, "over": over, "recall": recall}
+
+
+def _build_binary(codes: npt.NDArray[np.int8], scale: F32, path: Path, rng: np.random.Generator) -> dict[str, Any]:
+    faiss = library()
+    n, d = codes.shape
+    index = faiss.IndexBinaryFlat(d)
+    for start in range(0, n, _BATCH):
+        index.add(bits(codes[start : start + _BATCH]))
+    asked, exact = _questions(codes, scale, rng)
+    over, recall = _least(
+        _OVER, lambda over: _recall(exact, index.search(bits(asked), min(n, over * exact.shape[1]))[1])
+    )
+    faiss.write_index_binary(index, str(path))
+    return {"tier": "binary", "lists": 0, "probes": 0, "over": over, "recall": recall}
+
+
+def bits(rows: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """The signs of numbers[n, d], one bit each: uint8[n, d / 8]."""
+    return np.packbits(rows > 0, axis=1, bitorder="little")
+
+
+def _cut(rows: F32, dims: int) -> F32:
+    """The first dimensions, of unit length again; all of them as they are."""
+    if dims == rows.shape[1]:
+        return rows
+    return np.ascontiguousarray(_unit(rows[:, :dims]))
+
+
+def _questions(codes: npt.NDArray[np.int8], scale: F32, rng: np.random.Generator) -> tuple[F32, I64]:
+    """(questions float32[m, d]; their nearest rows int64[m, ≤ 100]).
+
+    A question is no item: it lies off all of them, at an inner product of about one half with the nearest. So each is
+    half an item, and for the rest as likely to be anywhere as the items are: a random sum of many. (Of noise that is
+    alike in all directions, half as many lists seem to do: most of it is in none of the items'.)
+    """
+    n = len(codes)
+    own = vectors(codes, scale, rng.choice(n, min(_ASKED, n), replace=False))
+    others = vectors(codes, scale, rng.choice(n, min(_MIXED, n), replace=False))
+    noise = rng.normal(size=(len(own), len(others))).astype(np.float32) @ others
+    asked = _LIKE * own + (1 - _LIKE**2) ** 0.5 * _unit(noise)
+    asked = _unit(asked.astype(np.float32))
+    return asked, nearest(asked, codes, scale, min(_K, n))
+
+
+def _unit(rows: F32) -> F32:
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9), np.float32)
+
+
+def nearest(asked: F32, codes: npt.NDArray[np.int8], scale: F32, k: int) -> I64:
+    """The k rows nearest each of float32[m, d], best first, by looking at all: int64[m, k]."""
+    scores, rows = np.empty((len(asked), 0), np.float32), np.empty((len(asked), 0), np.int64)
+    for start in range(0, len(codes), _BATCH):
+        here = np.arange(start, min(start + _BATCH, len(codes)))
+        scores = np.concatenate((scores, asked @ vectors(codes, scale, here).T), axis=1)
+        rows = np.concatenate((rows, np.broadcast_to(here, (len(asked), len(here)))), axis=1)
+        if scores.shape[1] > k:
+            best = np.argpartition(-scores, k - 1, axis=1)[:, :k]
+            scores, rows = np.take_along_axis(scores, best, 1), np.take_along_axis(rows, best, 1)
+    return np.take_along_axis(rows, np.argsort(-scores, axis=1, kind="stable"), 1)
+
+
+def _recall(exact: I64, found: I64) -> float:
+    """Mean share of the exact rows among the candidates."""
+    return float(np.mean([len(np.intersect1d(a, b)) / max(len(a), 1) for a, b in zip(exact, found, strict=True)]))
+
+
+def _least(choices: tuple[int, ...], recall: Callable[[int], float], wanted: float = _WANTED) -> tuple[int, float]:
+    """The smallest choice whose recall is what is wanted, else the last; and that recall."""
+    reached = 0.0
+    for choice in choices:
+        reached = recall(choice)
+        if reached >= wanted:
+            break
+    return choice, round(reached, 4)
+
+
+def _effort(
+    index: Any, codes: npt.NDArray[np.int8], scale: F32, dims: int, rng: np.random.Generator
+) -> tuple[int, int, float]:
+    """(probes, over, recall@100): first how many candidates are needed, then in how many lists they are found."""
+    asked, exact = _questions(codes, scale, rng)
+    short, k = _cut(asked, dims), exact.shape[1]
+
+    def recall(probes: int, over: int) -> float:
+        index.nprobe = min(probes, index.nlist)
+        return _recall(exact, index.search(short, min(len(codes), over * k))[1])
+
+    over, best = _least(_FILE_OVER, lambda over: recall(index.nlist, over))
+    steps = 2 * index.nlist.bit_length()  # each of √2 times as many lists
+    most = max(1, min(index.nlist, _MOST * index.nlist // len(codes)))
+    choices = tuple(sorted({min(round(2 ** (i / 2)), most) for i in range(steps + 1)}))
+    probes, reached = _least(choices, lambda probes: recall(probes, over), min(_LISTS, best - 0.002))
+    return probes, over, reached
+
+
+def vectors(codes: npt.NDArray[np.int8], scale: F32, rows: Any) -> F32:
+    """float32[len(rows), d], dequantised."""
+    return np.asarray(codes[rows].astype(np.float32) * scale[rows, None], np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """An open index of one segment. `over`: candidates it gives for a row that is wanted."""
+
+    index: Any
+    probes: int
+    tier: str = "int8"
+    over: int = 1
+    coded: Coded | None = None  # an inverted file over codes of 4 bits
+
+    def search(
+        self, vector: F32, k: int, allowed: Bool | None, left: int | None = None, meanwhile: Meanwhile | None = later
+    ) -> I64:
+        """The rows the index holds nearest, to be rescored: int64[m].
+
+        Args:
+            allowed: bool[n]; None allows all.
+            left: how many are allowed, where that is known.
+            meanwhile: how half of many lists is looked into; with None they are not divided.
+
+        They are k at most; in a tier whose own scores are coarse over · k, as measured, but no fewer than over · 100,
+        and up to a quarter more where the lists are looked into by halves.
+
+        Where a share s of the rows is allowed, their k nearest lie in more lists, but not in 1 / s times as many: a
+        question is far from all of them. Of a million items, as many lists as without a filter find as much of the
+        nearest 100 (.95 to .96) where a tenth or more is allowed, and (10 · s)^−¼ times as many below.
+        """
+        k = min(self.over * max(k, _K) if self.over > 1 else k, self.index.ntotal)
+        probes, wanted = self.probes, k
+        if allowed is not None:
+            n = int(np.count_nonzero(allowed)) if left is None else left
+            if not n:
+                return np.empty(0, np.int64)
+            share, wanted = n / len(allowed), min(k, n)
+            # Probes of 8-bit codes were tuned on easy questions, in earlier releases, and are few.
+            probes = int(probes * (max(1.0, (10 * share) ** -0.25) if self.over > 1 else 3 / share - 2))
+        if self.tier == "binary":  # all rows are compared: there is nothing to widen
+            return self._by_faiss(bits(vector[None, :]), k, allowed)
+        short = _cut(vector[None, :], self.index.d)
+        while True:
+            lists = min(probes, self.index.nlist)
+            if self.coded:
+                found = nearest_coded(self.coded, short[0], k, lists, allowed, meanwhile)
+            else:
+                found = self._by_faiss(short, k, allowed, nprobe=lists)
+            if len(found) >= wanted or (lists == self.index.nlist and meanwhile is None):
+                return found
+            probes, meanwhile = probes * 4, None  # what is allowed lies far from the question, or mostly in one half
+
+    def _by_faiss(self, asked: npt.NDArray[Any], k: int, allowed: Bool | None, **chosen: int) -> I64:
+        """The k nearest allowed rows: int64[≤ k].
+
+        Raises:
+            StoreError: the index names a row that is none.
+        """
+        faiss = library()
+        parameters: Any = faiss.SearchParametersIVF if chosen else faiss.SearchParameters
+        passed: dict[str, Any] = {}
+        if allowed is not None:
+            bitmap = np.packbits(allowed, bitorder="little")  # kept alive until the search is over
+            passed = {"sel": faiss.IDSelectorBitmap(len(bitmap), faiss.swig_ptr(bitmap))}
+        with _one_thread():
+            _, rows = self.index.search(asked, k, params=parameters(**chosen, **passed))
+        found = np.asarray(rows[0][rows[0] >= 0], np.int64)
+        if found.max(initial=-1) >= self.index.ntotal:
+            raise damaged(f"its dense index names a row that is none of {self.index.ntotal}")
+        return found
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """FAISS works alone: a search is short, and threads that wait for each other take the time of the processor."""
+    faiss = library()
+    threads = faiss.omp_get_max_threads()  # of this thread's calls
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(threads)
+
+
+def open_dense(path: Path, params: Any, shape: tuple[int, int] | None = None) -> Dense:
+    """Map an index.
+
+    Args:
+        params: what `build` returned; those without a tier are of int8.
+        shape: rows and dimensions of the vectors it is of; None where nobody knows.
+
+    Raises:
+        StoreError: the file cannot be read, or is of other vectors.
+    """
+    faiss = library()
+    index: Any
+    try:
+        tier, over, probes = str(params.get("tier", "int8")), int(params.get("over", 1)), int(params["probes"])
+        if over < 1 or (probes < 1 and tier != "binary"):
+            raise ValueError(f"{over} candidates a row from {probes} lists")
+        if tier == "binary":
+            index = faiss.read_index_binary(str(path), faiss.IO_FLAG_MMAP_IFC | faiss.IO_FLAG_READ_ONLY)
+        else:
+            index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
+        if shape and (index.ntotal, index.d) != (shape[0], prefix_of(tier) or shape[1]):
+            raise ValueError(f"it is of {index.ntotal} vectors of {index.d} dimensions, the segment has {shape[0]}")
+        coded = open_coded(index, faiss) if isinstance(index, faiss.IndexIVFPQFastScan) else None
+    except (RuntimeError, ValueError, TypeError, KeyError) as error:
+        raise StoreError(
+            f"{path} is damaged: {str(error).splitlines()[0][:200]}",
+            "run 'helix verify', and 'helix compact' after removing what it names, which builds the index anew",
+        ) from None
+    return Dense(index, probes, tier, over, coded)

@@ -1,0 +1,175 @@
+"""Expansions: questions a model wrote for items (doc2query, Nogueira & Lin 2019), as a lexical field of their own.
+
+They come after an item is recallable already, so they are no part of its segment: each file set belongs to one segment
+and some of its rows. A segment may have several, of different rows; the lexical leg reads them as one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from helix.ranking.bm25 import Norms
+from helix.snapshot.checked_arrays import Kind, damaged, map_all, map_ipc
+from helix.snapshot.manifest import Index
+from helix.snapshot.segment.arrays import invert, lives
+from helix.text.tokenize import hash_terms, tokenise
+from helix.types import F32, I64, U32, U64, Bool
+
+KIND = "doc2query"
+
+SCHEMA = pa.schema([("id", pa.string()), ("queries", pa.list_(pa.string()))])
+
+_ARRAYS: Final = {
+    "rows": Kind(np.uint32, ("q",)),
+    "length": Kind(np.uint32, ("q",)),
+    "terms.key": Kind(np.uint64, ("t",)),
+    "terms.indptr": Kind(np.int64, ("t + 1",)),
+    "terms.rows": Kind(np.uint32, ("p",)),
+    "terms.tf": Kind(np.uint16, ("p",)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """What one index holds: q rows of one segment that were looked at, some of them without a question."""
+
+    arrays: Mapping[str, npt.NDArray[Any]]
+    text: pa.RecordBatch
+
+    @property
+    def rows(self) -> U32:
+        """uint32[q], ascending: rows of the segment."""
+        return self.arrays["rows"]
+
+
+def write_queries(folder: Path, rows: U32, ids: Sequence[str], queries: Sequence[Sequence[str]]) -> None:
+    """Write the files of an index.
+
+    Args:
+        rows: uint32[q], ascending.
+        ids: of the items in these rows.
+        queries: of each; none where the model had nothing to ask.
+    """
+    import pyarrow.parquet as pq  # here: a recall writes none
+
+    from helix.snapshot.segment.write import save, write_ipc
+
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    table = pa.table({"id": list(ids), "queries": [list(found) for found in queries]}, schema=SCHEMA)
+    pq.write_table(table, folder / "queries.parquet", compression="zstd")
+    write_ipc(table.select(["queries"]), folder / "queries.arrow", max(1, len(rows)))
+    counts = [Counter(tokenise("\n".join(found))) for found in queries]
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(count) for count in counts], dtype=np.int64)])
+    hashes = hash_terms([term for count in counts for term in count])
+    tf = np.array([min(n, 65_535) for count in counts for n in count.values()], np.uint16)
+    key, term_indptr, at, order = invert(indptr, hashes)
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "rows": rows.astype(np.uint32),
+        "length": np.array([sum(count.values()) for count in counts], np.uint32),
+        "terms.key": key,
+        "terms.indptr": term_indptr,
+        "terms.rows": rows.astype(np.uint32)[at],
+        "terms.tf": tf[order],
+    }
+    for name, array in arrays.items():
+        save(folder, name, array)
+
+
+_QUESTIONS: Final = pa.schema([("queries", pa.list_(pa.string()))])
+"""queries.arrow."""
+
+
+def open_queries(root: Path, index: Index) -> Queries:
+    """Map an index.
+
+    Raises:
+        StoreError: a file is missing or damaged.
+    """
+    folder = root / "indexes" / index.id / KIND
+    arrays = map_all(folder, _ARRAYS, {"terms.indptr": "terms.rows"})
+    questions = map_ipc(folder / "queries.arrow", _QUESTIONS, full=True)[0]
+    if questions.num_rows != len(arrays["rows"]):
+        raise damaged(folder / "queries.arrow", f"it holds {questions.num_rows} rows instead of {len(arrays['rows'])}")
+    return Queries(arrays, questions)
+
+
+class Part(NamedTuple):
+    """An index, and where its segment begins in the snapshot."""
+
+    start: int
+    queries: Queries
+
+
+class Expansion:
+    """The field over a whole snapshot: what the lexical leg asks of one. Only live rows that were looked at count."""
+
+    def __init__(self, parts: Sequence[Part], rows: int, alive: Bool, key: U64) -> None:
+        self._parts = parts
+        self._alive = alive
+        self.rows = rows
+        self.key = key
+        self.length: F32 = np.zeros(rows, np.float32)
+        looked = np.zeros(rows, bool)
+        for start, queries in parts:
+            at = start + queries.rows.astype(np.int64)
+            looked[at] = True
+            self.length[at] = queries.arrays["length"]
+        self.looked: Bool = looked & alive
+        self.live = int(self.looked.sum())
+        self.mean_length = max(1.0, float(self.length[self.looked].mean())) if self.live else 1.0
+        self.norm = Norms(self.length, self.mean_length)
+
+    def term(self, term: np.uint64) -> list[tuple[int, U32, npt.NDArray[np.uint16]]]:
+        """Postings of a term: (0, rows of the snapshot ascending, term frequencies), deleted rows left out."""
+        rows, tfs = [np.empty(0, np.int64)], [np.empty(0, np.uint16)]
+        for start, queries in self._parts:
+            keys = queries.arrays["terms.key"]
+            at = int(keys.searchsorted(term))
+            if at < len(keys) and keys[at] == term:
+                low, high = queries.arrays["terms.indptr"][at : at + 2]
+                rows.append(start + queries.arrays["terms.rows"][low:high].astype(np.int64))
+                tfs.append(queries.arrays["terms.tf"][low:high])
+        row, tf = np.concatenate(rows), np.concatenate(tfs)
+        order = np.argsort(row, kind="stable")  # two indexes of a segment hold rows of it in turn
+        order = order[lives(self._alive, row[order])]
+        return [(0, row[order].astype(np.uint32), tf[order])] if len(order) else []
+
+    def df(self, term: np.uint64) -> int:
+        """Live items with a question that holds the term."""
+        return sum(len(rows) for _, rows, _ in self.term(term))
+
+    def of(self, rows: npt.NDArray[Any]) -> list[list[str]]:
+        """The questions of each row."""
+        out: list[list[str]] = [[] for _ in range(len(rows))]
+        for start, queries in self._parts:
+            if not len(queries.rows):
+                continue
+            local = np.asarray(rows, np.int64) - start
+            at = np.minimum(np.searchsorted(queries.rows, np.maximum(local, 0)), len(queries.rows) - 1)
+            for place in np.flatnonzero((local >= 0) & (queries.rows[at] == local)).tolist():
+                out[place] = queries.text.column("queries")[int(at[place])].as_py()
+        return out
+
+
+def joined(parts: Sequence[tuple[Queries, I64]]) -> tuple[U32, list[list[str]]]:
+    """Several indexes as one.
+
+    Args:
+        parts: each index with the new row of each of its rows, int64[q], −1 for those left out.
+
+    Returns:
+        (rows uint32[q] ascending, the questions of each).
+    """
+    rows = np.concatenate([np.empty(0, np.int64), *(new for _, new in parts)])
+    found = [entry for queries, _ in parts for entry in queries.text.column("queries").to_pylist()]
+    _, order = np.unique(rows, return_index=True)  # ascending, each once
+    order = order[rows[order] >= 0]
+    return rows[order].astype(np.uint32), [found[i] for i in order.tolist()]

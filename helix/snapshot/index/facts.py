@@ -1,0 +1,169 @@
+"""The facts of a snapshot as something to search: of each fact the vector and the terms of its sentence.
+
+They lie with the segment, beside its facts, and go wherever it goes. A segment of before there were any has none: its
+facts are read all the same, and found by no search.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from helix.ranking.bm25 import Norms
+from helix.ranking.topk import top_k
+from helix.snapshot.segment.arrays import invert, unhexes
+from helix.snapshot.segment.layout import FACT_TEXT
+from helix.snapshot.segment.open import Opened
+from helix.text.tokenize import hash_terms, tokenise
+from helix.types import F32, I64, U32, U64, Bool, Leg
+
+_BETWEEN: Final = {"prefers": ""}  # its qualifier is "over mountains"; of all others it says what for
+_STEP: Final = 65_536  # facts turned into float32 at a time
+
+
+def fact_text(subject: str, relation: str, object: str, qualifier: str, closes: bool) -> str:
+    """A fact as one plain sentence: what is embedded, what BM25 reads, and what is shown.
+
+    >>> fact_text("Ana", "lives_in", "Oslo", "", False), fact_text("we", "uses", "Redis", "queue", True)
+    ('Ana lives in Oslo', 'we no longer: uses Redis for queue')
+    """
+    words = [subject, *(["no longer:"] if closes else []), relation.replace("_", " "), object]
+    words += [_BETWEEN.get(relation, "for"), qualifier] if qualifier else []
+    return " ".join(word for word in words if word)
+
+
+def fact_texts(facts: pa.Table) -> list[str]:
+    """The sentence of each fact of a table that has the columns of FACT_TEXT."""
+    return [fact_text(*row) for row in zip(*(facts[name].to_pylist() for name in FACT_TEXT.names), strict=True)]
+
+
+def fact_arrays(facts: pa.Table, codes: npt.NDArray[np.int8], scale: F32) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of a segment's facts, by name; none where no fact has a vector.
+
+    Args:
+        facts: FACTS, f of them.
+        codes: int8[f, d].
+        scale: float32[f]; 0 where nobody embedded the fact: it gets no postings either.
+    """
+    known = scale > 0
+    if not known.any():
+        return {}
+    texts = zip(fact_texts(facts), known.tolist(), strict=True)
+    counts = [Counter(tokenise(text)) if embedded else Counter[str]() for text, embedded in texts]
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(count) for count in counts], dtype=np.int64)])
+    hashes = hash_terms([term for count in counts for term in count])
+    tf = np.array([min(n, 65_535) for count in counts for n in count.values()], np.uint16)
+    key, term_indptr, rows, order = invert(indptr, hashes)
+    return {
+        "facts.key": unhexes(facts["id"]),
+        "facts.i8": codes,
+        "facts.scale": scale,
+        "facts.length": np.array([sum(count.values()) for count in counts], np.uint32),
+        "facts.terms.key": key,
+        "facts.terms.indptr": term_indptr,
+        "facts.terms.rows": rows,
+        "facts.terms.tf": tf[order],
+    }
+
+
+class _Part(NamedTuple):
+    """The facts of one segment that has an index."""
+
+    segment: Opened
+    kept: I64  # facts of the segment whose row is alive, ascending
+    first: int  # place of the first of them in the field
+    place: I64  # of each fact of the segment in the field, −1 where its row is not alive
+
+
+class FactField:
+    """The facts of the live rows of a snapshot: a lexical field as `search_lexical` asks for one, and vectors.
+
+    Fact i is entry i of `Snapshot.facts`. Only facts of live rows that have an index are in a posting, a statistic or
+    an answer.
+    """
+
+    def __init__(self, segments: Sequence[Opened], starts: I64, alive: Bool) -> None:
+        self._parts: list[_Part] = []
+        total = 0
+        for segment, start in zip(segments, starts.tolist(), strict=True):
+            keep = alive[start + segment.facts["row"].to_numpy().astype(np.int64)]
+            kept = np.flatnonzero(keep)
+            if len(segment["facts.scale"]) and len(kept):
+                place = np.where(keep, total - 1 + np.cumsum(keep), -1)
+                self._parts.append(_Part(segment, kept, total, place))
+            total += len(kept)
+        self.rows = total
+        self.key: U64 = np.zeros(total, np.uint64)
+        self.length: F32 = np.zeros(total, np.float32)
+        self.indexed: Bool = np.zeros(total, bool)
+        for segment, kept, first, _ in self._parts:
+            here = slice(first, first + len(kept))
+            self.key[here] = segment["facts.key"][kept]
+            self.length[here] = segment["facts.length"][kept]
+            self.indexed[here] = segment["facts.scale"][kept] > 0
+        self.live = int(self.indexed.sum())
+        self.mean_length = max(1.0, float(self.length[self.indexed].mean())) if self.live else 1.0
+        self.norm = Norms(self.length, self.mean_length)
+
+    @property
+    def share(self) -> float:
+        """The part of the facts that can be searched: 0 to 1; 1 where there is none."""
+        return self.live / self.rows if self.rows else 1.0
+
+    def term(self, term: np.uint64) -> list[tuple[int, U32, npt.NDArray[np.uint16]]]:
+        """Postings of a term, segment by segment: (0, facts ascending, term frequencies)."""
+        found: list[tuple[int, U32, npt.NDArray[np.uint16]]] = []
+        for segment, _, _, place in self._parts:
+            keys = segment["facts.terms.key"]
+            at = int(keys.searchsorted(term))
+            if at < len(keys) and keys[at] == term:
+                low, high = segment["facts.terms.indptr"][at : at + 2]
+                fact = place[segment["facts.terms.rows"][low:high]]
+                seen = np.flatnonzero(fact >= 0)
+                if len(seen):
+                    found.append((0, fact[seen].astype(np.uint32), segment["facts.terms.tf"][low:high][seen]))
+        return found
+
+    def df(self, term: np.uint64) -> int:
+        """Facts whose sentence holds the term."""
+        return sum(len(facts) for _, facts, _ in self.term(term))
+
+    def nearest(self, vector: F32, k: int, allowed: Bool | None = None) -> Leg:
+        """The k facts nearest to a vector by inner product, best first, ties to the smaller id; all are scanned.
+
+        Args:
+            vector: float32[d].
+            allowed: bool[facts]; None allows every one.
+        """
+        chosen = np.flatnonzero(self.indexed if allowed is None else self.indexed & allowed)
+        scores = self.scores(vector, chosen)
+        best = top_k(scores, self.key[chosen], k)
+        return Leg("dense", chosen[best].astype(np.uint32), scores[best])
+
+    def scores(self, vector: F32, facts: I64) -> F32:
+        """Inner products with some facts that have an index, ascending: float32[len(facts)]."""
+        out = [np.empty(0, np.float32)]
+        for segment, kept, first, _ in self._parts:
+            low, high = np.searchsorted(facts, (first, first + len(kept)))
+            local = kept[facts[low:high] - first]
+            for start in range(0, len(local), _STEP):
+                part = local[start : start + _STEP]
+                whole = len(part) == part[-1] - part[0] + 1  # contiguous: a view, not a copy
+                at = slice(part[0], part[-1] + 1) if whole else part
+                out.append((segment["facts.i8"][at].astype(np.float32) @ vector) * segment["facts.scale"][at])
+        return np.concatenate(out)
+
+    def text(self, facts: npt.NDArray[Any]) -> list[dict[str, Any]]:
+        """What is shown of some facts that have an index: the columns of FACT_TEXT, and the sentence as `text`."""
+        which = np.searchsorted([part.first for part in self._parts], facts, side="right") - 1
+        out = []
+        for fact, part in zip(facts.tolist(), (self._parts[i] for i in which.tolist()), strict=True):
+            local = int(part.kept[fact - part.first])
+            entry = {name: part.segment.fact_text[name][local].as_py() for name in FACT_TEXT.names}
+            out.append({**entry, "text": fact_text(**entry)})
+        return out

@@ -1,0 +1,257 @@
+"""The typed graph of a snapshot as numbered nodes: rows, then sessions, then the entities items name.
+
+Nothing is built: the lists of the segments are read around a few nodes at a time, in C (`helix/native/graph.c`). Edges
+are item–entity (weighted by idf), turn–next turn, item–session, an item and what it replies to, items about the same
+file or error, and the two entities of a fact that holds. They are the same in either direction.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from helix.native import BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8, UINT32, UINT64, damaged, short
+from helix.native.checked import pointer, room
+from helix.snapshot.segment.batch import LINKS
+from helix.snapshot.segment.open import Opened
+from helix.types import F32, I64, U64, Bool
+
+I32 = npt.NDArray[np.int32]
+F64 = npt.NDArray[np.float64]
+
+_BROKEN: Final = "a list of its graph leads to no item"
+
+FACTS: Final = 64
+"""Facts of one entity that carry: the surest."""
+
+# Of a segment: the array, its dtype, and where its length goes, by field.
+_LISTS: Final[dict[str, tuple[str, np.dtype[Any], str]]] = {
+    "mention": ("mentions.entity", UINT64, "mentions"),
+    "entity": ("mentioned.key", UINT64, "entities"),
+    "naming": ("mentioned.rows", UINT32, "namings"),
+    "session": ("sessions.key", UINT64, "sessions"),
+    "member": ("sessions.rows", UINT32, "members"),
+    "link": ("links.key", UINT64, "links"),
+    "linked_key": ("linked.key", UINT64, "linked"),
+    "id": ("ids.key", UINT64, "ids"),
+}
+# The same of arrays of a length that is known by then, and how much longer they are.
+_ALIKE: Final[dict[str, tuple[str, np.dtype[Any], str, int]]] = {
+    "mention_at": ("mentions.indptr", INT64, "rows", 1),
+    "naming_at": ("mentioned.indptr", INT64, "entities", 1),
+    "member_at": ("sessions.indptr", INT64, "sessions", 1),
+    "link_at": ("links.indptr", INT64, "rows", 1),
+    "link_kind": ("links.kind", UINT8, "links", 0),
+    "linked_row": ("linked.row", UINT32, "linked", 0),
+    "linked_kind": ("linked.kind", UINT8, "linked", 0),
+    "id_row": ("ids.row", UINT32, "ids", 0),
+}
+
+
+class _Segment(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("start", "rows", "entities", "first_entity", "namings", "mentions")),
+        *((name, ctypes.c_int64) for name in ("sessions", "members", "links", "linked", "ids")),
+        *((name, ctypes.c_void_p) for name in ("mention_at", "mention", "entity", "naming_at", "naming", "named")),
+        *((name, ctypes.c_void_p) for name in ("session", "member_at", "member", "link_at", "link", "link_kind")),
+        *((name, ctypes.c_void_p) for name in ("linked_key", "linked_row", "linked_kind", "id", "id_row")),
+    ]
+
+
+class _Graph(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("segments", "rows", "sessions", "entities", "live", "facts")),
+        *((name, ctypes.c_void_p) for name in ("segment", "previous", "next", "session", "alive", "key")),
+        *((name, ctypes.c_void_p) for name in ("session_key", "session_size")),
+        *((name, ctypes.c_void_p) for name in ("fact_one", "fact_other", "fact_confidence", "fact_row")),
+    ]
+
+
+class _Question(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("entity_df", "session_size", "facts", "asked", "hubs")),
+        *((name, ctypes.c_double) for name in ("next", "session", "fact", "reply", "same")),
+        *((name, ctypes.c_void_p) for name in ("allowed", "asked_key", "hub", "hub_row", "hub_weight")),
+    ]
+
+
+_find, _degrees, _edges = short.graph_find, short.graph_degrees, short.graph_edges
+_P, _N = ctypes.c_void_p, ctypes.c_int64
+_find.argtypes, _find.restype = (_P, _P, _N, _P, _P), None
+_degrees.argtypes, _degrees.restype = (_P, _P, _P, _N, _P), ctypes.c_int64
+_edges.argtypes, _edges.restype = (_P, _P, _P, _N, _P, _P, _P, _N), ctypes.c_int64
+
+
+@dataclass(frozen=True, slots=True)
+class FactEdges:
+    """Facts that hold, once from either of their two entities: by entity, of one the surest first."""
+
+    one: U64  # ascending
+    other: U64
+    confidence: F32
+    row: I64  # that says it
+
+
+class Graph:
+    """The graph of the live rows of some segments.
+
+    Args:
+        starts: the first row of each segment.
+        named: of each segment, how many live items name each of its entities: int32.
+        previous, following, session: int32[rows]: the turn before and after, −1 for none; the session's code.
+        alive: bool[rows].
+        key: uint64[rows], the items' ids.
+        session_key, session_size: of each session, and its live items.
+
+    Raises:
+        StoreError: arrays of a segment are not of their dtypes, or do not fit together.
+        TypeError, ValueError: the same of the other arrays.
+    """
+
+    def __init__(
+        self,
+        segments: Sequence[Opened],
+        starts: I64,
+        named: Sequence[I32],
+        previous: I32,
+        following: I32,
+        session: I32,
+        alive: Bool,
+        key: U64,
+        session_key: U64,
+        session_size: I64,
+        facts: FactEdges,
+    ) -> None:
+        self.sessions = len(alive)  # the first number of a session
+        self.entities = self.sessions + len(session_key)  # and of an entity
+        self._kept: list[Any] = []  # what the structs point to
+        parts, entities = (_Segment * len(segments))(), 0
+        for part, segment, start, counts in zip(parts, segments, starts.tolist(), named, strict=True):
+            part.start, part.first_entity = start, entities
+            self._fill(part, segment)
+            part.named = self._hold("named", counts, INT32, part.entities)
+            entities += part.entities
+        self._kept.append(parts)
+        rows, sessions, edges = len(alive), len(session_key), len(facts.one)
+        self._graph = _Graph(
+            len(segments),
+            rows,
+            sessions,
+            entities,
+            int(alive.sum()),
+            edges,
+            ctypes.addressof(parts),
+            self._hold("previous", previous, INT32, rows),
+            self._hold("following", following, INT32, rows),
+            self._hold("session", session, INT32, rows),
+            self._hold("alive", alive, BOOL, rows),
+            self._hold("key", key, UINT64, rows),
+            self._hold("session_key", session_key, UINT64, sessions),
+            self._hold("session_size", session_size, INT64, sessions),
+            self._hold("facts.one", facts.one, UINT64, edges),
+            self._hold("facts.other", facts.other, UINT64, edges),
+            self._hold("facts.confidence", facts.confidence, FLOAT32, edges),
+            self._hold("facts.row", facts.row, INT64, edges),
+        )
+        self.address = ctypes.addressof(self._graph)
+
+    def _fill(self, part: _Segment, segment: Opened) -> None:
+        """Point to the lists of a segment."""
+        part.rows = segment.rows
+        try:
+            for field, (name, dtype, count) in _LISTS.items():
+                setattr(part, count, len(segment[name]))
+                setattr(part, field, self._hold(name, segment[name], dtype, len(segment[name])))
+            for field, (name, dtype, count, more) in _ALIKE.items():
+                setattr(part, field, self._hold(name, segment[name], dtype, getattr(part, count) + more))
+        except (TypeError, ValueError) as error:
+            raise damaged(f"{error}, in the segment {segment.id}") from None
+
+    def _hold(self, name: str, array: npt.NDArray[Any], dtype: np.dtype[Any], size: int) -> int:
+        """Return where it lies; it is neither copied nor let go."""
+        self._kept.append(array)
+        return pointer(name, array, dtype, size)
+
+    def find(self, keys: U64) -> tuple[I64, I64]:
+        """(node int64[n], −1 where no item ever named it; live items that name it int64[n]) of entities."""
+        n = len(keys)
+        (node, node_to), (df, df_to) = room(INT64, n), room(INT64, n)
+        _find(self.address, pointer("keys", keys, UINT64, n), n, node_to, df_to)
+        return node, df
+
+
+class Seen:
+    """The graph as one question sees it: without rows that are left out, without hubs.
+
+    Args:
+        allowed: bool[rows]; None allows every row.
+        asked: entities the question names, ascending: they are nodes whatever their df.
+        hubs: (node, row it leads to, weight) of those hubs that lead somewhere after all.
+        entity_df: entities that more items name are hubs: they carry nothing.
+        session_size: sessions of more items carry nothing.
+        weights: by kind of edge: next, session, fact, reply, same.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        allowed: Bool | None,
+        asked: U64,
+        hubs: tuple[I64, I64, F64],
+        entity_df: int,
+        session_size: int,
+        weights: Mapping[str, float],
+    ) -> None:
+        self.graph = graph
+        node, row, weight = hubs
+        self._kept = (allowed, asked, *hubs)
+        self._question = _Question(
+            entity_df,
+            session_size,
+            FACTS,
+            len(asked),
+            len(node),
+            *(weights[name] for name in ("next", "session", "fact", *LINKS)),
+            None if allowed is None else pointer("allowed", allowed, BOOL, graph.sessions),
+            pointer("asked", asked, UINT64, len(asked)),
+            pointer("hubs", node, INT64, len(node)),
+            pointer("rows of hubs", row, INT64, len(node)),
+            pointer("weights of hubs", weight, FLOAT64, len(node)),
+        )
+        self._at = ctypes.addressof(self._question)
+
+    def degree(self, nodes: I64) -> I64:
+        """int64[n]: edges to read for each node. An item has two neighbours and a session besides what it names; its
+        links, a handful, are not counted.
+
+        Raises:
+            StoreError: a list of the store is damaged, or there is no such node.
+        """
+        n = len(nodes)
+        out, to = room(INT64, n)
+        if _degrees(self.graph.address, self._at, pointer("nodes", nodes, INT64, n), n, to) < 0:
+            raise damaged(_BROKEN)
+        return out
+
+    def edges(self, nodes: I64) -> tuple[I64, I64, F64]:
+        """(position in `nodes` int64[e] ascending, node it leads to int64[e], weight float64[e]).
+
+        Raises:
+            StoreError: a list of the store is damaged, or there is no such node.
+        """
+        n, most = len(nodes), 4096
+        given = pointer("nodes", nodes, INT64, n)
+        while True:
+            (source, source_to), (target, target_to) = room(INT64, most), room(INT64, most)
+            weight, weight_to = room(FLOAT64, most)
+            found = _edges(self.graph.address, self._at, given, n, source_to, target_to, weight_to, most)
+            if found < 0:
+                raise damaged(_BROKEN)
+            if found <= most:
+                return source[:found], target[:found], weight[:found]
+            most = found

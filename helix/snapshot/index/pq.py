@@ -1,0 +1,126 @@
+"""The rows that an inverted file over 4-bit product codes holds nearest a question.
+
+FAISS trains, fills and writes the file, and reads it; the search is ours, since FAISS takes twice as long for one
+question on one core. It reads no more than the lists that are looked into, 32 rows at a time (`helix/native/lists.c`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from helix.native import CODES, GROUP, Lists, best_coded, code_parts, in_steps, inner_products, lists_of
+from helix.snapshot.segment.arrays import quantise
+from helix.types import F32, I64, Bool
+from helix.util.threads import Meanwhile
+
+_TOP = 255  # what a table's entry is at most
+_SUM = (1 << 16) - 1  # what all may add up to
+_NEAR = 1 << 24  # what a list's centre gives at most
+_LEAST = 1e-9  # where all are alike
+_HALVED = 50_000  # rows in the lists: fewer are compared sooner than they are divided
+_OF_HALF = 5  # eighths of all candidates that each half of the lists gives: halves are seldom that unequal
+
+
+class Coded(NamedTuple):
+    """An open inverted file of n rows in some lists, of vectors in m pieces."""
+
+    centre: npt.NDArray[np.int8]  # int8[lists, d]: each list's centre
+    scale: F32  # float32[lists]: of those
+    every: I64  # int64[lists]: 0, 1, 2 …
+    book: F32  # float32[dimensions of a piece, m, 16]: what each code of each piece stands for
+    lists: Lists
+    rows: int
+    held: Any  # the index, whose memory the lists are
+
+
+def open_coded(index: Any, faiss: Any) -> Coded:
+    """Where an IndexIVFPQFastScan keeps what is searched.
+
+    Raises:
+        ValueError: its lists do not fit together.
+    """
+    pq, lists = index.pq, faiss.downcast_InvertedLists(index.invlists)
+    quantizer = faiss.downcast_index(index.quantizer)
+    pieces = index.M2  # m, or one more that stands for nothing: an even number
+    each = range(index.nlist)
+    fits = (
+        isinstance(lists, faiss.BlockInvertedLists)
+        and (lists.nlist, lists.n_per_block, lists.block_size) == (index.nlist, GROUP, pieces * CODES)
+        and (index.bbs, pq.ksub, pieces) == (GROUP, CODES, pq.M + pq.M % 2)
+        and pq.M * pq.dsub == index.d == quantizer.d
+        and pq.centroids.size() == CODES * index.d
+        and quantizer.ntotal == index.nlist
+        and sum(map(lists.list_size, each)) == index.ntotal
+    )
+    if not fits:
+        raise ValueError("its lists do not fit together")
+    book = np.zeros((pq.dsub, pieces, CODES), np.float32)
+    book[:, : pq.M] = faiss.vector_to_array(pq.centroids).reshape(pq.M, CODES, pq.dsub).transpose(2, 0, 1)
+    # FAISS itself, as it reads a file, holds a list to so many codes for so many rows.
+    size = [lists.list_size(i) for i in each]
+    code = [_seen(faiss, lists.get_codes(i), -(-size[i] // GROUP) * lists.block_size, np.uint8) for i in each]
+    row = [_seen(faiss, lists.get_ids(i), size[i], np.int64) for i in each]
+    centre, scale = quantise(quantizer.reconstruct_n(0, index.nlist))
+    return Coded(centre, scale, np.arange(index.nlist), book, lists_of(code, row, pieces), index.ntotal, index)
+
+
+def _seen(faiss: Any, at: Any, size: int, dtype: Any) -> npt.NDArray[Any]:
+    """Return what FAISS holds somewhere, as an array; not copied."""
+    return faiss.rev_swig_ptr(at, size) if size else np.empty(0, dtype)
+
+
+def nearest_coded(
+    coded: Coded, vector: F32, k: int, lists: int, allowed: Bool | None, meanwhile: Meanwhile | None
+) -> I64:
+    """The k best allowed rows in the nearest lists, in no order: int64[≤ k]. Where these hold many rows, each half of
+    them is asked for five eighths: they may be a quarter more then, or fewer than there are.
+
+    Args:
+        vector: float32[d].
+        lists: how many are looked into.
+        allowed: bool[n]; None allows all.
+        meanwhile: how half of many lists is looked into; with None they are not divided.
+    """
+    score = inner_products(coded.centre, coded.scale, coded.every, vector)
+    nearest = np.argpartition(score, len(score) - lists)[len(score) - lists :]
+    nearest = nearest[score[nearest].argsort()[::-1]]  # the best first: what is worse than k of those is passed over
+    table, near = tables(coded, vector, score[nearest])
+    if meanwhile is None or lists * coded.rows < _HALVED * len(coded.every):
+        return _looked_into(coded, nearest, near, table, k, allowed)
+    each = -(-_OF_HALF * k // 8)
+    odd = meanwhile(_looked_into, coded, nearest[1::2], near[1::2], table, each, allowed)
+    even = _looked_into(coded, nearest[::2], near[::2], table, each, allowed)
+    return np.concatenate([even, odd()])
+
+
+def tables(coded: Coded, vector: F32, score: F32) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
+    """What each code of each piece adds to a row's score uint8[m, 16], and what each list does int32[n]: inner products
+    of the question in steps that are the same for all, from the least there is.
+
+    Args:
+        vector: float32[d].
+        score: float32[n], of the centres of the lists.
+    """
+    size, pieces, _ = coded.book.shape
+    whole = np.zeros(size * pieces, np.float32)
+    whole[: len(vector)] = vector
+    part, most = code_parts(coded.book, whole)
+    near = score - score.min()
+    steps = min(min(_TOP, _SUM // pieces) / max(most, _LEAST), _NEAR / max(float(near.max()), _LEAST))
+    return in_steps(part, steps), np.rint(near * np.float32(steps)).astype(np.int32)
+
+
+def _looked_into(
+    coded: Coded,
+    lists: I64,
+    near: npt.NDArray[np.int32],
+    table: npt.NDArray[np.uint8],
+    k: int,
+    allowed: Bool | None,
+) -> I64:
+    """The k best allowed rows of some lists: int64[≤ k]."""
+    chosen, given = np.ascontiguousarray(lists), np.ascontiguousarray(near)  # each second one, where they are halved
+    return best_coded(coded.lists, chosen, given, table, allowed, coded.rows, k)

@@ -1,0 +1,202 @@
+"""A batch of items as columns: what a part holds, what a segment is made of."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from helix.snapshot.segment.arrays import flat_index
+from helix.types import F32, I64, U32
+
+NO_TIME = np.iinfo(np.int64).min
+
+_time = pa.timestamp("s", tz="UTC")
+
+ITEMS = pa.schema(
+    [
+        ("id", pa.string()),
+        ("source", pa.string()),
+        ("path", pa.string()),
+        ("document", pa.string()),
+        ("session", pa.string()),
+        ("branch_of", pa.string()),
+        ("turns", pa.list_(pa.string())),
+        ("piece", pa.int32()),
+        ("ord", pa.uint32()),
+        ("speaker", pa.string()),
+        ("role", pa.string()),
+        ("origin", pa.string()),
+        ("title", pa.string()),
+        ("text", pa.string()),
+        ("type", pa.string()),
+        ("type_confidence", pa.float32()),
+        ("project", pa.string()),
+        ("time", _time),
+        ("time_quality", pa.string()),
+        ("t_valid", _time),
+        ("t_invalid", _time),
+        ("t_ingested", pa.timestamp("us", tz="UTC")),
+        ("salience", pa.float32()),
+        ("confidence", pa.float32()),
+        ("priority", pa.float32()),
+        ("pinned", pa.bool_()),
+        ("acl", pa.list_(pa.string())),
+        ("tokens", pa.uint32()),
+        ("content", pa.string()),
+        ("near", pa.string()),
+        ("vouched", pa.string()),
+        ("salience_parts", pa.map_(pa.string(), pa.float32())),
+    ]
+)
+
+ENTITIES = pa.schema([("kind", pa.string()), ("key", pa.string()), ("name", pa.string()), ("hash", pa.uint64())])
+
+FACTS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("id", "item", "project", "subject", "subject_key", "relation", "object")),
+        *((name, pa.string()) for name in ("object_key", "qualifier", "said")),
+        ("t_valid", _time),
+        ("until", _time),
+        ("t_ingested", pa.timestamp("us", tz="UTC")),
+        ("confidence", pa.float32()),
+        ("functional", pa.bool_()),
+        ("closes", pa.bool_()),
+        *((name, pa.uint64()) for name in ("group", "family", "subject_entity", "object_entity")),
+    ]
+)
+
+LINKS = ("reply", "same")
+"""Kinds of edges from one item to an earlier one; a kind's code is its position here."""
+
+
+def digest(*parts: str) -> str:
+    """Sixteen hex digits over the parts, each closed by a NUL byte: ids, session keys, entity hashes."""
+    return hashlib.sha256("".join(f"{part}\0" for part in parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """n items. CSR arrays have n + 1 offsets."""
+
+    items: pa.Table  # ITEMS
+    codes: npt.NDArray[np.int8]  # [n, d]
+    scale: F32  # [n]
+    exact: npt.NDArray[np.float16]  # [n, d], or [n, 0] where nobody knows them
+    minhash: U32  # [n, 64]
+    term_indptr: I64
+    term_key: npt.NDArray[np.uint64]
+    term_tf: npt.NDArray[np.uint16]
+    order_indptr: I64
+    order_term: U32  # short term ids in reading order, repeats included
+    cues: npt.NDArray[np.uint8]  # [n], see helix.text.cues
+    mention_indptr: I64
+    mention_entity: npt.NDArray[np.uint64]
+    link_indptr: I64
+    link_key: npt.NDArray[np.uint64]  # of the item it leads to
+    link_kind: npt.NDArray[np.uint8]  # position in LINKS
+    fact_indptr: I64
+    entities: pa.Table  # ENTITIES, distinct
+    facts: pa.Table  # FACTS, f in the order of the items
+    fact_codes: npt.NDArray[np.int8]  # [f, d], of their sentences
+    fact_scale: F32  # [f]; 0 where nobody embedded the fact
+
+    def __len__(self) -> int:
+        return int(self.items.num_rows)
+
+    def take(self, index: npt.NDArray[np.int64]) -> Rows:
+        """Some of the rows, in the order of `index`."""
+        term_indptr, terms = flat_index(self.term_indptr, index)
+        order_indptr, order = flat_index(self.order_indptr, index)
+        mention_indptr, mentions = flat_index(self.mention_indptr, index)
+        link_indptr, links = flat_index(self.link_indptr, index)
+        fact_indptr, facts = flat_index(self.fact_indptr, index)
+        return Rows(
+            self.items.take(pa.array(index)),
+            self.codes[index],
+            self.scale[index],
+            self.exact[index],
+            self.minhash[index],
+            term_indptr,
+            self.term_key[terms],
+            self.term_tf[terms],
+            order_indptr,
+            self.order_term[order],
+            self.cues[index],
+            mention_indptr,
+            self.mention_entity[mentions],
+            link_indptr,
+            self.link_key[links],
+            self.link_kind[links],
+            fact_indptr,
+            self.entities,
+            self.facts.take(pa.array(facts)),
+            self.fact_codes[facts],
+            self.fact_scale[facts],
+        )
+
+
+_TABLES = {"items": ITEMS, "entities": ENTITIES, "facts": FACTS}
+_ARRAYS = tuple(name for name in Rows.__dataclass_fields__ if name not in _TABLES)
+
+
+def save(rows: Rows, folder: Path) -> None:
+    """Write a part."""
+    import pyarrow.parquet as pq  # here: a recall writes none
+
+    for name in _TABLES:
+        pq.write_table(getattr(rows, name), folder / f"{name}.parquet", compression="zstd")
+    for name in _ARRAYS:
+        np.save(folder / f"{name}.npy", getattr(rows, name), allow_pickle=False)
+
+
+def load(folder: Path) -> Rows:
+    """Read a part."""
+    import pyarrow.parquet as pq  # here: a recall reads none
+
+    arrays: dict[str, Any] = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in _ARRAYS}
+    tables = {name: pq.read_table(folder / f"{name}.parquet", schema=schema) for name, schema in _TABLES.items()}
+    return Rows(**tables, **arrays)
+
+
+def concat(batches: Sequence[Rows]) -> Rows:
+    """Several batches as one, in order."""
+
+    def stack(name: str) -> Any:
+        return np.concatenate([getattr(batch, name) for batch in batches])
+
+    def offsets(name: str) -> I64:
+        counts = [np.diff(getattr(batch, name)) for batch in batches]
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate(counts), dtype=np.int64)])
+
+    entities = pa.concat_tables([batch.entities for batch in batches])
+    _, first = np.unique(entities["hash"].to_numpy(), return_index=True)
+    return Rows(
+        pa.concat_tables([batch.items for batch in batches]),
+        stack("codes"),
+        stack("scale"),
+        stack("exact"),
+        stack("minhash"),
+        offsets("term_indptr"),
+        stack("term_key"),
+        stack("term_tf"),
+        offsets("order_indptr"),
+        stack("order_term"),
+        stack("cues"),
+        offsets("mention_indptr"),
+        stack("mention_entity"),
+        offsets("link_indptr"),
+        stack("link_key"),
+        stack("link_kind"),
+        offsets("fact_indptr"),
+        entities.take(pa.array(np.sort(first))),
+        pa.concat_tables([batch.facts for batch in batches]),
+        stack("fact_codes"),
+        stack("fact_scale"),
+    )

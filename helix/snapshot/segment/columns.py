@@ -1,0 +1,250 @@
+"""One entry a row over all segments: numbers in memory or mapped, who may see a row, and reading order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from helix.native import Zones, damaged, zones
+from helix.snapshot.segment.batch import NO_TIME
+from helix.snapshot.segment.open import Opened
+from helix.types import F32, I64, U32, U64, Bool
+
+I32 = npt.NDArray[np.int32]
+
+_FEW = 4  # rows: zones that are shorter would take more memory than what they spare reading
+
+
+class Columns:
+    """One entry a row of the snapshot, joined over the segments when first asked for. Codes point into the lists
+    beside them; −1 is none.
+    """
+
+    def __init__(self, segments: Sequence[Opened], session: I32, previous: I32, following: I32) -> None:
+        self._segments = segments
+        self.session = session  # dense code of the session
+        self.previous = previous  # row of the turn before in the session, −1 at its start
+        self.next = following
+        self.project, self.projects = _dictionary([segment.columns for segment in segments], "project")
+        self.speaker, self.speakers = _dictionary([segment.columns for segment in segments], "speaker")
+        self._zones: dict[str, Zones] = {}  # of columns that do not depend on who looks: views share them
+
+    def linked(self, session: I32, previous: I32, following: I32) -> Columns:
+        """The same columns with other neighbours."""
+        other = copy(self)
+        other.session, other.previous, other.next = session, previous, following
+        return other
+
+    def _join(self, name: str, dtype: Any) -> Any:
+        arrays = [segment.column(name) for segment in self._segments]
+        if len(arrays) == 1:
+            return arrays[0].astype(dtype, copy=False)  # mapped, not copied
+        return np.concatenate(arrays, dtype=dtype) if arrays else np.empty(0, dtype)
+
+    def zones(self, name: str) -> Zones:
+        """The least and the most value of a column in runs of rows, read when first asked for.
+
+        Args:
+            name: "time", "project" or "type".
+        """
+        if name not in self._zones:
+            # Of one session the project is one and the times lie close; the type changes from item to item.
+            first = np.empty(0, np.int64) if name == "type" else self._sessions()
+            self._zones[name] = zones(getattr(self, name), first)
+        return self._zones[name]
+
+    def _sessions(self) -> I64:
+        """Rows where a session begins, or goes on after others; of those in the same few rows the first."""
+        first = np.flatnonzero(np.diff(self.session, prepend=-1))
+        return first[np.flatnonzero(np.diff(first // _FEW, prepend=-1))]
+
+    @cached_property
+    def key(self) -> U64:
+        """The item id as a number: the tie key."""
+        return np.asarray(self._join("key", np.uint64))
+
+    @cached_property
+    def time(self) -> I64:
+        """Seconds since 1970 UTC; NO_TIME where unknown."""
+        return np.asarray(self._join("time", np.int64))
+
+    @cached_property
+    def t_valid(self) -> I64:
+        """From when it holds."""
+        return np.asarray(self._join("t_valid", np.int64))
+
+    @cached_property
+    def t_invalid(self) -> I64:
+        """Since when it no longer holds; NO_TIME where it does."""
+        return np.asarray(self._join("t_invalid", np.int64))
+
+    @cached_property
+    def ends(self) -> I64:
+        """Rows that hold only up to a time, ascending: few, if any."""
+        return np.flatnonzero(self.t_invalid != NO_TIME)
+
+    @cached_property
+    def t_ingested(self) -> I64:
+        """When it came in."""
+        return np.asarray(self._join("t_ingested", np.int64))
+
+    @cached_property
+    def accepted(self) -> I64:
+        """The same, in microseconds."""
+        return np.asarray(self._join("accepted", np.int64))
+
+    @cached_property
+    def salience(self) -> F32:
+        """In [0, 1]."""
+        return np.asarray(self._join("salience", np.float32))
+
+    @cached_property
+    def confidence(self) -> F32:
+        """In [0, 1]."""
+        return np.asarray(self._join("confidence", np.float32))
+
+    @cached_property
+    def priority(self) -> F32:
+        """1 to 2."""
+        return np.asarray(self._join("priority", np.float32))
+
+    @cached_property
+    def type(self) -> npt.NDArray[np.uint8]:
+        """Position in TYPES."""
+        return np.asarray(self._join("type", np.uint8))
+
+    @cached_property
+    def role(self) -> npt.NDArray[np.uint8]:
+        """Position in ROLES."""
+        return np.asarray(self._join("role", np.uint8))
+
+    @cached_property
+    def ord(self) -> U32:
+        """Place in the reading order of its session."""
+        return places(self._segments)
+
+    @cached_property
+    def tokens(self) -> U32:
+        """Word pieces of the text."""
+        return np.asarray(self._join("tokens", np.uint32))
+
+    @cached_property
+    def length(self) -> F32:
+        """Terms."""
+        return np.asarray(self._join("length", np.float32))
+
+    @cached_property
+    def near(self) -> U64:
+        """Key of the earlier item this one nearly repeats, 0 for none."""
+        return np.asarray(self._join("near", np.uint64))
+
+
+def link(segments: Sequence[Opened], starts: I64, alive: Bool) -> tuple[I32, I32, I32, U64]:
+    """Sessions, and the turns before and after each row within its session, deleted rows left out.
+
+    Each segment knows its own reading order. Only sessions that lie in several segments or have lost rows are put in
+    order here.
+
+    Returns:
+        (session code int32[rows], previous int32[rows], next int32[rows], −1 at either end; session keys uint64[s]).
+
+    Raises:
+        StoreError: a row is of no session.
+    """
+    n = len(alive)
+    keys = np.unique(np.concatenate([np.empty(0, np.uint64), *(segment["sessions.key"] for segment in segments)]))
+    session = np.full(n, -1, np.int32)
+    order = places(segments)
+    previous, following = np.full(n, -1, np.int32), np.full(n, -1, np.int32)
+    parts = np.zeros(len(keys), np.int32)
+    for start, segment in zip(starts.tolist(), segments, strict=True):
+        code = np.searchsorted(keys, segment["sessions.key"]).astype(np.int32)
+        parts[code] += 1
+        row = start + segment["sessions.rows"].astype(np.int64)
+        owner = np.repeat(code, np.diff(segment["sessions.indptr"]))
+        session[row] = owner
+        joined = owner[1:] == owner[:-1]
+        left, right = row[:-1][joined], row[1:][joined]
+        previous[right], following[left] = left, right
+    if n and session.min() < 0:
+        raise damaged(f"the row {session.argmin()} is of no session")
+    broken = parts > 1
+    broken[session[~alive]] = True
+    if broken.any():
+        _in_order(np.flatnonzero(broken[session]), session, previous, following, order, alive)
+    return session, previous, following, keys
+
+
+def places(segments: Sequence[Opened]) -> U32:
+    """uint32[rows]: place of each row in its session's reading order."""
+    return np.concatenate([np.empty(0, np.uint32), *(segment.column("ord") for segment in segments)])
+
+
+def relink(columns: Columns, order: U32, alive: Bool, lost: Bool) -> tuple[I32, I32, I32]:
+    """The same, of which more rows are left out: only the sessions they are of are put in order again."""
+    previous, following = columns.previous.copy(), columns.next.copy()
+    broken = np.zeros(int(columns.session.max(initial=-1)) + 1, bool)
+    broken[columns.session[lost]] = True
+    _in_order(np.flatnonzero(broken[columns.session]), columns.session, previous, following, order, alive)
+    return columns.session, previous, following
+
+
+def _in_order(rows: npt.NDArray[Any], session: I32, previous: I32, following: I32, order: U32, alive: Bool) -> None:
+    """Link the rows of whole sessions, in place."""
+    previous[rows] = following[rows] = -1
+    rows = rows[alive[rows]]
+    reading = rows[np.lexsort((rows, order[rows], session[rows]))]
+    joined = session[reading][1:] == session[reading][:-1]
+    left, right = reading[:-1][joined], reading[1:][joined]
+    previous[right], following[left] = left, right
+
+
+def _dictionary(tables: list[pa.Table], name: str) -> tuple[npt.NDArray[np.int32], list[str]]:
+    """(codes int32[rows], −1 for null; names)."""
+    if not tables:
+        return np.empty(0, np.int32), []
+    column = pa.concat_tables([table.select([name]) for table in tables]).unify_dictionaries()[name]
+    codes = [_filled(chunk.indices) for chunk in column.chunks]
+    names = column.chunks[-1].dictionary.to_pylist() if column.num_chunks else []
+    return np.concatenate(codes) if codes else np.empty(0, np.int32), names
+
+
+def _filled(codes: pa.Array) -> npt.NDArray[np.int32]:
+    """int32[n], −1 for null."""
+    found = codes.to_numpy(zero_copy_only=False)  # as float64 where there are nulls, which are NaN then
+    return np.asarray(np.nan_to_num(found, nan=-1.0) if codes.null_count else found, np.int32)
+
+
+def acl(tables: list[pa.Table]) -> tuple[I64, pa.Array]:
+    """(row int64[m], name string[m]): one entry for every name in an ACL."""
+    rows: list[I64] = []
+    names: list[pa.Array] = []
+    start = 0
+    for table in tables:
+        column = table["acl"].combine_chunks()
+        column = column.chunk(0) if isinstance(column, pa.ChunkedArray) and column.num_chunks else column
+        if table.num_rows:
+            offsets = column.offsets.to_numpy()
+            rows.append(np.arange(start, start + table.num_rows).repeat(offsets[1:] - offsets[:-1]))
+            names.append(column.values.slice(offsets[0], offsets[-1] - offsets[0]))
+        start += table.num_rows
+    if not rows:
+        return np.empty(0, np.int64), pa.array([], pa.string())
+    return np.concatenate(rows), pa.concat_arrays(names)
+
+
+def distinct(names: pa.Array) -> frozenset[str]:
+    """The different strings of a string array without nulls, without an Arrow scalar for each."""
+    if not len(names):
+        return frozenset()
+    _, ends, letters = names.buffers()
+    at = np.frombuffer(ends, np.int32)[names.offset : names.offset + len(names) + 1].tolist()
+    data = memoryview(letters or b"").tobytes()
+    return frozenset(word.decode() for word in {data[start:stop] for start, stop in pairwise(at)})

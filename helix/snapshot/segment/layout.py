@@ -1,0 +1,138 @@
+"""The layout of a segment: dtype and shape of every array, names and types of every Arrow file, as in FORMAT.md.
+
+Sizes: n rows, d dimensions, s sessions, t terms, p postings, w words, q titles, m mentions, e entities, l links,
+f facts, ft and fp terms and postings of facts. A third entry of a kind: its numbers are places in something of that
+size, which is looked at when a segment is opened. Of terms.rows, the largest array, that is left to who reads it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from helix.snapshot.checked_arrays import Kind
+from helix.snapshot.segment.arrays import BANDS
+from helix.snapshot.segment.batch import LINKS
+from helix.types import TYPES
+
+ARRAYS: Final = {
+    "vectors.f16": Kind(np.float16, ("n", "d")),
+    "vectors.i8": Kind(np.int8, ("n", "d")),
+    "vectors.scale": Kind(np.float32, ("n",)),
+    "vectors.sum": Kind(np.float64, (len(TYPES) + 1, "d")),
+    "minhash": Kind(np.uint32, ("n", 64)),
+    "bands.key": Kind(np.uint32, (BANDS, "n")),
+    "bands.row": Kind(np.uint32, (BANDS, "n")),  # too many to look at with each commit: `lives` does
+    "ids.key": Kind(np.uint64, ("n",)),
+    "ids.row": Kind(np.uint32, ("n",), "n"),
+    "sessions.key": Kind(np.uint64, ("s",)),
+    "sessions.indptr": Kind(np.int64, ("s + 1",)),
+    "sessions.rows": Kind(np.uint32, ("n",), "n"),
+    "terms.key": Kind(np.uint64, ("t",)),
+    "terms.indptr": Kind(np.int64, ("t + 1",)),
+    "terms.rows": Kind(np.uint32, ("p",)),
+    "terms.tf": Kind(np.uint16, ("p",)),
+    "order.indptr": Kind(np.int64, ("n + 1",)),
+    "order.term": Kind(np.uint32, ("w",)),
+    "cues": Kind(np.uint8, ("n",)),
+    "titles.key": Kind(np.uint64, ("q",)),
+    "titles.row": Kind(np.uint32, ("q",), "n"),
+    "mentions.indptr": Kind(np.int64, ("n + 1",)),
+    "mentions.entity": Kind(np.uint64, ("m",)),
+    "mentioned.key": Kind(np.uint64, ("e",)),
+    "mentioned.indptr": Kind(np.int64, ("e + 1",)),
+    "mentioned.rows": Kind(np.uint32, ("m",), "n"),
+    "links.indptr": Kind(np.int64, ("n + 1",)),
+    "links.key": Kind(np.uint64, ("l",)),
+    "links.kind": Kind(np.uint8, ("l",), len(LINKS)),
+    "linked.key": Kind(np.uint64, ("l",)),
+    "linked.row": Kind(np.uint32, ("l",), "n"),
+    "linked.kind": Kind(np.uint8, ("l",), len(LINKS)),
+    "facts.key": Kind(np.uint64, ("f",)),
+    "facts.i8": Kind(np.int8, ("f", "d")),
+    "facts.scale": Kind(np.float32, ("f",)),
+    "facts.length": Kind(np.uint32, ("f",)),
+    "facts.terms.key": Kind(np.uint64, ("ft",)),
+    "facts.terms.indptr": Kind(np.int64, ("ft + 1",)),
+    "facts.terms.rows": Kind(np.uint32, ("fp",), "f"),
+    "facts.terms.tf": Kind(np.uint16, ("fp",)),
+}
+
+OFFSETS: Final = {
+    "sessions.indptr": "sessions.rows",
+    "terms.indptr": "terms.rows",
+    "order.indptr": "order.term",
+    "mentions.indptr": "mentions.entity",
+    "mentioned.indptr": "mentioned.rows",
+    "links.indptr": "links.key",
+    "facts.terms.indptr": "facts.terms.rows",
+}
+"""Arrays of offsets, and the array each runs through from its beginning to its end."""
+
+OPTIONAL: Final = frozenset(
+    name
+    for name in ARRAYS
+    if name.startswith(("order.", "titles.", "links.", "linked.", "facts.")) or name in ("vectors.f16", "cues")
+)
+"""Arrays a segment may lack: the vectors in half precision where the lineage keeps none, links in format 2, the index
+of its facts where none has a vector, the order of its terms, cues and titles where an earlier release wrote it."""
+
+LENGTHS: Final = {"links.indptr": 1, "order.indptr": 1, "cues": 0}
+"""How much longer than the segment has rows an array is; one of these that is missing is all zero."""
+
+_name = pa.dictionary(pa.int32(), pa.string())
+_time = pa.timestamp("s", tz="UTC")
+
+COLUMNS: Final = pa.schema(
+    [
+        *((name, pa.uint64()) for name in ("key", "content", "near")),
+        *((name, pa.int64()) for name in ("accepted", "time", "t_valid", "t_invalid", "t_ingested")),
+        *((name, pa.float32()) for name in ("salience", "confidence", "priority")),
+        *((name, pa.uint8()) for name in ("type", "role")),
+        *((name, pa.uint32()) for name in ("tokens", "length", "ord")),
+        ("session", pa.uint64()),
+        ("project", _name),
+        ("speaker", _name),
+        ("acl", pa.list_(pa.string())),
+    ]
+)
+"""columns.arrow."""
+
+TEXT: Final = pa.schema(
+    [
+        *((name, pa.string()) for name in ("id", "text", "session")),
+        ("turns", pa.list_(pa.string())),
+        ("speaker", pa.string()),
+        ("time", _time),
+        *((name, pa.string()) for name in ("project", "path", "title", "vouched")),
+        ("salience_parts", pa.map_(pa.string(), pa.float32())),
+    ]
+)
+"""text.arrow."""
+
+LATER: Final = ("vouched", "salience_parts")
+"""Columns of text.arrow that format 2 does not have."""
+
+FACT_NUMBERS: Final = pa.schema(
+    [
+        ("row", pa.uint32()),
+        *((name, pa.uint64()) for name in ("object", "group", "family", "subject_entity", "object_entity")),
+        *((name, pa.int64()) for name in ("t_valid", "until", "t_ingested")),
+        ("confidence", pa.float32()),
+        ("functional", pa.uint8()),
+        ("closes", pa.uint8()),
+    ]
+)
+"""facts.arrow."""
+
+FACT_TEXT: Final = pa.schema(
+    [*((name, pa.string()) for name in ("subject", "relation", "object", "qualifier")), ("closes", pa.bool_())]
+)
+"""facts.text.arrow: what a fact's sentence is made of."""
+
+
+def missing(name: str, rows: int) -> np.ndarray[Any, Any]:
+    """Return what stands for an optional array that a segment of so many rows lacks."""
+    return np.zeros(rows + LENGTHS[name] if name in LENGTHS else 0, ARRAYS[name].dtype)

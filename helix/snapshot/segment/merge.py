@@ -1,0 +1,274 @@
+"""Merges segments into one, leaving deleted rows out. Works file by file, so memory is bounded by the largest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from helix.snapshot.segment.arrays import band_keys, flat_index, unhexes
+from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS
+from helix.snapshot.segment.open import Opened, read_table
+from helix.snapshot.segment.write import (
+    BATCH,
+    ITEM_PAGES,
+    SHOWN,
+    Links,
+    derived,
+    linked,
+    save,
+    sums,
+    titled,
+    write_fact_index,
+    write_facts,
+    write_graph,
+    write_ipc,
+)
+from helix.types import I64, U64, Bool
+from helix.util.failpoints import failpoint
+
+Source = tuple[Opened, Bool]
+"""A segment and which of its rows are kept, bool[rows]."""
+
+
+def merge(root: Path, sources: Sequence[Source], folder: Path) -> int:
+    """Write the files of one segment into `folder`: the kept rows of all sources, in order. Returns their number."""
+    _items(root, sources, folder)
+    _text(sources, folder)
+    failpoint("compact.half")
+    columns = merged_columns(sources)
+    write_ipc(columns, folder / "columns.arrow", max(1, columns.num_rows))
+    n: int = columns.num_rows
+    exact = ("vectors.f16",) if all(len(opened["vectors.f16"]) == opened.rows for opened, _ in sources) else ()
+    for name in ("vectors.i8", "minhash", *exact):
+        _rows([(opened[name], keep) for opened, keep in sources], folder, name)
+    codes = np.load(folder / "vectors.i8.npy", mmap_mode="r")
+    scale = np.concatenate([opened["vectors.scale"][keep] for opened, keep in sources])
+    save(folder, "vectors.scale", scale)
+    save(folder, "vectors.sum", sums(codes, scale, columns["type"].to_numpy()))
+    for name, array in {**postings(sources), **_order(sources), **_titles(sources)}.items():
+        save(folder, name, array)
+    save(folder, "cues", np.concatenate([opened["cues"][keep] for opened, keep in sources]))
+    indptr, entity = _mentions(sources)
+    save(folder, "mentions.indptr", indptr)
+    save(folder, "mentions.entity", entity)
+    links = _links(sources)
+    for name, array in linked(links).items():
+        save(folder, name, array)
+    minhash = np.load(folder / "minhash.npy", mmap_mode="r")
+    bands = [band_keys(minhash[start : start + BATCH]) for start in range(0, n, BATCH)]
+    for name, array in derived(
+        columns, np.concatenate(bands, axis=1) if bands else np.empty((16, 0), np.uint32), indptr, entity
+    ).items():
+        save(folder, name, array)
+    tables = [
+        pq.read_table(root / "segments" / opened.id / "entities.parquet", columns=ENTITIES.names)
+        for opened, _ in sources
+    ]
+    entities = pa.concat_tables(tables)
+    _, first = np.unique(entities["hash"].to_numpy(), return_index=True)
+    write_graph(folder, columns, indptr, entity, entities.take(pa.array(first)), links)
+    facts, row = _facts(root, sources)
+    write_facts(folder, facts, row)
+    write_fact_index(folder, facts, _fact_index(sources, facts, folder))
+    return n
+
+
+def _items(root: Path, sources: Sequence[Source], folder: Path) -> None:
+    with pq.ParquetWriter(folder / "items.parquet", ITEMS, **ITEM_PAGES) as out:
+        for batch in _gathered(_item_batches(root, sources)):
+            out.write_table(batch, row_group_size=BATCH)
+
+
+def known(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The columns of `schema`; null where the format the table was written in did not have one."""
+    missing = [name for name in schema.names if name not in table.column_names]
+    for name in missing:
+        table = table.append_column(name, pa.nulls(table.num_rows, schema.field(name).type))
+    return table.select(schema.names).cast(schema)
+
+
+def _item_batches(root: Path, sources: Sequence[Source]) -> Iterator[pa.Table]:
+    for opened, keep in sources:
+        start = 0
+        with pq.ParquetFile(root / "segments" / opened.id / "items.parquet") as file:
+            for batch in file.iter_batches(BATCH):
+                stop = start + batch.num_rows
+                yield known(pa.Table.from_batches([batch]).filter(pa.array(keep[start:stop])), ITEMS)
+                start = stop
+
+
+def _gathered(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows in tables of about BATCH rows."""
+    held: list[pa.Table] = []
+    rows = 0
+    for table in tables:
+        held.append(table)
+        rows += table.num_rows
+        if rows >= BATCH:
+            yield pa.concat_tables(held)
+            held, rows = [], 0
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _text(sources: Sequence[Source], folder: Path) -> None:
+    schema = pa.schema([ITEMS.field(name) for name in SHOWN])
+    with pa.OSFile(str(folder / "text.arrow"), "wb") as sink, pa.ipc.new_file(sink, schema) as out:
+        for table in _gathered(_text_batches(sources)):
+            out.write_table(table.combine_chunks(), max_chunksize=BATCH)
+
+
+def _text_batches(sources: Sequence[Source]) -> Iterator[pa.Table]:
+    for opened, keep in sources:
+        for start, batch in zip(opened.starts.tolist(), opened.text, strict=True):
+            kept = pa.Table.from_batches([batch]).filter(pa.array(keep[start : start + batch.num_rows]))
+            yield known(kept, pa.schema([ITEMS.field(name) for name in SHOWN]))
+
+
+def merged_columns(sources: Sequence[Source]) -> pa.Table:
+    """columns.arrow of the merged segment."""
+    table = pa.concat_tables([opened.columns.filter(pa.array(keep)) for opened, keep in sources]).unify_dictionaries()
+    for i, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):  # made anew: a word that only deleted rows used must not live on
+            plain = table.column(i).cast(field.type.value_type).combine_chunks()
+            table = table.set_column(i, field.name, plain.dictionary_encode())
+    return table.combine_chunks()
+
+
+def _rows(parts: Sequence[tuple[npt.NDArray[Any], Bool]], folder: Path, name: str) -> None:
+    """Copy the kept rows of large arrays, block by block, into one."""
+    first = parts[0][0]
+    with (folder / f"{name}.npy").open("wb") as file:
+        header = {
+            "descr": np.lib.format.dtype_to_descr(first.dtype),
+            "fortran_order": False,
+            "shape": (sum(int(keep.sum()) for _, keep in parts), *first.shape[1:]),
+        }
+        np.lib.format.write_array_header_1_0(file, header)
+        for array, keep in parts:
+            for start in range(0, len(array), BATCH):
+                block = slice(start, start + BATCH)
+                file.write(array[block][keep[block]].tobytes())
+
+
+def _mentions(sources: Sequence[Source]) -> tuple[I64, U64]:
+    counts, entities = [np.zeros(1, np.int64)], []
+    for opened, keep in sources:
+        indptr, flat = flat_index(opened["mentions.indptr"], np.flatnonzero(keep))
+        counts.append(np.diff(indptr))
+        entities.append(opened["mentions.entity"][flat])
+    return np.cumsum(np.concatenate(counts)), np.concatenate(entities)
+
+
+def _order(sources: Sequence[Source]) -> dict[str, npt.NDArray[Any]]:
+    counts, terms = [np.zeros(1, np.int64)], []
+    for opened, keep in sources:
+        indptr, flat = flat_index(opened["order.indptr"], np.flatnonzero(keep))
+        counts.append(np.diff(indptr))
+        terms.append(opened["order.term"][flat])
+    return {"order.indptr": np.cumsum(np.concatenate(counts)), "order.term": np.concatenate(terms)}
+
+
+def _titles(sources: Sequence[Source]) -> dict[str, npt.NDArray[Any]]:
+    keys, rows, start = [np.empty(0, np.uint64)], [np.empty(0, np.int64)], 0
+    for opened, keep in sources:
+        kept = keep[opened["titles.row"]]
+        keys.append(opened["titles.key"][kept])
+        rows.append((start - 1 + np.cumsum(keep))[opened["titles.row"][kept]])
+        start += int(keep.sum())
+    return titled(np.concatenate(keys), np.concatenate(rows))
+
+
+def _links(sources: Sequence[Source]) -> Links:
+    counts, at = [np.zeros(1, np.int64)], []
+    for opened, keep in sources:
+        indptr, flat = flat_index(opened["links.indptr"], np.flatnonzero(keep))
+        counts.append(np.diff(indptr))
+        at.append((opened, flat))
+    key = np.concatenate([opened["links.key"][flat] for opened, flat in at])
+    kind = np.concatenate([opened["links.kind"][flat] for opened, flat in at])
+    return Links(np.cumsum(np.concatenate(counts)), key, kind)
+
+
+def _facts(root: Path, sources: Sequence[Source]) -> tuple[pa.Table, I64]:
+    """The facts of the kept rows, and the merged row of each."""
+    tables, rows, start = [FACTS.empty_table()], [np.empty(0, np.int64)], 0
+    for opened, keep in sources:
+        row = opened.facts["row"].to_numpy().astype(np.int64)
+        if len(row):
+            table = read_table(root / "segments" / opened.id / "facts.parquet")
+            tables.append(table.filter(pa.array(keep[row])).cast(FACTS))
+            rows.append((start - 1 + np.cumsum(keep))[row[keep[row]]])
+        start += int(keep.sum())
+    return pa.concat_tables(tables), np.concatenate(rows)
+
+
+def _fact_index(sources: Sequence[Source], facts: pa.Table, folder: Path) -> dict[str, npt.NDArray[Any]]:
+    """The index of the merged facts, gathered; none where no source has any. `facts.i8` is written, block by block.
+
+    Facts of a source without one have neither vector nor postings in it.
+    """
+    kept = [(opened, keep[opened.facts["row"].to_numpy()]) for opened, keep in sources]
+    if not any(opened["facts.scale"][keep].any() for opened, keep in kept if len(opened["facts.scale"])):
+        return {}
+
+    def numbers(name: str) -> npt.NDArray[Any]:
+        parts = [(opened[name], keep) for opened, keep in kept]
+        return np.concatenate(
+            [array[keep] if len(array) else np.zeros(int(keep.sum()), array.dtype) for array, keep in parts]
+        )
+
+    dim = next(opened["facts.i8"].shape[1] for opened, _ in kept if len(opened["facts.i8"]))
+    nothing = np.zeros((1, dim), np.int8)  # seen as often as it is asked for, and lying there once
+    _rows(
+        [
+            (opened["facts.i8"] if len(opened["facts.i8"]) else np.broadcast_to(nothing, (len(keep), dim)), keep)
+            for opened, keep in kept
+        ],
+        folder,
+        "facts.i8",
+    )
+    return {
+        "facts.key": unhexes(facts["id"]),
+        **{name: numbers(name) for name in ("facts.scale", "facts.length")},
+        **postings(kept, "facts.terms"),
+    }
+
+
+def postings(sources: Sequence[Source], name: str = "terms") -> dict[str, npt.NDArray[Any]]:
+    """The postings of all sources under the merged row numbers, without a sort: each list is copied to its place.
+
+    Args:
+        sources: segments, and which of what the postings name is kept.
+        name: of the arrays: `terms` of items, or `facts.terms`.
+    """
+    start = 0
+    parts: list[tuple[Opened, Bool, I64, int]] = []
+    for opened, keep in sources:
+        kept = keep[opened[f"{name}.rows"]] if not keep.all() else np.ones(len(opened[f"{name}.rows"]), bool)
+        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
+        counts = np.diff(before[opened[f"{name}.indptr"]])
+        parts.append((opened, kept, counts, start))
+        start += int(keep.sum())
+    keys = np.unique(np.concatenate([opened[f"{name}.key"][counts > 0] for opened, _, counts, _ in parts]))
+    total = np.zeros(len(keys), np.int64)
+    for opened, _, counts, _ in parts:
+        total[np.searchsorted(keys, opened[f"{name}.key"][counts > 0])] += counts[counts > 0]
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(total)])
+    rows, tf = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1], np.uint16)
+    fill = indptr[:-1].copy()
+    for (opened, kept, counts, base), (_, keep) in zip(parts, sources, strict=True):
+        at, here = np.searchsorted(keys, opened[f"{name}.key"][counts > 0]), counts[counts > 0]
+        first = np.concatenate([np.zeros(1, np.int64), np.cumsum(here)])
+        target = np.repeat(fill[at] - first[:-1], here) + np.arange(first[-1])
+        new_row = (base - 1 + np.cumsum(keep)).astype(np.uint32)
+        rows[target] = new_row[opened[f"{name}.rows"][kept]]
+        tf[target] = opened[f"{name}.tf"][kept]
+        fill[at] += here
+    return {f"{name}.key": keys, f"{name}.indptr": indptr, f"{name}.rows": rows, f"{name}.tf": tf}

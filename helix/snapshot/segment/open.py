@@ -1,0 +1,262 @@
+"""One segment, opened: its files mapped into memory, nothing copied, no file descriptor kept."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from helix.snapshot.checked_arrays import Kind, check_below, damaged, map_all, map_ipc, map_npy
+from helix.snapshot.manifest import Deletes, File, Manifest, Segment
+from helix.snapshot.segment.layout import (
+    ARRAYS,
+    COLUMNS,
+    FACT_NUMBERS,
+    FACT_TEXT,
+    LATER,
+    OFFSETS,
+    OPTIONAL,
+    TEXT,
+    missing,
+)
+from helix.types import ROLES, TYPES, U32, Bool
+
+_UNKNOWN = dict.fromkeys(LATER)  # in format 2
+
+DIGEST_UP_TO = 1 << 20
+"""Bytes: smaller files are compared with their digest when they are opened, larger ones by size; `verify` reads all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """n rows. `text` comes in record batches; `starts` is the first row of each."""
+
+    id: str
+    folder: Path
+    rows: int
+    arrays: dict[str, npt.NDArray[Any]]
+    columns: pa.Table
+    text: tuple[pa.RecordBatch, ...]
+    readers: tuple[Mapping[str, Callable[[int], Any]], ...]  # of the same, by name; `time` in seconds
+    starts: npt.NDArray[np.int64]
+    facts: pa.Table  # FACT_NUMBERS
+    fact_text: pa.Table  # FACT_TEXT; empty where the facts have no index
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        return self.arrays[name]
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """One numeric column, mapped."""
+        return np.asarray(self.columns[name].to_numpy())
+
+    def texts(self, rows: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
+        """Return what is shown of the given rows.
+
+        Raises:
+            StoreError: the text of one is damaged.
+        """
+        batch = self.starts.searchsorted(rows, "right") - 1
+        places = zip(batch.tolist(), (rows - self.starts[batch]).tolist(), strict=True)
+        try:
+            return [_shown(self.readers[b], row) for b, row in places]
+        except (ValueError, LookupError, OverflowError, OSError) as error:  # a large file is opened by its size alone
+            raise damaged(self.folder / "text.arrow", str(error)) from None
+
+
+def _shown(readers: Mapping[str, Callable[[int], Any]], row: int) -> dict[str, Any]:
+    """One row of a record batch."""
+    entry = {**_UNKNOWN, **{name: read(row) for name, read in readers.items()}}
+    if entry["time"] is not None:
+        entry["time"] = datetime.fromtimestamp(entry["time"], UTC)
+    return entry
+
+
+def open_segment(root: Path, segment: Segment, arrays: Collection[str] = ARRAYS, *, dim: int | None = None) -> Opened:
+    """Map a segment, or some of its arrays.
+
+    Args:
+        dim: dimensions of a vector, as the lineage has them; needed where vectors are among the arrays.
+
+    Raises:
+        StoreError: a file is missing or damaged; it is named.
+    """
+    folder = root / "segments" / segment.id
+    columns = pa.Table.from_batches(map_ipc(folder / "columns.arrow", COLUMNS, full=True))
+    text = tuple(map_ipc(folder / "text.arrow", TEXT, optional=LATER))
+    counts = [batch.num_rows for batch in text]
+    if columns.num_rows != segment.rows or sum(counts) != segment.rows:
+        raise damaged(folder, f"holds {columns.num_rows} rows, the manifest says {segment.rows}")
+    for name, names in (("type", TYPES), ("role", ROLES)):
+        check_below(folder / "columns.arrow", columns[name].to_numpy(), len(names))
+    there = {file.path.rpartition("/")[2] for file in segment.files}
+    facts = _table(folder / "facts.arrow", there, FACT_NUMBERS)
+    if len(facts) and facts["row"].to_numpy().max() >= segment.rows:
+        raise damaged(folder / "facts.arrow", f"it names a row that is none of {segment.rows}")
+    return Opened(
+        segment.id,
+        folder,
+        segment.rows,
+        _map_arrays(folder, arrays, there, segment.rows, len(facts), dim),
+        columns,
+        text,
+        tuple(dict(zip(batch.schema.names, map(_reader, map(_seconds, batch.columns)), strict=True)) for batch in text),
+        np.cumsum([0, *counts[:-1]], dtype=np.int64),
+        facts,
+        _table(folder / "facts.text.arrow", there, FACT_TEXT),
+    )
+
+
+def _map_arrays(
+    folder: Path, names: Collection[str], there: set[str], rows: int, facts: int, dim: int | None
+) -> dict[str, npt.NDArray[Any]]:
+    """Map arrays of a segment, each as long as its rows and the others say."""
+    sizes = {"n": rows, "f": facts, **({"d": dim} if dim is not None else {})}
+    if dim is None and any("d" in ARRAYS[name].shape for name in names):
+        raise ValueError("vectors are opened with the number of their dimensions")
+    lacking = {name for name in names if name in OPTIONAL and f"{name}.npy" not in there}
+    kinds = {name: ARRAYS[name] for name in names if name not in lacking}
+    found = map_all(folder, kinds, OFFSETS, sizes)
+    return {name: missing(name, rows) if name in lacking else found[name] for name in names}
+
+
+def _seconds(column: pa.Array) -> pa.Array:
+    """A column of moments as the numbers they are; any other as it is."""
+    return column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column
+
+
+def _reader(column: pa.Array) -> Callable[[int], Any]:
+    """What gives `column[row].as_py()` of a row: of text, and of lists of it, without Arrow's scalars in between."""
+    if column.null_count == len(column):
+        return lambda row: None
+    buffers, first = column.buffers(), column.offset
+    if pa.types.is_string(column.type):
+        ends, letters = memoryview(buffers[1]).cast("i")[first:], memoryview(buffers[2] or b"")
+
+        def read(row: int) -> Any:
+            return str(letters[ends[row] : ends[row + 1]], "utf-8")
+
+    elif pa.types.is_list(column.type):
+        ends, inner = memoryview(buffers[1]).cast("i")[first:], _reader(column.values)
+
+        def read(row: int) -> Any:
+            return [inner(i) for i in range(ends[row], ends[row + 1])]
+
+    elif pa.types.is_map(column.type):
+        ends, key, value = memoryview(buffers[1]).cast("i")[first:], _reader(column.keys), _reader(column.items)
+
+        def read(row: int) -> Any:
+            return [(key(i), value(i)) for i in range(ends[row], ends[row + 1])]
+
+    else:
+        return lambda row: column[row].as_py()
+    if not column.null_count:
+        return read
+    there = memoryview(buffers[0])
+    return lambda row: read(row) if there[(first + row) >> 3] >> ((first + row) & 7) & 1 else None
+
+
+def fact_scales(root: Path, segment: Segment) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]:
+    """Of each fact its row and the scale of its vector (0: it has none), mapped: uint32[f], float32[f].
+
+    Raises:
+        StoreError: a file is missing or damaged.
+    """
+    folder = root / "segments" / segment.id
+    there = {file.path.rpartition("/")[2] for file in segment.files}
+    rows = _table(folder / "facts.arrow", there, FACT_NUMBERS)["row"].to_numpy()
+    scale = _map_arrays(folder, ["facts.scale"], there, segment.rows, len(rows), None)["facts.scale"]
+    return rows, scale if len(scale) else np.zeros(len(rows), np.float32)
+
+
+def _table(path: Path, there: set[str], schema: pa.Schema) -> pa.Table:
+    """An Arrow file of a segment, mapped; empty where it may be left out, and is."""
+    return pa.Table.from_batches(map_ipc(path, schema, full=True)) if path.name in there else schema.empty_table()
+
+
+def map_ids(root: Path, segment: Segment) -> tuple[npt.NDArray[np.uint64], U32]:
+    """Map the sorted keys of a segment's items and the row of each: uint64[n], uint32[n].
+
+    Raises:
+        StoreError: a file is missing or damaged.
+    """
+    folder, sizes = root / "segments" / segment.id, {"n": segment.rows}
+    key, row = (map_npy(folder / f"{name}.npy", ARRAYS[name], sizes) for name in ("ids.key", "ids.row"))
+    return key, row
+
+
+def deleted_rows(root: Path, entry: Deletes, rows: int) -> U32:
+    """Map the deleted rows of a segment of so many rows: uint32[m], ascending.
+
+    Raises:
+        StoreError: the file is missing or damaged, or names a row the segment does not have.
+    """
+    path = root / entry.file.path
+    found = map_npy(path, Kind(np.uint32, ("m",)))
+    if len(found) and found.max() >= rows:
+        raise damaged(path, f"it names row {found.max()} of a segment of {rows} rows")
+    return found
+
+
+def forgotten_keys(root: Path, manifest: Manifest | None) -> npt.NDArray[np.uint64]:
+    """Map the keys of the items a generation never takes in again: uint64[n], sorted.
+
+    Raises:
+        StoreError: the file is missing or damaged.
+    """
+    if manifest is None or manifest.forgotten is None:
+        return np.empty(0, np.uint64)
+    return map_npy(root / manifest.forgotten.path, Kind(np.uint64, ("n",)))
+
+
+def alive_of(root: Path, manifest: Manifest, segment: Opened | Segment) -> Bool:
+    """bool[rows]: the rows of a segment that a generation has not deleted."""
+    alive = np.ones(segment.rows, bool)
+    for entry in manifest.deletes:
+        if entry.segment == segment.id:
+            alive[deleted_rows(root, entry, segment.rows)] = False
+    return alive
+
+
+def check_files(root: Path, files: Iterable[File]) -> None:
+    """Compare files with what the manifest says of them: all by size, small ones by digest.
+
+    Raises:
+        StoreError: a file is missing, torn or changed; it is named.
+    """
+    for file in files:
+        path = root / file.path
+        try:
+            found = path.stat().st_size
+            digest = hashlib.sha256(path.read_bytes()).hexdigest() if found <= DIGEST_UP_TO else file.sha256
+        except FileNotFoundError:
+            raise damaged(path, "the file is missing") from None
+        except OSError as error:
+            raise damaged(path, error.strerror or str(error)) from None
+        if found != file.bytes:
+            raise damaged(path, f"it has {found} bytes, the manifest says {file.bytes}")
+        if digest != file.sha256:
+            raise damaged(path, f"its sha256 is {digest[:12]}…, the manifest says {file.sha256[:12]}…")
+
+
+def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """A Parquet file, or some of its columns.
+
+    Raises:
+        StoreError: the file is damaged.
+        FileNotFoundError: it is not there; another process may have removed it.
+    """
+    import pyarrow.parquet as pq  # here: a recall reads none
+
+    try:
+        return pq.read_table(path, columns=columns)
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise damaged(path, str(error).splitlines()[0]) from None

@@ -1,0 +1,309 @@
+"""Writes segments: the files of FORMAT.md, from a batch of items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from helix.snapshot import paths
+from helix.snapshot.index.facts import fact_arrays
+from helix.snapshot.manifest import Segment, describe_tree, new_id
+from helix.snapshot.segment.arrays import BANDS, band_keys, hexes, invert, owners, unhexes
+from helix.snapshot.segment.batch import LINKS, NO_TIME, Rows, digest
+from helix.snapshot.segment.layout import FACT_TEXT
+from helix.text.titles import title_keys
+from helix.types import I64, ROLES, TYPES, U32, U64
+from helix.util.failpoints import failpoint
+
+BATCH = 65_536
+"""Rows of one record batch of text.arrow and of one row group of items.parquet."""
+
+ITEM_PAGES: Final = {"compression": "zstd", "write_page_checksum": True}
+"""How items.parquet is written: a commit reads single values of it, and cannot read all of it to check its digest."""
+
+SHOWN = ["id", "text", "session", "turns", "speaker", "time", "project", "path", "title", "vouched", "salience_parts"]
+
+
+def write_segment(root: Path, rows: Rows, exact: bool = False) -> Segment:
+    """Write one segment and make it durable; nothing refers to it yet.
+
+    Args:
+        exact: keep the vectors in half precision too, for scores that no rounding to 8 bits is in.
+    """
+    identity = new_id()
+    target = root / "segments" / identity
+    with paths.building(root) as folder:
+        pq.write_table(rows.items, folder / "items.parquet", row_group_size=BATCH, **ITEM_PAGES)
+        write_ipc(rows.items.select(SHOWN), folder / "text.arrow", BATCH)
+        columns = _columns(rows)
+        write_ipc(columns, folder / "columns.arrow", max(1, len(rows)))
+        failpoint("commit.segment_half")
+        for name, array in _arrays(rows, columns).items():
+            save(folder, name, array)
+        if exact and rows.exact.shape[1]:
+            save(folder, "vectors.f16", rows.exact)
+        links = Links(rows.link_indptr, rows.link_key, rows.link_kind)
+        write_graph(folder, columns, rows.mention_indptr, rows.mention_entity, rows.entities, links)
+        write_facts(folder, rows.facts, owners(rows.fact_indptr))
+        write_fact_index(folder, rows.facts, fact_arrays(rows.facts, rows.fact_codes, rows.fact_scale))
+        paths.move_in(folder, target)
+    return Segment(identity, len(rows), describe_tree(root, target))
+
+
+class Links(NamedTuple):
+    """Edges from items to earlier ones: CSR over n rows."""
+
+    indptr: I64  # [n + 1]
+    key: U64  # of the item it leads to
+    kind: npt.NDArray[np.uint8]  # position in LINKS
+
+
+def save(folder: Path, name: str, array: npt.NDArray[Any]) -> None:
+    """Write one array of a segment."""
+    np.save(folder / f"{name}.npy", np.ascontiguousarray(array), allow_pickle=False)
+
+
+def write_ipc(table: pa.Table, path: Path, batch: int) -> None:
+    """An uncompressed Arrow file in record batches of `batch` rows; a column of a batch is one buffer when mapped."""
+    table = table.combine_chunks()
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=batch)
+
+
+def _arrays(rows: Rows, columns: pa.Table) -> dict[str, npt.NDArray[Any]]:
+    term_key, term_indptr, term_rows, order = invert(rows.term_indptr, rows.term_key)
+    return {
+        "vectors.i8": rows.codes,
+        "vectors.scale": rows.scale,
+        "vectors.sum": sums(rows.codes, rows.scale, columns["type"].to_numpy()),
+        "minhash": rows.minhash,
+        "terms.key": term_key,
+        "terms.indptr": term_indptr,
+        "terms.rows": term_rows,
+        "terms.tf": rows.term_tf[order],
+        "order.indptr": rows.order_indptr,
+        "order.term": rows.order_term,
+        "cues": rows.cues,
+        **titled(*title_keys(rows.items["title"].to_pylist(), rows.items["role"].to_pylist())),
+        "mentions.indptr": rows.mention_indptr,
+        "mentions.entity": rows.mention_entity,
+        **linked(Links(rows.link_indptr, rows.link_key, rows.link_kind)),
+        **derived(columns, band_keys(rows.minhash), rows.mention_indptr, rows.mention_entity),
+    }
+
+
+def titled(key: U64, row: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+    """The rows of documents by the key of their title; one of several titles stands under each."""
+    order = np.lexsort((row, key))
+    return {"titles.key": key[order], "titles.row": row[order].astype(np.uint32)}
+
+
+def sums(codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32], kinds: Any) -> npt.NDArray[np.float64]:
+    """float64[types + 1, d]: sum of the vectors by type, last row of all."""
+    out = np.zeros((len(TYPES) + 1, codes.shape[1]), np.float64)
+    for start in range(0, len(codes), BATCH):
+        part = slice(start, start + BATCH)
+        vectors = codes[part].astype(np.float32) * scale[part, None]
+        for kind in range(len(TYPES)):
+            out[kind] += vectors[kinds[part] == kind].sum(axis=0, dtype=np.float64)
+    out[-1] = out[:-1].sum(axis=0)
+    return out
+
+
+def derived(columns: pa.Table, bands: U32, mention_indptr: I64, mention_entity: U64) -> dict[str, npt.NDArray[Any]]:
+    """The look-up arrays that follow from others: rows by id, by session, by signature band and by entity."""
+    key = columns["key"].to_numpy()
+    by_key = np.argsort(key, kind="stable")
+    session, order = columns["session"].to_numpy(), columns["ord"].to_numpy()
+    reading = np.lexsort((order, session))
+    sessions, first = np.unique(session[reading], return_index=True)
+    by_band = np.empty((BANDS, len(key)), np.uint32)
+    for band in range(BANDS):
+        by_band[band] = np.argsort(bands[band], kind="stable")
+    entity_key, entity_indptr, entity_rows, _ = invert(mention_indptr, mention_entity)
+    return {
+        "ids.key": key[by_key],
+        "ids.row": by_key.astype(np.uint32),
+        "sessions.key": sessions,
+        "sessions.indptr": np.append(first, len(key)).astype(np.int64),
+        "sessions.rows": reading.astype(np.uint32),
+        "bands.key": np.take_along_axis(bands, by_band.astype(np.int64), axis=1),
+        "bands.row": by_band,
+        "mentioned.key": entity_key,
+        "mentioned.indptr": entity_indptr,
+        "mentioned.rows": entity_rows,
+    }
+
+
+def linked(links: Links) -> dict[str, npt.NDArray[Any]]:
+    """The links from either end."""
+    order = np.argsort(links.key, kind="stable")
+    return {
+        "links.indptr": links.indptr,
+        "links.key": links.key,
+        "links.kind": links.kind,
+        "linked.key": links.key[order],
+        "linked.row": owners(links.indptr)[order].astype(np.uint32),
+        "linked.kind": links.kind[order],
+    }
+
+
+# ---------------------------------------------------------------- facts
+
+
+def write_facts(folder: Path, facts: pa.Table, row: npt.NDArray[Any]) -> None:
+    """facts.parquet for SQL; facts.arrow holds the same facts as numbers, to be mapped.
+
+    Args:
+        facts: FACTS.
+        row: the row of the segment each was found in, integers[f].
+    """
+    pq.write_table(facts, folder / "facts.parquet", compression="zstd")
+    objects = [int(digest("object", key), 16) if key else 0 for key in facts["object_key"].to_pylist()]
+    numbers = pa.table(
+        {
+            "row": pa.array(row.astype(np.uint32)),
+            "object": pa.array(objects, pa.uint64()),
+            **{name: facts[name] for name in ("group", "family", "subject_entity", "object_entity")},
+            **{name: pa.array(_seconds(facts[name])) for name in ("t_valid", "until")},
+            "t_ingested": facts["t_ingested"].cast(pa.int64()),
+            "confidence": facts["confidence"],
+            **{name: facts[name].cast(pa.uint8()) for name in ("functional", "closes")},
+        }
+    )
+    write_ipc(numbers, folder / "facts.arrow", max(1, len(numbers)))
+
+
+def write_fact_index(folder: Path, facts: pa.Table, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """What a search of the facts reads; nothing where there are no arrays.
+
+    Args:
+        facts: FACTS.
+        arrays: as of `fact_arrays`.
+    """
+    for name, array in arrays.items():
+        save(folder, name, array)
+    if arrays:
+        write_ipc(facts.select(FACT_TEXT.names), folder / "facts.text.arrow", max(1, len(facts)))
+
+
+# ---------------------------------------------------------------- columns
+
+
+def _codes(column: pa.ChunkedArray, names: tuple[str, ...]) -> npt.NDArray[np.uint8]:
+    return np.asarray(pc.index_in(column, pa.array(names)).to_numpy(), np.uint8)
+
+
+def _seconds(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    whole = column.cast(pa.timestamp("s", tz="UTC"), safe=False).cast(pa.int64())
+    return np.asarray(pc.fill_null(whole, NO_TIME).to_numpy(), np.int64)
+
+
+def session_keys(items: pa.Table) -> U64:
+    """The key of each item's session: uint64[n]."""
+    cache: dict[tuple[str, str], int] = {}
+    out = np.empty(items.num_rows, np.uint64)
+    pairs = zip(items["source"].to_pylist(), items["session"].to_pylist(), strict=True)
+    for row, pair in enumerate(pairs):
+        key = cache.get(pair)
+        if key is None:
+            key = cache[pair] = int(digest(*pair), 16)
+        out[row] = key
+    return out
+
+
+def _columns(rows: Rows) -> pa.Table:
+    items = rows.items
+    lengths = np.bincount(owners(rows.term_indptr), weights=rows.term_tf, minlength=len(rows))
+    return pa.table(
+        {
+            "key": pa.array(unhexes(items["id"])),
+            "content": pa.array(unhexes(items["content"])),
+            "near": pa.array(unhexes(pc.fill_null(items["near"], "0" * 16))),
+            "accepted": items["t_ingested"].cast(pa.int64()),
+            **{name: pa.array(_seconds(items[name])) for name in ("time", "t_valid", "t_invalid", "t_ingested")},
+            **{name: items[name] for name in ("salience", "confidence", "priority")},
+            "type": pa.array(_codes(items["type"], TYPES)),
+            "role": pa.array(_codes(items["role"], ROLES)),
+            "tokens": items["tokens"],
+            "length": pa.array(lengths.astype(np.uint32)),
+            "ord": items["ord"],
+            "session": pa.array(session_keys(items)),
+            "project": items["project"].combine_chunks().dictionary_encode(),
+            "speaker": items["speaker"].combine_chunks().dictionary_encode(),
+            "acl": items["acl"],
+        }
+    )
+
+
+# ---------------------------------------------------------------- the graph, for SQL
+
+ENTITY_COUNT = ("items", pa.int64())
+
+
+def write_graph(folder: Path, columns: pa.Table, indptr: I64, entity: U64, entities: pa.Table, links: Links) -> None:
+    """entities.parquet and edges.parquet; serving reads the arrays.
+
+    Args:
+        columns: of the whole segment.
+        indptr, entity: CSR, the entities of each row.
+        entities: at least the entities that are mentioned, distinct; others are left out.
+        links: of the rows to earlier items.
+    """
+    mentioned, counts = np.unique(entity, return_counts=True)
+    here = entities.filter(pc.is_in(entities["hash"], pa.array(mentioned)))
+    found = np.searchsorted(mentioned, here["hash"].to_numpy())
+    pq.write_table(
+        here.append_column("items", pa.array(counts[found])), folder / "entities.parquet", compression="zstd"
+    )
+
+    key, session = columns["key"].to_numpy(), columns["session"].to_numpy()
+    reading = np.lexsort((columns["ord"].to_numpy(), session))
+    follows = np.flatnonzero(session[reading][1:] == session[reading][:-1])
+    n = len(key)
+    with pq.ParquetWriter(folder / "edges.parquet", _EDGES, compression="zstd") as out:
+        for start in range(0, n, BATCH):  # in blocks: a million items have several million edges
+            stop = min(start + BATCH, n)
+            part = entity[indptr[start] : indptr[stop]]
+            source = start + owners(indptr[start : stop + 1] - indptr[start])
+            idf = np.log1p(n / counts[np.searchsorted(mentioned, part)])
+            out.write_table(_edges(key[source], "mentions", part, idf))
+        for start in range(0, len(follows), BATCH):
+            left = follows[start : start + BATCH]
+            out.write_table(_edges(key[reading[left]], "next", key[reading[left + 1]], np.ones(len(left))))
+        linking = owners(links.indptr)
+        for kind, name in enumerate(LINKS):
+            chosen = np.flatnonzero(links.kind == kind)
+            for start in range(0, len(chosen), BATCH):
+                at = chosen[start : start + BATCH]
+                out.write_table(_edges(key[linking[at]], name, links.key[at], np.ones(len(at))))
+        for start in range(0, n, BATCH):
+            out.write_table(
+                _edges(
+                    key[start : start + BATCH],
+                    "session",
+                    session[start : start + BATCH],
+                    np.ones(min(BATCH, n - start)),
+                )
+            )
+
+
+_EDGES = pa.schema([("src", pa.string()), ("kind", pa.string()), ("dst", pa.string()), ("weight", pa.float32())])
+
+
+def _edges(src: U64, kind: str, dst: U64, weight: npt.NDArray[Any]) -> pa.Table:
+    kinds = pa.array([kind] * len(dst), pa.string())
+    columns: Mapping[str, Any] = {
+        "src": hexes(src),
+        "kind": kinds,
+        "dst": hexes(dst),
+        "weight": pa.array(weight.astype(np.float32)),
+    }
+    return pa.table(columns, schema=_EDGES)

@@ -1,0 +1,67 @@
+"""`make demo`: ingest the bundled sample, or the user's own logs, and ask three questions."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from importlib.resources import files
+from pathlib import Path
+
+from helix.cli.main import main as helix
+from helix.errors import HelixError
+from helix.sdk.memory import open as open_store
+from helix.text.entities import entities
+from helix.types import Entity
+
+SAMPLE = (
+    "What did I tell Priya about vacation?",
+    "sqlite3.OperationalError: database is locked",
+    "why did we choose a visibility timeout of 3600 seconds",
+)
+
+
+ASKED = ("error", "identifier", "path", "name")
+STARTS = ("what went wrong with", "what was decided about", "what happened to")
+PLAIN = ("what was decided and why", "what went wrong and how was it solved", "what comes next")
+
+
+def main() -> int:
+    """Run the demonstration; returns the exit status."""
+    options = argparse.ArgumentParser(prog="make demo")
+    options.add_argument("--store", type=Path, required=True)
+    options.add_argument("logs", nargs="*", type=Path)
+    given = options.parse_args()
+    sample = [Path(str(files("helix") / "sample"))]
+    status = helix(["ingest", "--store", str(given.store), *map(str, given.logs or sample)])
+    if status not in (0, 3):
+        return status
+    try:
+        for question in questions(given.store) if given.logs else SAMPLE:
+            print(f'\n$ helix recall "{question}" --store {given.store}\n', flush=True)
+            if status := helix(["recall", question, "--store", str(given.store), "--budget", "600"]):
+                return status
+    except HelixError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return error.exit_status
+    return 0
+
+
+def questions(store: Path) -> list[str]:
+    """Three questions about logs nobody has seen yet, after the names that several turns share."""
+    snapshot = open_store(store).snapshot
+    texts = [entry["text"] for entry in snapshot.text(snapshot.columns.key.argsort()[:2000])]
+    found = [entity for text in texts for entity in set(entities(text)) if entity.kind in ASKED]
+    turns = Counter(entity.name for entity in found)
+    names = [next((name for name, n in turns.most_common() if name in _of(found, kind)), None) for kind in ASKED]
+    names += [name for name, _ in turns.most_common(len(ASKED))]
+    asked = list(dict.fromkeys(name for name in names if name))
+    return [*(f"{start} {name}" for start, name in zip(STARTS, asked, strict=False)), *PLAIN][:3]
+
+
+def _of(found: list[Entity], kind: str) -> set[str]:
+    return {entity.name for entity in found if entity.kind == kind}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

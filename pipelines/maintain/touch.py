@@ -1,0 +1,99 @@
+"""Folding access events into the snapshot: when and how often an item was of use. No segment is rewritten."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from helix.settings import Settings
+from helix.snapshot import manifest as manifests
+from helix.snapshot import paths, writer
+from helix.snapshot.ledger import access_events as events
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger.access_events import Access
+from helix.snapshot.manifest import File, Manifest, describe, new_id
+from helix.snapshot.segment.arrays import lookup
+from helix.snapshot.segment.open import deleted_rows, map_ids
+from helix.snapshot.verify import require_whole
+from helix.types import U64
+from helix.util.failpoints import failpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """What one fold did. `generation` is unchanged where there was nothing to fold."""
+
+    generation: int
+    events: int  # that count now
+    items: int  # they were about
+    ignored: int = 0  # read and left out: "wrong", about no live item, or damaged
+
+
+def touch(root: Path, settings: Settings) -> Touched:
+    """Fold every event that is not folded yet, and remove event files that nobody needs.
+
+    An event counts once: its count and the watermark behind it are published together.
+
+    Raises:
+        StoreError: another writer is at work, or the store is damaged or cannot be written.
+    """
+    manifests.current_name(root)  # where there is no store, nothing is made
+    with writer.lock(root, settings.lock_wait) as held:
+        name, manifest = ledger.current(root)
+        if name is None or manifest is None:
+            return Touched(0, 0, 0)
+        failpoint("touch.begin")
+        marks: Mapping[str, int] = manifest.watermarks.get("events", {})
+        news = events.read(root, marks)
+        done = Touched(manifest.generation, 0, 0)
+        if news.lines:
+            fresh = events.select(news.access, live(root, manifest, news.access.key))
+            counted = int(fresh.count.sum(dtype=np.int64))
+            access = _fold(root, manifest, fresh) if counted else manifest.access
+            failpoint("touch.access")
+            # Files that are gone lose their marks now: their removal has to be durable first, or they might come back.
+            paths.sync_folder(root / "events")
+            watermarks = {**manifest.watermarks, "events": dict(news.marks)}
+            new = writer.following(held, name, manifest, access=access, watermarks=watermarks)
+            writer.publish(held, new)
+            failpoint("touch.published")
+            done = Touched(new.generation, counted, len(fresh.key), news.lines - counted)
+        events.clean(root, news.marks)
+        failpoint("touch.cleaned")
+        return done
+
+
+def _fold(root: Path, manifest: Manifest, fresh: Access) -> File:
+    """The sidecar of the next generation: what was known of items that still live, and what is new."""
+    require_whole(root, [manifest.access] if manifest.access else [])
+    known = events.load_access(root, manifest.access)
+    known = events.select(known, live(root, manifest, known.key))
+    # A clock that runs ahead must not keep an item fresh for ever.
+    fresh = replace(fresh, last=np.minimum(fresh.last, int(time.time())))
+    folded = events.combine([known, fresh])
+    path = root / "access" / f"{new_id()}.npz"
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    paths.write_file(path, events.dump_access(folded))
+    return describe(root, path, len(folded.key))
+
+
+def live(root: Path, manifest: Manifest, keys: U64) -> npt.NDArray[np.bool_]:
+    """bool[len(keys)]: a live item has this key. Costs the keys, not the items.
+
+    Raises:
+        StoreError: a segment's file is missing or damaged.
+    """
+    found = np.zeros(len(keys), bool)
+    gone = {entry.segment: entry for entry in manifest.deletes}
+    for segment in manifest.segments:
+        rows = lookup(*map_ids(root, segment), keys)
+        here = rows >= 0
+        if segment.id in gone:
+            here &= ~np.isin(rows, deleted_rows(root, gone[segment.id], segment.rows))
+        found |= here
+    return found

@@ -1,0 +1,115 @@
+"""Training what is trained once an encoder: the router, which knows questions that need no memory, and item types."""
+
+from __future__ import annotations
+
+import io
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from helix.encoders.dense import Encoder
+from helix.enrich.classify import CUES, PRIORS, cue_scores, features
+from helix.snapshot.segment.batch import digest
+from helix.types import F32, TYPES
+
+THRESHOLD = 0.975  # skipping a question that needed memory costs an answer; answering one that did not costs a few ms
+
+ROUTER_STRENGTH = 50.0  # inverse regularisation
+_PROMPTS = ("memory.txt", "no_memory.txt")
+
+STRENGTHS = (1.0, 3.0, 10.0, 30.0)  # inverse regularisation, chosen by cross-validated log loss
+FOLDS = 5
+TEMPERATURES = tuple(round(0.5 + 0.05 * i, 2) for i in range(31))  # 0.5 … 2
+
+
+def train_router(encoder: Encoder) -> bytes | str:
+    """A logistic regression over query vectors, as the bytes of router.npz; or why it cannot be trained here."""
+    try:
+        from sklearn.linear_model import LogisticRegression
+    except ImportError:
+        return "scikit-learn is not installed (helix-recall[workers])"
+    prompts = [(line, kind) for kind, name in enumerate(_PROMPTS) for line in _lines(name)]
+    x = encoder.queries([text for text, _ in prompts])
+    y = np.array([kind for _, kind in prompts])
+    model = LogisticRegression(C=ROUTER_STRENGTH, max_iter=2000, class_weight="balanced").fit(x, y)
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        weights=model.coef_[0].astype(np.float32),
+        bias=np.float32(model.intercept_[0]),
+        threshold=np.float32(THRESHOLD),
+    )
+    return buffer.getvalue()
+
+
+def router_fingerprint() -> str:
+    """Sixteen hex digits over what decides the router, its encoder apart: prompts and constants."""
+    return digest(*(repr(_lines(name)) for name in _PROMPTS), repr((THRESHOLD, ROUTER_STRENGTH)))
+
+
+def _lines(name: str) -> list[str]:
+    text = (files("pipelines.training") / "data" / "router" / name).read_text("utf-8")
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def train_types(encoder: Encoder) -> bytes | str:
+    """A softmax regression over `helix.enrich.classify.features`, as npz bytes; or why it cannot be trained here.
+
+    Its strength C and its temperature are those with the least log loss on held-out folds.
+    """
+    try:
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.model_selection import StratifiedKFold, cross_val_predict
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    except ImportError:
+        return "scikit-learn is not installed (helix-recall[workers])"
+    rows = [orjson.loads(line) for line in _types_text().splitlines()]
+    texts, roles, origins = ([row[name] for row in rows] for name in ("text", "role", "origin"))
+    vectors = encoder.passages([_header(row) + row["text"] for row in rows])
+    scores = [cue_scores(*item) for item in zip(texts, roles, origins, strict=True)]
+    x = features(scores, roles, origins, vectors)
+    y = np.array([TYPES.index(row["type"]) for row in rows])
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+    with threadpool_limits(1):  # threads only fight over matrices this small
+        held_out = {
+            c: cross_val_predict(LogisticRegression(C=c, max_iter=2000), x, y, cv=folds, method="decision_function")
+            for c in STRENGTHS
+        }
+    c, temperature = min(
+        ((c, t) for c in STRENGTHS for t in TEMPERATURES), key=lambda pair: _log_loss(held_out[pair[0]] / pair[1], y)
+    )
+    with threadpool_limits(1):
+        model = LogisticRegression(C=c, max_iter=2000).fit(x, y)
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        weights=model.coef_.T.astype(np.float32),
+        bias=model.intercept_.astype(np.float32),
+        temperature=np.float32(temperature),
+    )
+    return buffer.getvalue()
+
+
+def types_fingerprint() -> str:
+    """Sixteen hex digits over what decides the type classifier, its encoder apart: texts, cues, constants."""
+    cues = [(*row[:3], row.pattern.pattern, *row[4:7], *sorted(row.words)) for row in CUES]
+    return digest(_types_text(), repr(cues), repr(PRIORS), repr((STRENGTHS, FOLDS, TEMPERATURES)))
+
+
+def _types_text() -> str:
+    return (files("pipelines.training") / "data" / "types" / "texts.jsonl").read_text("utf-8")
+
+
+def _header(row: dict[str, str]) -> str:
+    """What an item's text is indexed behind."""
+    return f"{row['speaker']}: " if "speaker" in row else ""
+
+
+def _log_loss(logits: F32, y: npt.NDArray[Any]) -> float:
+    """Mean negative log likelihood of classes y int[n] under softmax(logits float[n, k])."""
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    chosen = shifted[np.arange(len(y)), y] - np.log(np.exp(shifted).sum(axis=1))
+    return float(-chosen.mean())

@@ -1,0 +1,221 @@
+"""Classifier, salience and entities are total and bounded."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helix.enrich.classify import PRIORS, TypeModel, classify, classify_all, cue_scores
+from helix.enrich.salience import TRUST, Piece, Worth, confidences, saliences
+from helix.text.dates import moments
+from helix.text.entities import MAX_ENTITIES, entities
+from helix.text.names import join
+from helix.types import ROLES, TYPES
+
+ORIGINS = ("human", "assistant", "tool", "runtime_context", "summary", "subagent", "document", "unheard of")
+PART = st.one_of(
+    st.sampled_from(
+        [
+            "We decided ",
+            "1. run ",
+            "```\n",
+            "def f(",
+            "I prefer ",
+            "maybe ",
+            "./src/a.py ",
+            "#12 ",
+            "Foo Bar ",
+            "x_y_z ",
+            "HTTP 500 ",
+            "v1.2.3 ",
+            "https://a.b/c ",
+            "é",
+            "漢",
+            "\n",
+            ". ",
+            "'s ",
+            "O'B ",
+            "Dr. ",
+            "New ",
+            "my sister ",
+            "Ana's ",
+            "with Ana Park ",
+            "pip install a ",
+            "$ git add ",
+            "a==1.2 ",
+            "on Friday ",
+            "in May ",
+            "3 May 2023 ",
+            "two weeks ago ",
+            "2024-",
+            "`",
+            "::",
+            "@",
+        ]
+    ),
+    st.text(st.characters(exclude_categories=[]), max_size=12),
+)
+TIME = st.datetimes(timezones=st.just(UTC))
+TEXT = st.lists(PART, max_size=25).map("".join)
+
+
+@given(TEXT, st.sampled_from(ROLES), st.sampled_from(ORIGINS))
+def test_scores_lie_in_their_ranges(text: str, role: str, origin: str) -> None:
+    kind, sure = classify(text, role, origin)
+    assert kind in TYPES
+    assert 0 <= sure <= 1
+    scores = cue_scores(text, role, origin)
+    assert len(scores) == len(TYPES)
+    assert all(0 <= score < 1 for score in scores)
+    assert sure == round(scores[TYPES.index(kind)], 4) == round(max(scores), 4)
+
+
+@given(
+    st.lists(st.tuples(TEXT, st.sampled_from(ROLES), st.sampled_from(ORIGINS)), max_size=5),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([0.01, 1.0, 100.0]),
+)
+def test_a_model_judges_each_text_alone(items: list[tuple[str, str, str]], seed: int, scale: float) -> None:
+    rng = np.random.default_rng(seed)
+    width = 8 + len(TYPES) + len(ROLES) + len(PRIORS)
+    weights, bias = (scale * rng.standard_normal(shape, np.float32) for shape in ((width, len(TYPES)), len(TYPES)))
+    model = TypeModel(weights, bias, np.asarray(0.8, np.float32))
+    vectors = rng.standard_normal((len(items), 8), np.float32)
+    texts, roles, origins = ([item[i] for item in items] for i in range(3))
+    found = classify_all(texts, roles, origins, vectors, model)
+    assert len(found) == len(items)
+    for i, (kind, sure) in enumerate(found):
+        assert kind in TYPES
+        assert 1 / len(TYPES) - 1e-3 <= sure <= 1
+        (alone,) = classify_all(texts[i : i + 1], roles[i : i + 1], origins[i : i + 1], vectors[i : i + 1], model)
+        assert alone[1] == pytest.approx(sure, abs=1e-2)
+
+
+@given(TEXT, st.one_of(st.none(), st.text(max_size=20)), st.one_of(st.none(), TIME))
+def test_entities_are_distinct_and_normalised(text: str, speaker: str | None, at: datetime | None) -> None:
+    found = entities(text, speaker, at)
+    assert len(found) <= MAX_ENTITIES
+    assert len({(entity.kind, entity.key) for entity in found}) == len(found)
+    for entity in found:
+        assert entity.key
+        assert entity.key == (entity.key if entity.kind == "date" else entity.key.lower())
+        assert entity.key == " ".join(entity.key.split())
+
+
+@given(TEXT, st.one_of(st.none(), TIME))
+def test_moments_lie_in_the_text_and_in_order(text: str, at: datetime | None) -> None:
+    found = moments(text, at)
+    assert [moment.where for moment in found] == sorted(moment.where for moment in found)
+    for moment in found:
+        assert moment.start <= moment.end
+        assert moment.said == text[slice(*moment.where)].strip()
+
+
+@given(st.lists(st.tuples(TEXT, st.one_of(st.none(), st.sampled_from(["Ana", "Ana Park", "Melanie"]))), max_size=4))
+def test_joining_keeps_what_was_said_and_joins_once(turns: list[tuple[str, str | None]]) -> None:
+    speakers = [speaker for _, speaker in turns]
+    said = [entities(text, speaker) for text, speaker in turns]
+    joined = join(said, speakers)
+    assert join(joined, speakers) == joined
+    for before, after in zip(said, joined, strict=True):
+        assert {entity.key for entity in before} <= {entity.key for entity in after}
+        assert len({(entity.kind, entity.key) for entity in after}) == len(after)
+
+
+CHATTER = ("lol", "thanks!", "haha", "ok thx", "wow", "so nice")
+SAID = st.sampled_from(
+    [
+        "we decided on tabs",
+        "should we use 4471?",
+        "yes, go with Acme",
+        "maybe on 3 March",
+        "OSError: no space",
+        "I suggest Acme then",
+        "as you said, 4471",
+        "the harbour crane is far",
+        "",
+    ]
+)
+PIECE = st.tuples(
+    st.one_of(SAID, TEXT),
+    st.sampled_from(ROLES),
+    st.sampled_from(ORIGINS),
+    st.sampled_from(TYPES),
+    st.lists(st.sampled_from(["acme", "bolt", "4471"]), max_size=3).map(tuple),
+)
+
+
+@st.composite
+def sessions(draw: st.DrawFn) -> list[Piece]:
+    """Pieces in reading order, several of which may share a turn."""
+    pieces, turn = [], 0
+    for text, role, origin, kind, names in draw(st.lists(PIECE, max_size=8)):
+        turn += draw(st.integers(0, 2))
+        pieces.append(Piece(text, role, origin, kind, turn, names))
+    return pieces
+
+
+@given(sessions())
+def test_worth_and_trust_are_total_bounded_and_deterministic(pieces: list[Piece]) -> None:
+    worths, trusts = saliences(pieces), confidences(pieces)
+    assert len(worths) == len(trusts) == len(pieces)
+    for worth in worths:
+        total = sum(amount for _, amount in worth.parts)
+        assert 0 <= worth.value <= 1
+        assert worth.value == round(worth.value, 4)
+        assert worth.value == pytest.approx(min(1, max(0, total)), abs=1e-3)
+    for trust in trusts:
+        assert TRUST[trust.source] == trust.value
+    assert (saliences(pieces), confidences(pieces)) == (worths, trusts)
+
+
+@given(sessions(), st.lists(st.sampled_from(CHATTER), min_size=1, max_size=4), st.sampled_from(("user", "assistant")))
+def test_chatter_at_the_end_changes_only_what_is_referred_to(
+    pieces: list[Piece], chatter: list[str], role: str
+) -> None:
+    def rest(worths: list[Worth]) -> list[dict[str, float]]:
+        return [{name: part for name, part in worth.parts if name != "referred to"} for worth in worths[: len(pieces)]]
+
+    last = pieces[-1].turn if pieces else 0
+    more = [Piece(text, role, "", "episodic", last + 1 + place) for place, text in enumerate(chatter)]
+    assert rest(saliences([*pieces, *more])) == rest(saliences(pieces))
+    assert confidences([*pieces, *more])[: len(pieces)] == confidences(pieces)
+
+
+def test_a_long_session_takes_linear_time() -> None:
+    def seconds(count: int) -> float:
+        pieces = [
+            Piece(
+                f"yes, go with crane {turn // 3} as you said, the harbour is {turn % 7} wide",
+                ("user", "assistant")[turn % 2],
+                "",
+                "episodic",
+                turn // 2,
+                ("acme", f"crane {turn // 3}"),
+            )
+            for turn in range(count)
+        ]
+        start = time.process_time()
+        saliences(pieces)
+        confidences(pieces)
+        return time.process_time() - start
+
+    seconds(2_000)  # caches and compiled patterns
+    assert seconds(20_000) < 40 * max(seconds(2_000), 0.05)
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", " ", "?", "`", "\t", '"', "- ", "```", ". ", "no ", "1. ", "maybe ", "i'", "\n", "漢"]
+)
+def test_a_megabyte_is_no_stall(unit: str) -> None:
+    text = unit * (1_000_000 // len(unit))
+    start = time.process_time()
+    for role in ("user", "assistant", "tool"):
+        saliences([Piece(text, role, "", "episodic", 0)])
+        confidences([Piece("let us?", "assistant", "", "episodic", 0), Piece(text, role, "", "episodic", 1)])
+    assert time.process_time() - start < 2

@@ -1,0 +1,194 @@
+"""Damaged logs of every format: taken or refused, in time and memory that follow their length."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import random
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import helix
+from helix.errors import InputRefused
+from helix.redact.redact import redact
+from helix.sources import registry as sources
+from helix.sources.common.decode import plain_escapes
+from helix.types import Document
+from tests.property.test_sources import check
+from tests.support.paths import DATA
+
+FOLDERS = (Path(helix.__file__).parent / "sample", DATA / "logs")
+
+
+def _seeds() -> dict[str, list[str]]:
+    """By format: what its adapter reads, of databases and exports what their collectors give."""
+    found: dict[str, list[str]] = {name: [] for name in sources.FORMATS}
+    for path in (path for folder in FOLDERS for path in sorted(folder.rglob("*")) if path.is_file()):
+        collected = sources.collect(path)
+        if collected is None and sources.belongs(path):
+            continue
+        texts = [path.read_text()] if collected is None else [part.text for part in collected]
+        for text in texts:
+            with contextlib.suppress(InputRefused):  # what a database is made of
+                found[sources.detect(Document(str(path), text)).NAME].append(text)
+    return found
+
+
+SEEDS = _seeds()
+
+
+def test_there_is_a_log_of_every_format() -> None:
+    assert [name for name, texts in SEEDS.items() if not texts] == []
+
+
+def take(text: str, name: str) -> None:
+    """Read a text as a format and as whatever it looks like."""
+    for format in (name, "auto"):
+        try:
+            check(sources.parse(Document("logs/fuzz 2026-05-04.log", text), format))
+        except InputRefused:
+            continue
+
+
+@pytest.mark.parametrize("name", SEEDS)
+@given(st.data())
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow])
+def test_damaged_text(name: str, data: st.DataObject) -> None:
+    text = data.draw(st.sampled_from(SEEDS[name]))
+    for _ in range(data.draw(st.integers(1, 6))):
+        start = data.draw(st.integers(0, len(text)))
+        end = min(start + data.draw(st.sampled_from([0, 1, 2, 40, 1_000])), len(text))
+        other = data.draw(st.integers(0, len(text)))
+        new = data.draw(st.sampled_from(["", "\n", '"', "{", "}", "\\", "\x00", "\ud800", "9" * 40, "\u2028", "null"]))
+        piece = data.draw(st.sampled_from([new, text[other : other + end - start], text[start:end] * 3]))
+        text = text[:start] + piece + text[end:]
+    take(text, name)
+
+
+def _swap(value: object, random: random.Random, depth: int = 0) -> object:
+    """The same JSON with some of its values of another type, another's, or gone."""
+    if random.random() < 0.04:
+        odd: list[object] = [None, True, -1, 1e308, 10**30, "", "x", [], {}, [[]], {"type": "text"}, ["a", 1, None]]
+        return random.choice(odd)
+    if isinstance(value, dict):
+        items = [(key, _swap(each, random, depth + 1)) for key, each in value.items() if random.random() > 0.03]
+        return dict(items)
+    if isinstance(value, list):
+        swapped = [_swap(each, random, depth + 1) for each in value if random.random() > 0.03]
+        if swapped and random.random() < 0.05:
+            swapped += random.choices(swapped, k=2)
+        return swapped
+    return value
+
+
+JSONS = [name for name in SEEDS if sources.FORMATS[name].JSON]
+
+
+@pytest.mark.parametrize("name", JSONS)
+@given(st.integers(0, 2**32))
+@settings(deadline=None, max_examples=40)
+def test_values_of_other_types(name: str, seed: int) -> None:
+    chance = random.Random(seed)
+    text = chance.choice(SEEDS[name])
+    try:
+        text = json.dumps(_swap(json.loads(text), chance))
+    except ValueError:
+        lines = [json.dumps(_swap(json.loads(line), chance)) for line in text.split("\n") if line.strip()]
+        if chance.random() < 0.3:
+            chance.shuffle(lines)
+        text = "\n".join(lines)
+    take(text, name)
+
+
+# ---------------------------------------------------------------- no hang, no unbounded memory
+
+_SCRAPS = (
+    *(
+        "{",
+        "[",
+        '{"a":',
+        "[[",
+        '{"type":"user","message":',
+        '"',
+        "\\",
+        "\\u00",
+        "(",
+        "<",
+        "</",
+        "<memory>",
+        "</memory>",
+    ),
+    *("<system-reminder>", "#### ", "> ", "# ", "```\n", "<<<<<<< SEARCH\n", "=======\n", "Ana: ", "[00:01] ", "1\n"),
+    *(
+        "00:00:01.000 --> 00:00:02.000\n",
+        "_**User**_\n",
+        "<details>",
+        "</details>\n",
+        "<tool-use>",
+        "---\n",
+        "\r",
+        "\n",
+    ),
+    *("\x1b[", " ", "\t", "a", "9", "-", "😀", "\u202e", "=", "eyJ", "://a:b", "password=", "-----BEGIN "),
+)
+
+
+@functools.cache
+def _ordinary(size: int) -> float:
+    """Seconds of CPU of a text of as many characters without anything odd in it."""
+    text = "".join(json.dumps({"text": f"The loom was oiled for the {i}th time."}) + "\n" for i in range(size // 50))
+    return min(_seconds(text, "jsonl") for _ in range(3))
+
+
+def _seconds(text: str, name: str) -> float:
+    began = time.process_time()
+    take(text, name)
+    return time.process_time() - began
+
+
+@pytest.mark.parametrize("size", [30_000, pytest.param(120_000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("name", SEEDS)
+def test_nothing_takes_long(name: str, size: int) -> None:
+    """One scrap over and over, bare and inside a log. Quadratic time would be hundreds of times more."""
+    seed = min(SEEDS[name], key=len)
+    for scrap in _SCRAPS:
+        row = scrap * (size // len(scrap))
+        middle = seed.find(" ", len(seed) // 2)
+        inside = json.dumps(row)[1:-1] if sources.FORMATS[name].JSON else row
+        for text in (row, seed[:middle] + inside + seed[middle:]):
+            took = _seconds(text, name)
+            assert took < 40 * _ordinary(size) + 0.5, (scrap, took)
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_memory_follows_the_length(name: str) -> None:
+    """A longer log takes no more memory for each of its bytes."""
+
+    def peak(times: int) -> float:
+        text = "\n".join(SEEDS[name] * times)
+        tracemalloc.start()
+        try:
+            take(text, name)
+            return tracemalloc.get_traced_memory()[1] / len(text)
+        finally:
+            tracemalloc.stop()
+
+    peak(1)
+    assert peak(24) < 2 * peak(6) + 1
+
+
+@given(st.sampled_from(sorted(SEEDS)), st.data())
+@settings(deadline=None, max_examples=60)
+def test_redaction_keeps_what_can_be_read(name: str, data: st.DataObject) -> None:
+    """A log from which secrets were taken is a log of the same format with as many turns."""
+    text = data.draw(st.sampled_from(SEEDS[name]))
+    clean, _ = redact(plain_escapes(text) if sources.FORMATS[name].JSON else text)
+    before, after = (sources.parse(Document("a/b.log", each), name) for each in (text, clean))
+    assert [len(session.turns) for session in before.sessions] == [len(session.turns) for session in after.sessions]
+    assert before.unknown == after.unknown

@@ -1,0 +1,130 @@
+"""Random interleavings of appends, folds and kills against a Counter: every event counts exactly once."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helix.snapshot import writer
+from helix.snapshot.ledger import access_events as events
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger.access_events import KINDS, Appender, Event
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.verify import verify
+from pipelines.maintain import touch as folding
+from pipelines.maintain.touch import touch
+from tests.support.tiny import SETTINGS, make_store
+
+POINTS = (
+    "touch.begin",
+    "touch.access",
+    "commit.manifest",
+    "commit.checked",
+    "commit.current",
+    "touch.published",
+    "touch.cleaning",
+    "touch.cleaned",
+)
+ITEMS, NOBODY = 4, 4  # the last number is an id that no item has
+
+EVENT = st.tuples(st.integers(0, NOBODY), st.sampled_from(KINDS), st.integers(0, 1_700_000_000))
+APPENDER = st.integers(0, 2)
+STEP = st.one_of(
+    st.tuples(st.just("append"), APPENDER, st.lists(EVENT, min_size=1, max_size=3)),
+    st.tuples(st.just("close"), APPENDER),
+    st.tuples(st.just("tear"), APPENDER, EVENT, st.integers(1, 40)),
+    st.tuples(st.just("touch")),
+    st.tuples(st.just("kill"), st.sampled_from(POINTS)),
+)
+
+
+class Killed(BaseException):
+    """Nothing after it runs, as after SIGKILL; what is open is closed."""
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("base") / "s"
+    make_store(root, ["walnut", "parsley", "saffron", "thyme"], cuts=[1, 3])
+    return root
+
+
+def killed_touch(root: Path, point: str) -> None:
+    def failpoint(name: str) -> None:
+        if name == point:
+            raise Killed
+
+    with (
+        mock.patch.object(folding, "failpoint", failpoint),
+        mock.patch.object(events, "failpoint", failpoint),
+        mock.patch.object(writer, "failpoint", failpoint),
+    ):
+        try:
+            touch(root, SETTINGS)
+        except Killed:
+            return
+
+
+def torn(root: Path, appender: Appender, event: Event, length: int) -> None:
+    """An appender that dies in the middle of its last line."""
+    appender.append([event])
+    file = appender._file
+    assert file is not None
+    file.write(b'{"item":"' + event.item.encode() + b'","kind":"used"}'[:length])
+    appender.close()
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=st.lists(STEP, max_size=14))
+def test_every_event_counts_exactly_once(base: Path, steps) -> None:
+    import shutil
+
+    with tempfile.TemporaryDirectory() as work:
+        root = Path(work) / "s"
+        shutil.copytree(base, root)
+        keys = [*Snapshot(root).columns.key.tolist(), 1]
+        appenders = [Appender(root) for _ in range(3)]
+        count: Counter[int] = Counter()
+        last: dict[int, int] = {}
+
+        def model(item: int, kind: str, at: int) -> Event:
+            if item != NOBODY and kind != "wrong":
+                count[keys[item]] += 1
+                last[keys[item]] = max(last.get(keys[item], 0), at)
+            return Event(f"{keys[item]:016x}", kind, at)
+
+        def check() -> None:
+            _, manifest = ledger.current(root)
+            assert manifest is not None
+            found = events.load_access(root, manifest.access)
+            assert dict(zip(found.key.tolist(), found.count.tolist(), strict=True)) == count
+            assert dict(zip(found.key.tolist(), found.last.tolist(), strict=True)) == last
+
+        for name, *arguments in steps:
+            match name, arguments:
+                case "append", [i, batch]:
+                    appenders[i].append([model(*event) for event in batch])
+                case "close", [i]:
+                    appenders[i].close()
+                case "tear", [i, event, length]:
+                    torn(root, appenders[i], model(*event), length)
+                case "kill", [point]:
+                    killed_touch(root, point)
+                case _:
+                    touch(root, SETTINGS)
+                    check()
+        for appender in appenders:
+            appender.close()
+        touch(root, SETTINGS)
+        check()
+        name, _ = ledger.current(root)
+        assert list((root / "events").iterdir()) == []
+        touch(root, SETTINGS)
+        assert ledger.current(root)[0] == name
+        assert verify(root).problems == ()

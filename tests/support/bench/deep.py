@@ -1,0 +1,232 @@
+"""What the tier deep costs beside the model, and what a model of a given quality would make of it.
+
+`cost` asks a chat server that answers at once, so what is measured is Helix alone: `python -m tests.support.bench.deep cost`.
+`gain` simulates the model on a benchmark set: `python -m tests.support.bench.deep gain locomo locomo10.json --every 3`. A word
+of a wording is right (of the gold turn, not in the question) with probability p, else of some other turn; an order has
+each gold item first with probability p, else where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from helix.deep import fusion as tier
+from helix.deep.fusion import answered, checked, key_of, pooled
+from helix.deep.replies import Replies
+from helix.sdk.memory import Memory
+from helix.settings import load
+from helix.text.tokenize import STOP_WORDS
+from helix.types import Item
+from pipelines.eval.evaluate import _askable, turns_of
+from pipelines.eval.score import BUDGETS, Answer, score
+from pipelines.eval.sets.registry import Question, read, turn
+from pipelines.ingest.ingest import ingest
+from tests.support.chat_server import chatting
+
+QUESTIONS = (
+    "What did I tell Priya about vacation?",
+    "why did we pick sqlite",
+    "When did the disk run full?",
+    "What does Priya prefer, the beach or the mountains?",
+    "sqlite3.OperationalError: database is locked",
+)
+SHARES = (0.0, 0.05, 0.1, 0.2, 0.5)
+ORDERS = (0.2, 0.5, 0.8)
+METRICS = ("rec@10", "mrr", "pack@1000")
+
+
+# ---------------------------------------------------------------- what it costs
+
+
+def cost(rounds: int) -> dict[str, Any]:
+    """Milliseconds of a whole deep recall, over the bundled sample, without the model's own; tokens a recall sends."""
+    with tempfile.TemporaryDirectory() as work, chatting() as chat:
+        store = Path(work) / "store"
+        ingest(store, [Path(str(files("helix") / "sample"))], load())
+        asked = replace(load(), deep_url=chat.url, deep_model="good", deep_projects="*", answers=0)
+        memory, plain, deep, tokens = Memory(store, asked), [], [], []
+        for i in range(rounds):
+            question = f"{QUESTIONS[i % len(QUESTIONS)]} ({i})"  # none is answered from what is kept
+            chat.forget()
+            for tier_, into in (("fast", plain), ("deep", deep)):
+                began = time.perf_counter()
+                found = memory.recall(question, tier=tier_)
+                into.append(1e3 * (time.perf_counter() - began))
+                assert not found.degraded, found.degraded
+            prompts = ["\n".join(one["content"] for one in asked["body"]["messages"]) for asked in chat.asked()]
+            tokens.append(memory.snapshot.counter(prompts))
+        sent = np.array(tokens)
+        return {
+            "recalls": rounds,
+            "calls": sent.shape[1],
+            "fast": _percentiles(plain),
+            "deep": _percentiles(deep),
+            "prompt_tokens": {"rewrites": float(np.median(sent[:, :3].sum(1))), "rerank": float(np.median(sent[:, 3]))},
+        }
+
+
+def through_worker(rounds: int) -> dict[str, Any]:
+    """The same over REST, by a worker with its Redis: until the first answer, and until the deep one."""
+    from tests.contract.test_deep import at_work
+    from tests.support.fleet import Redis
+    from tests.support.serving import serving
+
+    with tempfile.TemporaryDirectory() as work, chatting() as chat:
+        store, redis = Path(work) / "store", Redis(Path(work) / "redis")
+        ingest(store, [Path(str(files("helix") / "sample"))], load())
+        redis.start()
+        first, deep = [], []
+        try:
+            with at_work(store, redis.url, chat, Path(work) / "log"), serving(store, load()) as client:
+                for i in range(rounds):
+                    began = time.perf_counter()
+                    sent = {"query": f"{QUESTIONS[i % len(QUESTIONS)]} ({i})"}
+                    job = client.post("/v1/recall/deep", json=sent).raise_for_status().json()
+                    first.append(1e3 * (time.perf_counter() - began))
+                    while job["status"] != "done":
+                        time.sleep(0.01)
+                        job = client.get(f"/v1/recall/deep/{job['job']}").raise_for_status().json()
+                    deep.append(1e3 * (time.perf_counter() - began))
+                    assert not job["answer"]["degraded"], job["answer"]["degraded"]
+        finally:
+            redis.kill()
+        return {"recalls": rounds, "first": _percentiles(first[5:]), "deep": _percentiles(deep[5:])}
+
+
+def _percentiles(ms: Sequence[float]) -> dict[str, float]:
+    return {f"p{p}": round(float(np.percentile(ms, p)), 1) for p in (50, 95)}
+
+
+# ---------------------------------------------------------------- what it would give
+
+
+def gain(name: str, path: Path, every: int) -> dict[str, dict[str, float]]:
+    """Means of METRICS for each simulated model."""
+    settings = replace(load(), answers=0)
+    with tempfile.TemporaryDirectory() as work:
+        found = read(name, path, Path(work) / "documents")
+        ingest(Path(work) / "store", list(found.documents), settings)
+        memory = Memory(Path(work) / "store", settings)
+        found = _askable(found, memory.snapshot, turns_of(memory.snapshot), settings)
+        questions, words = found.questions[::every], _words(memory)
+        rows: dict[str, dict[str, float]] = {}
+
+        def measure(row: str, replies: Callable[[Question, Any], Replies]) -> None:
+            values = [score(question, _answer(memory, question, replies)) for question in questions]
+            rows[row] = {metric: round(float(np.mean([one[metric] for one in values])), 4) for metric in METRICS}
+            print(json.dumps({"set": name, "questions": len(questions), "row": row, **rows[row]}), flush=True)
+
+        measure("no model", lambda *_: Replies())
+        for share in SHARES:
+            measure(f"wordings, p = {share}", lambda q, _, p=share: Replies(_wordings(q, words, p)))
+        for share in ORDERS:
+            measure(f"order, p = {share}", lambda q, asked, p=share: Replies(order=_order(q, asked, p)))
+        measure("order at random", lambda q, asked: Replies(order=_order(q, asked, -1.0)))
+        for k in (5, 60):
+            with _constant("K", k):
+                for share in SHARES[:3]:
+                    measure(f"wordings, p = {share}, K = {k}", lambda q, _, p=share: Replies(_wordings(q, words, p)))
+        return rows
+
+
+@contextmanager
+def _constant(name: str, value: float) -> Iterator[None]:
+    before = getattr(tier, name)
+    setattr(tier, name, value)
+    try:
+        yield
+    finally:
+        setattr(tier, name, before)
+
+
+def _words(memory: Memory) -> tuple[dict[str, list[str]], list[str]]:
+    """The words of each turn, and all there are."""
+    snap = memory.snapshot
+    rows = np.flatnonzero(snap.alive)
+    of: dict[str, list[str]] = {}
+    for part in np.array_split(rows, len(rows) // 10_000 + 1):
+        for entry in snap.text(part):
+            said = [word.strip(".,;:!?\"'()").lower() for word in entry["text"].split()]
+            kept = [word for word in said if len(word) > 2 and word not in STOP_WORDS]
+            for one in entry["turns"]:
+                of.setdefault(turn(entry["session"], one), []).extend(kept)
+    return of, sorted({word for known in of.values() for word in known})
+
+
+def _wordings(question: Question, words: tuple[dict[str, list[str]], list[str]], p: float) -> dict[str, str]:
+    """A note of twelve words, a passage of twenty behind the question, and three queries of five."""
+    of, known = words
+    chance = random.Random(f"{question.text} {p}")
+    asked = set(question.text.lower().split())
+    right = [word for one in sorted(question.gold) for word in of.get(one, ()) if word not in asked] or known
+
+    def some(n: int) -> str:
+        return " ".join(chance.choice(right) if chance.random() < p else chance.choice(known) for _ in range(n))
+
+    return {
+        "hyde": some(12),
+        **{f"expansion {i}": some(5) for i in (1, 2, 3)},
+        "query2doc": f"{question.text}\n{some(20)}",
+    }
+
+
+def _order(question: Question, asked: Any, p: float) -> tuple[str, ...]:
+    """Gold first, each with probability p; below 0: at random."""
+    chance = random.Random(f"{question.text} {p}")
+    items = pooled(asked, None).items[: tier.TOP]
+    if p < 0:
+        chance.shuffle(items)
+        return tuple(map(key_of, items))
+    good = {key_of(item) for item in items if question.gold.intersection(_turns(item)) and chance.random() < p}
+    return tuple(sorted(map(key_of, items), key=lambda key: key not in good))
+
+
+def _turns(item: Item) -> list[str]:
+    return [turn(item.session, one) for one in item.turns]
+
+
+def _answer(memory: Memory, question: Question, replies: Callable[[Question, Any], Replies]) -> Answer:
+    given = {"project": question.project, "now": question.at, "k": 30, "budget": 1_000}
+    rest = dict.fromkeys(("type", "since", "until", "as_of", "session", "speaker", "principal", "rerank"))
+    more = {"current_only": False, "entities": (), "projects": None, "profile": "helix", "rerank_top": 20}
+    asked = checked(memory, {"query": question.text, **given, **rest, **more})
+    plain = memory.recall(question.text, **given)
+    said = replies(question, asked)
+    found = answered(asked, plain, said, time.perf_counter()) if said.wordings or said.order else plain
+    ranking = dict.fromkeys(one for item in found.items for one in _turns(item))
+    pack = {one for item in found.packed for one in _turns(item)}
+    return Answer(list(ranking), dict.fromkeys(BUDGETS, pack))
+
+
+def main() -> None:
+    """See the module."""
+    new = argparse.ArgumentParser()
+    which = new.add_subparsers(dest="which", required=True)
+    costs = which.add_parser("cost")
+    costs.add_argument("--recalls", type=int, default=100)
+    gains = which.add_parser("gain")
+    gains.add_argument("set")
+    gains.add_argument("path", type=Path)
+    gains.add_argument("--every", type=int, default=1)
+    options = new.parse_args()
+    if options.which == "cost":
+        print(json.dumps({"in this process": cost(options.recalls)}), flush=True)
+        print(json.dumps({"by a worker": through_worker(options.recalls)}))
+    else:
+        gain(options.set, options.path, options.every)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""What REST adds to a recall: `python -m tests.support.bench.serve [--items N] [--requests 1000] [--workers 1,2]`.
+
+The server is `helix serve` in its own process, the clients are another process with a kept connection each; in between,
+as many threads of one process ask the library the same questions. Every round has each of them once, since a machine's
+speed may change from one second to the next. No answer is one that was kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from helix.sdk.memory import Memory
+from helix.settings import load
+from pipelines.bench import questions
+from pipelines.bench.store import build
+from query.discovery_read import listening
+
+CLIENTS = (1, 8)
+ROUNDS = 3
+
+
+@contextmanager
+def served(root: Path, workers: int) -> Iterator[tuple[str, int]]:
+    """`helix serve`, and where it listens."""
+    command = [str(Path(sys.executable).with_name("helix")), "serve", "--store", str(root), "--port", "0"]
+    environ = {"HELIX_ANSWERS": "0", **os.environ}
+    process = subprocess.Popen([*command, "--workers", str(workers)], env=environ, stderr=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + 120
+        while (place := listening(str(root))) is None:
+            assert time.monotonic() < until
+            assert process.poll() is None
+            time.sleep(0.05)
+        yield place[:2]
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def over_http(place: tuple[str, int], asks: Sequence[dict[str, Any]], clients: int) -> list[float]:
+    """Milliseconds of each question, by so many clients; an answer that is none ends it."""
+    own = threading.local()
+
+    def ask(question: dict[str, Any]) -> None:
+        if not hasattr(own, "connection"):
+            own.connection = http.client.HTTPConnection(*place, timeout=60)
+        body = json.dumps({"query": question["query"], **question["with"]})
+        own.connection.request("POST", "/v1/recall", body, {"Content-Type": "application/json"})
+        answer = own.connection.getresponse()
+        said = answer.read()
+        assert answer.status == 200, said
+
+    return by_clients(ask, asks, clients)
+
+
+def by_clients(ask: Callable[[Any], None], asks: Sequence[Any], clients: int) -> list[float]:
+    """So many clients, each of which asks the next question when its last one is answered."""
+
+    def timed(share: Sequence[Any]) -> list[float]:
+        spent = []
+        for question in share:
+            began = time.perf_counter()
+            ask(question)
+            spent.append((time.perf_counter() - began) * 1000)
+        return spent
+
+    with ThreadPoolExecutor(clients) as each:
+        list(each.map(ask, asks[: 4 * clients]))  # connections are made
+        return [one for share in each.map(timed, [asks[i::clients] for i in range(clients)]) for one in share]
+
+
+def in_process(root: Path, asks: Sequence[dict[str, Any]], clients: int) -> list[float]:
+    """The same by threads of one process that asks the library."""
+    memory = _opened(root)
+    return by_clients(lambda question: memory.recall(question["query"], **question["with"]), asks, clients)
+
+
+_KEPT: dict[Path, Memory] = {}
+
+
+def _opened(root: Path) -> Memory:
+    if root not in _KEPT:
+        _KEPT[root] = Memory(root, replace(load(), answers=0))
+        _KEPT[root].recall("what was decided")
+    return _KEPT[root]
+
+
+def main() -> None:
+    new = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    new.add_argument("--items", type=int, default=10_000)
+    new.add_argument("--requests", type=int, default=1_000)
+    new.add_argument("--workers", default="1,2")
+    new.add_argument("--store", type=Path, default=Path("/tmp/helix-bench-serve"))
+    options = new.parse_args()
+    root = options.store / str(options.items)
+    build(root, options.items, 1, load(), lambda line: print(line, file=sys.stderr))
+    asks = questions.draw(root, 1, options.requests)
+    found: dict[str, dict[str, list[float]]] = {}
+    each = get_context("spawn")
+    with ProcessPoolExecutor(1, each) as library, ProcessPoolExecutor(1, each) as clients:
+        for turn in range(ROUNDS):
+            mixed = [asks[i] for i in np.random.default_rng(turn).permutation(len(asks)).tolist()]
+            for n in CLIENTS:
+                kept = found.setdefault(f"{n} clients", {})
+                kept.setdefault("library", []).extend(library.submit(in_process, root, mixed, n).result())
+                for workers in map(int, options.workers.split(",")):
+                    with served(root, workers) as place:
+                        said = clients.submit(partial(over_http, place), mixed, n).result()
+                    kept.setdefault(f"rest, {workers} workers", []).extend(said)
+    for n, by in found.items():
+        for name, spent in by.items():
+            p50, p95 = np.percentile(spent, (50, 95))
+            print(f"{n:10} {name:16} p50 {p50:7.2f} ms  p95 {p95:7.2f} ms  {len(spent)} requests")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,327 @@
+"""The sparse leg: what a question costs to encode, and to search among a million items, beside the lexical leg.
+
+python -m tests.support.bench.sparse encode [--rounds 200] [--threads 1,2]
+python -m tests.support.bench.sparse search --items 1000000 [--questions 200]
+python -m tests.support.bench.sparse simulate --set locomo --path locomo10.json [--each 3]
+
+Networks of real shapes and random weights cost what trained ones do, but for how many terms come out: those are drawn
+for the search, ~100 an item and 10 or 30 a question, as Zipf-Mandelbrot has it. `simulate` says what a model of known
+quality would give: every item has its own words as BM25 weighs them, six wrong ones, and of the words that a question
+has and its answer lacks a share p, at the weight .5; a question's words weigh their idf, as without inference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import statistics
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import orjson
+
+from helix.encoders import sparse
+from helix.encoders.sparse import SPEC, DocumentEncoder, Spec, fingerprint, open_query
+from helix.encoders.sparse_export import _pool
+from helix.snapshot.index.sparse import ImpactField, Impacts
+from helix.stages.lexical import search_lexical
+from helix.stages.sparse import search_sparse
+from helix.types import Plan, Sparse
+from tests.support.bench.lexical import GROUPS, Segment, Store
+
+VOCABULARY = 30_522
+QUESTIONS = (
+    "where did we set the visibility timeout",
+    "What did I tell Priya about vacation?",
+    "why did we pick duckdb over sqlite for the statistics",
+    "database is locked",
+    "who fixed the flaky retry test in the gateway last week",
+)
+SHAPES = {"6 × 384": (384, 6, 12, 1_536), "6 × 768": (768, 6, 12, 3_072)}
+
+
+def told(name: str, seconds: Sequence[float]) -> None:
+    ms = sorted(1e3 * one for one in seconds)
+    print(f"{name:44} p50 {statistics.median(ms):7.2f} ms   p95 {ms[int(0.95 * len(ms))]:7.2f} ms", flush=True)
+
+
+def timed(work: Callable[[Any], Any], given: Sequence[Any], rounds: int) -> list[float]:
+    for one in given:
+        work(one)
+    out = []
+    for i in range(rounds):
+        began = time.perf_counter()
+        work(given[i % len(given)])
+        out.append(time.perf_counter() - began)
+    return out
+
+
+def network(folder: Path, shape: tuple[int, int, int, int]) -> Path:
+    """An int8 DistilBERT for masked language modelling, SPLADE's pooling in the graph, weights drawn."""
+    import torch
+    from transformers import DistilBertConfig, DistilBertForMaskedLM
+
+    from helix.encoders.dense_export import quantise, to_onnx
+
+    width, layers, heads, inner = shape
+    torch.manual_seed(0)
+    config = DistilBertConfig(vocab_size=VOCABULARY, dim=width, n_layers=layers, n_heads=heads, hidden_dim=inner)
+    DistilBertForMaskedLM(config).eval().save_pretrained(folder / "saved")
+    to_onnx(folder / "saved", folder / "plain", "fill-mask")
+    _pool(folder / "plain" / "model.onnx", "max", "relu")
+    quantise(folder / "plain", folder / "int8")
+    (folder / "int8" / "model_quantized.onnx").rename(folder / "int8" / "model.onnx")
+    return described(folder / "int8", "splade")
+
+
+def described(folder: Path, kind: str) -> Path:
+    """With a tokenizer of word pieces, which splits as BERT's does, and sparse.json."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    letters = [chr(c) for c in range(97, 123)]
+    words = sorted({word.strip("?").lower() for text in QUESTIONS for word in text.split()})
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "?", *words, *letters, *(f"##{c}" for c in letters)]
+    pieces = list(dict.fromkeys(pieces))
+    pieces += [f"[unused{i}]" for i in range(VOCABULARY - len(pieces))]
+    tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    names = sparse.QUERY_FILES[kind]
+    tokenizer.save(str(folder / names[1]))
+    if kind == "inference-free":
+        np.save(folder / names[0], np.random.default_rng(0).random(VOCABULARY).astype(np.float32))
+    spec = Spec(
+        sparse.FORMAT, kind, "drawn", "", "int8", {}, "", VOCABULARY, 256, 64, 0, "", "",
+        {name: sparse.sha256(folder / name) for name in names},
+    )  # fmt: skip
+    spec = dataclasses.replace(spec, fingerprint=fingerprint(spec))
+    (folder / SPEC).write_bytes(orjson.dumps(spec))
+    return folder
+
+
+def encode(rounds: int, threads: Sequence[int]) -> None:
+    with tempfile.TemporaryDirectory() as work:
+        for name, shape in SHAPES.items():
+            folder = network(Path(work, name), shape)
+            size = (folder / "model.onnx").stat().st_size / 1e6
+            for n in threads:
+                asks = open_query(folder, n)
+                told(f"splade {name}, int8, {size:.0f} MB, threads {n}", timed(asks.encode, QUESTIONS, rounds))
+            documents = DocumentEncoder(folder, 2)
+            texts = [" ".join(QUESTIONS[(i + j) % 5] for j in range(4)) for i in range(64)]
+            began = time.perf_counter()
+            documents.encode(texts)
+            print(f"{name}: {len(texts) / (time.perf_counter() - began):.0f} items of ~45 tokens a second, 2 threads")
+        Path(work, "free").mkdir()
+        asks = open_query(described(Path(work, "free"), "inference-free"), 1)
+        told("inference-free", timed(asks.encode, QUESTIONS, rounds))
+
+
+# ------------------------------------------------------------ searching
+
+
+def drawn(items: int, per: int, terms: int, rng: np.random.Generator) -> tuple[Any, Any, Any, Any]:
+    """Postings: (terms, indptr, rows, weights float32) of ~`per` different terms an item."""
+    chance = 1 / (np.arange(terms) + 20.0)
+    chance /= chance.sum()
+    # A term is in an item with its own probability, independently: as many as `per` on average, none twice.
+    share = np.minimum(0.5, per * chance)
+    for _ in range(20):
+        free = share < 0.5
+        share[free] *= (per - share[~free].sum()) / share[free].sum()
+        share = np.minimum(0.5, share)
+    counts = rng.binomial(items, share)
+    rows = [np.flatnonzero(rng.random(items, np.float32) < s) if s > 0.02 else np.sort(
+        rng.choice(items, n, replace=False)) for s, n in zip(share, counts, strict=True)]  # fmt: skip
+    indptr = np.append(0, np.cumsum([len(each) for each in rows])).astype(np.int64)
+    flat = np.concatenate(rows).astype(np.uint32)
+    # What a common term weighs is small, as trained models have it; within a term it varies threefold.
+    mean = np.repeat(0.3 + 1.5 * (1 - share / 0.5) ** 2, np.diff(indptr)).astype(np.float32)
+    return np.arange(terms), indptr, flat, (mean * rng.gamma(4.0, 0.25, len(flat))).astype(np.float32)
+
+
+def search(items: int, questions: int, k: int = 100) -> None:
+    rng = np.random.default_rng(0)
+    key, indptr, rows, weights = drawn(items, 100, VOCABULARY, rng)
+    impact = np.minimum(np.rint(weights * 1_024), 65_535).astype(np.uint16)
+    most = np.maximum.reduceat(impact, np.minimum(indptr[:-1], len(impact) - 1))
+    held = Impacts(
+        {
+            "rows": np.arange(items, dtype=np.uint32),
+            "terms.key": key.astype(np.uint32),
+            "terms.most": most,
+            "terms.indptr": indptr,
+            "terms.rows": rows,
+            "terms.impact": impact,
+        }
+    )
+    ties = rng.permutation(items).astype(np.uint64)
+    field = ImpactField([(0, held)], items, np.ones(items, bool), ties)
+    print(f"{items:,} items, {len(rows) / items:.0f} terms each, {6 * len(rows) / 1e6:.0f} MB of postings")
+    whole, group = Plan(None, items), rng.integers(0, GROUPS, items) == 0
+    narrow = Plan(group, int(group.sum()))
+    df = np.diff(indptr)
+    words_key, words_indptr, words_rows, _ = drawn(items, 40, 100_000, rng)
+    store: Any = Store(
+        [(0, Segment(words_key.astype(np.uint64), words_indptr, words_rows, np.ones(len(words_rows), np.uint16)))],
+        np.full(items, 40, np.float32),
+        ties,
+    )
+    words_df = np.diff(words_indptr)
+    for size in (10, 30):
+        # A question's terms are those of an item: a third of them, as likely as they are in items.
+        asked = [one(df, size, rng) for _ in range(questions)]
+        told(f"sparse, {size} terms", timed(lambda q: search_sparse(q, field, whole, k), asked, questions))
+        told(
+            f"sparse, {size} terms, one item in 100",
+            timed(lambda q: search_sparse(q, field, narrow, k), asked, questions),
+        )
+        pool = rng.choice(items, 400, replace=False)
+        told(f"scores of 400 items, {size} terms", timed(lambda q, pool=pool: field.scores(pool, q), asked, questions))
+    for size in (5, 10):
+        spoken: list[Any] = [
+            type("Q", (), {"terms": one(words_df, size, rng).terms.astype(np.uint64)}) for _ in range(questions)
+        ]
+        told(f"lexical, {size} terms", timed(lambda q: search_lexical(q, store, whole, k, 0.9, 0.6), spoken, questions))
+
+
+def one(df: Any, size: int, rng: np.random.Generator) -> Sparse:
+    terms = np.sort(rng.choice(len(df), size, replace=False, p=df / df.sum())).astype(np.uint32)
+    rare = np.log(1 + df.max() / np.maximum(df[terms], 1))
+    return Sparse(terms, (rare / rare.max() * 2 * rng.gamma(4.0, 0.25, size)).astype(np.float32) + np.float32(0.05))
+
+
+# ------------------------------------------------------------ simulating
+
+
+class World:
+    """A benchmark set in a store, and the words of its items and questions as one vocabulary."""
+
+    def __init__(self, name: str, path: Path, each: int, folder: Path) -> None:
+        from helix.ranking.bm25 import idf, norms
+        from helix.sdk.memory import Memory
+        from helix.settings import load
+        from helix.text.tokenize import tokenise
+        from pipelines.eval.evaluate import asked_at
+        from pipelines.eval.sets.registry import read, turn
+        from pipelines.ingest.ingest import ingest
+
+        settings = dataclasses.replace(load(), answers=0, profiles=str(folder / "profiles"))
+        found = read(name, path, folder / "documents")
+        if not (folder / "store").is_dir():
+            ingest(folder / "store", list(found.documents), settings)
+        self.memory, self.settings = Memory(folder / "store", settings), settings
+        snap = self.snap = self.memory.snapshot
+        self.rows = np.flatnonzero(snap.alive)
+        entries = snap.text(self.rows)
+        self.turns = [{turn(entry["session"], one) for one in entry["turns"]} for entry in entries]
+        self.own = [Counter(tokenise(entry["text"])) for entry in entries]
+        days = {project: asked_at(snap, project) for project in (None, *snap.projects)}
+        asked = [question for question in found.questions[::each] if question.project in days]
+        self.questions = [question._replace(at=question.at or days[question.project]) for question in asked]
+        self.words = [set(tokenise(question.text)) for question in self.questions]
+        self.place = {word: i for i, word in enumerate(sorted(set().union(*self.own, *self.words)))}
+        df = np.zeros(len(self.place), np.int64)
+        for words in self.own:
+            df[[self.place[word] for word in words]] += 1
+        length = np.array([words.total() for words in self.own], np.float32)
+        self.norm = norms(length, float(length.mean()), 0.9, 0.6).tolist()
+        self.idf = idf(df, len(self.own))
+
+    def field(self, p: float | None, wrong: int = 6) -> ImpactField:
+        """What a model gives that hits a share p; None: nothing but the items' own words."""
+        rng = np.random.default_rng(0)
+        held = [
+            {self.place[word]: tf * 1.9 / (tf + norm) for word, tf in words.items()}
+            for words, norm in zip(self.own, self.norm, strict=True)
+        ]
+        if p is not None:
+            said = [self.place[word] for words in self.words for word in sorted(words)]
+            for one in held:
+                for word in rng.choice(said, wrong).tolist():
+                    one.setdefault(word, 0.5)
+            for question, words in zip(self.questions, self.words, strict=True):
+                for at in (i for i, turns in enumerate(self.turns) if turns & question.gold):
+                    for word in sorted(words - self.own[at].keys()):
+                        if rng.random() < p:
+                            held[at].setdefault(self.place[word], 0.5)
+        row = np.repeat(self.rows, [len(one) for one in held])
+        term = np.array([word for one in held for word in one], np.int64)
+        impact = np.array([round(1_024 * weight) for one in held for weight in one.values()], np.uint16)
+        order = np.lexsort((row, term))
+        key, start = np.unique(term[order], return_index=True)
+        arrays = {
+            "rows": self.rows.astype(np.uint32),
+            "terms.key": key.astype(np.uint32),
+            "terms.most": np.maximum.reduceat(impact[order], start),
+            "terms.indptr": np.append(start, len(term)).astype(np.int64),
+            "terms.rows": row[order].astype(np.uint32),
+            "terms.impact": impact[order],
+        }
+        return ImpactField([(0, Impacts(arrays))], self.snap.rows, self.snap.alive, self.snap.columns.key)
+
+    def encode(self, text: str) -> Sparse:
+        from helix.text.tokenize import tokenise
+
+        terms = np.unique([self.place[word] for word in set(tokenise(text)) if word in self.place]).astype(np.uint32)
+        return Sparse(terms, self.idf[terms].astype(np.float32))
+
+    def recall_at(self, profile: str, k: int = 10) -> float:
+        from pipelines.eval.sets.registry import turn
+
+        shares = []
+        for question in self.questions:
+            found = self.memory.recall(
+                question.text, project=question.project, profile=profile, k=30, budget=1_000, now=question.at
+            )
+            ranking = list(dict.fromkeys(turn(item.session, one) for item in found.items for one in item.turns))
+            shares.append(len(set(ranking[:k]) & question.gold) / len(question.gold))
+        return float(np.mean(shares))
+
+
+def simulate(name: str, path: Path, each: int) -> None:
+    weights = (0.0, 0.1, 0.2, 0.4)
+    with tempfile.TemporaryDirectory() as work:
+        folder = Path(work)
+        (folder / "profiles").mkdir()
+        for weight in weights:
+            text = f'base = "helix"\n[sim]\nsparse = {weight}\n'
+            (folder / "profiles" / f"sparse-{round(100 * weight)}.toml").write_text(text)
+        world = World(name, path, each, folder)
+        loaded = world.snap.__dict__
+        print(f"{name}: {len(world.questions)} questions, {len(world.rows)} items; rec@10 by the weight in `sim`")
+        print(f"without: {world.recall_at('helix'):.3f}", flush=True)
+        loaded["sparse_encoder"] = SimpleNamespace(encode=world.encode)
+        for p in (None, 0.0, 0.1, 0.2, 0.35):
+            loaded["impacts"] = world.field(p)
+            world.snap._views.clear()
+            found = [world.recall_at(f"sparse-{round(100 * weight)}") for weight in weights]
+            said = "own words alone" if p is None else f"p = {p}"
+            shown = "   ".join(f"{weight}: {one:.3f}" for weight, one in zip(weights, found, strict=True))
+            print(f"{said:16} {shown}", flush=True)
+
+
+if __name__ == "__main__":
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("what", choices=("encode", "search", "simulate"))
+    arguments.add_argument("--rounds", type=int, default=200)
+    arguments.add_argument("--threads", default="1,2")
+    arguments.add_argument("--items", type=int, default=1_000_000)
+    arguments.add_argument("--questions", type=int, default=200)
+    arguments.add_argument("--set", default="locomo")
+    arguments.add_argument("--path", type=Path)
+    arguments.add_argument("--each", type=int, default=3)
+    given = arguments.parse_args()
+    if given.what == "encode":
+        encode(given.rounds, [int(n) for n in given.threads.split(",")])
+    elif given.what == "simulate":
+        simulate(given.set, given.path, given.each)
+    else:
+        search(given.items, given.questions)

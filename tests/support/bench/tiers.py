@@ -1,0 +1,346 @@
+"""What each storage tier of vectors keeps of the recall that float32 vectors have, and what a search in it costs.
+
+python -m tests.support.bench.tiers [PATH_TO_DATA] [--keep FOLDER] [--items N] [--rate]
+
+PATH_TO_DATA holds any of locomo/locomo_dev5.json, musique/musique_train*.json, cranfield/ and npl/, as published; what
+is not there is left out. Vectors are the encoder's own, in reach by the settings; `--keep` saves them between runs.
+`--items` adds the latency of a search among so many synthetic vectors. `--rate` embeds 3,000 of the passages instead,
+and compares with the bare ONNX session.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from helix.encoders.dense import Encoder, raw_rate
+from helix.encoders.dense_export import cached
+from helix.encoders.registry import choose
+from helix.ranking.topk import top_k
+from helix.settings import load
+from helix.snapshot.index import dense
+from helix.snapshot.reader.snapshot import Block
+from helix.snapshot.segment.arrays import quantise
+from helix.stages.dense import candidates, score
+from helix.types import F32, Bool
+
+K = 10
+LEG = 100  # what the dense leg asks for
+WORDS = 150  # of a passage, as ingest cuts it
+
+
+class Collection(NamedTuple):
+    """Questions over passages. `gold`: rows that answer, one set a question; `group`: what is searched together."""
+
+    passages: list[str]
+    questions: list[str]
+    gold: list[set[int]]
+    row_group: list[str]
+    question_group: list[str]
+
+
+def _plain(passages: list[str], asked: Sequence[tuple[str, set[int]]]) -> Collection:
+    kept = [(text, gold) for text, gold in asked if gold]
+    cut = [" ".join(text.split()[:WORDS]) for text in passages]
+    return Collection(cut, [t for t, _ in kept], [g for _, g in kept], [""] * len(cut), [""] * len(kept))
+
+
+def locomo(data: Path) -> Collection:
+    """Turns as passages; a question is about its own conversation."""
+    found = Collection([], [], [], [], [])
+    for conversation in json.loads((data / "locomo" / "locomo_dev5.json").read_text()):
+        name, talk, row = conversation["sample_id"], conversation["conversation"], {}
+        for number in range(1, 100):
+            for turn in talk.get(f"session_{number}") or ():
+                row[turn["dia_id"]] = len(found.passages)
+                found.passages.append(f"{turn['speaker']}: {turn['text']}")
+                found.row_group.append(name)
+        for entry in conversation["qa"]:
+            named = re.findall(r"D\d{1,4}:\d{1,4}", " ".join(entry.get("evidence") or ()))
+            if gold := {row[turn] for turn in named if turn in row}:
+                found.questions.append(entry["question"])
+                found.gold.append(gold)
+                found.question_group.append(name)
+    return found
+
+
+def musique(data: Path) -> Collection:
+    """All passages of all questions together."""
+    passages = json.loads((data / "musique" / "musique_train_corpus.json").read_text())
+    row = {(entry["title"], entry["text"]): i for i, entry in enumerate(passages)}
+    asked = []
+    for entry in json.loads((data / "musique" / "musique_train.json").read_text()):
+        support = [(p["title"], p["paragraph_text"]) for p in entry["paragraphs"] if p["is_supporting"]]
+        asked.append((entry["question"], {row[key] for key in support if key in row}))
+    return _plain([f"{entry['title']}\n{entry['text']}" for entry in passages], asked)
+
+
+def cranfield(data: Path) -> Collection:
+    """Abstracts; the judgements count the questions from 1, whatever their numbers are."""
+    folder = data / "cranfield"
+    parts = re.split(r"^\.I \d+\n", (folder / "cran.all.1400").read_text(), flags=re.MULTILINE)[1:]
+    texts = [part.partition("\n.W\n")[2] for part in parts]
+    asked = re.split(r"^\.I \d+\n\.W\n", (folder / "cran.qry").read_text(), flags=re.MULTILINE)[1:]
+    gold: list[set[int]] = [set() for _ in asked]
+    for line in (folder / "cranqrel").read_text().splitlines():
+        question, document, grade = map(int, line.split())
+        if grade > 0:
+            gold[question - 1].add(document - 1)
+    return _plain(texts, list(zip((" ".join(text.split()) for text in asked), gold, strict=True)))
+
+
+def npl(data: Path) -> Collection:
+    """Abstracts of physics; entries end in a slash and begin with their number."""
+
+    def entries(name: str) -> Iterator[tuple[int, str]]:
+        for part in re.split(r"^[ ]{0,8}/[ ]{0,8}$", (data / "npl" / name).read_text(), flags=re.MULTILINE):
+            number, _, text = part.strip().partition("\n")
+            if number.strip().isdecimal():
+                yield int(number), text
+
+    documents = list(entries("doc-text"))
+    row = {number: i for i, (number, _) in enumerate(documents)}
+    judged = {number: {row[int(each)] for each in text.split()} for number, text in entries("rlv-ass")}
+    asked = [(" ".join(text.lower().split()), judged.get(number, set())) for number, text in entries("query-text")]
+    return _plain([text for _, text in documents], asked)
+
+
+COLLECTIONS: dict[str, tuple[Callable[[Path], Collection], str]] = {
+    "locomo": (locomo, "locomo/locomo_dev5.json"),
+    "musique": (musique, "musique/musique_train.json"),
+    "cranfield": (cranfield, "cranfield/cran.all.1400"),
+    "npl": (npl, "npl/doc-text"),
+}
+
+
+def embedded(name: str, found: Collection, keep: Path | None) -> tuple[F32, F32]:
+    """(passages float32[n, d], questions float32[m, d])."""
+    file = keep / f"{name}.npz" if keep else None
+    if file and file.is_file():
+        with np.load(file) as kept:
+            return kept["passages"], kept["questions"]
+    settings = load()
+    encoder = Encoder(cached(choose(settings), Path(settings.cache)))
+    passages = encoder.passages(found.passages)
+    questions = np.stack([encoder.query(text) for text in found.questions])
+    if file:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(file, passages=passages, questions=questions)
+    return passages, questions
+
+
+def together(found: Sequence[Collection]) -> Collection:
+    """All passages in one heap: every question is asked of all of them."""
+    starts = np.cumsum([0, *(len(each.passages) for each in found)]).tolist()
+    gold = [{row + start for row in rows} for each, start in zip(found, starts, strict=False) for rows in each.gold]
+    passages = [text for each in found for text in each.passages]
+    questions = [text for each in found for text in each.questions]
+    return Collection(passages, questions, gold, [""] * len(passages), [""] * len(questions))
+
+
+# ---------------------------------------------------------------- what a tier answers
+
+Answers = list[npt.NDArray[np.intp]]
+Codes = tuple[npt.NDArray[np.int8], F32]
+
+
+def clipped(vectors: F32, share: float) -> Codes:
+    """int8 with one scale a row, which fits a share of its values; what is beyond is cut off."""
+    scale = (np.quantile(np.abs(vectors), share, axis=1) / 127).astype(np.float32)
+    return np.clip(np.rint(vectors / scale[:, None]), -127, 127).astype(np.int8), scale
+
+
+def least_squares(vectors: F32) -> Codes:
+    """int8 with, of eight scales from 0.7 to 1 of the largest value, the one of the least square error for each row."""
+    top = np.abs(vectors).max(1) / 127
+    best, error = top.copy(), np.full(len(vectors), np.inf)
+    for factor in np.linspace(0.7, 1, 8):
+        scale = (top * factor)[:, None]
+        lost = ((np.clip(np.rint(vectors / scale), -127, 127) * scale - vectors) ** 2).sum(1)
+        best, error = np.where(lost < error, top * factor, best), np.minimum(lost, error)
+    return np.clip(np.rint(vectors / best[:, None]), -127, 127).astype(np.int8), best.astype(np.float32)
+
+
+def allowed_of(found: Collection) -> list[Bool | None]:
+    """The rows each question may be answered from; None for all."""
+    groups = np.array(found.row_group)
+    mask = {group: groups == group for group in set(found.question_group)}
+    return [None if mask[group].all() else mask[group] for group in found.question_group]
+
+
+def scanned(codes: Codes, questions: F32, allowed: Sequence[Bool | None]) -> Answers:
+    """The K best of all rows by int8 scores."""
+    scores = (questions @ codes[0].T.astype(np.float32)) * codes[1]
+    return [best(row, mask) for row, mask in zip(scores, allowed, strict=True)]
+
+
+def best(scores: F32, allowed: Bool | None) -> npt.NDArray[np.intp]:
+    masked = scores if allowed is None else np.where(allowed, scores, np.float32(-9)).astype(np.float32)
+    return top_k(masked, np.arange(len(scores)), K)
+
+
+def indexed(
+    block: Block, questions: F32, allowed: Sequence[Bool | None], wanted: int, exact: F32 | None = None
+) -> Answers:
+    """The K best of the candidates a leg of `wanted` rows gets, rescored by int8 codes or by float vectors."""
+    answers = []
+    for vector, mask in zip(questions, allowed, strict=True):
+        assert block.dense is not None
+        rows = np.sort(block.dense.search(vector, wanted, mask))
+        scores = score(vector, block, rows) if exact is None else exact[rows] @ vector
+        answers.append(rows[top_k(scores, rows, K)])
+    return answers
+
+
+def recall(answers: Answers, gold: Sequence[set[int]]) -> float:
+    """Mean share of the gold rows among the K answers."""
+    return float(
+        np.mean([len(want & set(rows.tolist())) / len(want) for rows, want in zip(answers, gold, strict=True)])
+    )
+
+
+def overlap(answers: Answers, reference: Answers) -> float:
+    """Mean share of the reference's rows among the answers."""
+    return float(np.mean([len(np.intersect1d(a, b)) / len(b) for a, b in zip(answers, reference, strict=True)]))
+
+
+def indexed_block(codes: Codes, tier: str, folder: Path) -> tuple[Block, dict[str, Any]]:
+    """A segment with an index of the tier, opened from its file."""
+    path = folder / "index"
+    params = dense.build(*codes, path, tier=tier)
+    return Block(0, *codes, dense.open_dense(path, params)), params
+
+
+def table(name: str, found: Collection, vectors: F32, questions: F32, folder: Path) -> list[tuple[str, float, float]]:
+    """Print a line a tier; returns (tier, recall@10 as a share of float's, overlap@10)."""
+    allowed = allowed_of(found)
+    reference = [best(row, mask) for row, mask in zip(questions @ vectors.T, allowed, strict=True)]
+    base = recall(reference, found.gold)
+    print(f"\n{name}: {len(vectors):,} passages, {len(questions)} questions; recall@{K} of float32 {base:.4f}")
+    codes = quantise(vectors)
+    tried: dict[str, Answers] = {
+        "int8, scanned": scanned(codes, questions, allowed),
+        "int8, clipped at 99.9 %": scanned(clipped(vectors, 0.999), questions, allowed),
+        "int8, clipped at 99 %": scanned(clipped(vectors, 0.99), questions, allowed),
+        "int8, least squares": scanned(least_squares(vectors), questions, allowed),
+    }
+    half = vectors.astype(np.float16).astype(np.float32)
+    for tier in ("int8", "binary", "prefix:256", "prefix:128"):
+        if dense.prefix_of(tier) >= vectors.shape[1]:
+            continue
+        block, params = indexed_block(codes, tier, folder)
+        effort = f"over {params['over']}, probes {params['probes']}/{params['lists']}"
+        for wanted in (K, LEG):
+            tried[f"{tier}, leg of {wanted} ({effort})"] = indexed(block, questions, allowed, wanted)
+        if tier == "binary":
+            for wanted in (K, LEG):
+                label = f"{tier} + float16, leg of {wanted} ({effort})"
+                tried[label] = indexed(block, questions, allowed, wanted, half)
+    rows = []
+    for label, answers in tried.items():
+        got, same = recall(answers, found.gold), overlap(answers, reference)
+        rows.append((label, got / base, same))
+        print(f"  {label:56} recall@{K} {got:.4f} = {got / base:7.2%} of float   overlap@{K} {same:.4f}")
+    return rows
+
+
+# ---------------------------------------------------------------- what it costs
+
+
+def latency(items: int, folder: Path, rounds: int = 100) -> None:
+    """Print size, time to build and milliseconds a search of each tier among synthetic vectors."""
+    from pipelines.bench import synthetic
+
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(1_000, synthetic.DIM)).astype(np.float32)
+
+    def drawn(n: int) -> F32:
+        rows = centres[rng.integers(len(centres), size=n)] + 1.2 * rng.normal(size=(n, synthetic.DIM)).astype(
+            np.float32
+        )
+        return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
+
+    parts = [quantise(drawn(min(50_000, items - start))) for start in range(0, items, 50_000)]
+    codes = np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+    questions = drawn(rounds)
+    exact = dense.nearest(questions, *codes, LEG)
+    print(f"\n{items:,} synthetic vectors of {synthetic.DIM} dimensions in clusters, a leg of {LEG}")
+    for tier in ("int8", "binary", "prefix:256", "prefix:128"):
+        begun = time.perf_counter()
+        block, params = indexed_block(codes, tier, folder)
+        took, size = time.perf_counter() - begun, (folder / "index").stat().st_size / 1e6
+        for share in (None, 0.2):
+            allowed = None if share is None else rng.random(items) < share
+            spent, shares = [], []
+            for vector, near in zip(questions, exact, strict=True):
+                begun = time.perf_counter()
+                rows = candidates(vector, block, allowed, LEG)
+                found = rows[top_k(score(vector, block, rows), rows, LEG)]
+                spent.append(1e3 * (time.perf_counter() - begun))
+                shares.append(len(np.intersect1d(found, near)) / LEG)
+            middle, tail = np.percentile(spent, [50, 95])
+            got = f"recall@{LEG} {np.mean(shares):.3f}" if share is None else f"{share:.0%} allowed"
+            print(f"  {tier:11} {size:7.1f} MB, {took:5.1f} s: {middle:6.2f} ms, p95 {tail:6.2f} ms, {got} {params}")
+
+
+def throughput(texts: Sequence[str], rounds: int = 2, block: int = 300) -> None:
+    """Print passages a second of the encoder and of its ONNX session alone: in turns, block by block."""
+    settings = load()
+    encoder = Encoder(cached(choose(settings), Path(settings.cache)))
+    raw, ours = [], []
+    for start in range(0, len(texts), block):
+        part = texts[start : start + block]
+        for _ in range(rounds):
+            raw.append(len(part) / raw_rate(encoder, part))
+            begun = time.perf_counter()
+            encoder.passages(part)
+            ours.append(time.perf_counter() - begun)
+    best_of = [np.reshape(each, (-1, rounds)).min(1).sum() for each in (raw, ours)]
+    middle = [np.median(np.reshape(each, (-1, rounds)), axis=1).sum() for each in (raw, ours)]
+    print(f"{len(texts):,} passages, {encoder.spec.name}: {len(texts) / best_of[1]:.0f} a second", end="; ")
+    print(f"the session alone {len(texts) / best_of[0]:.0f}: {best_of[0] / best_of[1]:.1%}", end="; ")
+    print(f"by medians {middle[0] / middle[1]:.1%}")
+
+
+def main() -> int:
+    """Read what is there, embed it, and print."""
+    options = argparse.ArgumentParser(prog="tests.support.bench.tiers")
+    options.add_argument("path", type=Path, nargs="?")
+    options.add_argument("--keep", type=Path)
+    options.add_argument("--items", type=int, default=0)
+    options.add_argument("--rate", action="store_true")
+    given = options.parse_args()
+    if given.rate:
+        there = [read(given.path).passages for read, needs in COLLECTIONS.values() if (given.path / needs).is_file()]
+        every = list(dict.fromkeys(text for passages in there for text in passages))
+        chosen = np.random.default_rng(0).permutation(len(every))[:3_000]
+        throughput([every[i] for i in chosen])
+        return 0
+    with tempfile.TemporaryDirectory() as work:
+        found: dict[str, tuple[Collection, F32, F32]] = {}
+        for name, (read, needs) in COLLECTIONS.items():
+            if given.path and (given.path / needs).is_file():
+                collection = read(given.path)
+                found[name] = (collection, *embedded(name, collection, given.keep))
+                table(name, *found[name], Path(work))
+        if len(found) > 1:
+            vectors, questions = (np.concatenate([entry[i] for entry in found.values()]) for i in (1, 2))
+            table("all together", together([entry[0] for entry in found.values()]), vectors, questions, Path(work))
+        if given.items:
+            latency(given.items, Path(work))
+        if not found and not given.items:
+            print("nothing to measure: name a folder with the data, or a number of --items")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,373 @@
+"""A call of every kernel with arrays that are as they have to be, at random; and what arrays can be instead.
+
+`python -m tests.support.kernels SEED SECONDS` calls them with hostile arrays: each call ends in an answer or in an error, which
+the sanitisers hold it to where the library was compiled with them (tests/support/sanitised.py).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from helix import native
+from helix.errors import StoreError
+from helix.native import Postings, Zones
+from helix.snapshot.index.graph import FactEdges, Graph, Seen
+
+Array = np.ndarray[Any, Any]
+Given = dict[str, Any]
+"""Arguments of a call by name; arrays may lie in lists and dictionaries."""
+
+
+# ------------------------------------------------------------------ calls
+
+
+def floats(rng: np.random.Generator, *shape: int) -> Array:
+    return rng.normal(size=shape).astype(np.float32)
+
+
+def offsets(rng: np.random.Generator, lists: int, most: int = 4) -> Array:
+    return np.cumsum([0, *rng.integers(0, most + 1, lists)], dtype=np.int64)
+
+
+def best_rows(rng: np.random.Generator) -> Given:
+    n, parts = int(rng.choice([5, 100, 70_000])), [int(size) for size in rng.integers(0, 3, 3)]
+    rows = [np.sort(rng.choice(n, rng.integers(3, min(n, 2_000)) if n > 5 else 4, False)) for _ in range(sum(parts))]
+    weight = np.sort(np.abs(floats(rng, 3)))[::-1].copy()
+    return {
+        "first": np.cumsum([0, *parts], dtype=np.int64),
+        "start": np.zeros(len(rows), np.int64),
+        "rows": [part.astype(np.uint32) for part in rows],
+        "tf": [rng.integers(0, 1 << 16, len(part)).astype(np.uint16) for part in rows],
+        "weight": weight,
+        "rest": np.append(weight[::-1].cumsum()[::-1], 0).astype(np.float32),
+        "allowed": None if rng.random() < 0.5 else rng.random(n) < 0.7,
+        "norm": np.abs(floats(rng, n)) if rng.random() < 0.7 else n,
+        "k": int(rng.choice([1, 2, 1_000])),
+        "slack": 0.999,
+        "floor": float(rng.choice([0, 0, 1])),
+    }
+
+
+def call_best_rows(first: Array, start: Array, rows: Any, tf: Any, **others: Any) -> Any:
+    return native.best_rows(Postings(first, start, rows, tf), **others)
+
+
+def inner_products(rng: np.random.Generator) -> Given:
+    n, d = int(rng.integers(3, 9)), int(rng.choice([3, 7, 64, 65, 384]))
+    codes = rng.integers(-128, 128, (n, d)).astype(np.int8)
+    return {"codes": codes, "scale": floats(rng, n), "rows": rng.integers(0, n, 20), "query": floats(rng, d)}
+
+
+def leaning_products(rng: np.random.Generator) -> Given:
+    d, sizes = int(rng.choice([3, 16, 17, 384])), [int(size) for size in rng.integers(3, 6, 3)]
+    return {
+        "codes": [rng.integers(-128, 128, (size, d)).astype(np.int8) for size in sizes],
+        "scales": [floats(rng, size) for size in sizes],
+        "d": d,
+        "rows": rng.integers(-1, sum(sizes), (3, 10)),
+        "query": floats(rng, d),
+        "share": 0.25,
+    }
+
+
+def call_leaning_products(codes: Any, scales: Any, d: int, **others: Any) -> Any:
+    return native.leaning_products(native.vectors_of(codes, scales, d), **others)
+
+
+def best_coded(rng: np.random.Generator) -> Given:
+    m, n, sizes = int(rng.choice([2, 4, 6])), int(rng.choice([40, 70_000])), [3, *map(int, rng.choice([0, 31, 200], 2))]
+    return {
+        "codes": [rng.integers(0, 256, -(-size // 32) * m * 16).astype(np.uint8) for size in sizes],
+        "rows": [rng.integers(0, n, size) for size in sizes],
+        "m": m,
+        "chosen": rng.permutation(len(sizes)),
+        "near": rng.integers(0, 1 << 24, len(sizes)).astype(np.int32),
+        "added": rng.integers(0, 256 // m, (m, 16)).astype(np.uint8),
+        "allowed": None if rng.random() < 0.5 else rng.random(n) < 0.5,
+        "n": n,
+        "k": int(rng.choice([1, 3, 50])),
+        "registers": int(rng.choice([0, 1, 16, 32, 64])),
+    }
+
+
+def call_best_coded(codes: Any, rows: Any, m: int, chosen: Any, near: Any, added: Any, n: int, **others: Any) -> Any:
+    return native.best_coded(native.lists_of(codes, rows, m), chosen, near, added, rows=n, **others)
+
+
+def code_parts(rng: np.random.Generator) -> Given:
+    size, m = int(rng.choice([1, 2, 4])), int(rng.choice([2, 4]))
+    return {"book": floats(rng, size, m, 16), "query": floats(rng, size * m)}
+
+
+def in_steps(rng: np.random.Generator) -> Given:
+    return {"part": np.abs(floats(rng, 4, 16)), "steps": float(rng.choice([0, 1, 50]))}
+
+
+def between(rng: np.random.Generator) -> Given:
+    n, dtype = int(rng.choice([5, 1_000])), rng.choice([np.int64, np.int32, np.uint8])
+    values = rng.integers(0, 100, n).astype(dtype)
+    begin, least, most = native.zones(values, np.unique(rng.integers(0, n, 3)))
+    low, high = (int(end) for end in rng.choice([-(2**63), -1, 0, 50, 300, 2**63 - 1], 2))
+    among = None if rng.random() < 0.5 else rng.random(n) < 0.5
+    told = {"begin": begin, "least": least, "most": most, "low": low, "high": high, "among": among}
+    return {"values": values, **told, "passed": np.zeros(n, bool)}
+
+
+def call_between(values: Any, begin: Any, least: Any, most: Any, **others: Any) -> Any:
+    return native.between(values, Zones(begin, least, most), **others)
+
+
+def count_terms(rng: np.random.Generator) -> Given:
+    lists, k, m, p = 9, int(rng.integers(3, 8)), 11, 3
+    indptr = offsets(rng, lists)
+    return {
+        "indptr": indptr,
+        "said": rng.integers(0, 9, indptr[-1]).astype(np.uint32),
+        "rows": rng.integers(0, lists, m),
+        "terms": rng.permutation(9)[:k].astype(np.uint32),
+        "of": rng.permutation(k),
+        "left": rng.integers(0, k, p),
+        "right": rng.integers(0, k, p),
+        "count": np.zeros((k, m), np.float32),
+        "follows": np.zeros((p, m), np.float32),
+    }
+
+
+def pooled(rng: np.random.Generator) -> Given:
+    t, u, width, n = 3, 7, int(rng.integers(1, 5)), 9
+    how = {"mean_length": 4.0, "k1": 0.9, "b": 0.6}
+    given = {"count": floats(rng, t, u), "place": rng.integers(0, u, (width, n)), "weight": floats(rng, t)}
+    return {**given, "length": np.abs(floats(rng, u)), **how}
+
+
+def wanted_runs(rng: np.random.Generator) -> Given:
+    n = int(rng.integers(3, 60))
+    return {
+        "text": np.sort(rng.integers(0, 4, n)),
+        "terms": rng.integers(0, 1 << 32, n).astype(np.uint32),
+        "power": rng.integers(0, 2**63, 4).astype(np.uint64),
+        "wanted": rng.integers(0, 256, 1 << int(rng.integers(2, 8))).astype(np.uint8),
+    }
+
+
+def around(rng: np.random.Generator) -> Given:
+    n = int(rng.integers(3, 30))
+    beside = {name: rng.integers(-1, n, n).astype(np.int32) for name in ("previous", "following")}
+    return {**beside, "rows": rng.integers(0, n, 9)}
+
+
+def distinct(rng: np.random.Generator) -> Given:
+    return {"values": rng.integers(0, 40, int(rng.integers(3, 500)))}
+
+
+def fuse_legs(rng: np.random.Generator) -> Given:
+    n = int(rng.integers(20, 200))
+    legs = [rng.permutation(n)[: int(rng.integers(3, 20))].astype(np.uint32) for _ in range(3)]
+    return {"legs": legs, "weights": [1.0, 0.5, 1.0], "k": 60.0, "key": rng.integers(0, 2**63, n).astype(np.uint64)}
+
+
+def walk(rng: np.random.Generator) -> Given:
+    """The edges of some nodes of a graph of two segments."""
+    parts, rows, sessions, entities, edges = [], 0, 4, 0, 5
+    for n in (5, 7):
+        ids = np.sort(rng.permutation(50)[:n]).astype(np.uint64)
+        lists = {name: offsets(rng, size) for name, size in (("mentions", n), ("mentioned", 3), ("links", n))}
+        held = {"mentions.entity": rng.integers(0, 3, lists["mentions"][-1]).astype(np.uint64)}
+        held |= {"mentioned.key": np.arange(3, dtype=np.uint64), "sessions.key": np.arange(2, dtype=np.uint64)}
+        held |= {"mentioned.rows": rng.integers(0, n, lists["mentioned"][-1]).astype(np.uint32)}
+        held |= {"sessions.indptr": np.array([0, 2, n]), "sessions.rows": rng.permutation(n).astype(np.uint32)}
+        links = int(lists["links"][-1])
+        held |= {"links.key": rng.choice(ids, links), "linked.key": np.sort(rng.choice(ids, 3))}
+        held |= {"links.kind": rng.integers(0, 2, links).astype(np.uint8)}
+        held |= {"linked.row": rng.integers(0, n, 3).astype(np.uint32), "linked.kind": np.zeros(3, np.uint8)}
+        held |= {"ids.key": ids, "ids.row": rng.permutation(n).astype(np.uint32)}
+        parts.append({**{f"{name}.indptr": ends for name, ends in lists.items()}, **held})
+        rows, entities = rows + n, entities + 3
+    beside = {name: rng.integers(-1, rows, rows).astype(np.int32) for name in ("previous", "following")}
+    return {
+        "segments": parts,
+        "named": [rng.integers(0, 4, 3).astype(np.int32) for _ in parts],
+        **beside,
+        "session": rng.integers(0, sessions, rows).astype(np.int32),
+        "alive": rng.random(rows) < 0.9,
+        "key": rng.permutation(50)[:rows].astype(np.uint64),
+        "session_key": np.arange(sessions, dtype=np.uint64),
+        "session_size": rng.integers(0, 5, sessions),
+        "one": np.sort(rng.integers(0, 3, edges)).astype(np.uint64),
+        "other": rng.integers(0, 3, edges).astype(np.uint64),
+        "confidence": floats(rng, edges),
+        "row": rng.integers(0, rows, edges),
+        "allowed": None if rng.random() < 0.5 else rng.random(rows) < 0.5,
+        "asked": np.arange(3, dtype=np.uint64),
+        "hubs": rows + sessions + rng.integers(0, entities, 3),
+        "hub_rows": rng.integers(0, rows, 3),
+        "hub_weights": rng.random(3),
+        "nodes": rng.permutation(rows + sessions + entities),
+    }
+
+
+def call_walk(
+    segments: Sequence[Mapping[str, Any]], named: Any, one: Any, other: Any, confidence: Any, row: Any, **rest: Any
+) -> Any:
+    names = ("previous", "following", "session", "alive", "key", "session_key", "session_size")
+    opened: Any = [Part(held, len(held["ids.key"]), f"seg-{i}") for i, held in enumerate(segments)]
+    starts = np.cumsum([0, *(part.rows for part in opened)], dtype=np.int64)[:-1]
+    graph = Graph(opened, starts, named, *(rest[name] for name in names), FactEdges(one, other, confidence, row))
+    hubs = rest["hubs"], rest["hub_rows"], rest["hub_weights"]
+    weights = dict.fromkeys(("next", "session", "fact", "reply", "same"), 0.5)
+    seen = Seen(graph, rest["allowed"], rest["asked"], hubs, 50, 50, weights)
+    return graph.find(rest["asked"]), seen.degree(rest["nodes"]), seen.edges(rest["nodes"])
+
+
+class Part(SimpleNamespace):
+    """As much of an open segment as a graph reads."""
+
+    def __init__(self, held: Mapping[str, Any], rows: int, id: str) -> None:
+        super().__init__(held=held, rows=rows, id=id)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.held[name]
+
+
+def count_pieces(rng: np.random.Generator) -> Given:
+    """Texts and a vocabulary of the same few letters; no array is given."""
+    letters = list("abc <>[].\u00c0\u200b\n0\x00\x7f")
+
+    def texts(n: int, most: int) -> list[str]:
+        return ["".join(rng.choice(letters, rng.integers(0, most))) for _ in range(rng.integers(0, n))]
+
+    words = {"first": texts(20, 6), "inner": texts(20, 4), "names": [name for name in texts(4, 6) if name]}
+    return {"texts": texts(30, 200), **words, "lower": bool(rng.random() < 0.5), "most": int(rng.choice([1, 5, 100]))}
+
+
+def call_count_pieces(texts: Any, first: Any, inner: Any, names: Any, **how: Any) -> Any:
+    return native.count_pieces(texts, native.pieces(first, inner, names, **how))
+
+
+CALLS: dict[str, tuple[Callable[[np.random.Generator], Given], Callable[..., Any]]] = {
+    "best_rows": (best_rows, call_best_rows),
+    "inner_products": (inner_products, native.inner_products),
+    "leaning_products": (leaning_products, call_leaning_products),
+    "best_coded": (best_coded, call_best_coded),
+    "code_parts": (code_parts, native.code_parts),
+    "in_steps": (in_steps, native.in_steps),
+    "between": (between, call_between),
+    "count_terms": (count_terms, native.count_terms),
+    "pooled": (pooled, native.pooled),
+    "wanted_runs": (wanted_runs, native.wanted_runs),
+    "around": (around, native.around),
+    "distinct": (distinct, native.distinct),
+    "fuse_legs": (fuse_legs, native.fuse_legs),
+    "walk": (walk, call_walk),
+    "count_pieces": (count_pieces, call_count_pieces),
+}
+"""By name: what makes the arguments of a call, and what is called."""
+
+COPIED = {("fuse_legs", "legs")}
+"""Arguments that are put together into another array before the kernel has it: by call and name."""
+
+
+# ------------------------------------------------------------------ other arrays
+
+
+def places(given: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Array]]:
+    """(where it stands, the array) of all arrays in the arguments of a call."""
+    if isinstance(given, np.ndarray):
+        yield where, given
+    elif isinstance(given, dict | list):
+        for key, value in given.items() if isinstance(given, dict) else enumerate(given):
+            yield from places(value, (*where, key))
+
+
+def replaced(given: Any, where: tuple[Any, ...], value: Any) -> Any:
+    """The arguments with another array in a place."""
+    if not where:
+        return value
+    changed = given.copy()
+    changed[where[0]] = replaced(given[where[0]], where[1:], value)
+    return changed
+
+
+def of_another_kind(array: Array) -> Iterator[tuple[str, Any]]:
+    """(what it is, the array), of the same shape and of values alike, that no kernel may be given."""
+    for dtype in ("int8", "uint16", "int32", "uint64", "float32", "float64"):
+        if array.dtype != dtype:
+            with np.errstate(all="ignore"):
+                yield dtype, array.astype(dtype)
+    if array.dtype.itemsize > 1:
+        yield "swapped bytes", array.astype(array.dtype.newbyteorder())
+    if array.dtype.itemsize > 1 and array.size:
+        odd = np.frombuffer(bytes(1) + array.tobytes(), array.dtype, array.size, 1)
+        yield "not aligned", odd.reshape(array.shape)
+    if array.size > 1:
+        apart = np.repeat(array, 2, axis=-1)[..., ::2]
+        if not apart.flags.c_contiguous:
+            yield "each second one", apart
+    if array.ndim > 1 and min(array.shape) > 1:
+        yield "column by column", np.asfortranarray(array)
+    yield "a list", array.tolist()
+    yield "an axis more", array[None]
+
+
+EXTREME = [0, 1, -1, 2, 127, 255, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**62, 2**63 - 1, -(2**31), -(2**63)]
+ODD = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e38, -1e38, 1e-45, -1.0]
+
+
+def hostile(array: Array, rng: random.Random) -> Any:
+    """Another array, at random: of another kind, length or order, or with values that lead anywhere."""
+    how = rng.choice(["kind", "length", "order", "values", "values", "values", "values"])
+    if how == "kind":
+        return rng.choice(list(of_another_kind(array)))[1]
+    if how == "length":
+        repeats = rng.choice([0, 0.5, 1, 2])
+        return np.resize(array, (max(int(len(array) * repeats) + rng.choice([-1, 0, 1]), 0), *array.shape[1:]))
+    changed = array.copy()
+    flat = changed.reshape(-1)
+    if how == "order":
+        np.random.default_rng(rng.randrange(1 << 30)).shuffle(flat)
+    for _ in range(rng.choice([1, 1, 3, len(flat)]) if len(flat) and how == "values" else 0):
+        at = rng.choice([0, len(flat) - 1, rng.randrange(len(flat))])
+        if flat.dtype.kind == "f":
+            flat[at] = rng.choice(ODD)
+        elif flat.dtype.kind in "iu":
+            info = np.iinfo(flat.dtype)
+            wanted = rng.choice([*EXTREME, len(flat), len(flat) - 1, len(flat) + 1])
+            flat[at] = min(max(wanted, int(info.min)), int(info.max))
+    return changed
+
+
+def main(seed: int, seconds: float) -> None:
+    """Call kernels with one to three hostile arrays each, for a while; the last call is known if one does not end."""
+    rng, arrays = random.Random(seed), np.random.default_rng(seed)
+    done, refused, until = Counter[str](), Counter[str](), time.monotonic() + seconds
+    while time.monotonic() < until:
+        name = rng.choice([*CALLS])
+        make, call = CALLS[name]
+        given = make(arrays)
+        for _ in range(rng.choice([0, 1, 1, 2, 3])):
+            where, array = rng.choice([*places(given)] or [((), None)])
+            if where and isinstance(array, np.ndarray):
+                given = replaced(given, where, hostile(array, rng))
+        done[name] += 1
+        try:
+            call(**given)
+        except (StoreError, TypeError, ValueError, AttributeError):  # a list has no shape
+            refused[name] += 1
+        except BaseException:
+            sys.stderr.write(f"seed {seed}, call {done.total()}: {name}\n")
+            raise
+    sys.stdout.write(json.dumps({"seed": seed, "calls": done, "refused": refused}) + "\n")
+
+
+if __name__ == "__main__":
+    np.seterr(all="ignore")
+    main(int(sys.argv[1]), float(sys.argv[2]))

@@ -1,0 +1,177 @@
+"""Small stores with chosen vectors, for stages to be checked by hand or against a naive second implementation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from helix.encoders.dense import EstimatedCounter
+from helix.enrich.neardup import signatures
+from helix.sdk.memory import Memory
+from helix.settings import Settings
+from helix.snapshot import paths, writer
+from helix.snapshot.manifest import Lineage, Manifest
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.segment.batch import digest
+from helix.snapshot.segment.write import write_segment
+from pipelines.ingest.enrich import build_rows
+
+BASE = 1_700_000_000  # 2023-11-14T22:13:20Z
+
+
+def record(i: int, text: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    session, turn = given.get("session", "s"), given.get("turn", f"t{i}")
+    return {
+        "id": given.get("id", digest("tiny", session, turn, "0")),
+        "source": "tiny",
+        "path": "tiny.jsonl",
+        "document": "0" * 64,
+        "session": session,
+        "branch_of": None,
+        "turns": [turn],
+        "piece": 0,
+        "ord": given.get("ord", i),
+        "speaker": given.get("speaker"),
+        "role": given.get("role", "user"),
+        "origin": "human",
+        "title": given.get("title"),
+        "text": text,
+        "type": given.get("type", "episodic"),
+        "type_confidence": 1.0,
+        "project": given.get("project", "p"),
+        "time": given.get("time", BASE + 60 * i),
+        "time_quality": "exact",
+        "t_valid": given.get("t_valid", given.get("time", BASE + 60 * i)),
+        "t_invalid": given.get("t_invalid"),
+        "t_ingested": given.get("t_ingested", BASE) * 1_000_000,
+        "salience": given.get("salience", 0.5),
+        "confidence": given.get("confidence", 0.5),
+        "priority": 1.0,
+        "pinned": False,
+        "acl": given.get("acl", []),
+        "tokens": len(text.split()),
+        "content": digest(text),
+        "near": None,
+    }
+
+
+def fact(item: Mapping[str, Any], subject: str, relation: str, object_: str, **given: Any) -> dict[str, Any]:
+    """A record of FACTS, said by an item; the two entities are persons."""
+
+    def entity(key: str) -> int:
+        return int(digest("person", key), 16) if key else 0
+
+    return {
+        "id": digest(item["id"], subject, relation, object_),
+        "item": item["id"],
+        "project": item["project"],
+        "subject": subject,
+        "subject_key": subject,
+        "relation": relation,
+        "object": object_,
+        "object_key": object_,
+        "qualifier": "",
+        "said": item["text"],
+        "t_valid": item["t_valid"],
+        "until": given.get("until"),
+        "t_ingested": item["t_ingested"],
+        "confidence": given.get("confidence", 0.5),
+        "functional": given.get("functional", True),
+        "closes": given.get("closes", False),
+        "group": int(digest("fact", subject, relation), 16),
+        "family": int(digest("fact", subject, relation), 16),
+        "subject_entity": entity(subject),
+        "object_entity": entity(object_),
+    }
+
+
+def make_store(
+    root: Path,
+    texts: Sequence[str],
+    vectors: Any = None,
+    given: Sequence[Mapping[str, Any]] | None = None,
+    mentions: Sequence[Sequence[tuple[str, str, str]]] | None = None,
+    cuts: Sequence[int] = (),
+    deleted: Mapping[int, Sequence[int]] | None = None,
+    links: Sequence[Sequence[tuple[int, int]]] | None = None,
+    facts: Sequence[Sequence[Mapping[str, Any]]] | None = None,
+    near: Sequence[str | None] | None = None,
+) -> Snapshot:
+    """A store of the given items, in as many segments as `cuts` say; `deleted` names rows by segment.
+
+    `links` are (key, kind) an item, `facts` what `fact` takes, an item.
+    """
+    n = len(texts)
+    vectors = np.eye(n, max(n, 2), dtype=np.float32) if vectors is None else np.asarray(vectors, np.float32)
+    given = given or [{}] * n
+    mentions = mentions or [[] for _ in range(n)]
+    links = links or [[] for _ in range(n)]
+    facts = facts or [[] for _ in range(n)]
+    paths.create(root)
+    with writer.lock(root, 1.0) as held:
+        segments, deletes = [], []
+        for start, stop in zip([0, *cuts], [*cuts, n], strict=True):
+            part = slice(start, stop)
+            records = [record(i, texts[i], given[i]) for i in range(start, stop)]
+            for one, earlier in zip(records, near[start:stop] if near else (), strict=False):
+                one["near"] = earlier
+            rows = build_rows(
+                records,
+                list(texts[part]),
+                [list(found) for found in mentions[part]],
+                vectors[part],
+                signatures(list(texts[part])),
+                links=links[part],
+                facts=[[fact(one, **said) for said in each] for one, each in zip(records, facts[part], strict=True)],
+            )
+            segments.append(write_segment(root, rows))
+        for segment, gone in (deleted or {}).items():
+            deletes.append(writer.write_deletes(root, segments[segment].id, np.array(gone, np.uint32)))
+        manifest = Manifest(
+            generation=1,
+            parent=None,
+            created="2023-11-14T22:13:20+00:00",
+            lineage=Lineage("none", "tiny", vectors.shape[1], "none"),
+            segments=tuple(segments),
+            deletes=tuple(deletes),
+            indexes=(),
+            documents=(),
+            encoder=(),
+            coverage={},
+            counts={"items": n, "sessions": 1, "documents": 0},
+            token=held.token,
+        )
+        writer.publish(held, manifest)
+    return Snapshot(root)
+
+
+SETTINGS = Settings()
+
+
+def memory_of(root: Path, vector: Callable[[str], Any] | None = None, profiles: Path | None = None) -> Memory:
+    """A store made here, to be asked as a whole.
+
+    Args:
+        vector: of a question, unit length; without it there is no encoder, and words alone count.
+        profiles: folder of one's own profiles.
+    """
+    memory = Memory(root, replace(SETTINGS, profiles=str(profiles or "")))
+    if vector is not None:
+        encoder = SimpleNamespace(query=lambda text: np.asarray(vector(text), np.float32))
+        memory.snapshot.__dict__.update(encoder=encoder, counter=EstimatedCounter())
+    return memory
+
+
+def at_cosine(towards: Any, cosine: Any, n: int, rng: np.random.Generator) -> Any:
+    """Unit vectors at a given cosine, or one each, to the unit vector `towards`: float32[n, d]."""
+    towards = np.asarray(towards, np.float64)
+    aside = rng.standard_normal((n, len(towards)))
+    aside -= np.outer(aside @ towards, towards)
+    aside /= np.linalg.norm(aside, axis=1, keepdims=True)
+    cosine = np.broadcast_to(np.asarray(cosine, np.float64), n)[:, None]
+    return (cosine * towards + np.sqrt(1 - cosine**2) * aside).astype(np.float32)

@@ -1,0 +1,516 @@
+"""doc2query for real: tiny models exported with optimum, quantised, run, and compared with what they came from."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+
+from helix.encoders import seq2seq
+from helix.encoders.seq2seq import Network, Seq2Seq, better, cached, find, is_cached, load_spec
+from helix.enrich.doc2query import Generator, _sampler, keep_near
+from helix.errors import EncoderError, UsageError
+from helix.settings import Settings
+from tests.support import tiny_t5
+
+TEXTS = [
+    "The deploy failed with a redis timeout",
+    "We moved the payment service from postgres to sqlite because the timeout was on monday and the driver failed",
+    "vacation in march",
+    "The writer holds the lock of the store while the snapshot is published and the reader keeps the older generation",
+    "search index upload",
+]
+
+
+@pytest.fixture(scope="module")
+def weights(copying_t5: Path) -> Path:
+    return copying_t5
+
+
+@pytest.fixture(scope="module")
+def plain(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The copying model in fp32."""
+    folder = tmp_path_factory.mktemp("fp32")
+    seq2seq.export(weights, folder, precision="fp32")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def small(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The copying model in int8."""
+    folder = tmp_path_factory.mktemp("int8")
+    seq2seq.export(weights, folder, precision="int8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Seq2Seq:
+    return Seq2Seq("tiny/random", tiny_t5.random(tmp_path_factory.mktemp("weights") / "random"), "path", "none")
+
+
+@pytest.fixture(scope="module")
+def kept(found: Seq2Seq, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return cached(found, tmp_path_factory.mktemp("seq2seq-cache"))
+
+
+@pytest.fixture
+def empty_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    return tmp_path / "hub"
+
+
+# ---------------------------------------------------------------- finding
+
+
+def test_off_and_absent_are_reasons_not_errors(empty_hub: Path, tmp_path: Path) -> None:
+    assert "off" in str(find("off", Settings()))
+    absent = find("", Settings())
+    assert isinstance(absent, str)
+    assert absent.startswith("no weights in reach for doc2query/msmarco-t5-small-v1: ")
+    assert "HELIX_MODELS" in absent
+    assert "nobody/nothing" in str(find("nobody/nothing", Settings(models=str(tmp_path))))
+
+
+@pytest.mark.parametrize("place", ["msmarco-t5-small-v1", "doc2query/msmarco-t5-small-v1"])
+def test_the_default_is_found_in_the_models_folder(place: str, found: Seq2Seq, empty_hub: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "models" / place
+    shutil.copytree(found.folder, folder)
+    there = find("", Settings(models=str(tmp_path / "models")))
+    assert there == Seq2Seq(seq2seq.DEFAULT, folder, "models folder", "Apache-2.0")
+
+
+def test_weights_are_found_in_the_hub_cache_and_by_path(found: Seq2Seq, empty_hub: Path) -> None:
+    folder = empty_hub / "models--someone--asks" / "snapshots" / "abc"
+    shutil.copytree(found.folder, folder)
+    assert find("someone/asks", Settings()) == Seq2Seq("someone/asks", folder, "hub cache", "")
+    assert find(str(folder), Settings()) == Seq2Seq("abc", folder, "path", "")
+
+
+def test_a_sentence_encoder_is_refused_by_name(found: Seq2Seq, empty_hub: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "encoder"
+    shutil.copytree(found.folder, folder)
+    (folder / "config.json").write_text('{"model_type": "bert", "hidden_size": 8}')
+    assert f"{folder} is not a sequence-to-sequence model" in str(find(str(folder), Settings()))
+    (folder / "config.json").write_text("{")
+    assert isinstance(find(str(folder), Settings()), str)
+
+
+# ---------------------------------------------------------------- exporting, kept
+
+
+def test_an_export_is_kept_and_says_what_it_is(found: Seq2Seq, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("exported again"))
+    assert cached(found, kept.parent.parent) == kept
+    assert is_cached(found, kept.parent.parent)
+    spec = load_spec(kept)
+    assert (spec.name, spec.licence, spec.start, list(spec.eos)) == ("tiny/random", "none", tiny_t5.PAD, [tiny_t5.EOS])
+    assert spec.precision == better(spec.measured)
+    assert 0 <= spec.measured["agreement"] <= 1
+    assert min(spec.measured["fp32_seconds"], spec.measured["int8_seconds"]) > 0
+    assert sorted(path.name for path in kept.iterdir()) == sorted([*spec.files, "model.json"])
+    assert kept.stat().st_mode & 0o077 == 0
+
+
+def test_other_weights_are_exported_beside(found: Seq2Seq, kept: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(found.folder, other)
+    config = orjson.loads((other / "generation_config.json").read_bytes())
+    (other / "generation_config.json").write_bytes(orjson.dumps({**config, "eos_token_id": 7}))
+    assert not is_cached(Seq2Seq(found.name, other, "path", ""), kept.parent.parent)
+
+
+@pytest.mark.soak
+def test_two_may_export_at_once(found: Seq2Seq, tmp_path: Path) -> None:
+    folders: list[Path] = []
+    workers = [threading.Thread(target=lambda: folders.append(cached(found, tmp_path))) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(folders) == 2
+    assert folders[0] == folders[1]
+    load_spec(folders[0])
+    assert [path.name for path in (tmp_path / "seq2seq").iterdir()] == [folders[0].name]
+
+
+def test_a_failed_export_says_why_and_leaves_nothing(found: Seq2Seq, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(found.folder, broken)
+    whole = (broken / "model.safetensors").read_bytes()
+    (broken / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(EncoderError, match=r"exporting broken from .* failed: .*(?i:safetensors|incomplete|metadata)"):
+        cached(Seq2Seq("broken", broken, "path", ""), tmp_path / "cache")
+    assert list((tmp_path / "cache" / "seq2seq").iterdir()) == []
+
+
+def test_an_unwritable_cache_is_an_error_of_ours(found: Seq2Seq, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(EncoderError, match="HELIX_CACHE"):
+        cached(found, tmp_path / "file")
+
+
+@pytest.mark.parametrize("name", ["encoder_model.onnx", "decoder_model_merged.onnx", "tokenizer.json", "config.json"])
+def test_a_damaged_file_is_named(name: str, kept: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(kept, folder)
+    whole = bytearray((folder / name).read_bytes())
+    whole[len(whole) // 2] ^= 1
+    (folder / name).write_bytes(whole)
+    with pytest.raises(EncoderError, match=rf"changed: .*{name}"):
+        Generator(folder)
+    (folder / name).unlink()
+    with pytest.raises(EncoderError, match=rf"missing: .*{name}"):
+        Generator(folder)
+
+
+@pytest.mark.parametrize("given", [b"", b"{}", b"[1]", b'{"format": 1}'])
+def test_a_damaged_description_is_named(given: bytes, kept: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(kept, folder)
+    (folder / "model.json").write_bytes(given)
+    with pytest.raises(EncoderError, match=r"unreadable: .*model\.json"):
+        Generator(folder)
+
+
+@pytest.mark.parametrize(
+    ("agreement", "fp32", "int8", "expected"),
+    [(1.0, 2.0, 1.0, "int8"), (0.9, 2.0, 1.9, "int8"), (0.89, 2.0, 1.0, "fp32"), (1.0, 1.0, 1.1, "fp32")],
+)
+def test_int8_has_to_be_faster_and_as_good(agreement: float, fp32: float, int8: float, expected: str) -> None:
+    assert better({"agreement": agreement, "fp32_seconds": fp32, "int8_seconds": int8}) == expected
+
+
+# ---------------------------------------------------------------- the network against transformers
+
+
+def greedy(step: int, rows: Any, logits: Any, tokens: Any) -> Any:
+    return tokens[:, 0]
+
+
+def generated(model: Any, network: Network, texts: Sequence[str], steps: int) -> list[list[int]]:
+    """What transformers or optimum makes of the same tokens by greedy search, without special ones."""
+    import torch
+
+    inputs = network.tokens(texts)
+    width = max(map(len, inputs))
+    ids = torch.tensor([[*row, *[network.spec.pad] * (width - len(row))] for row in inputs])
+    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in inputs])
+    out = model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=steps, do_sample=False, num_beams=1)
+    special = {network.spec.pad, network.spec.start, *network.spec.eos, network.spec.forced}
+    return [[token for token in row if token not in special] for row in out.tolist()]
+
+
+@pytest.mark.parametrize("source", ["optimum", "transformers"])
+def test_greedy_decoding_is_that_of_the_reference(source: str, weights: Path, plain: Path, tmp_path: Path) -> None:
+    if source == "optimum":
+        from optimum.onnxruntime import ORTModelForSeq2SeqLM as Reference
+
+        reference = Reference.from_pretrained(weights, export=True, use_merged=True)
+    else:
+        from transformers import AutoModelForSeq2SeqLM as Reference
+
+        reference = Reference.from_pretrained(weights)
+    network = Network(plain, 1)
+    ours = network.decode(network.tokens(TEXTS), 1, 12, greedy)
+    assert ours == generated(reference, network, TEXTS, 12)
+    assert len({len(row) for row in ours}) > 1  # rows ended at different steps
+    assert all(ours)
+
+
+def test_every_step_of_every_copy_has_the_reference_s_logits(weights: Path, plain: Path) -> None:
+    """Rows are led along random paths of different lengths: leaving the batch must not mix up who attends to what."""
+    import torch
+    from transformers import AutoModelForSeq2SeqLM
+
+    reference, network = AutoModelForSeq2SeqLM.from_pretrained(weights), Network(plain, 1)
+    inputs, copies, steps = network.tokens(TEXTS), 3, 10
+    rng = np.random.default_rng(1)
+    paths = rng.integers(3, 400, (len(inputs) * copies, steps))
+    ends = rng.integers(1, steps - 1, len(paths))
+    ends[[0, 7]] = steps  # these two never end
+    seen: list[tuple[int, int, Any, Any]] = []
+    sizes: list[int] = []
+
+    def lead(step: int, rows: Any, logits: Any, tokens: Any) -> Any:
+        sizes.append(len(rows))
+        seen.extend((step, int(row), logits[i], tokens[i]) for i, row in enumerate(rows) if step <= ends[row])
+        return np.where(ends[rows] == step, tiny_t5.EOS, paths[rows, step])
+
+    out = network.decode(inputs, copies, steps, lead)
+    assert [len(row) for row in out] == np.minimum(ends, steps).tolist()
+    assert sizes[-1] < sizes[0] / 3  # what has ended was left out
+    with torch.no_grad():
+        for step, row, logits, tokens in seen:
+            before = torch.tensor([[tiny_t5.PAD, *paths[row, :step].tolist()]])
+            whole = reference(input_ids=torch.tensor([inputs[row // copies]]), decoder_input_ids=before).logits[0, -1]
+            expected = whole.topk(seq2seq.TOP_K).values
+            np.testing.assert_allclose(logits, expected.numpy(), atol=2e-3)
+            np.testing.assert_allclose(whole[torch.tensor(tokens)].numpy(), expected.numpy(), atol=2e-3)
+
+
+def test_bart_with_its_forced_first_token(tmp_path: Path, found: Seq2Seq) -> None:
+    import torch
+    from transformers import AutoModelForSeq2SeqLM, BartConfig, BartForConditionalGeneration
+
+    source, target = tmp_path / "bart", tmp_path / "exported"
+    shutil.copytree(found.folder, source)
+    torch.manual_seed(3)
+    words = len(tiny_t5.vocabulary()) + 3
+    BartForConditionalGeneration(
+        BartConfig(
+            vocab_size=words, d_model=32, encoder_layers=1, decoder_layers=2, encoder_attention_heads=2,
+            decoder_attention_heads=2, encoder_ffn_dim=64, decoder_ffn_dim=64, max_position_embeddings=300,
+            pad_token_id=0, bos_token_id=2, eos_token_id=1, decoder_start_token_id=1, forced_bos_token_id=9,
+            forced_eos_token_id=None, init_std=0.3,
+        )
+    ).save_pretrained(source)  # fmt: skip
+    target.mkdir()
+    spec = seq2seq.export(source, target, precision="fp32")
+    assert (spec.start, spec.forced) == (1, 9)
+    network = Network(target, 1)
+    ours = network.decode(network.tokens(TEXTS), 1, 8, greedy)
+    assert all(row[0] == 9 for row in ours)
+    reference = generated(AutoModelForSeq2SeqLM.from_pretrained(source), network, TEXTS, 8)
+    assert [[token for token in row if token not in (0, 1, 9)] for row in ours] == reference
+    assert any(reference)
+
+
+# ---------------------------------------------------------------- int8
+
+
+def recorded(network: Network, texts: Sequence[str], path: Any) -> Any:
+    """Logits of the best tokens at every step along a given path, float32[texts, steps, 10]."""
+    seen = []
+
+    def lead(step: int, rows: Any, logits: Any, tokens: Any) -> Any:
+        seen.append(logits.copy())
+        return path[:, step]
+
+    network.decode(network.tokens(texts), 1, path.shape[1], lead, stop=False)
+    return np.stack(seen, 1)
+
+
+def test_int8_is_near_fp32_and_its_files_are_small(plain: Path, small: Path) -> None:
+    path = np.random.default_rng(0).integers(3, 400, (len(TEXTS), 4))
+    exact, near = (recorded(Network(folder, 1), TEXTS, path) for folder in (plain, small))
+    assert not np.array_equal(exact, near)
+    assert np.abs(exact - near).max() < 0.15 * exact.std()
+    for name in ("encoder_model.onnx", "decoder_model_merged.onnx"):
+        assert (small / name).stat().st_size < 0.5 * (plain / name).stat().st_size
+
+
+def test_int8_does_not_hang_on_the_batch(small: Path) -> None:
+    network = Network(small, 1)
+    path = np.random.default_rng(0).integers(3, 400, (len(TEXTS), 4))
+    together = recorded(network, TEXTS, path)
+    alone = np.concatenate([recorded(network, [text], path[i : i + 1]) for i, text in enumerate(TEXTS)])
+    assert np.abs(together - alone).max() < 0.02 * together.std()
+
+
+def test_weights_come_back_within_half_a_step() -> None:
+    weight = np.random.default_rng(0).normal(size=(40, 7)).astype(np.float32)
+    weight[:, 3] = 0
+    for axis, top in ((0, 127), (0, 63), (1, 127)):
+        values, scales = seq2seq._int8(weight, axis, top)
+        assert values.dtype == np.int8
+        assert np.abs(values.astype(int)).max() == top
+        assert (np.abs(values * scales - weight) <= scales / 2 + 1e-7).all()
+
+
+# ---------------------------------------------------------------- questions
+
+
+def keys_of(text: str) -> set[str]:
+    return set(text.lower().split()) - set(tiny_t5.STOP)
+
+
+@pytest.fixture(scope="module", params=["plain", "small"])
+def generator(request: pytest.FixtureRequest) -> Generator:
+    return Generator(request.getfixturevalue(request.param), threads=1)
+
+
+def test_questions_are_of_their_text(generator: Generator) -> None:
+    written = generator.queries(TEXTS)
+    for queries in written:
+        assert 1 <= len(queries) <= 3
+        assert len(set(queries)) == len(queries)
+    words = [
+        (word, text)
+        for text, queries in zip(TEXTS, written, strict=True)
+        for query in queries
+        for word in query.split()
+    ]
+    right = sum(word in keys_of(text) for word, text in words)
+    assert right >= 0.8 * len(words) > 10
+    assert max(len(queries) for queries in written) > 1  # sampled, not the same one three times
+
+
+def test_a_text_s_questions_are_its_own(generator: Generator) -> None:
+    together = generator.queries(TEXTS)
+    assert generator.queries(TEXTS[::-1])[::-1] == together
+    assert [generator.queries([text])[0] for text in TEXTS] == together
+    assert generator.queries(TEXTS[:2]) + generator.queries(TEXTS[2:]) == together  # gone on with after a kill
+    assert generator.queries([TEXTS[1], TEXTS[0], TEXTS[1]]) == [together[1], together[0], together[1]]
+
+
+def test_batches_at_once_are_those_one_after_the_other(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("helix.enrich.doc2query._BATCH", 2)
+    texts = [f"{text} {place}" for place in ("", "server", "driver and reader", "march index") for text in TEXTS]
+    alone = [Generator(plain, 1).queries([text])[0] for text in texts]
+    assert len({tuple(queries) for queries in alone}) > len(TEXTS)
+    assert Generator(plain, 1).queries(texts) == Generator(plain, 4).queries(texts) == alone
+
+
+def test_another_seed_asks_something_else(plain: Path) -> None:
+    first, again, other = (Generator(plain, 1, seed=seed).queries(TEXTS) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def test_no_text_no_questions(generator: Generator) -> None:
+    assert generator.queries([]) == []
+    blank = generator.queries(["", " \n\t", TEXTS[0], "\x00"])
+    assert blank[:2] == [[], []]
+    assert blank[2] == generator.queries([TEXTS[0]])[0]
+
+
+def test_only_the_first_tokens_are_read(plain: Path) -> None:
+    network = Network(plain, 1)
+    long = " ".join(["vacation in march"] * 400)
+    (ids,) = network.tokens([long])
+    assert len(ids) == seq2seq.INPUT_TOKENS
+    assert ids[-1] == tiny_t5.EOS
+    assert Generator(plain, 1).queries([long + " redis"])[0]
+
+
+def test_a_megabyte_is_no_matter(plain: Path) -> None:
+    generator = Generator(plain, 1)
+    start = time.perf_counter()
+    generator.queries(["x" * 1_000_000, " " * 1_000_000 + "redis", "é\u0301 " * 300_000, "redis timeout " * 80_000])
+    assert time.perf_counter() - start < 10
+
+
+def test_a_question_keeps_to_its_length(plain: Path) -> None:
+    for most in (1, 2):
+        queries = [query for each in Generator(plain, 1, max_tokens=most).queries(TEXTS) for query in each]
+        assert max(len(query.split()) for query in queries) == most
+
+
+def test_as_many_questions_as_asked_for(plain: Path) -> None:
+    assert all(len(queries) == 1 for queries in Generator(plain, 1, n=1).queries(TEXTS))
+    assert max(len(queries) for queries in Generator(plain, 1, n=6).queries(TEXTS)) > 3
+    with pytest.raises(UsageError, match="at least one"):
+        Generator(plain, 1, n=0)
+
+
+def test_many_texts_of_all_lengths(plain: Path) -> None:
+    words = [word for word in tiny_t5.vocabulary() if word not in tiny_t5.STOP]
+    rng = np.random.default_rng(5)
+    texts = [" ".join(rng.choice(words, int(count))) for count in rng.integers(1, 120, 90)]
+    generator = Generator(plain, 1)
+    written = generator.queries(texts)
+    assert [generator.queries([text])[0] for text in texts[:5]] == written[:5]
+    assert all(written)
+
+
+def test_batches_are_of_like_length_and_bounded(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[list[int]] = []
+
+    def decode(self: Network, inputs: Sequence[Sequence[int]], copies: int, *_: Any) -> list[list[int]]:
+        calls.append([len(ids) for ids in inputs])
+        return [[] for _ in range(len(inputs) * copies)]
+
+    monkeypatch.setattr(Network, "decode", decode)
+    counts = [3, 200, 3, 90, 1, 90, 200, *[4] * 70, 90, 200, 200, 200, 200]
+    texts = [" ".join(["redis"] * count) + f" w{i}" for i, count in enumerate(counts)]
+    assert Generator(plain, 1).queries(texts) == [[] for _ in texts]
+    lengths = [length for call in reversed(calls) for length in call]  # the batch of the longest goes first
+    assert len(lengths) == len(texts)
+    assert lengths == sorted(lengths)
+    assert all(max(call) * len(call) <= 1024 and len(call) <= 32 for call in calls)
+    assert len(calls) < 8
+
+
+def test_the_fingerprint_is_of_all_that_matters(plain: Path, small: Path) -> None:
+    made = [
+        Generator(plain, 1),
+        Generator(plain, 1, n=2),
+        Generator(plain, 1, max_tokens=8),
+        Generator(plain, 1, seed=1),
+        Generator(small, 1),
+    ]
+    prints = [generator.fingerprint for generator in made]
+    assert len(set(prints)) == len(prints)
+    assert all(len(each) == 16 and int(each, 16) >= 0 for each in prints)
+    assert Generator(plain, 2).fingerprint == prints[0]
+
+
+def test_running_imports_no_torch(plain: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from helix.enrich.doc2query import Generator\n"
+        "assert Generator(Path(sys.argv[1]), 1).queries(['redis timeout'])[0]\n"
+        "assert not {'torch', 'transformers', 'optimum', 'onnx', 'sklearn'} & set(sys.modules), sorted(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(plain)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_sampling_follows_the_softmax() -> None:
+    logits = np.array([2.0, 1.0, 0.0, -1.0], np.float32)
+    count = 40_000
+    draws = np.random.default_rng(0).random((count, 1))
+    tokens = np.tile(np.array([7, 5, 3, 1]), (count, 1))
+    chosen = _sampler(draws)(0, np.arange(count), np.tile(logits, (count, 1)), tokens)
+    expected = np.exp(logits) / np.exp(logits).sum()
+    shares = np.array([(chosen == token).mean() for token in (7, 5, 3, 1)])
+    assert shares == pytest.approx(expected, abs=4 * (0.25 / count) ** 0.5)
+
+
+def test_sampling_at_the_ends_of_the_range() -> None:
+    tokens = np.array([[7, 5, 3], [7, 5, 3], [7, 5, 3]])
+    logits = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [500.0, 0.0, -np.inf]], np.float32)
+    draws = np.array([[0.0], [np.nextafter(1.0, 0.0)], [np.nextafter(1.0, 0.0)]])
+    assert _sampler(draws)(0, np.arange(3), logits, tokens).tolist() == [7, 3, 7]
+
+
+# ---------------------------------------------------------------- filtering
+
+
+def encoding(seen: list[list[str]]) -> Callable[[Sequence[str]], Any]:
+    """Cosines .8, .6 and 0 to (1, 0), vectors not of unit length."""
+    table = {"near": [8.0, 6.0], "edge": [3.0, 4.0], "far": [0.0, 2.0], "zero": [0.0, 0.0]}
+
+    def encode(texts: Sequence[str]) -> Any:
+        seen.append(list(texts))
+        return np.array([table[text] for text in texts], np.float32)
+
+    return encode
+
+
+def test_far_questions_go_and_the_order_stays() -> None:
+    seen: list[list[str]] = []
+    items = np.array([[5.0, 0.0], [0.0, 1.0], [1.0, 0.0]], np.float32)
+    asked = [["far", "edge", "near"], ["far", "near"], []]
+    assert keep_near(asked, items, encoding(seen), 0.59) == [["edge", "near"], ["far", "near"], []]
+    assert seen == [["far", "edge", "near"]]  # once, each text once
+    assert keep_near(asked, items, encoding(seen), 0.61) == [["near"], ["far"], []]
+    assert keep_near([["zero"]], items[:1], encoding(seen), 0.01) == [[]]
+
+
+def test_nothing_to_filter_runs_no_encoder() -> None:
+    def encode(texts: Sequence[str]) -> Any:
+        pytest.fail("asked for nothing")
+
+    assert keep_near([[], []], np.zeros((2, 4), np.float32), encode) == [[], []]
+    assert keep_near([], np.zeros((0, 4), np.float32), encode) == []
+    with pytest.raises(UsageError, match="1 items, embeddings of 2"):
+        keep_near([["a"]], np.zeros((2, 4), np.float32), encode)

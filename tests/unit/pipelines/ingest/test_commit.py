@@ -1,0 +1,373 @@
+"""Which version of a turn a commit keeps."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from helix.encoders.dense import Encoder, TokenCounter
+from helix.sdk.memory import open as open_store
+from helix.settings import load
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.sql import ask
+from helix.snapshot.verify import verify
+from pipelines.ingest.accept import accept, check
+from pipelines.ingest.commit import Committed, commit
+from pipelines.ingest.enrich import enrich
+from pipelines.ingest.ingest import Report, ingest, open_encoder
+from pipelines.maintain.deletion_plan import Selection
+from pipelines.maintain.forget import forget
+from pipelines.maintain.reindex import reindex
+
+
+@pytest.fixture
+def store(tmp_path: Path, cache: Path) -> tuple[Path, Encoder, Callable[..., str]]:
+    root = tmp_path / "store"
+    check(root, "auto")
+    encoder = open_encoder(root, load())
+
+    def accepted(*turns: tuple[str, str, str]) -> str:
+        path = tmp_path / "log.jsonl"
+        path.write_text("".join(json.dumps({"session": s, "id": i, "text": t}) + "\n" for s, i, t in turns))
+        return accept(root, path, load()).documents[0]
+
+    return root, encoder, accepted
+
+
+def texts(root: Path) -> list[str]:
+    snapshot = open_store(root).snapshot
+    return sorted(e["text"] for e in snapshot.text([row for row in range(snapshot.rows) if snapshot.alive[row]]))
+
+
+def test_an_older_version_that_is_enriched_later_does_not_win(store) -> None:
+    root, encoder, accepted = store
+    older = accepted(("s", "1", "take it out at noon"), ("s", "2", "only the older one has this"))
+    newer = accepted(("s", "1", "take it out at one"))
+    counter = TokenCounter(encoder.folder)
+    enrich(root, newer, encoder, counter, load())
+    first = commit(root, encoder, load())
+    assert (first.added, first.replaced) == (1, 0)
+    enrich(root, older, encoder, counter, load())
+    second = commit(root, encoder, load())
+    assert (second.added, second.replaced, second.duplicates) == (1, 0, 1)
+    assert texts(root) == ["only the older one has this", "take it out at one"]
+
+
+def test_two_versions_in_one_commit(store) -> None:
+    root, encoder, accepted = store
+    counter = TokenCounter(encoder.folder)
+    for turns in ([("s", "1", "noon")], [("s", "1", "one"), ("s", "2", "slice it")], [("s", "1", "one")]):
+        enrich(root, accepted(*turns), encoder, counter, load())
+    done = commit(root, encoder, load())
+    assert (done.generation, len(done.documents), done.added, done.duplicates) == (1, 3, 2, 2)
+    assert texts(root) == ["one", "slice it"]
+    assert commit(root, encoder, load()).documents == ()
+
+
+@pytest.mark.parametrize(
+    "order", [*itertools.permutations([0, 1, 2]), (1, (0, 2)), ((0, 2), 1), ((0, 1), 2), (2, (0, 1))]
+)
+def test_what_was_said_last_stays_however_the_work_is_ordered(store, order) -> None:
+    """A turn is changed and changed back; workers may finish the three documents in any order."""
+    root, encoder, accepted = store
+    counter = TokenCounter(encoder.folder)
+    extra = [("s", "2", "slice it"), ("s", "2", "cut it"), ("s", "3", "cool it")]
+    said = [accepted(("s", "1", when), turn) for when, turn in zip(["noon", "one", "noon"], extra, strict=True)]
+    for step in order:
+        for i in step if isinstance(step, tuple) else [step]:
+            enrich(root, said[i], encoder, counter, load())
+        commit(root, encoder, load())
+    assert texts(root) == ["cool it", "cut it", "noon"]
+    assert verify(root).problems == ()
+
+
+def test_a_resumed_session_does_not_repeat_its_prefix(tmp_path: Path, cache: Path) -> None:
+    """Claude Code copies the turns so far, uuids and all, under a new session id."""
+
+    def log(session: str, *uuids: str) -> str:
+        records = [
+            {
+                "type": "user",
+                "uuid": uuid,
+                "parentUuid": uuids[i - 1] if i else None,
+                "sessionId": session,
+                "cwd": "/home/ana/bakery",
+                "timestamp": f"2026-05-01T10:0{i}:00Z",
+                "message": {"role": "user", "content": f"remark {uuid} about walnut bread"},
+            }
+            for i, uuid in enumerate(uuids)
+        ]
+        return "".join(json.dumps(record) + "\n" for record in records)
+
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    first.write_text(log("one", "u1", "u2"))
+    second.write_text(log("two", "u1", "u2", "u3"))
+    root = tmp_path / "store"
+    report = ingest(root, [first], load())
+    assert report.items == 2
+    report = ingest(root, [second], load())
+    assert (report.turns, report.items) == (3, 1)
+    snapshot = open_store(root).snapshot
+    sessions = {entry["turns"][0]: entry["session"] for entry in snapshot.text(range(snapshot.rows))}
+    assert sessions == {"u1": "one", "u2": "one", "u3": "two"}
+    assert verify(root).problems == ()
+
+
+def test_a_document_offered_again_after_its_death_is_tried_again(store) -> None:
+    from helix.snapshot.ledger import inbox as ledger
+
+    root, _, accepted = store
+    document = accepted(("s", "1", "noon"))
+    ledger.give_up(root, document, "a fault since mended")
+    assert ledger.pending(root) == []
+    assert accepted(("s", "1", "noon")) == document  # written again, with the same words
+    assert ledger.pending(root) == [document]
+
+
+def test_an_adapters_mistake_costs_its_document_and_no_other(tmp_path: Path, cache: Path, monkeypatch) -> None:
+    from helix.sources import markdown
+
+    parse = markdown.parse
+
+    def faulty(document, tool_chars):
+        if "poison" in document.text:
+            raise KeyError("mapping")
+        return parse(document)
+
+    monkeypatch.setattr(markdown, "parse", faulty)
+    (tmp_path / "a.md").write_text("# A\n\npoison")
+    (tmp_path / "b.md").write_text("# B\n\nwalnut bread")
+    report = ingest(tmp_path / "store", [tmp_path / "a.md", tmp_path / "b.md"], load())
+    assert [Path(entry["path"]).name for entry in report.refused] == ["a.md"]
+    assert "KeyError" in report.refused[0]["reason"]
+    assert texts(tmp_path / "store") == ["walnut bread"]
+
+
+def test_what_is_referred_to_later_matters_more(tmp_path: Path, cache: Path) -> None:
+    """A growing log: an earlier turn is published again with its new salience, and known since it was first said."""
+    log, root = tmp_path / "log.jsonl", tmp_path / "store"
+    turns = [
+        ("t0", "user", "The deploy of zephyrline goes through the blue pipeline."),
+        ("t1", "assistant", "Noted."),
+        ("t2", "user", "As I said, zephyrline needs the blue pipeline; what was wrong with zephyrline?"),
+    ]
+
+    def grown(upto: int) -> Report:
+        lines = [{"session": "s", "id": turn, "role": role, "text": text} for turn, role, text in turns[:upto]]
+        log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return ingest(root, [log], load())
+
+    def first() -> dict[str, object]:
+        with ask(
+            root, "SELECT salience, salience_parts, t_ingested, ord, document FROM items WHERE turns = ['t0']"
+        ) as found:
+            (row,) = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+            return row
+
+    assert grown(2).items == 2
+    before = first()
+    assert grown(3).items == 1  # what is said again, and no more than valued anew, is no new item
+    after = first()
+    assert after["salience"] > before["salience"]
+    assert "referred to" in after["salience_parts"]
+    assert "referred to" not in before["salience_parts"]
+    for name in ("t_ingested", "ord", "document"):
+        assert after[name] == before[name]
+    manifest = ledger.current(root)[1]
+    assert manifest is not None
+    assert manifest.counts["items"] == 3
+    generation = manifest.generation
+    log.touch()
+    assert ingest(root, [log], load()).duplicates == 1
+    assert ledger.current(root)[1].generation == generation  # type: ignore[union-attr]
+
+
+def _said(turn: str, role: str, text: str, session: str = "s") -> str:
+    return json.dumps({"session": session, "id": turn, "role": role, "text": text}) + "\n"
+
+
+PROPOSED = _said("t0", "user", "How do we ship zephyrline?") + _said("t1", "assistant", "I propose the blue pipeline.")
+AGREED = _said("t2", "user", "Yes, do that.")
+
+
+def _proposal(root: Path) -> dict[str, object]:
+    columns = "vouched, salience, confidence, t_ingested, document, near, text"
+    with ask(root, f"SELECT {columns} FROM items WHERE turns = ['t1']") as found:
+        (row,) = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+        return row
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_what_is_agreed_to_later_is_confirmed(tmp_path: Path, cache: Path, at_once: bool) -> None:
+    """An agent's proposal and the user's yes are seldom written in the same moment, or taken in at once."""
+    log, root = tmp_path / "log.jsonl", tmp_path / "store"
+    log.write_text(PROPOSED)
+    check(root, "auto")
+    encoder = open_encoder(root, load())
+    counter = TokenCounter(encoder.folder)
+
+    def publish() -> Committed:
+        for document in ledger.waiting(root, ledger.done(root, ledger.current(root)[1])):
+            enrich(root, document, encoder, counter, load())
+        return commit(root, encoder, load())
+
+    accept(root, log, load())
+    if not at_once:
+        publish()
+        assert _proposal(root)["vouched"] == "claim"
+    first = ledger.waiting(root, set()) if at_once else [_proposal(root)["document"]]
+    log.write_text(PROPOSED + AGREED)
+    accept(root, log, load())
+    done = publish()
+    assert (done.added, done.replaced, done.duplicates) == ((3, 0, 0) if at_once else (1, 0, 0))
+    proposal = _proposal(root)
+    assert (proposal["vouched"], proposal["confidence"]) == ("confirmed", pytest.approx(0.95))
+    assert proposal["document"] == first[0]  # its words are there
+    whole = tmp_path / "whole"
+    assert ingest(whole, [log], load()).items == 3
+    for name in ("vouched", "salience", "confidence"):
+        assert proposal[name] == _proposal(whole)[name]
+    assert verify(root).problems == ()
+
+
+def test_what_was_said_elsewhere_since_is_not_outdone(tmp_path: Path, cache: Path) -> None:
+    """The turn was edited in another file; that the first one goes on does not bring back what it said."""
+    log, other, root = tmp_path / "log.jsonl", tmp_path / "other.jsonl", tmp_path / "store"
+    log.write_text(PROPOSED)
+    ingest(root, [log], load())
+    other.write_text(PROPOSED.replace("blue", "green"))
+    ingest(root, [other], load())
+    log.write_text(PROPOSED + AGREED)
+    ingest(root, [log], load())
+    assert _proposal(root)["text"] == "I propose the green pipeline."
+    assert _proposal(root)["vouched"] == "claim"
+
+
+@pytest.mark.parametrize("turn", ["t0", "t2"])
+def test_forgetting_a_turn_spares_what_was_judged_anew(tmp_path: Path, cache: Path, turn: str) -> None:
+    """Be it one it was first taken in with, or the one it was judged anew for."""
+    log, root = tmp_path / "log.jsonl", tmp_path / "store"
+    for text in (PROPOSED, PROPOSED + AGREED):
+        log.write_text(text)
+        ingest(root, [log], load())
+    with ask(root, f"SELECT id FROM items WHERE turns = ['{turn}']") as found:
+        ((item,),) = found.rows
+    forget(root, Selection(items=(item,)), load())
+    left = sorted({"How do we ship zephyrline?", "I propose the blue pipeline.", "Yes, do that."} - {WORDS[turn]})
+    assert texts(root) == left
+    reindex(root, replace(load(), item_words=100))
+    assert texts(root) == left
+
+
+WORDS = {"t0": "How do we ship zephyrline?", "t2": "Yes, do that."}
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> tuple[Path, list[str]]:
+    """A store whose inbox holds three links of a log, as a copy may show them: the last one is the oldest file."""
+    log, root, links = tmp_path / "log.jsonl", tmp_path / "store", list[str]()
+    check(root, "auto")
+    for text in (PROPOSED, PROPOSED + AGREED, PROPOSED + AGREED + _said("t3", "user", "Tell Ana.")):
+        log.write_text(text)
+        links += accept(root, log, load()).documents
+    for age, link in enumerate(links):
+        os.utime(root / "inbox" / link, (1_700_000_000 - age,) * 2)
+    assert ledger.pending(root) == links[::-1]
+    return root, links
+
+
+def test_links_are_published_in_their_order_whatever_the_files_say(chain, cache: Path) -> None:
+    root, links = chain
+    encoder = open_encoder(root, load())
+    for link in ledger.pending(root):
+        enrich(root, link, encoder, TokenCounter(encoder.folder), load())
+    assert list(commit(root, encoder, load()).documents) == links
+
+
+def test_a_reindex_of_links_in_any_order(chain, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does it wait for a link that is not published itself."""
+    root, links = chain
+    ledger.give_up(root, links[0], "nobody can read it")
+    encoder = open_encoder(root, load())
+    for link in ledger.pending(root):
+        enrich(root, link, encoder, TokenCounter(encoder.folder), load())
+    assert list(commit(root, encoder, load()).documents) == links[1:]
+    ledger.revive(root, links[0])
+    monkeypatch.setattr("pipelines.maintain.reindex.BATCH", 1)
+    assert reindex(root, replace(load(), item_words=100)).documents == 2
+    assert ledger.pending(root) == links[:1]
+    assert texts(root) == ["Tell Ana.", "Yes, do that."]
+
+
+def test_forgetting_leaves_a_document_its_place(chain) -> None:
+    root, _ = chain
+    for link in ledger.accepted(root):  # as it is accepted
+        ledger.write(root, ledger.read(root, link))
+    before = ledger.pending(root)
+    ledger.forget(root, before[0])
+    assert ledger.pending(root) == before
+
+
+# ---------------------------------------------------------------- a commit of so many items
+
+
+def log_of(name: str, turns: int) -> list[tuple[str, str, str]]:
+    return [(name, f"{name}{i}", f"remark {i} of {name} about walnut bread") for i in range(turns)]
+
+
+def test_small_documents_go_before_a_large_one(store) -> None:
+    root, encoder, accepted = store
+    counter = TokenCounter(encoder.folder)
+    large, *small = [accepted(*log_of(name, turns)) for name, turns in (("a", 80), ("b", 3), ("c", 4))]
+    for document in (large, *small):
+        enrich(root, document, encoder, counter, load())
+    first = commit(root, encoder, load(), limit=10)
+    assert (first.documents, first.left) == (tuple(small), 1)
+    second = commit(root, encoder, load(), limit=10)  # one at least, however large
+    assert (second.documents, second.left) == ((large,), 0)
+    assert len(texts(root)) == 87
+    assert commit(root, encoder, load(), limit=10).documents == ()
+
+
+def test_a_large_one_that_has_waited_goes_with_the_small_ones(store) -> None:
+    root, encoder, accepted = store
+    counter = TokenCounter(encoder.folder)
+    large, small = accepted(*log_of("a", 80)), accepted(*log_of("b", 3))
+    for document in (large, small):
+        enrich(root, document, encoder, counter, load())
+    (part,) = (root / "parts").glob(f"{large}-*")
+    os.utime(part, (1_700_000_000,) * 2)
+    assert set(commit(root, encoder, load(), limit=10).documents) == {large, small}
+
+
+def test_no_link_goes_before_the_one_it_goes_on_from(chain, cache: Path) -> None:
+    root, links = chain
+    encoder = open_encoder(root, load())
+    for link in ledger.pending(root):
+        enrich(root, link, encoder, TokenCounter(encoder.folder), load())
+    for i, link in enumerate(links):
+        done = commit(root, encoder, load(), limit=1)
+        assert (done.documents, done.left) == ((link,), len(links) - i - 1)
+
+
+def test_many_small_commits_give_what_one_gives(store) -> None:
+    root, encoder, accepted = store
+    counter = TokenCounter(encoder.folder)
+    said = [accepted(*log_of(f"s{i}", 1 + 7 * i % 5), ("shared", "x", f"version {i}")) for i in range(8)]
+    for document in said:
+        enrich(root, document, encoder, counter, load())
+    left = len(said)
+    while left:
+        done = commit(root, encoder, load(), limit=6)
+        assert done.documents
+        left -= len(done.documents)
+        assert done.left == left
+    assert len(texts(root)) == sum(1 + 7 * i % 5 for i in range(8)) + 1
+    assert "version 7" in texts(root)
+    assert verify(root).problems == ()

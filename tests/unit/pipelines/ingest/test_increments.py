@@ -1,0 +1,333 @@
+"""Sources that grow, are cut off, rotated, renamed and edited: what is taken in of each, and what is not again."""
+
+from __future__ import annotations
+
+import json
+import os
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from helix.errors import InputRefused
+from helix.settings import Settings
+from helix.snapshot.ledger import inbox as ledger
+from pipelines.ingest import increments as links
+from pipelines.ingest.accept import Inbox, Way, accept, take
+from tests.support.replay import Replay
+
+
+def said(number: int, text: str, session: str | None = "s") -> str:
+    """One line of a log."""
+    return json.dumps({"id": str(number), "text": text, **({"session": session} if session else {})}) + "\n"
+
+
+def unnamed(text: str) -> str:
+    """A line without session and id: the path and the line number stand for them."""
+    return json.dumps({"text": text}) + "\n"
+
+
+@pytest.fixture
+def replay(tmp_path: Path) -> Replay:
+    return Replay(tmp_path / "store")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "log.jsonl"
+
+
+def inbox(replay: Replay) -> list[str]:
+    return ["\n".join(ledger.read(replay.root, name).text.split("\n")[:-1]) for name in ledger.accepted(replay.root)]
+
+
+def test_only_what_is_new_is_taken_in(replay: Replay, log: Path) -> None:
+    log.write_text(said(1, "walnuts") + said(2, "thyme"))
+    (first,) = replay.offer(log)
+    with log.open("a") as file:
+        file.write(said(3, "parsley"))
+    (second,) = replay.offer(log)
+    assert ledger.read(replay.root, second).text == said(3, "parsley")
+    assert (ledger.read(replay.root, second).after, ledger.read(replay.root, second).lines) == (first, 2)
+    assert replay.texts() == ["walnuts", "thyme", "parsley"]
+    assert replay.made == [2, 1]
+    assert replay.offer(log) == ()
+
+
+def test_a_file_nobody_touched_is_not_read(replay: Replay, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.write_text(said(1, "walnuts"))
+    replay.offer(log)
+
+    opened: list[Path] = []
+    really = Path.open
+    monkeypatch.setattr(Path, "open", lambda path, *how, **more: opened.append(path) or really(path, *how, **more))
+    taken = accept(replay.root, log, Settings())
+    assert taken.documents == ()
+    assert log not in opened
+
+
+def test_half_a_line_waits_for_its_other_half(replay: Replay, log: Path) -> None:
+    first = said(1, "walnuts")
+    whole = first + said(2, "the key is " + "gh" + "p_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8")
+    log.write_text(first)
+    replay.offer(log)
+    for cut in range(len(first) + 1, len(whole) - 1):
+        log.write_text(whole[:cut])
+        taken = accept(replay.root, log, Settings())
+        assert (taken.documents, taken.waits) == ((), 2)
+    log.write_text(whole)
+    (document,) = replay.offer(log)
+    assert "[REDACTED:github-pat]" in ledger.read(replay.root, document).text
+    assert not any("ghp_" in text for text in inbox(replay))
+
+
+def test_a_last_line_without_an_end_that_is_whole_is_taken_in(replay: Replay, log: Path) -> None:
+    log.write_text(said(1, "walnuts") + said(2, "thyme").rstrip())
+    replay.offer(log)
+    with log.open("a") as file:
+        file.write("\n" + said(3, "parsley"))
+    replay.offer(log)
+    assert replay.texts() == ["walnuts", "thyme", "parsley"]
+    assert [
+        ledger.read(replay.root, name).lines
+        for name in ledger.accepted(replay.root)
+        if ledger.read(replay.root, name).after
+    ] == [1]
+
+
+def test_ids_by_line_go_on_where_they_stood(replay: Replay, log: Path) -> None:
+    log.write_text(unnamed("walnuts") + "\n" + unnamed("thyme"))
+    replay.offer(log)
+    with log.open("a") as file:
+        file.write(unnamed("parsley"))
+    replay.offer(log)
+    assert sorted(turn for record in replay.items.values() for turn in record["turns"]) == ["1", "3", "4"]
+    assert {record["session"] for record in replay.items.values()} == {next(iter(replay.items.values()))["session"]}
+    assert [record["ord"] for record in sorted(replay.items.values(), key=lambda r: r["turns"])] == [0, 1, 2]
+
+
+def test_one_that_was_cut_off_loses_nothing(replay: Replay, log: Path) -> None:
+    log.write_text(said(1, "walnuts") + said(2, "thyme"))
+    replay.offer(log)
+    log.write_text(said(1, "walnuts"))
+    replay.offer(log)
+    assert replay.texts() == ["walnuts", "thyme"]
+
+
+def test_one_that_was_edited_says_what_it_says_now(replay: Replay, log: Path) -> None:
+    log.write_text(unnamed("walnuts") + unnamed("thyme") + unnamed("salt"))
+    replay.offer(log)
+    log.write_text(unnamed("walnuts") + unnamed("rosemary") + unnamed("salt"))
+    replay.offer(log)
+    assert replay.texts() == ["walnuts", "rosemary", "salt"]
+
+
+@pytest.mark.parametrize("how", ["renamed", "copied and emptied"])
+def test_a_rotated_log_keeps_both(replay: Replay, log: Path, how: str) -> None:
+    old = log.with_name("log.1.jsonl")
+    log.write_text(unnamed("walnuts") + unnamed("thyme"))
+    replay.offer(log)
+    if how == "renamed":
+        log.rename(old)
+    log.write_text(unnamed("parsley"))
+    replay.offer(log)
+    assert replay.texts() == ["walnuts", "thyme", "parsley"]
+    assert len({record["session"] for record in replay.items.values()}) == 2
+    if how == "renamed":  # the old one is the same source under another name
+        with old.open("a") as file:
+            file.write(unnamed("salt"))
+        replay.offer(old)
+        assert sorted(replay.texts()) == ["parsley", "salt", "thyme", "walnuts"]
+        assert len({record["session"] for record in replay.items.values()}) == 2
+    log.write_text(unnamed("basil"))  # and once more
+    replay.offer(log)
+    assert len({record["session"] for record in replay.items.values()}) == 3
+
+
+def test_a_renamed_log_goes_on(replay: Replay, log: Path) -> None:
+    log.write_text(unnamed("walnuts"))
+    replay.offer(log)
+    new = log.rename(log.with_name("other.jsonl"))
+    assert replay.offer(new) == ()
+    with new.open("a") as file:
+        file.write(unnamed("thyme"))
+    replay.offer(new)
+    assert replay.texts() == ["walnuts", "thyme"]
+    assert len({record["session"] for record in replay.items.values()}) == 1
+    assert replay.made == [1, 1]
+
+
+def test_another_file_in_the_place_of_a_removed_one_is_another_source(replay: Replay, log: Path) -> None:
+    log.write_text(unnamed("walnuts"))
+    replay.offer(log)
+    log.unlink()
+    new = log.with_name("new.jsonl")  # it may get the same place on the disk
+    new.write_text(unnamed("thyme") + unnamed("salt"))
+    replay.offer(new)
+    assert sorted(replay.texts()) == ["salt", "thyme", "walnuts"]
+
+
+def test_the_beginning_may_look_like_something_else(replay: Replay, tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text("{")
+    with pytest.raises(InputRefused):
+        replay.offer(log)
+    log.write_text("Hm")
+    replay.offer(log)
+    assert replay.texts() == ["Hm"]
+    log.write_text('Hm\n{"text": "walnuts"}\n')  # still a note
+    replay.offer(log)
+    assert [record["source"] for record in replay.items.values()] == ["markdown"]
+
+
+def test_a_line_that_is_too_long_is_passed_over_and_named(
+    replay: Replay, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(links, "BLOCK", 64)
+    settings = Settings(max_line_bytes=200)
+    log.write_text(said(1, "walnuts") + said(2, "x" * 5_000) + said(3, "thyme") + "y" * 5_000)
+    documents = accept(replay.root, log, settings).documents
+    for document in documents:
+        replay.apply(document)
+    assert replay.texts() == ["walnuts", "thyme"]
+    problems = [problem for name in documents for problem in ledger.read(replay.root, name).problems]
+    assert [problem.line for problem in problems] == [2]
+    assert "longer than 200 bytes (50" in problems[0].reason
+    assert max(len(ledger.read(replay.root, name).text) for name in documents) < 200
+
+
+def test_problems_are_named_by_their_line_of_the_file(replay: Replay, log: Path) -> None:
+    log.write_text(said(1, "walnuts") + said(2, "thyme"))
+    replay.offer(log)
+    with log.open("ab") as file:
+        file.write(b'{"text": "\xff"}\n' + said(4, "salt").encode())
+    (document,) = replay.offer(log)
+    assert [problem.line for problem in ledger.read(replay.root, document).problems] == [3]
+
+
+def test_what_was_given_up_is_read_around(replay: Replay, log: Path) -> None:
+    log.write_text(unnamed("walnuts"))
+    replay.offer(log)
+    with log.open("a") as file:
+        file.write(unnamed("poison"))
+    (document,) = accept(replay.root, log, Settings()).documents
+    ledger.give_up(replay.root, document, "it is poison")
+    with log.open("a") as file:
+        file.write(unnamed("thyme"))
+    replay.offer(log)
+    assert replay.texts() == ["walnuts", "thyme"]
+    assert sorted(turn for record in replay.items.values() for turn in record["turns"]) == ["1", "3"]
+    assert set(accept(replay.root, log, Settings()).documents) == {document}  # offered again, it is tried again
+    ledger.give_up(replay.root, document, "it is poison")
+    assert take(Inbox(replay.root, Settings()), log, Way(retry=False)).documents == ()
+
+
+def test_what_is_forgotten_of_it_stays_forgotten(replay: Replay, log: Path) -> None:
+    log.write_text(unnamed("walnuts") + unnamed("a secret"))
+    (document,) = replay.offer(log)
+    ledger.forget(replay.root, document)
+    with log.open("a") as file:
+        file.write(unnamed("thyme"))
+    (link,) = replay.offer(log)
+    assert ledger.read(replay.root, link).after == document
+    assert [record["turns"] for record in replay.items.values() if record["text"] == "thyme"] == [["3"]]
+    assert "secret" not in "".join(inbox(replay))
+
+
+def test_a_kill_between_an_envelope_and_its_cursor_costs_nothing(replay: Replay, log: Path) -> None:
+    log.write_text(said(1, "walnuts"))
+    replay.offer(log)
+    kept = {path: path.read_bytes() for path in (replay.root / "sources").iterdir()}
+    with log.open("a") as file:
+        file.write(said(2, "thyme"))
+    replay.offer(log)
+    for path, data in kept.items():
+        path.write_bytes(data)
+    assert replay.offer(log) == ()  # the same link
+    for path, data in kept.items():
+        path.write_bytes(data)
+    with log.open("a") as file:
+        file.write(said(3, "salt"))
+    replay.offer(log)  # a longer one
+    assert replay.texts() == ["walnuts", "thyme", "salt"]
+
+
+def test_without_cursors_all_of_it_is_there_already(replay: Replay, log: Path) -> None:
+    log.write_text(said(1, "walnuts") + said(2, "thyme"))
+    replay.offer(log)
+    for path in (replay.root / "sources").iterdir():
+        path.write_text("not a cursor")
+    assert replay.offer(log) == ()
+    assert replay.texts() == ["walnuts", "thyme"]
+
+
+def test_a_later_version_of_a_note_repeats_nothing(replay: Replay, tmp_path: Path) -> None:
+    note = tmp_path / "note.md"
+    note.write_text("# Bread\n\nWalnuts.\n\n# Tea\n\nThyme.\n")
+    (first,) = replay.offer(note)
+    note.write_text("# Bread\n\nWalnuts.\n\n# Tea\n\nThyme, hot.\n\n# Salt\n\nA pinch.\n")
+    (second,) = replay.offer(note)
+    assert ledger.read(replay.root, second).instead == first
+    assert replay.made == [2, 2]
+    assert replay.texts() == ["Walnuts.", "Thyme, hot.", "A pinch."]
+    ledger.give_up(replay.root, first, "it was never published")
+    replay.items.clear()
+    replay.apply(second)
+    assert replay.texts() == ["Walnuts.", "Thyme, hot.", "A pinch."]
+
+
+def test_memory_does_not_grow_with_a_log(replay: Replay, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "BLOCK", 1 << 16)
+
+    def peak(lines: int) -> int:
+        log.write_text("".join(said(i, "walnut bread with thyme " * 20) for i in range(lines)))
+        tracemalloc.start()
+        accept(replay.root, log, Settings())
+        _, high = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return high
+
+    peak(10)
+    assert peak(20_000) < 1.5 * peak(2_000)
+
+
+def test_windows_line_ends_and_marks(replay: Replay, log: Path) -> None:
+    log.write_bytes(b"\xef\xbb\xbf" + said(1, "walnuts").replace("\n", "\r\n").encode())
+    replay.offer(log)
+    with log.open("ab") as file:
+        file.write(said(2, "thyme").replace("\n", "\r\n").encode())
+    replay.offer(log)
+    assert replay.texts() == ["walnuts", "thyme"]
+    utf16 = log.with_name("wide.jsonl")
+    utf16.write_bytes((said(1, "salt", "w") + said(2, "oil", "w")).encode("utf-16"))
+    replay.offer(utf16)
+    utf16.write_bytes((said(1, "salt", "w") + said(2, "oil", "w") + said(3, "yeast", "w")).encode("utf-16"))
+    replay.offer(utf16)
+    assert sorted(replay.texts()) == ["oil", "salt", "thyme", "walnuts", "yeast"]
+
+
+def test_histories_with_a_dot_are_found(tmp_path: Path) -> None:
+    from pipelines.ingest.accept import expand
+
+    for name in (".aider.chat.history.md", ".hidden.md", "shown.md", ".specstory/history/a.md", ".git/config"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    found = {os.path.relpath(path, tmp_path) for path in expand([tmp_path])}
+    assert found == {".aider.chat.history.md", "shown.md", ".specstory/history/a.md"}
+
+
+def test_a_key_that_was_cut_on_its_way_in_is_not_kept_in_parts(replay: Replay, tmp_path: Path) -> None:
+    rows = [f"MIIEpAIBAAKCAQEA{i}7Zq3vT9xLkP2mWcR8sYbN5dFhJ" for i in range(4)]
+    kind = "RSA PRIVATE " + "KEY-----"
+    key = "\n".join(["-----BEGIN " + kind, *rows, "-----END " + kind])
+    log = tmp_path / ".aider.chat.history.md"
+    text = f"\n# aider chat started at 2026-05-04 10:00:00\n\n#### what is this  \n\nThat is a key:\n\n{key}"
+    lines = text.splitlines(keepends=True)
+    for end in range(6, len(lines) + 1):
+        log.write_text("".join(lines[:end]))
+        os.utime(log, (1_700_000_000 + end, 1_700_000_000 + end))
+        replay.offer(log)
+        kept = "".join(ledger.read(replay.root, name).text for name in ledger.accepted(replay.root))
+        assert not any(row in kept for row in rows)
+    assert "[REDACTED:private-key]" in "".join(replay.texts())  # the line that announces it may stand before it

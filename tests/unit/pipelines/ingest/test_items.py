@@ -1,0 +1,399 @@
+"""From turns to items: what links them, what they state, how they are judged, what is left of them after forgetting."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helix.enrich.classify import PRIORS, TypeModel
+from helix.settings import Settings
+from helix.snapshot.ledger.inbox import Envelope
+from helix.snapshot.segment.batch import LINKS, digest
+from helix.types import ROLES, TYPES, Parsed, Session, Turn
+from pipelines.ingest.enrich import item_records
+from pipelines.ingest.items import NO_PROJECT, Found, Record, judge, of_document, of_records
+from pipelines.ingest.versions import Reading, read
+from pipelines.maintain.residue import dump
+
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+ACCEPTED = NOON + timedelta(days=30)
+ENVELOPE = Envelope("0" * 64, "log.jsonl", "", "jsonl", None, (), None, ACCEPTED, {}, ())
+
+
+def turn(i: int, text: str, speaker: str | None = "Ana", **given: Any) -> Turn:
+    return Turn(f"t{i}", text, speaker=speaker, **{"time": NOON + timedelta(minutes=i), **given})
+
+
+def said(*turns: tuple[str, str]) -> tuple[Turn, ...]:
+    """Turns of (speaker, text)."""
+    return tuple(turn(i, text, speaker) for i, (speaker, text) in enumerate(turns))
+
+
+def found_in(*sessions: Iterable[Turn], **envelope: Any) -> Found:
+    parsed = Parsed(tuple(Session("test", f"s{i}", tuple(turns)) for i, turns in enumerate(sessions)))
+    return of_document(Reading(parsed), replace(ENVELOPE, **envelope), Settings(), Counter())
+
+
+def linked(found: Found, kind: str) -> list[tuple[int, int]]:
+    """(item, the earlier one it is linked with) as their places."""
+    place = {int(record["id"], 16): i for i, record in enumerate(found.records)}
+    return [(i, place[key]) for i, row in enumerate(found.links) for key, code in row if LINKS[code] == kind]
+
+
+# ---------------------------------------------------------------- replies
+
+
+def test_an_answer_is_linked_with_the_question_before_it() -> None:
+    talk = said(("Ana", "Where is it?"), ("Bo", "In the shed."), ("Ana", "Thanks."), ("Bo", "Why? "), ("Ana", "So."))
+    assert linked(found_in(talk), "reply") == [(1, 0), (4, 3)]
+
+
+def test_nobody_answers_herself() -> None:
+    assert linked(found_in(said(("Ana", "Where is it?"), ("Ana", "Ah, in the shed."))), "reply") == []
+    nameless = [turn(0, "Where is it?", None, role="user"), turn(1, "In the shed.", None, role="assistant")]
+    assert linked(found_in(nameless), "reply") == [(1, 0)]
+
+
+def test_a_question_is_answered_by_the_next_turn_and_in_its_session() -> None:
+    late = said(("Ana", "Where is it?"), ("Bo", "Hm."), ("Cy", "In the shed."))
+    assert linked(found_in(late), "reply") == [(1, 0)]
+    assert linked(found_in(said(("Ana", "Where is it?")), said(("Bo", "In the shed."))), "reply") == []
+
+
+def test_a_long_question_asks_with_its_last_piece_and_is_answered_by_the_first() -> None:
+    long = " ".join(f"The thing number {i} is somewhere in the house." for i in range(40))
+    found = found_in(said(("Ana", f"{long} Where is it?"), ("Bo", f"It is where the others are. {long}")))
+    pieces = Counter(record["turns"][0] for record in found.records)
+    assert min(pieces.values()) > 1
+    assert linked(found, "reply") == [(pieces["t0"], pieces["t0"] - 1)]
+
+
+@pytest.mark.parametrize(
+    ("parent", "expected"),
+    [
+        ("t0", [(2, 0)]),  # said by the source, whether it asks or not
+        ("t1", []),  # the turn before, and no question
+        ("elsewhere", []),
+        (None, []),
+    ],
+)
+def test_a_turn_answers_the_parent_its_source_names(parent: str | None, expected: list[tuple[int, int]]) -> None:
+    talk = said(("Ana", "The shed is locked."), ("Bo", "It rains."))
+    assert linked(found_in([*talk, turn(2, "I have the key.", "Cy", parent=parent)]), "reply") == expected
+
+
+def test_a_parent_goes_before_the_question_and_one_nobody_knows_does_not() -> None:
+    talk = said(("Ana", "The shed is locked."), ("Bo", "Does it rain?"))
+    assert linked(found_in([*talk, turn(2, "I have the key.", "Cy", parent="t0")]), "reply") == [(2, 0)]
+    for parent in ("t1", "elsewhere", None):
+        assert linked(found_in([*talk, turn(2, "It does.", "Cy", parent=parent)]), "reply") == [(2, 1)]
+
+
+def test_a_parent_in_another_session_is_none() -> None:
+    other = [Turn("u0", "It rains.", speaker="Ana"), Turn("u1", "It does.", speaker="Bo", parent="t0")]
+    assert linked(found_in(said(("Ana", "The shed is locked."), ("Bo", "Yes.")), other), "reply") == []
+
+
+def test_parallel_tools_of_a_claude_code_log_are_linked_with_their_call() -> None:
+    def line(kind: str, uuid: str, parent: str | None, content: Any, **more: str) -> str:
+        message = {"role": kind, "content": content, **more}
+        return json.dumps({"type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": "s", "message": message})
+
+    def call(name: str) -> dict[str, Any]:
+        return {"type": "tool_use", "id": name, "name": "Read", "input": {"file_path": name}}
+
+    def result(name: str) -> list[dict[str, Any]]:
+        return [{"type": "tool_result", "tool_use_id": name, "content": f"what stands in {name}"}]
+
+    log = [
+        line("user", "u", None, "Look at both."),
+        line("assistant", "a", "u", [call("one.py")], id="m"),
+        line("assistant", "b", "a", [call("two.py")], id="m"),
+        line("user", "r", "a", result("one.py")),
+        line("user", "q", "b", result("two.py")),
+    ]
+    envelope = replace(ENVELOPE, text="\n".join(log) + "\n", format="claude-code")
+    found = of_document(read(Path(), envelope, Settings()), envelope, Settings(), Counter())
+    ids = [record["turns"][0] for record in found.records]
+    second = ids.index("q")
+    assert ids[second - 1] == "r"
+    assert linked(found, "reply") == [(second, ids.index("a"))]
+
+
+# ---------------------------------------------------------------- the same file, the same error
+
+
+def test_items_are_linked_with_the_last_one_that_named_the_same_file_or_error() -> None:
+    talk = said(
+        ("Ana", "See src/app/main.py."),
+        ("Bo", "There is nothing."),
+        ("Ana", "It raised OperationalError in src/app/main.py."),
+        ("Bo", "OperationalError again."),
+        ("Bo", "And src/app/main.py as it was."),
+    )
+    assert linked(found_in(talk), "same") == [(2, 0), (3, 2), (4, 2)]
+
+
+def test_other_names_link_nothing_and_neither_do_other_sessions() -> None:
+    assert linked(found_in(said(("Ana", "Priya is in Lisbon."), ("Bo", "Lisbon suits Priya."))), "same") == []
+    named = said(("Ana", "See src/app/main.py."))
+    assert linked(found_in(named, named), "same") == []
+
+
+def test_two_files_of_one_item_are_one_link_and_at_most_four_go_out() -> None:
+    both = "See src/a.py and src/b.py."
+    assert linked(found_in(said(("Ana", both), ("Bo", both))), "same") == [(1, 0)]
+    files = [f"src/part{i}.py" for i in range(6)]
+    talk = said(*(("Ana", f"See {name}.") for name in files), ("Bo", f"All of {' '.join(files)} are gone."))
+    assert linked(found_in(talk), "same") == [(6, i) for i in range(4)]
+
+
+def test_what_more_than_fifty_pieces_name_links_nothing() -> None:
+    def talk(n: int) -> list[Turn]:
+        return [turn(i, f"Case {i} of src/hub.py.") for i in range(n)] + [turn(n, "See src/rare.py.")] * 2
+
+    assert linked(found_in(talk(50)), "same")[:49] == [(i + 1, i) for i in range(49)]
+    apart = [turn(i, f"Case {i} of src/hub.py.") for i in range(51)]
+    rare = [turn(51, "See src/rare.py."), turn(52, "Again src/rare.py.")]
+    assert linked(found_in([*apart, *rare]), "same") == [(52, 51)]
+
+
+# ---------------------------------------------------------------- facts
+
+
+def only(found: Found) -> Record:
+    (fact,) = [fact for facts in found.facts for fact in facts]
+    return fact
+
+
+def states(text: str, **envelope: Any) -> Record:
+    """The one fact of a text that Ana says."""
+    return only(found_in([turn(0, text)], **envelope))
+
+
+def test_a_group_is_of_one_subject_relation_project_and_circle_of_readers() -> None:
+    first, later = states("We use Postgres."), states("We use Sqlite.")
+    assert (first["subject_key"], first["relation"], first["object_key"]) == ("we", "uses", "postgres")
+    assert (first["group"], first["family"]) == (later["group"], later["family"])
+    others = [
+        states("We use Postgres.", project="other"),
+        states("We use Postgres.", acl=("ana",)),
+        states("We use Postgres.", acl=("bo",)),
+        states("We decided to use Postgres."),
+        states("I use Postgres."),
+    ]
+    for name in ("group", "family"):
+        assert len({fact[name] for fact in (first, *others)}) == 6
+    named = found_in([turn(0, "We use Postgres.", project="other")])
+    assert only(named)["group"] == others[0]["group"]  # whoever named the project
+
+
+def test_a_qualifier_makes_another_group_of_the_same_family() -> None:
+    plain, queue, ledger = (states(f"We use Postgres{what}.") for what in ("", " for the queue", " for the ledger"))
+    assert [fact["qualifier"] for fact in (plain, queue, ledger)] == ["", "queue", "ledger"]
+    assert len({fact["group"] for fact in (plain, queue, ledger)}) == 3
+    assert len({fact["family"] for fact in (plain, queue, ledger)}) == 1
+    assert plain["group"] == plain["family"]
+
+
+def test_a_fact_holds_from_what_its_sentence_says_else_its_turn_else_its_acceptance() -> None:
+    def seconds(*day: int) -> int:
+        return int(datetime(*day, tzinfo=UTC).timestamp())
+
+    assert states("I moved to Lisbon on 5 May 2024.")["t_valid"] == seconds(2024, 5, 5)
+    assert states("I live in Lisbon.")["t_valid"] == seconds(2026, 3, 2, 12)
+    undated = only(found_in([turn(0, "I live in Lisbon.", time=None)]))
+    assert undated["t_valid"] == int(ACCEPTED.timestamp())
+    assert undated["t_ingested"] == ACCEPTED
+    assert undated["until"] is None
+
+
+def test_the_entities_of_a_fact_are_those_its_item_names() -> None:
+    found = found_in(said(("Ana", "I live in Lisbon.")))
+    hashes = {entity.key: int(digest(entity.kind, entity.key), 16) for entity in found.mentions[0]}
+    fact = only(found)
+    assert (fact["subject_entity"], fact["object_entity"]) == (hashes["ana"], hashes["lisbon"])
+    assert hashes["lisbon"] == int(digest("place", "lisbon"), 16)  # not what it would be unnamed
+    likes = states("I like baking bread.")
+    assert likes["object_entity"] == int(digest("name", likes["object_key"]), 16)
+    gone = states("I quit my job.")
+    assert (gone["closes"], gone["object_entity"]) == (True, 0)
+
+
+def test_facts_belong_to_their_item() -> None:
+    found = found_in(said(("Ana", "We use Postgres."), ("Bo", "Fine."), ("Bo", "We use Postgres.")))
+    assert [[fact["item"] for fact in facts] for facts in found.facts] == [
+        [found.records[0]["id"]],
+        [],
+        [found.records[2]["id"]],
+    ]
+    assert found.facts[0][0]["id"] != found.facts[2][0]["id"]
+    assert found.facts[0][0]["group"] == found.facts[2][0]["group"]
+
+
+# ---------------------------------------------------------------- names
+
+
+def test_one_person_of_a_session_is_named_alike_in_all_its_items() -> None:
+    talk = said(("Bo", "Priya Sharma joined."), ("Bo", "Ask Priya."))
+    found = found_in(talk, talk[1:])
+    keys = [{entity.key for entity in mentions if entity.kind == "person"} for mentions in found.mentions]
+    assert keys[0] == {"bo", "priya sharma"}
+    assert keys[1] == {"bo", "priya sharma", "priya"}
+    assert keys[2] == {"bo", "priya"}  # nobody in this session says who she is
+
+
+def test_what_is_indexed_names_who_speaks_or_the_heading() -> None:
+    note = Turn("n", "Knead it.", role="document", origin="document", title="Bread > Dough")
+    found = found_in([turn(0, "Where is it?"), turn(1, "There.", None), note, replace(note, id="m", title=None)])
+    assert found.texts == ["Ana: Where is it?", "There.", "Bread > Dough. Knead it.", "Knead it."]
+
+
+# ---------------------------------------------------------------- judging
+
+
+def judged(*sessions: Iterable[Turn], **envelope: Any) -> list[Record]:
+    found = found_in(*sessions, **envelope)
+    judge(found, None, None)
+    return found.records
+
+
+STATEMENT = "The shed is green and stands behind the house."
+
+
+def test_salience_is_the_sum_of_its_parts() -> None:
+    records = judged(
+        said(("Ana", STATEMENT), ("Bo", "Could you send it to src/app/main.py?"), ("Ana", "ok thanks"), ("Ana", "…"))
+    )
+    assert records[0]["salience"] > records[1]["salience"] > records[2]["salience"] > records[3]["salience"] == 0
+    for record in records:
+        assert 0 <= record["salience"] <= 1
+        assert sum(amount for _, amount in record["salience_parts"]) == pytest.approx(record["salience"], abs=1e-4)
+
+
+def test_what_the_input_says_of_an_item_wins() -> None:
+    (plain,) = judged([turn(0, STATEMENT)])
+    (pinned,) = judged([turn(0, STATEMENT, pinned=True)])
+    (half,) = judged([turn(0, STATEMENT, priority=1.5)])
+    (top,) = judged([turn(0, STATEMENT, priority=2.0)])
+    assert 0.1 < plain["salience"] < 0.9
+    assert (pinned["salience"], top["salience"]) == (1, 1)
+    assert half["salience"] == pytest.approx((1 + plain["salience"]) / 2, abs=1e-4)
+    for record, name in ((pinned, "pinned"), (half, "priority"), (top, "priority")):
+        assert record["salience_parts"][:-1] == plain["salience_parts"]
+        assert record["salience_parts"][-1] == (name, pytest.approx(record["salience"] - plain["salience"]))
+    (typed,) = judged([turn(0, STATEMENT, type="code")])
+    assert plain["type"] != "code"
+    assert (typed["type"], typed["type_confidence"]) == ("code", 1.0)
+    assert 0 < plain["type_confidence"] < 1
+
+
+def test_confidence_says_who_vouches() -> None:
+    answer = turn(1, "The walls are white.", "Helper", role="assistant", origin="assistant")
+    person, machine = judged([turn(0, STATEMENT), answer])
+    assert (person["vouched"], machine["vouched"]) == ("statement", "claim")
+    assert person["confidence"] > machine["confidence"]
+    (given,) = judged([turn(0, STATEMENT, confidence=0.15)])
+    assert (given["confidence"], given["vouched"]) == (0.15, "given")
+
+
+def test_a_rewound_branch_is_believed_half() -> None:
+    turns = (turn(0, STATEMENT), turn(1, "The walls are white.", confidence=0.9))
+    sessions = (Session("test", "s", turns), Session("test", "s~1", turns, branch_of="s"))
+    found = of_document(Reading(Parsed(sessions)), ENVELOPE, Settings(), Counter())
+    judge(found, None, None)
+    kept, given, rewound, given_there = found.records
+    assert rewound["confidence"] == pytest.approx(kept["confidence"] / 2)
+    assert rewound["vouched"] == kept["vouched"]
+    assert given["confidence"] == given_there["confidence"] == 0.9  # said by the input: nobody's guess
+    assert rewound["salience"] == kept["salience"]
+
+
+def test_a_session_is_judged_by_itself() -> None:
+    proposal = turn(0, "Should we move the queue to Redis?", None, role="assistant", origin="assistant")
+    yes = turn(1, "Yes, go ahead.")
+    together, apart = judged([proposal, yes]), judged([proposal], [yes])
+    assert [record["vouched"] for record in together] == ["confirmed", "confirmed"]
+    assert [record["vouched"] for record in apart] == ["claim", "statement"]
+    assert together[0]["salience"] > apart[0]["salience"]
+
+
+def test_a_speaker_does_not_count_as_named_by_her_own_turns() -> None:
+    def parts(text: str) -> set[str]:
+        return {name for name, _ in judged([turn(0, text)])[0]["salience_parts"]}
+
+    assert "rarity" not in parts("It will rain all day, they say.")
+    assert "rarity" in parts("It will rain all day in Lisbon, they say.")
+
+
+def test_the_model_decides_about_types_where_there_are_vectors() -> None:
+    width = 8 + len(TYPES) + len(ROLES) + len(PRIORS)
+    bias = np.array([5.0 if kind == "procedural" else 0.0 for kind in TYPES], np.float32)
+    model = TypeModel(np.zeros((width, len(TYPES)), np.float32), bias, np.float32(1))
+    found = found_in([turn(0, STATEMENT), turn(1, STATEMENT, type="code")])
+    judge(found, np.zeros((2, 8), np.float32), model)
+    assert [record["type"] for record in found.records] == ["procedural", "code"]
+    assert found.records[0]["type_confidence"] == pytest.approx(np.exp(5) / (np.exp(5) + 4), abs=1e-3)
+
+
+def test_where_a_project_and_its_readers_come_from() -> None:
+    (bare,) = judged([turn(0, STATEMENT)])
+    assert (bare["project"], bare["acl"]) == (NO_PROJECT, [])
+    (both,) = judged([turn(0, STATEMENT, project="own", acl=("bo", "ana"))], acl=("cy",))
+    assert (both["project"], both["acl"]) == ("own", ["ana", "bo", "cy"])
+    (chosen,) = judged([turn(0, STATEMENT, project="own")], project="chosen")
+    assert chosen["project"] == "chosen"
+
+
+# ---------------------------------------------------------------- after forgetting
+
+
+def test_what_is_left_of_a_document_has_its_names_facts_and_links_again_and_keeps_its_worth() -> None:
+    talk = said(
+        ("Ana", "Should we move src/app/main.py to Lisbon?"),
+        ("Bo", "Yes, go ahead. I live in Lisbon, and Priya Sharma likes src/app/main.py."),
+        ("Ana", "The secret of the house."),
+        ("Bo", "Priya told me that OperationalError is in src/app/main.py since 2019."),
+    )
+    before = found_in(talk)
+    judge(before, None, None)
+    for record in before.records:
+        record["tokens"] = 5
+    kept = [record for record in before.records if "secret" not in record["text"]]
+    envelope = replace(ENVELOPE, text=dump(kept), forgotten=True)
+    after = of_records(item_records(Path(), envelope, Settings()))
+    assert [record["id"] for record in after.records] == [record["id"] for record in kept]
+    assert after.texts == [before.texts[i] for i in (0, 1, 3)]
+    assert after.mentions == [before.mentions[i] for i in (0, 1, 3)]
+    assert any(before.facts)
+    assert after.facts == [before.facts[i] for i in (0, 1, 3)]
+    assert linked(before, "reply") == linked(after, "reply") == [(1, 0)]
+    assert linked(after, "same") == [(1, 0), (2, 1)]
+
+    judge(after, None, None)
+    for now, then in zip(after.records, kept, strict=True):
+        for name in ("type", "vouched", "time", "t_valid", "t_ingested", "acl", "project"):
+            assert now[name] == then[name]
+        assert now["salience"] == pytest.approx(then["salience"])
+        assert now["confidence"] == pytest.approx(then["confidence"])
+        assert dict(now["salience_parts"]) == pytest.approx(dict(then["salience_parts"]))
+
+
+def test_worth_is_kept_that_the_rest_of_the_session_no_longer_explains() -> None:
+    talk = said(("Ana", "The blue ledger has 4711 pages."), ("Bo", "I counted the 4711 pages of the blue ledger too."))
+    before = judged(talk)
+    alone = judged(talk[:1])
+    assert before[0]["salience"] > alone[0]["salience"] + 0.04  # it was referred to
+    for record in before:
+        record["tokens"] = 5
+    after = of_records(item_records(Path(), replace(ENVELOPE, text=dump(before[:1]), forgotten=True), Settings()))
+    judge(after, None, None)
+    assert after.records[0]["salience"] == pytest.approx(before[0]["salience"])

@@ -1,0 +1,164 @@
+"""Marking near-duplicates: the earliest wins, nothing is dropped, and boilerplate costs no more than prose."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from helix.enrich.neardup import jaccard, signatures
+from helix.settings import load
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.segment.arrays import BANDS, band_keys
+from helix.snapshot.segment.batch import digest
+from pipelines.ingest import neardup as near
+from pipelines.ingest.ingest import ingest
+from pipelines.ingest.neardup import NEAR, mark
+from tests.support.tiny import make_store
+
+WORDS = [f"word{i}" for i in range(400)]
+
+
+def prose(seed: int, words: int = 40) -> str:
+    return " ".join(random.Random(seed).choices(WORDS, k=words))
+
+
+def changed(text: str, *places: int) -> str:
+    """The same text with another word at each of these places: two shingles fewer in common."""
+    words = text.split()
+    for place in places:
+        words[place] = "another"
+    return " ".join(words)
+
+
+def keys(*names: str) -> np.ndarray:
+    return np.array([int(digest(name), 16) for name in names], np.uint64)
+
+
+def store(
+    tmp_path: Path, texts: list[str], names: list[str], cuts: list[int], dead: dict[int, list[int]] | None = None
+):
+    given = [{"id": digest(name)} for name in names]
+    return make_store(tmp_path / "s", texts, given=given, cuts=cuts, deleted=dead)
+
+
+def marks(new: list[str], names: list[str], snapshot: Snapshot | None = None) -> list[int]:
+    if snapshot is None:
+        return mark(keys(*names), signatures(new), [], []).tolist()
+    alive = np.split(snapshot.alive, snapshot._starts[1:])
+    return mark(keys(*names), signatures(new), snapshot._opened, alive).tolist()
+
+
+def test_within_one_commit_the_earliest_wins() -> None:
+    a, b = prose(1), prose(2)
+    texts = [a, b, changed(a, 0), a, changed(b, 39), prose(3)]
+    key = keys(*"abcdef").tolist()
+    assert marks(texts, list("abcdef")) == [0, 0, key[0], key[0], key[1], 0]
+
+
+def test_what_is_published_goes_before_what_is_new(tmp_path: Path) -> None:
+    a, b = prose(1), prose(2)
+    snapshot = store(tmp_path, [b, a, changed(a, 39)], ["p", "q", "r"], cuts=[1, 2])
+    assert marks([changed(a, 0), a, b, prose(4)], list("wxyz"), snapshot) == [*keys("q", "q", "p").tolist(), 0]
+
+
+def test_a_deleted_row_is_no_original(tmp_path: Path) -> None:
+    a = prose(1)
+    snapshot = store(tmp_path, [a, prose(2), a], ["p", "q", "r"], cuts=[2], dead={0: [0]})
+    assert marks([a], ["x"], snapshot) == keys("r").tolist()
+
+
+def test_a_changed_item_is_no_copy_of_itself(tmp_path: Path) -> None:
+    a = prose(1)
+    snapshot = store(tmp_path, [a, changed(a, 0)], ["p", "q"], cuts=[1])
+    assert marks([changed(a, 39)], ["p"], snapshot) == keys("q").tolist()
+    assert marks([changed(a, 39)], ["q"], snapshot) == keys("p").tolist()
+    alone = store(tmp_path / "alone", [a], ["p"], cuts=[])
+    assert marks([changed(a, 39)], ["p"], alone) == [0]
+
+
+def test_unlike_texts_are_not_marked() -> None:
+    a = prose(1)
+    half = changed(a, *range(20, 40))
+    assert marks([a, half, *[prose(i) for i in range(2, 60)]], [str(i) for i in range(60)]) == [0] * 60
+
+
+def test_nothing_is_no_copy_of_anything() -> None:
+    assert marks([], []) == []
+
+
+def test_marks_are_written_and_nothing_is_dropped(tmp_path: Path, cache: Path) -> None:
+    a = prose(1)
+    log = tmp_path / "log.jsonl"
+    for i, texts in enumerate([[a, prose(2), changed(a, 0)], [prose(3), changed(a, 39)]]):
+        lines = [{"session": f"s{i}", "id": f"t{j}", "text": text} for j, text in enumerate(texts)]
+        log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        ingest(tmp_path / "s", [log], load())
+    snapshot = Snapshot(tmp_path / "s")
+    assert snapshot.live == 5
+    first = int(snapshot.columns.key[0])
+    assert snapshot.columns.near.tolist() == [0, 0, first, 0, first]
+    items = [
+        entry
+        for segment in (tmp_path / "s" / "segments").iterdir()
+        for entry in pq.read_table(segment / "items.parquet").to_pylist()
+    ]
+    assert sorted(str(entry["near"]) for entry in items) == sorted(["None"] * 3 + [f"{first:016x}"] * 2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_against_every_pair(seed: int, tmp_path: Path, monkeypatch) -> None:
+    """All pairs of signatures compared; what shares no band is out of sight, as 2 in 10,000 pairs at 0.8 are."""
+    monkeypatch.setattr(near, "_FIRST", 1_000)
+    rng = random.Random(seed)
+    originals = [prose(100 * seed + i, rng.randint(15, 60)) for i in range(12)]
+
+    def some(n: int) -> list[str]:
+        chosen = [rng.choice(originals) for _ in range(n)]
+        return [changed(text, *rng.sample(range(15), rng.randint(0, 2))) for text in chosen]
+
+    published, new = some(60), some(40)
+    names = [str(i) for i in range(100)]
+    dead = {0: rng.sample(range(20), 4), 2: rng.sample(range(20), 3)}
+    snapshot = store(tmp_path, published, names[:60], cuts=[20, 40], dead=dead)
+    found = marks(new, names[60:], snapshot)
+
+    theirs, ours = signatures(published), signatures(new)
+    bands = [set(enumerate(column)) for column in band_keys(np.concatenate([theirs, ours])).T.tolist()]
+    expected = []
+    for i, shares in enumerate(jaccard(ours, np.concatenate([theirs, ours])).tolist()):
+        before = [j for j in range(60 + i) if j >= 60 or snapshot.alive[j]]
+        like = [j for j in before if shares[j] >= NEAR and bands[j] & bands[60 + i]]
+        expected.append(int(keys(names[like[0]])[0]) if like else 0)
+    assert found == expected
+    assert 10 < sum(key != 0 for key in found) < 40
+    unseen = sum(
+        shares[j] >= NEAR and not bands[j] & bands[60 + i]
+        for i, shares in enumerate(jaccard(ours, theirs).tolist())
+        for j in range(60)
+    )
+    assert unseen == 0
+
+
+def test_boilerplate_repeated_a_thousand_times_is_quick() -> None:
+    """Every item shares every band with every other: a million pairs, of which a few thousand are looked at."""
+    rows = np.repeat(signatures([prose(1)]), 1_000, axis=0)
+    names = np.arange(1, 1_001, dtype=np.uint64)
+    began = time.perf_counter()
+    found = mark(names, rows, [], [])
+    seconds = time.perf_counter() - began
+    assert found.tolist() == [0, *[1] * 999]
+    assert seconds < 2
+    bands, order = band_keys(rows), np.tile(np.arange(1_000, dtype=np.uint32), (BANDS, 1))
+    assert len(near._shared(bands, bands, order, np.ones(1_000, bool))[0]) == 1_000 * near._FIRST
+
+
+def test_boilerplate_whose_earliest_copies_are_deleted(tmp_path: Path) -> None:
+    names = [str(i) for i in range(31)]
+    snapshot = store(tmp_path, [prose(1)] * 30, names[:30], cuts=[30], dead={0: list(range(20))})
+    assert marks([prose(1)], names[30:], snapshot) == [int(keys(names[20])[0])]

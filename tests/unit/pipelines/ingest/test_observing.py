@@ -1,0 +1,87 @@
+"""What is to be seen from outside: logs without a word of what was said, and metrics."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from helix.settings import load
+from helix.util.logging import formatter
+from query.rest import create_app
+from query.service import Service
+
+NAME = "ab" * 32
+
+
+@pytest.fixture(params=[True, False], ids=["json", "plain"])
+def said(request: pytest.FixtureRequest) -> tuple[bool, logging.Logger, io.StringIO]:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(formatter(json=request.param))
+    logger = logging.Logger("helix.test")
+    logger.addHandler(handler)
+    return request.param, logger, stream
+
+
+def test_what_is_given_beside_the_message_is_told(said: tuple[bool, logging.Logger, io.StringIO]) -> None:
+    as_json, logger, stream = said
+    logger.info("enriched", extra={"document": NAME, "items": 3})
+    if as_json:
+        told = json.loads(stream.getvalue())
+        assert told.pop("time").endswith("Z")
+        assert told.pop("process") > 0
+        assert told == {"level": "INFO", "logger": "helix.test", "event": "enriched", "document": NAME, "items": 3}
+    else:
+        assert stream.getvalue().endswith(f"enriched  document={NAME[:12]}… items=3\n")
+
+
+def test_the_arguments_of_a_task_are_not(said: tuple[bool, logging.Logger, io.StringIO]) -> None:
+    _, logger, stream = said
+    logger.info("received", extra={"data": {"args": "a zorbified word"}})
+    assert "zorbified" not in stream.getvalue()
+    assert "received" in stream.getvalue()
+
+
+@pytest.fixture
+def client(sample_store: Path) -> Iterator[TestClient]:
+    with TestClient(create_app(Service(sample_store, load())), "http://localhost") as made:
+        yield made
+
+
+def value(text: str, series: str) -> float:
+    return float(next(line for line in text.splitlines() if line.startswith(series)).rsplit(" ", 1)[1])
+
+
+def test_recalls_are_counted_by_what_came_of_them(client: TestClient) -> None:
+    for _ in range(3):
+        assert client.get("/v1/recall", params={"query": "why sqlite"}).status_code == 200
+    assert client.get("/v1/recall", params={"query": "why sqlite", "profile": "nobody"}).status_code == 400
+    answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    told = answer.text
+    assert value(told, 'helix_recalls_total{outcome="answered"}') == 3
+    assert value(told, 'helix_recalls_total{outcome="refused"}') == 1
+    assert value(told, "helix_recall_seconds_count") == 3
+    assert 0 < value(told, "helix_recall_seconds_sum") < 10
+    assert value(told, 'helix_stage_seconds_count{stage="lexical"}') >= 1
+    status = client.get("/v1/status").json()
+    assert value(told, "helix_items ") == status["items"]
+    assert value(told, "helix_generation ") == status["generation"]
+    assert value(told, "helix_ready ") == 1
+    assert value(told, "process_resident_memory_bytes ") > 1e7
+
+
+def test_a_store_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
+    (tmp_path / "CURRENT").write_text("00000001-0123456789abcdef.json\n")
+    with TestClient(create_app(Service(tmp_path, load())), "http://localhost") as made:
+        assert made.get("/v1/recall", params={"query": "why"}).status_code == 503
+        told = made.get("/metrics").text
+    assert value(told, "helix_ready ") == 0
+    assert value(told, "helix_trouble ") == 1
+    assert value(told, 'helix_recalls_total{outcome="failed"}') == 1

@@ -1,0 +1,250 @@
+"""The second pass of ingest, with a real T5: what it covers, how it goes on after a kill, what it survives."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import helix
+from helix.cli.main import main
+from helix.encoders import seq2seq
+from helix.encoders.dense import Encoder
+from helix.enrich.doc2query import Generator
+from helix.errors import EncoderError
+from helix.settings import Settings, load
+from helix.snapshot.index.doc2query import KIND, open_queries
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.status import status
+from helix.snapshot.verify import verify
+from pipelines.ingest.ingest import ingest, open_encoder
+from pipelines.maintain.compact import compact
+from pipelines.maintain.deletion_plan import Selection
+from pipelines.maintain.forget import forget
+from pipelines.maintain.reindex import reindex
+from pipelines.passes import base as passes
+from pipelines.passes import doc2query as module
+from pipelines.passes.doc2query import expand, waiting_in
+
+TURNS = [
+    "Priya booked the flight to Goa in March for vacation.",
+    "The worker lost the queue because the timeout was short.",
+    "We keep the store in one folder and write a manifest.",
+    "Marco said the rain stops the skis, so he stays home.",
+    "The encoder is small and the vectors are quantised.",
+    "Remember to call the bakery about the walnut bread.",
+]
+
+
+@pytest.fixture
+def settings(copying_t5: Path, cache: Path) -> Settings:
+    return replace(load(), doc2query=str(copying_t5))
+
+
+@pytest.fixture
+def model(settings: Settings) -> Generator:
+    found = seq2seq.find(settings.doc2query, settings)
+    assert not isinstance(found, str)
+    return Generator(seq2seq.cached(found, Path(settings.cache)), 1)
+
+
+@pytest.fixture
+def root(tmp_path: Path, settings: Settings) -> Path:
+    take_in(tmp_path / "store", tmp_path / "log.jsonl", TURNS, settings)
+    return tmp_path / "store"
+
+
+def take_in(root: Path, log: Path, texts: list[str], settings: Settings) -> None:
+    lines = [{"session": "s", "id": f"t{i}", "role": "document", "text": text} for i, text in enumerate(texts)]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert not ingest(root, [log], settings).refused
+
+
+@pytest.fixture
+def encoder(root: Path, settings: Settings) -> Encoder:
+    return open_encoder(root, settings)
+
+
+def asked(root: Path) -> dict[str, list[str]]:
+    """The questions of every live item that has any."""
+    snapshot = Snapshot(root)
+    if snapshot.expansion is None:
+        return {}
+    rows = np.flatnonzero(snapshot.alive)
+    found = zip(snapshot.text(rows), snapshot.expansion.of(rows), strict=True)
+    return {entry["text"]: queries for entry, queries in found if queries}
+
+
+def coverage(root: Path) -> dict[str, object]:
+    manifest = ledger.current(root)[1]
+    assert manifest is not None
+    return dict(manifest.coverage[KIND])
+
+
+def test_without_weights_it_is_off_and_says_why(
+    tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "s"
+    take_in(root, tmp_path / "log.jsonl", TURNS[:2], load())
+    assert str(coverage(root)["off"]).startswith("no weights in reach for doc2query/msmarco-t5-small-v1")
+    assert "doc2query" not in status(root)["backlog"]
+    assert main(["expand", "--store", str(root)]) == 4
+    assert "nothing to expand with: no weights in reach" in capsys.readouterr().err
+
+
+def test_items_are_recallable_before_their_questions_are_there(
+    root: Path, settings: Settings, model: Generator, encoder: Encoder
+) -> None:
+    memory = helix.open(root)
+    assert coverage(root) == {"items": 0, "model": model.name}
+    assert status(root)["backlog"] == {KIND: 6}
+    assert memory.recall("flight to Goa").items[0].text == TURNS[0]
+    done = expand(root, model, encoder, settings, limit=2)
+    assert (done.items, done.waiting) == (2, 4)
+    assert coverage(root) == {"items": 2, "model": model.name}
+    assert status(root)["backlog"] == {KIND: 4}
+    done = expand(root, model, encoder, settings)
+    assert (done.items, done.waiting, waiting_in(root)) == (4, 0, 0)
+    assert status(root)["backlog"] == {}
+    found = asked(root)
+    assert len(found) >= 4  # those the model got right: what is far from its item is dropped
+    for text, queries in found.items():
+        assert 1 <= len(queries) <= 3
+        assert set(" ".join(queries).split()) & set(re.findall(r"\w+", text.lower()))
+    memory.refresh()
+    text, queries = next(iter(found.items()))
+    item = next(item for item in memory.recall(queries[0]).items if item.text == text)
+    assert item.why["doc2query"] is not None
+    assert item.why["queries"] == queries
+    assert expand(root, model, encoder, settings).items == 0  # nothing is asked twice
+    assert verify(root).problems == ()
+
+
+@pytest.mark.parametrize("point", ["expand.asked", "expand.published"])
+def test_a_killed_run_is_gone_on_with(root: Path, copying_t5: Path, point: str, run_helix) -> None:
+    died = run_helix("expand", "--store", root, HELIX_DOC2QUERY=str(copying_t5), HELIX_FAILPOINT=point)
+    assert died.returncode < 0
+    assert waiting_in(root) == (6 if point == "expand.asked" else 0)
+    done = run_helix("expand", "--store", root, "--json", HELIX_DOC2QUERY=str(copying_t5))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["waiting"] == 0
+    assert coverage(root)["items"] == 6
+    assert verify(root).problems == ()
+
+
+def test_many_small_indexes_become_one(
+    root: Path, settings: Settings, model: Generator, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = expand(root, model, encoder, settings)
+    before = asked(root)
+    assert whole.items == 6
+    monkeypatch.setattr(module, "BATCH", 1)
+    monkeypatch.setattr(passes, "PUBLISH", 0.0)
+    monkeypatch.setattr(passes, "MERGED", 4)
+    again = root.with_name("again")
+    take_in(again, root.with_name("log.jsonl"), TURNS, settings)
+    assert expand(again, model, encoder, settings).items == 6
+    manifest = ledger.current(again)[1]
+    assert manifest is not None
+    mine = [index for index in manifest.indexes if index.kind == KIND]
+    assert len(mine) == 3  # four became one; two came after
+    rows = np.concatenate([open_queries(again, index).rows for index in mine])
+    assert sorted(rows.tolist()) == [0, 1, 2, 3, 4, 5]
+    assert asked(again) == before  # of the same texts, whatever the batch
+    compact(again, settings, full=True)
+    assert asked(again) == before
+
+
+def test_a_changed_item_is_asked_about_anew(root: Path, settings: Settings, model: Generator, encoder: Encoder) -> None:
+    expand(root, model, encoder, settings)
+    before = asked(root)
+    changed = ["Priya booked the train to Rome in June for a conference.", *TURNS[1:]]
+    take_in(root, root.with_name("log.jsonl"), changed, settings)
+    assert waiting_in(root) == 1
+    assert TURNS[0] not in asked(root)
+    expand(root, model, encoder, settings)
+    after = asked(root)
+    assert {text: after[text] for text in TURNS[1:] if text in after} == {
+        text: before[text] for text in TURNS[1:] if text in before
+    }
+    assert coverage(root)["items"] == 6
+
+
+def test_a_reindex_takes_the_questions_along(
+    root: Path, settings: Settings, model: Generator, encoder: Encoder
+) -> None:
+    expand(root, model, encoder, settings)
+    before = asked(root)
+    done = reindex(root, replace(settings, item_words=120))
+    assert done.swapped
+    assert asked(root) == before
+    assert coverage(root)["items"] == 6
+    assert waiting_in(root) == 0
+
+
+def test_a_forgotten_item_leaves_no_question_behind(
+    root: Path, settings: Settings, model: Generator, encoder: Encoder
+) -> None:
+    expand(root, model, encoder, settings)
+    found = asked(root)
+    text, queries = next((text, queries) for text, queries in found.items() if text != TURNS[1])
+    snapshot = Snapshot(root)
+    entry = next(entry for entry in snapshot.text(np.flatnonzero(snapshot.alive)) if entry["text"] == text)
+    assert any(query.encode() in path.read_bytes() for query in queries for path in files(root))
+    forget(root, Selection(items=(entry["id"],)), settings)
+    assert text not in asked(root)
+    assert {key: value for key, value in found.items() if key != text} == asked(root)
+    others = {query for key, more in found.items() if key != text for query in more}
+    left = [query for query in queries if query not in others and len(query.split()) > 1]
+    assert left
+    for path in files(root):
+        data = path.read_bytes()
+        assert not any(query.encode() in data for query in left), path
+
+
+def files(root: Path) -> list[Path]:
+    """Files that hold text as it is: Parquet is compressed, and its queries are in queries.arrow too."""
+    return [path for path in root.rglob("*") if path.is_file() and path.suffix != ".onnx"]
+
+
+def test_a_damaged_model_is_named_and_what_was_written_stays(
+    root: Path, settings: Settings, model: Generator, encoder: Encoder, tmp_path: Path
+) -> None:
+    expand(root, model, encoder, settings, limit=3)
+    found = seq2seq.find(settings.doc2query, settings)
+    assert not isinstance(found, str)
+    broken = tmp_path / "broken"
+    shutil.copytree(seq2seq.cached(found, Path(settings.cache)), broken)
+    data = bytearray((broken / "encoder_model.onnx").read_bytes())
+    data[-100] ^= 1
+    (broken / "encoder_model.onnx").write_bytes(data)
+    with pytest.raises(EncoderError, match=r"encoder_model\.onnx"):
+        Generator(broken, 1)
+    assert coverage(root)["items"] == 3
+
+
+def test_a_model_that_fails_on_one_batch_loses_no_other(
+    root: Path, settings: Settings, model: Generator, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BATCH", 2)
+    monkeypatch.setattr(passes, "PUBLISH", 0.0)
+    calls = []
+    real = model.queries
+
+    def failing(texts: list[str]) -> list[list[str]]:
+        calls.append(texts)
+        if len(calls) == 2:
+            raise RuntimeError("out of memory")
+        return real(texts)
+
+    monkeypatch.setattr(model, "queries", failing)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        expand(root, model, encoder, settings)
+    assert coverage(root)["items"] == 2
+    assert expand(root, model, encoder, settings).items == 4

@@ -1,0 +1,377 @@
+"""The retention model: its examples by hand, its training against scikit-learn, its life as an index of the store."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helix.errors import StoreError
+from helix.recipes.engram import Decay
+from helix.recipes.engram_retention import FEATURES, FILE, KIND, dump, forward, index_of, open_model
+from helix.recipes.load_profile import load as profile
+from helix.sdk.memory import Memory
+from helix.settings import load
+from helix.snapshot import manifest, paths
+from helix.snapshot.gc import collect
+from helix.snapshot.ledger import access_events as events
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger.access_events import Event
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.replication import remote as sync
+from helix.snapshot.verify import verify
+from helix.types import TYPES
+from pipelines.ingest.ingest import ingest
+from pipelines.maintain.compact import compact
+from pipelines.maintain.deletion_plan import Selection
+from pipelines.maintain.forget import forget
+from pipelines.maintain.rollback import rollback
+from pipelines.maintain.touch import touch
+from pipelines.training import retention
+from pipelines.training.retention import due, examples, fit, of_use, train
+from tests.support.tiny import BASE, SETTINGS, make_store
+
+DAY = 86_400
+FADING = Decay(rate=0.693, half_life=30.0, floor=0.5)
+N, USED = 200, 60
+COLUMN = {name: at for at, name in enumerate(FEATURES)}
+
+
+def ids(snap: Snapshot, rows: Any) -> list[str]:
+    return [f"{key:016x}" for key in snap.columns.key[rows].tolist()]
+
+
+def usage(root: Path, rows: Any, at: float = BASE + 40 * DAY, kind: str = "used") -> None:
+    events.append(root, [Event(identity, kind, at) for identity in ids(Snapshot(root), rows)])
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store in which the salient items were of use: salience .9 against .1."""
+    root = tmp_path_factory.mktemp("retention") / "store"
+    vectors = np.random.default_rng(3).normal(size=(N, 8))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    given = [{"session": f"s{i // 10}", "salience": 0.9 if i < USED else 0.1} for i in range(N)]
+    make_store(root, [f"walnut number{i}" for i in range(N)], vectors, given)
+    usage(root, np.arange(USED))
+    return root
+
+
+@pytest.fixture
+def store(made: Path, tmp_path: Path) -> Path:
+    shutil.copytree(made, tmp_path / "store", ignore=shutil.ignore_patterns("pins"))
+    paths.create(tmp_path / "store")
+    return tmp_path / "store"
+
+
+def model_bytes(root: Path) -> bytes | None:
+    _, current = ledger.current(root)
+    index = index_of(current)
+    return (root / index.files[0].path).read_bytes() if index else None
+
+
+# ------------------------------------------------------------ what it learns from
+
+
+def test_a_positive_is_shown_as_it_was_before_it_was_of_use(tmp_path: Path) -> None:
+    given = [
+        {"time": BASE, "salience": 0.25, "type": "decision"},
+        {"time": BASE, "salience": 0.75},
+        {"time": BASE + 100 * DAY, "salience": 0.5},  # not there yet when the first was of use
+    ]
+    snap = make_store(tmp_path, ["one", "two", "three"], [[1, 0], [0.6, 0.8], [0, 1]], given)
+    usage(tmp_path, [0, 0, 0], BASE + 30 * DAY)
+    rows, access = of_use(snap)
+    assert (rows.tolist(), access.count.tolist(), access.last.tolist()) == ([0], [3], [BASE + 30 * DAY])
+    x, y = examples(snap, rows, access, FADING)
+    assert y.tolist() == [True] * retention.NEGATIVES + [False] * retention.NEGATIVES
+    positive, negative = x[0], x[-1]
+    # Three accesses that came evenly: the one before the last on day 20, so ten days before; two accesses until then.
+    assert positive[COLUMN["age"]] == pytest.approx(10, abs=0.01)
+    assert positive[COLUMN["accesses"]] == pytest.approx(math.log(3))
+    assert positive[COLUMN["salience"]] == 0.25
+    assert positive[4 : 4 + len(TYPES)].tolist() == [0, 0, 0, 1, 0]
+    assert positive[COLUMN["retention"]] == 1  # a decision does not fade
+    # It stands first, so the turn after it stands in for the question: its cosine is .6, that of the negative 1.
+    assert positive[COLUMN["cosine"]] == pytest.approx(0.6, abs=0.01)
+    # All negatives are the second, at the same moment: never of use, 30 days old, half of it left.
+    assert np.ptp(x[retention.NEGATIVES :], axis=0).max() == 0
+    assert negative[COLUMN["age"]] == pytest.approx(30, abs=0.01)
+    assert negative[COLUMN["accesses"]] == 0
+    assert negative[COLUMN["salience"]] == 0.75
+    assert negative[COLUMN["retention"]] == pytest.approx(0.5, abs=0.001)
+    assert negative[COLUMN["cosine"]] == pytest.approx(1.0, abs=0.01)
+
+
+def test_kinds_of_events_and_what_is_folded(store: Path) -> None:
+    usage(store, [100], kind="wrong")
+    usage(store, [101], kind="helpful")
+    usage(store, [102], kind="fetched")
+    before, _ = of_use(Snapshot(store))
+    assert set(before.tolist()) == {*range(USED), 101, 102}
+    touch(store, SETTINGS)
+    usage(store, [103])
+    after, access = of_use(Snapshot(store))
+    assert set(after.tolist()) == {*range(USED), 101, 102, 103}
+    assert np.all(np.diff(access.key.astype(object)) > 0)
+
+
+def test_only_the_latest_count_where_there_are_many(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage(store, [7, 9], BASE + 50 * DAY)
+    monkeypatch.setattr(retention, "MOST", 2)
+    rows, access = of_use(Snapshot(store))
+    assert sorted(rows.tolist()) == [7, 9]
+    assert access.count.tolist() == [2, 2]
+
+
+def test_a_negative_was_never_of_use(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not one that was, and is left out as one of too many."""
+    touch(store, SETTINGS)
+    monkeypatch.setattr(retention, "MOST", 10)
+    snap = Snapshot(store)
+    rows, access = of_use(snap)
+    x, y = examples(snap, rows, access, FADING)
+    assert len(rows) == 10
+    assert x[y, COLUMN["salience"]].min() > 0.8
+    assert x[~y, COLUMN["salience"]].max() < 0.2
+
+
+# ------------------------------------------------------------ training
+
+
+def test_the_forward_pass_is_that_of_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sklearn.neural_network import MLPClassifier
+
+    kept: list[Any] = []
+
+    class Kept(MLPClassifier):
+        def fit(self, x: Any, y: Any) -> Any:
+            kept.append((self, x))
+            return super().fit(x, y)
+
+    monkeypatch.setattr("sklearn.neural_network.MLPClassifier", Kept)
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(400, 10)).astype(np.float32) * rng.uniform(0.1, 300, 10).astype(np.float32)
+    x[:, 6] = 3.0  # a feature that never varies
+    y = x[:, 0] / x[:, 0].std() + (x[:, 1] > 0) > 0.5
+    model = fit(x, y, FADING)
+    assert not isinstance(model, str)
+    assert model.hidden.shape == (10, retention.HIDDEN)
+    assert model.decay.tolist() == pytest.approx([0.693, 30, 0.5])
+    network, seen = kept[0]
+    expected = network.predict_proba(seen)[:, 1]
+    assert expected.std() > 0.05
+    np.testing.assert_allclose(forward(model, x), expected, atol=2e-4)
+    assert ((forward(model, x) > 0.5) == y).mean() > 0.9
+    assert dump(fit(x, y, FADING)) == dump(model)  # type: ignore[arg-type]
+
+
+def test_it_learns_what_was_of_use_and_says_so_at_the_query(store: Path) -> None:
+    done = train(store, SETTINGS)
+    assert (done.positives, done.off) == (USED, "")
+    snap = Snapshot(store)
+    assert snap.generation == done.generation == 2
+    model = open_model(snap.root, snap.manifest)
+    assert model is not None
+    expected = profile("engram").decay
+    assert model.decay.tolist() == pytest.approx([expected.rate, expected.half_life, expected.floor])
+    rows, access = of_use(snap)
+    x, y = examples(snap, rows, access, expected)
+    p = forward(model, x)
+    assert p[y].mean() > 0.9
+    assert p[~y].mean() < 0.1
+    assert verify(store).problems == ()
+
+
+def test_the_same_store_gives_the_same_model_once(store: Path, tmp_path: Path) -> None:
+    shutil.copytree(store, tmp_path / "twin", ignore=shutil.ignore_patterns("pins"))
+    paths.create(tmp_path / "twin")
+    for root in (store, tmp_path / "twin"):
+        assert train(root, SETTINGS).off == ""
+    assert model_bytes(store) == model_bytes(tmp_path / "twin")
+    again = train(store, SETTINGS)
+    assert (again.generation, "very one" in again.off) == (2, True)
+    usage(store, np.arange(60, 80))
+    assert train(store, SETTINGS).generation == 3
+    assert model_bytes(store) != model_bytes(tmp_path / "twin")
+    _, current = ledger.current(store)
+    assert current is not None
+    assert [index.kind for index in current.indexes].count(KIND) == 1
+
+
+def test_too_few_say_so_and_nothing_is_written(store: Path, tmp_path: Path) -> None:
+    few = tmp_path / "few"
+    make_store(few, [f"walnut {i}" for i in range(60)])
+    usage(few, np.arange(retention.FEWEST - 1))
+    files = {path for path in few.rglob("*") if path.is_file() and "pins" not in path.parts}
+    done = train(few, SETTINGS)
+    assert done.generation == 1
+    assert done.off == f"{retention.FEWEST - 1} items were of use, {retention.FEWEST} are needed"
+    assert {path for path in few.rglob("*") if path.is_file() and "pins" not in path.parts} == files
+    usage(few, np.arange(60))
+    assert "nothing to tell apart" in train(few, SETTINGS).off  # everything was of use
+    paths.create(tmp_path / "empty")
+    assert train(tmp_path / "empty", SETTINGS).off == "nothing is published yet"
+
+
+def test_without_scikit_learn_it_says_so(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.neural_network", None)
+    assert "scikit-learn" in train(store, SETTINGS).off
+    assert model_bytes(store) is None
+
+
+def test_a_training_is_due_when_enough_is_folded(store: Path) -> None:
+    assert not due(store)
+    touch(store, SETTINGS)
+    assert due(store)
+    train(store, SETTINGS)
+    assert not due(store)
+    usage(store, np.arange(60, 71))
+    touch(store, SETTINGS)
+    assert not due(store)  # 71 of at least 72
+    usage(store, [71])
+    touch(store, SETTINGS)
+    assert due(store)
+
+
+# ------------------------------------------------------------ its life in the store
+
+
+def test_the_worker_that_maintains_has_it_trained_when_it_is_due(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from workers import tasks
+
+    asked: list[str] = []
+    monkeypatch.setenv("HELIX_STORE", str(store))
+    monkeypatch.setattr(tasks, "ask", lambda app, name: asked.append(name))
+    tasks.maintain()
+    tasks.train()
+    assert (asked, model_bytes(store)) == ([], None)  # nothing is folded yet
+    touch(store, SETTINGS)
+    tasks.maintain()
+    assert asked == ["helix.train"]
+    tasks.train()
+    assert model_bytes(store) is not None
+    tasks.maintain()
+    assert asked == ["helix.train"]
+
+
+@pytest.mark.parametrize(
+    ("point", "after"),
+    [
+        ("retention.begin", False),
+        ("retention.trained", False),
+        ("retention.index", False),
+        ("commit.manifest", False),
+        ("commit.current", True),
+        ("retention.published", True),
+    ],
+)
+def test_a_kill_leaves_the_old_generation_or_the_new_one(point: str, after: bool, store: Path, run_helix) -> None:
+    killed = run_helix("train", "--store", store, HELIX_FAILPOINT=point)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert verify(store).problems == ()
+    assert (model_bytes(store) is not None) == after
+    done = run_helix("train", "--store", store, "--json")
+    assert done.returncode == 0, done.stderr
+    assert bool(json.loads(done.stdout)["off"]) == after
+    assert model_bytes(store) is not None
+    collect(store, 0, 0.0, 1.0)
+    assert verify(store).problems == ()
+    assert not verify(store).orphans
+
+
+def test_the_command_says_what_it_did(store: Path, run_helix) -> None:
+    assert "trained on 60 items" in run_helix("train", "--store", store).stdout
+    assert "nothing was trained" in run_helix("train", "--store", store).stdout
+
+
+def test_a_damaged_model_is_named(store: Path) -> None:
+    train(store, SETTINGS)
+    _, current = ledger.current(store)
+    index = index_of(current)
+    assert index is not None
+    path = store / index.files[0].path
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(StoreError, match=FILE):
+        open_model(store, current)
+    assert any(FILE in problem for problem in verify(store).problems)
+
+
+@pytest.fixture
+def lived_in(own_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The sample and another log, the first dozen items of use, a model trained on them."""
+    monkeypatch.setattr(retention, "FEWEST", 8)
+    log = tmp_path / "more.jsonl"
+    turns = [{"session": "more", "id": f"m{i}", "text": f"the walnut loaf number {i} is in the oven"} for i in range(9)]
+    log.write_text("".join(json.dumps(turn) + "\n" for turn in turns))
+    assert not ingest(own_store, [log], load()).refused
+    usage(own_store, np.arange(12), time.time())
+    assert not train(own_store, load()).off
+    return own_store
+
+
+def test_the_model_outlives_commits_merges_and_deletions(lived_in: Path, tmp_path: Path) -> None:
+    trained = model_bytes(lived_in)
+    assert trained is not None
+    log = tmp_path / "new.jsonl"
+    log.write_text(json.dumps({"session": "new", "id": "n1", "text": "the parsley stands on the sill"}) + "\n")
+    for change in (
+        lambda: ingest(lived_in, [log], load()),
+        lambda: touch(lived_in, load()),
+        lambda: compact(lived_in, load(), full=True),
+        lambda: forget(lived_in, Selection(session="more"), load()),
+        lambda: collect(lived_in, 0, 0.0, 1.0),
+    ):
+        change()
+        assert model_bytes(lived_in) == trained
+        assert verify(lived_in).problems == ()
+    found = Memory(lived_in).recall("why March for the vacation?", profile="engram", explain=True)
+    assert found.items[0].why["retention"] != 1
+
+    sync.push(lived_in, str(tmp_path / "remote"))
+    sync.pull(str(tmp_path / "remote"), tmp_path / "copy")
+    assert model_bytes(tmp_path / "copy") == trained
+    assert verify(tmp_path / "copy").problems == ()
+
+
+def test_a_rollback_takes_the_model_of_that_generation(lived_in: Path) -> None:
+    first, generation = model_bytes(lived_in), Snapshot(lived_in).generation
+    usage(lived_in, np.arange(15), time.time())
+    assert not train(lived_in, load()).off
+    second = model_bytes(lived_in)
+    assert second not in (None, first)
+    rollback(lived_in, load(), to=generation)
+    assert model_bytes(lived_in) == first
+    assert verify(lived_in).problems == ()
+    rollback(lived_in, load(), to=1)  # before any training
+    assert model_bytes(lived_in) is None
+
+
+def test_a_store_that_was_reindexed_meanwhile_is_left_alone(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    from helix.snapshot import writer
+
+    fitted = retention.fit
+
+    def while_training(*given: Any) -> Any:
+        with writer.lock(store, 1.0) as held:
+            name, current = ledger.current(store)
+            assert current is not None
+            other = replace(current.lineage, encoder="another")
+            writer.publish(held, writer.following(held, name, current, lineage=other))
+        return fitted(*given)
+
+    monkeypatch.setattr(retention, "fit", while_training)
+    with pytest.raises(StoreError, match="reindexed meanwhile"):
+        train(store, SETTINGS)
+    assert model_bytes(store) is None
+    assert manifest.current_name(store) is not None

@@ -1,0 +1,226 @@
+"""The parts of `helix hook` that need no process."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import helix
+from helix.cli import main as cli
+from helix.settings import Settings
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.sources import claude_code, codex, cursor, gemini
+from helix.sources.common.shared import folder_name
+from query.hooks import command as hook_client
+from query.hooks import context as hooks
+from query.hooks.command import _arguments, asks, event_of, host_of, project_of, question, server_of, transcripts
+from query.hooks.context import Asked
+
+SESSION = "5f0c2b7e-3d41-4c86-9a17-6e2f8d90b3a4"
+
+
+@pytest.fixture(autouse=True)
+def outside_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR", "HELIX_URL", "HELIX_STORE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+# ------------------------------------------------------------ commands
+
+
+def test_what_is_registered_is_what_is_installed() -> None:
+    """The short way to a command finds what the long one does."""
+    listed = {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in cli._registered())}
+    assert listed == {entry.name: entry.value for entry in entry_points(group=cli.GROUP)}
+    assert listed["hook"] == "query.hooks.command:hook"
+    assert cli._own("hook") is hook_client.hook
+    assert cli._own("no-such-command") is None
+
+
+def test_a_command_of_another_distribution_is_found(tmp_path: Path, monkeypatch, capsys) -> None:
+    (tmp_path / "other-1.0.dist-info").mkdir()
+    (tmp_path / "other-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    (tmp_path / "other-1.0.dist-info" / "entry_points.txt").write_text("[helix.commands]\nwave = waving:wave\n")
+    (tmp_path / "waving.py").write_text("def wave(argv):\n    print('hello', *argv)\n    return 7\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert cli.main(["wave", "you"]) == 7
+    assert capsys.readouterr().out == "hello you\n"
+
+
+def test_where_nothing_is_installed_the_long_way_is_gone(monkeypatch) -> None:
+    monkeypatch.setattr("sys.path", ["/nowhere"])
+    assert cli._registered() == []
+
+
+# ------------------------------------------------------------ what an agent says
+
+
+@pytest.mark.parametrize(
+    ("word", "event"),
+    [
+        ("SessionStart", "SessionStart"),
+        ("session-start", "SessionStart"),
+        ("USER_PROMPT_SUBMIT", "UserPromptSubmit"),
+        ("beforeAgent", "BeforeAgent"),
+        ("stop", "Stop"),
+        ("PostToolUse", None),
+        ("", None),
+        ("None", None),
+    ],
+)
+def test_names_of_events(word: str, event: str | None) -> None:
+    assert event_of(word) == event
+
+
+@pytest.mark.parametrize(
+    ("given", "host"),
+    [
+        ({"hook_event_name": "Stop", "transcript_path": "/home/a/.claude/projects/x/1.jsonl"}, "claude-code"),
+        ({"hook_event_name": "Stop", "turn_id": "1"}, "codex"),
+        ({"hook_event_name": "SessionStart", "transcript_path": "/home/a/.codex/sessions/rollout-1.jsonl"}, "codex"),
+        ({"hook_event_name": "AfterAgent"}, "gemini"),
+        ({"hook_event_name": "SessionStart", "timestamp": "2026-01-01T00:00:00Z"}, "gemini"),
+        ({"hook_event_name": "stop", "cursor_version": "2"}, "cursor"),
+        ({}, "claude-code"),
+    ],
+)
+def test_whose_event_it_is(given: dict[str, Any], host: str) -> None:
+    assert host_of(given) == host
+
+
+@pytest.mark.parametrize(
+    ("prompt", "wanted"),
+    [
+        ("yes", False),
+        ("Yes please, go ahead and do that.", False),
+        ("2", False),
+        ("👍", False),
+        ("/compact focus on the store", False),
+        ("/mcp__github__list", False),
+        ("run the tests", True),
+        ("why?", True),
+        ("/home/ana/ledgerline/store.py fails", True),
+        ("no, use sqlite", True),
+        ("go go go go go go go go go", True),  # nine words may be anything
+    ],
+)
+def test_prompts_that_ask_for_something(prompt: str, wanted: bool) -> None:
+    assert asks(prompt) is wanted
+
+
+def test_of_a_long_prompt_both_ends_are_asked() -> None:
+    asked = question("UserPromptSubmit", {"prompt": "begin" + "x" * 100_000 + "end"})
+    assert asked
+    assert len(asked["prompt"]) <= hook_client.MOST_PROMPT + 1
+    assert asked["prompt"].startswith("begin")
+    assert asked["prompt"].endswith("end")
+    assert Settings().max_query_chars > hook_client.MOST_PROMPT
+
+
+def test_folders_that_the_agent_works_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", "/p")
+    asked = question("SessionStart", {"cwd": "/p/below", "workspace_roots": ["/w", 3], "session_id": 7, "source": "x"})
+    assert asked == {"kind": "start", "prompt": "", "folders": ["/p", "/p/below", "/w"], "session": "", "source": "x"}
+
+
+def test_transcripts_of_a_session_and_of_its_subagents(tmp_path: Path) -> None:
+    below = tmp_path / "s" / "subagents"
+    below.mkdir(parents=True)
+    for name in ("agent-b.jsonl", "agent-a.jsonl", "agent-a.meta.json"):
+        (below / name).write_text("")
+    log, a, b = (str(tmp_path / name) for name in ("s.jsonl", "s/subagents/agent-a.jsonl", "s/subagents/agent-b.jsonl"))
+    assert transcripts({"transcript_path": log, "agent_transcript_path": b}) == [log, b, a]
+    assert transcripts({"transcript_path": None}) == []
+
+
+def test_the_store_of_a_hook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert _arguments(["Stop"]) == ("Stop", str(tmp_path / Settings().store))
+    monkeypatch.setenv("HELIX_STORE", "~/memory")
+    assert _arguments([]) == ("auto", os.path.expanduser("~/memory"))  # noqa: PTH111
+    assert _arguments(["--store", "/a", "Stop", "--json"]) == ("Stop", "/a")
+    assert _arguments(["--store=/b", "Stop"]) == ("Stop", "/b")
+    assert _arguments(["Stop", "--store"]) == ("Stop", os.path.expanduser("~/memory"))  # noqa: PTH111
+
+
+def test_the_cache_is_that_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HELIX_CACHE", raising=False)
+    assert hook_client.cache() == Settings().cache
+
+
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        ("http://127.0.0.1:8765", ("127.0.0.1", 8765, "", "hx_1")),
+        ("http://[::1]:8765/helix/", ("::1", 8765, "/helix", "hx_1")),
+        ("http://memory.lan", ("memory.lan", 80, "", "hx_1")),
+        ("http://[::1]", ("::1", 80, "", "hx_1")),
+    ],
+)
+def test_a_named_server(monkeypatch: pytest.MonkeyPatch, url: str, server: tuple[str, int, str, str]) -> None:
+    monkeypatch.setenv("HELIX_URL", url)
+    monkeypatch.setenv("HELIX_KEY", "hx_1")
+    assert server_of("/nowhere") == server
+
+
+# ------------------------------------------------------------ what the memory says
+
+
+def test_wrong_types_count_as_not_said() -> None:
+    assert Asked.of({"kind": 1, "folders": "x", "prompt": None}) == Asked("", "", (), "", "")
+    assert Asked.of({"folders": ["a", 2]}).folders == ("a",)
+
+
+@pytest.mark.parametrize("folder", ["/home/ana/ledgerline", "/home/ana/ledgerline/", "C:\\Users\\ana\\ledgerline", "x"])
+def test_a_project_is_called_as_it_is_at_ingest(folder: str) -> None:
+    assert project_of(folder) == folder_name(folder)
+
+
+def test_sessions_are_looked_for_in_the_formats_of_the_agents() -> None:
+    assert tuple(one.NAME for one in (claude_code, codex, gemini, cursor)) == hooks.SOURCES
+
+
+def test_characters_are_counted_as_agents_count_them() -> None:
+    assert [hooks._length(text) for text in ("abc", "Grüße", "🏺", "\ud800")] == [3, 5, 2, 1]
+
+
+@pytest.fixture(scope="module")
+def snap(sample_store: Path) -> Snapshot:
+    return helix.open(sample_store).snapshot
+
+
+def test_a_generation_without_a_session(snap: Snapshot) -> None:
+    rest = hooks._without(snap, SESSION)
+    codes = np.unique(snap.columns.session[snap.alive & ~rest.alive])
+    assert {entry["session"] for entry in snap.text(np.flatnonzero(snap.alive & ~rest.alive))} == {SESSION}
+    assert len(codes) == 1
+    assert rest.live == int(rest.alive.sum()) < snap.live
+    term = next(key for key in snap._opened[0]["terms.key"] if snap.df(key) > 5)
+    counted = snap.df(term)
+    assert rest.df(term) == sum(rest.alive[rows].sum() for _, rows, _ in rest.term(term))
+    assert snap.df(term) == counted  # the whole one's counts are its own
+    assert hooks._without(snap, "no-such-session") is snap
+    assert hooks._without(snap, "") is snap
+
+
+def test_a_project_only_of_the_left_out_session_is_not_known(snap: Snapshot) -> None:
+    home = snap.columns.project == snap.projects.index("home")
+    codes = np.unique(snap.columns.session[home]).tolist()
+    assert "home" in snap.live_projects
+    assert "home" not in snap.without(codes).live_projects
+
+
+def test_the_newest_sessions_begin(snap: Snapshot) -> None:
+    since = hooks._since(snap, "ledgerline")
+    begun = sorted(
+        min(entry["time"] for entry in snap.text(np.flatnonzero(snap.columns.session == code)))
+        for code in np.unique(snap.columns.session[snap.columns.project == snap.projects.index("ledgerline")])
+    )
+    assert len(begun) > hooks.SESSIONS
+    assert since == begun[-hooks.SESSIONS].strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert hooks._since(snap, "home") is None  # all there is

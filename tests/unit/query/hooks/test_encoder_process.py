@@ -1,0 +1,143 @@
+"""An encoder in a process of its own: the same vectors, and the same words where there is none."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from query.hooks import encoder_process as encoder_beside
+
+TEXT = "why did we pick sqlite 🏺"
+
+
+def run(store: Path, code: str) -> str:
+    """In a process that has no threads yet, as a hook has none."""
+    program = f"from query.hooks.encoder_process import begin\nencoder = begin({str(store)!r})\n{textwrap.dedent(code)}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2, reason="there is no second core to do it on"
+)
+
+
+def test_the_vectors_are_the_same(sample_store: Path) -> None:
+    said = run(
+        sample_store,
+        f"""
+        from helix.encoders.onnx import Encoder
+        texts = [{TEXT!r}, "a " * 4_000, "\\udcff"[:0] or "x"]
+        own = Encoder(encoder.folder, 1)
+        print([bool((encoder.query(text) == own.query(text)).all()) for text in texts], encoder.query("x").dtype)
+        """,
+    )
+    assert said == "[True, True, True] float32\n"
+
+
+@pytest.mark.parametrize("missing", ["", "model.onnx", "tokenizer.json"])
+def test_an_encoder_that_is_missing_is_said_to_be(own_store: Path, missing: str) -> None:
+    folder = next((own_store / "encoders").iterdir())
+    if missing:
+        (folder / missing).unlink()
+    else:
+        folder.rename(own_store / "gone")
+    said = run(
+        own_store,
+        """
+        from helix.errors import EncoderError
+        for _ in range(2):
+            try:
+                encoder.folder
+            except EncoderError as error:
+                print(error.what)
+        """,
+    ).splitlines()
+    assert said[0].startswith("encoder missing: ")
+    assert said[0].endswith(f"{missing or 'encoder.json'} does not exist")
+    assert said[1].startswith("encoder gone")
+
+
+def test_an_encoder_that_was_killed(sample_store: Path) -> None:
+    said = run(
+        sample_store,
+        """
+        import os, signal
+        from helix.errors import EncoderError
+        os.kill(encoder._child, signal.SIGKILL)
+        os.waitpid(encoder._child, 0)
+        try:
+            encoder.query("x")
+        except EncoderError as error:
+            print(error.what)
+        """,
+    )
+    assert said.startswith("encoder gone")
+
+
+def test_it_ends_with_who_began_it_and_holds_nothing_of_theirs(sample_store: Path) -> None:
+    began = time.monotonic()
+    child = int(run(sample_store, "import os\nprint(encoder._child, flush=True)\nos._exit(0)"))  # reads to the end
+    assert time.monotonic() - began < 30
+    while Path(f"/proc/{child}").exists() and Path(f"/proc/{child}/stat").read_text().split()[2] != "Z":
+        assert time.monotonic() - began < 60
+        time.sleep(0.05)
+
+
+def test_what_an_agent_waits_for_is_let_go_of(sample_store: Path) -> None:
+    said = run(
+        sample_store,
+        """
+        import os
+        encoder.query("x")
+        print([os.readlink(f"/proc/{encoder._child}/fd/{stream}") for stream in (0, 1, 2)])
+        """,
+    )
+    assert said == "['/dev/null', '/dev/null', '/dev/null']\n"
+
+
+def test_one_question_loads_no_more_than_it_needs(sample_store: Path) -> None:
+    said = run(
+        sample_store,
+        f"""
+        import sys
+        from query.hooks import answer, open_memory
+        memory = open_memory({str(sample_store)!r}, encoder)
+        asked = {{"kind": "prompt", "prompt": {TEXT!r}, "folders": ["/x/ledgerline"], "session": "s"}}
+        print(answer(memory, asked)["said"], memory.snapshot.encoder is encoder)
+        heavy = ("onnxruntime", "faiss", "pyarrow.compute", "pyarrow.parquet", "pydantic", "fastapi", "helix.sources")
+        print([name for name in heavy if name in sys.modules])
+        """,
+    ).splitlines()
+    assert "characters, project True" in said[0]
+    assert said[1] == "[]"
+
+
+def test_an_interrupt_is_for_who_began_it(sample_store: Path) -> None:
+    said = run(
+        sample_store,
+        """
+        import os, signal
+        encoder.query("x")
+        os.kill(encoder._child, signal.SIGINT)
+        print(len(encoder.query("x")) > 0)
+        """,
+    )
+    assert said == "True\n"
+
+
+def test_where_it_would_gain_nothing(sample_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "inbox").mkdir()
+    assert encoder_beside.begin(str(tmp_path)) is None  # nothing is published yet
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    assert encoder_beside.begin(str(sample_store)) is None
+    assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN

@@ -1,0 +1,270 @@
+"""What a question says besides its words."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helix.errors import UsageError
+from helix.question.build import make_query, reworded
+from helix.question.time_ranges import NEAR, NEWEST, OLDEST, SCANNED, parse_time, spoken_days
+from helix.sdk.memory import open as open_store
+from helix.settings import Settings, load
+from helix.stages.route import route
+from tests.support.tiny import SETTINGS, make_store
+
+NOW = datetime(2026, 5, 20, 12, 0, tzinfo=UTC)  # a Wednesday
+
+
+def day(*date: int) -> int:
+    return int(datetime(*date, tzinfo=UTC).timestamp())
+
+
+@pytest.mark.parametrize(
+    ("said", "end", "expected"),
+    [
+        ("2026-05-07", False, "2026-05-07T00:00:00+00:00"),
+        ("2026-05-07", True, "2026-05-07T23:59:59+00:00"),
+        ("2026-05-07T13:56:00Z", True, "2026-05-07T13:56:00+00:00"),
+        ("2026-05-07T13:56:00+02:00", False, "2026-05-07T11:56:00+00:00"),
+        ("7d", False, "2026-05-13T12:00:00+00:00"),
+        ("90m", False, "2026-05-20T10:30:00+00:00"),
+        ("yesterday", False, "2026-05-19T00:00:00+00:00"),
+        ("yesterday", True, "2026-05-19T23:59:59+00:00"),
+        ("0001-01-01", False, "0001-01-01T00:00:00+00:00"),
+        ("9999-12-31", True, "9999-12-31T23:59:59+00:00"),
+    ],
+)
+def test_times_in_options(said: str, end: bool, expected: str) -> None:
+    assert parse_time(said, NOW, "since", end=end).isoformat() == expected
+
+
+BEYOND = (
+    "9999999999999999d",
+    "999999999w",
+    "9" * 5_000 + "d",
+    "739999d",
+    "0001-01-01T00:00:00+14:00",
+    "9999-12-31T23:59:59-14:00",
+)
+"""Times that no calendar here has."""
+
+
+@pytest.mark.parametrize("said", ["someday", "", "2026-13-01", "7", "d7", *BEYOND])
+def test_what_is_no_time(said: str) -> None:
+    for end in (False, True):
+        with pytest.raises(UsageError, match="is no time") as error:
+            parse_time(said, NOW, "since", end=end)
+        assert len(str(error.value)) < 250
+
+
+def test_a_moment_beyond_the_calendar_is_refused(tmp_path: Path) -> None:
+    snap = make_store(tmp_path, ["a b"])
+    for moment in (datetime.fromisoformat(BEYOND[-1]), datetime.fromisoformat(BEYOND[-2])):
+        for name in ("since", "until", "as_of", "now"):
+            with pytest.raises(UsageError, match=rf"{name} .* is no time"):
+                make_query("walnut", snap, SETTINGS, **{name: moment})
+
+
+@pytest.mark.parametrize(
+    ("text", "window"),
+    [
+        ("what happened on 7 May 2023", (day(2023, 5, 7), day(2023, 5, 8) - 1, 1.0)),
+        ("on May 7th, 2023 we met", (day(2023, 5, 7), day(2023, 5, 8) - 1, 1.0)),
+        ("the 2023-05-07 call", (day(2023, 5, 7), day(2023, 5, 8) - 1, 1.0)),
+        ("plans for December 2025", (day(2025, 12, 1), day(2026, 1, 1) - 1, 1.0)),
+        ("what did we do in March", (day(2026, 3, 1), day(2026, 4, 1) - 1, 1.0)),
+        ("what did we do in August", (day(2025, 8, 1), day(2025, 9, 1) - 1, 1.0)),  # the last one that has begun
+        ("who called yesterday", (day(2026, 5, 19), day(2026, 5, 20) - 1, 1.0)),
+        ("last week's decisions", (day(2026, 5, 11), day(2026, 5, 18) - 1, 1.0)),
+        ("last month", (day(2026, 4, 1), day(2026, 5, 1) - 1, 1.0)),
+        ("this month", (day(2026, 5, 1), day(2026, 6, 1) - 1, 1.0)),
+        ("in May", (day(2026, 5, 1), day(2026, 6, 1) - 1, 1.0)),
+        ("what is due in June", (day(2025, 6, 1), day(2025, 7, 1) - 1, 1.0)),  # the last one, whatever the tense
+        ("last May", (day(2025, 5, 1), day(2025, 6, 1) - 1, 1.0)),
+        ("in 2023", (day(2023, 1, 1), day(2024, 1, 1) - 1, 1.0)),
+        ("two weeks ago", (day(2026, 5, 3), day(2026, 5, 10) - 1, 1.0)),  # of a week around the day
+        ("a few days ago", (day(2026, 5, 13), day(2026, 5, 19) - 1, 1.0)),
+        ("the other day", (day(2026, 5, 13), day(2026, 5, 20) - 1, 1.0)),
+        ("the last three weeks", (day(2026, 4, 29), day(2026, 5, 21) - 1, 1.0)),
+        ("over the weekend", (day(2026, 5, 16), day(2026, 5, 18) - 1, 1.0)),
+        ("who is free this weekend", (day(2026, 5, 23), day(2026, 5, 25) - 1, 1.0)),
+        ("what is due on Friday", (day(2026, 5, 15), day(2026, 5, 16) - 1, 1.0)),
+        ("last summer", (day(2025, 6, 1), day(2025, 9, 1) - 1, 1.0)),
+        ("at Halloween", (day(2025, 10, 31), day(2025, 11, 1) - 1, 1.0)),
+        ("on 7 may", (day(2026, 5, 7), day(2026, 5, 8) - 1, 1.0)),
+        ("on December 1,2023", (day(2023, 12, 1), day(2023, 12, 2) - 1, 1.0)),
+        ("the 3rd of June", (day(2025, 6, 1), day(2025, 7, 1) - 1, 0.5)),  # the month of a day is a near miss
+    ],
+)
+def test_days_a_question_speaks_of(text: str, window: tuple[int, int, float]) -> None:
+    assert window in spoken_days(text, NOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("before May", None, day(2026, 5, 1) - 1),
+        ("what was there prior to the 3rd of June 2025?", None, day(2025, 6, 3) - 1),
+        ("before last week", None, day(2026, 5, 11) - 1),
+        ("until March", None, day(2026, 4, 1) - 1),
+        ("up to last month", None, day(2026, 5, 1) - 1),
+        ("after the 3rd of June", day(2025, 6, 4), None),
+        ("after 2023", day(2024, 1, 1), None),
+        ("since Monday", day(2026, 5, 18), None),
+        ("since last summer", day(2025, 6, 1), None),
+        ("since march 3", day(2026, 3, 3), None),
+        ("from April on", day(2026, 4, 1), None),
+    ],
+)
+def test_windows_with_an_open_end(text: str, first: int | None, last: int | None) -> None:
+    expected = (OLDEST if first is None else first, NEWEST if last is None else last, NEAR)
+    assert spoken_days(text, NOW) == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("between March and May", (2026, 3, 1), (2026, 6, 1)),
+        ("from November to February", (2025, 11, 1), (2026, 3, 1)),
+        ("between March 2024 and May 2025", (2024, 3, 1), (2025, 6, 1)),
+        ("between 2019 and 2021", (2019, 1, 1), (2022, 1, 1)),
+        ("between Monday and Wednesday", (2026, 5, 18), (2026, 5, 21)),
+        ("from 2024-01-03 to 2024-02-01", (2024, 1, 3), (2024, 2, 2)),
+        ("between 3 May and 9 May 2024", (2024, 5, 3), (2024, 5, 10)),
+        ("from 3 to 7 May", (2026, 5, 3), (2026, 5, 8)),
+        ("May 3-7, 2023", (2023, 5, 3), (2023, 5, 8)),
+    ],
+)
+def test_a_stretch_is_one_window(text: str, first: tuple[int, ...], last: tuple[int, ...]) -> None:
+    assert [window for window in spoken_days(text, NOW) if window[2] == 1.0] == [(day(*first), day(*last) - 1, 1.0)]
+
+
+@pytest.mark.parametrize("text", ["on 2023-05-07", "on 7 May 2023", "May 7, 2023", "on the 7th of MAY 2023"])
+def test_a_day_brings_its_month_along(text: str) -> None:
+    month, whole = (day(2023, 5, 1), day(2023, 6, 1) - 1, NEAR), (day(2023, 5, 7), day(2023, 5, 8) - 1, 1.0)
+    assert spoken_days(text, NOW) == (month, whole)
+
+
+def test_two_dates_are_no_stretch() -> None:
+    assert len([window for window in spoken_days("on 3 May and on 9 May", NOW) if window[2] == 1.0]) == 2
+
+
+def test_a_window_never_holds_a_missing_time() -> None:
+    ((first, last, _),) = spoken_days("before May", NOW)
+    missing = np.iinfo(np.int64).min
+    assert missing < first
+    assert np.array([first, last], np.int64).tolist() == [first, last]
+
+
+SPOKEN = (
+    "before after since between and from to until in on the last next this may March 3 31 31st 2023 2023-05-07 Monday "
+    "weekend week two ago few days past summer Christmas yesterday 9999-12 0001-01 month today of 12 December"
+)
+
+
+@given(
+    st.lists(
+        st.sampled_from(SPOKEN.split()),
+        max_size=12,
+    ).map(" ".join)
+    | st.text(max_size=80),
+    st.datetimes(timezones=st.just(UTC)),
+)
+def test_windows_are_in_order_whatever_is_said(text: str, now: datetime) -> None:
+    for first, last, weight in spoken_days(text, now):
+        assert OLDEST <= first <= last <= NEWEST
+        assert weight in (NEAR, 1.0)
+
+
+def test_time_has_its_ends() -> None:
+    first, last = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
+    assert spoken_days("before today", first) == ()
+    assert spoken_days("after today", last) == ()
+    assert spoken_days("since today", last) == ((NEWEST - 86_399, NEWEST, NEAR),)
+
+
+def test_only_the_beginning_of_a_question_is_looked_at() -> None:
+    assert spoken_days("x" * SCANNED + " before May", NOW) == ()
+
+
+def test_no_question_takes_long() -> None:
+    begin = time.perf_counter()
+    for text in ("may 3 to " * 1_000, "since the " * 1_000, "1" * 1_000_000, "between may and " * 1_000):
+        spoken_days(text, NOW)
+    assert time.perf_counter() - begin < 0.5
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["may we go", "march on", "version 2.3", "I may do it", "this may work", "you may 3 times", "which top 3 may fail",
+     "instead of may", "wait a second", "the second try", "sat on the sun", "a march of 3 miles", "10:30 may"],
+)  # fmt: skip
+def test_what_is_no_date(text: str) -> None:
+    assert spoken_days(text, NOW) == ()
+
+
+def test_a_day_that_is_none_leaves_its_month() -> None:
+    assert spoken_days("the 31 February 2026 bug", NOW) == ((day(2026, 2, 1), day(2026, 3, 1) - 1, 1.0),)
+
+
+def test_who_is_meant(tmp_path: Path) -> None:
+    snap = make_store(tmp_path, ["a b"])
+
+    def plan(text: str):
+        return route(make_query(text, snap, SETTINGS, now=NOW), None, snap)
+
+    assert plan("What did I tell Priya").asker_speaks
+    assert not plan("What did Priya tell me").asker_speaks
+    assert plan("What did Priya tell me").first_person
+    assert not plan("What did Priya tell Marco").first_person
+    assert plan("the latest release").recent
+    assert not plan("the first release").recent
+
+
+def test_skipping_is_conservative(sample_store: Path) -> None:
+    memory = open_store(sample_store)
+    for text in ("what is 17*23", "format this JSON", "convert 3 miles to kilometres"):
+        found = memory.recall(text)
+        assert found.skipped, text
+        assert (found.items, found.context, found.tokens) == ((), "", 0)
+    # Whoever names a place to look, or speaks of themselves, is never turned away.
+    assert not memory.recall("what is 17*23", project="ledgerline").skipped
+    assert not memory.recall("what is 17*23", entities=["Priya"]).skipped
+    assert not memory.recall("what is my 17*23").skipped
+    for text in (
+        "What did I tell Priya about vacation?",
+        "database is locked",
+        "src/ledgerline/webhooks.py",
+        "Goa",
+        "When does the release go out?",
+        "who owns signing",
+        "why sqlite",
+    ):
+        assert not memory.recall(text).skipped, text
+
+
+def test_settings_come_from_the_environment() -> None:
+    assert load({}) == Settings()
+    assert load({"HELIX_MAX_K": "5", "HELIX_LOCK_WAIT": "1.5", "HELIX_STORE": "x"}).max_k == 5
+    assert load({"HELIX_LOCK_WAIT": "1.5"}).lock_wait == 1.5
+    with pytest.raises(UsageError, match="HELIX_MAX_K='many' is not a number"):
+        load({"HELIX_MAX_K": "many"})
+
+
+def test_other_words_are_asked_under_the_same_filters(tmp_path: Path) -> None:
+    snap, said = make_store(tmp_path, ["we moved"]), {"entities": ("Ana",), "now": NOW}
+    asked = make_query("what did we do yesterday", snap, Settings(), k=3, since="2020-01-01", **said)
+    other = reworded(asked, "Priya moved on 3 May 2024")
+    assert asked.days
+    assert (other.days, other.since, other.k, other.now) == (asked.days, asked.since, asked.k, asked.now)
+    same = make_query("Priya moved on 3 May 2024", snap, Settings(), **said)
+    assert (other.text, other.words) == (same.text, same.words)
+    assert other.terms.tolist() == same.terms.tolist()
+    assert other.mentions.tolist() == same.mentions.tolist()

@@ -1,0 +1,194 @@
+"""What a question proposes, what its options leave out, and what a hit brings with it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helix.errors import UsageError
+from helix.question.build import make_query
+from helix.recipes.load_profile import Sim, load
+from helix.sdk.memory import Memory
+from helix.settings import load as load_settings
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.stages.features.similarity import similarity
+from helix.stages.fuse import fuse
+from helix.stages.rank import rank
+from helix.stages.route import route
+from helix.types import F32, Leg
+from pipelines.ingest.ingest import ingest
+from tests.support.tiny import BASE, SETTINGS, make_store
+
+NOW = datetime(2023, 11, 20, tzinfo=UTC)
+DEFAULT = load("helix")
+
+
+def bonus(snap: Snapshot, text: str, vector: F32 | None = None, **sim: float) -> list[float]:
+    """What every row gets for what the question says besides its words."""
+    query = make_query(text, snap, SETTINGS, now=NOW)
+    quiet = Sim(**{**dict.fromkeys((field.name for field in fields(Sim)), 0.0), **sim})
+    rows, profile = np.arange(snap.rows), replace(DEFAULT, sim=quiet)
+    none = np.full(snap.rows, np.nan, np.float32)
+    return similarity(rows, none, query, vector, snap, route(query, vector, snap), profile).tolist()
+
+
+# ------------------------------------------------------------ proposals boost
+
+
+def test_a_project_named_in_the_question_is_proposed(tmp_path: Path) -> None:
+    given = [{"project": name} for name in ("ledgerline", "api-gateway", "the", "api", "gateway service")]
+    snap = make_store(tmp_path, [f"text {i}" for i in range(5)], given=given)
+    assert bonus(snap, "which port does ledgerline use", project=0.1) == pytest.approx([0.1, 0, 0, 0, 0])
+    assert bonus(snap, "which port does the API gateway use", project=0.1) == pytest.approx([0, 0.1, 0, 0, 0])
+    assert bonus(snap, "in api_gateway: which port?", project=0.1) == pytest.approx([0, 0.1, 0, 0, 0])
+    assert (
+        bonus(snap, "what is the gateway for", project=0.1) == [0] * 5
+    )  # half of a name is none, nor is a common word
+    query = make_query("which port does ledgerline use", snap, SETTINGS, project="api", now=NOW)
+    assert route(query, None, snap).projects == ()  # who says where to look is taken at their word
+
+
+def test_the_type_nearest_to_the_question_is_proposed(tmp_path: Path) -> None:
+    """By as much as the cosine to its mean vector exceeds the next one: .96 − .28."""
+    given = [{"type": "code"}, {"type": "code"}, {"type": "decision"}]
+    snap = make_store(tmp_path, ["a b", "c d", "e f"], [[1, 0], [1, 0], [0, 1]], given=given)
+    vector = np.array([0.96, 0.28], np.float32)
+    assert bonus(snap, "x", vector, type=0.2) == pytest.approx([0.136, 0.136, 0], abs=1e-3)
+    assert bonus(snap, "x", None, type=0.2) == [0, 0, 0]
+
+
+# ------------------------------------------------------------ facts that no longer hold
+
+
+def moved(root: Path) -> Snapshot:
+    """Ana lived in Oslo, then in Rome; Bo's dog has no facts."""
+    given = [{"session": "a", "time": BASE}, {"session": "b", "time": BASE + 1000}, {"session": "c"}]
+    facts = [[{"subject": "ana", "relation": "lives_in", "object_": place}] for place in ("oslo", "rome")]
+    texts = ["Ana lives in Oslo", "Ana lives in Rome", "Ana lives with a dog"]
+    return make_store(root, texts, given=given, facts=[*facts, []])
+
+
+def test_superseded_facts_are_demoted(tmp_path: Path) -> None:
+    snap = moved(tmp_path)
+    query = make_query("where does Ana live", snap, SETTINGS, now=NOW)
+    plan = route(query, None, snap)
+    pool = fuse([Leg("bm25", np.arange(3, dtype=np.uint32), np.ones(3, np.float32))], snap, 60, {"bm25": 1.0})
+    weak = replace(DEFAULT, rank=replace(DEFAULT.rank, superseded=0.25))
+    none = replace(DEFAULT, rank=replace(DEFAULT.rank, superseded=0.0))
+    after, before = (
+        dict(zip(found.row.tolist(), found.final.tolist(), strict=True))
+        for found in (rank(pool, query, None, snap, plan, profile) for profile in (weak, none))
+    )
+    assert after[0] == pytest.approx(0.75 * before[0])
+    assert (after[1], after[2]) == (before[1], before[2])
+    assert DEFAULT.rank.superseded > 0
+
+
+def test_current_only_leaves_them_out(tmp_path: Path) -> None:
+    snap = moved(tmp_path)
+
+    def allowed(**given: Any) -> list[int]:
+        query = make_query("where does Ana live", snap, SETTINGS, now=NOW, **given)
+        seen = snap.known_at(query.as_of)
+        plan = route(query, None, seen)
+        return np.flatnonzero(np.ones(3, bool) if plan.allowed is None else plan.allowed).tolist()
+
+    assert allowed() == [0, 1, 2]
+    assert allowed(current_only=True) == [1, 2]
+    then = datetime.fromtimestamp(BASE + 500, UTC)
+    assert allowed(current_only=True, as_of=then) == [0, 2]  # Rome was not yet said
+    assert snap.stale(np.arange(3), BASE + 5000).tolist() == [True, False, False]
+    assert snap.stale(np.arange(3), BASE + 500).tolist() == [False, False, False]
+
+
+# ------------------------------------------------------------ session and speaker, through the whole path
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Memory:
+    root = tmp_path_factory.mktemp("options")
+    turns = [
+        ("s1", "Ana", "The deploy key lives in the vault."),
+        ("s1", "Bo", "And the deploy window is on Friday."),
+        ("s2", "Ana", "The deploy of Friday went wrong."),
+    ]
+    lines = [
+        json.dumps({"session": s, "id": f"t{i}", "speaker": who, "text": text, "ts": "2026-01-02T10:00:00Z"})
+        for i, (s, who, text) in enumerate(turns)
+    ]
+    (root / "log.jsonl").write_text("\n".join(lines))
+    ingest(root / "store", [root / "log.jsonl"], load_settings())
+    return Memory(root / "store")
+
+
+def test_only_a_session_or_a_speaker(memory: Memory) -> None:
+    def texts(**given: Any) -> set[str]:
+        return {item.text.split()[-1] for item in memory.recall("deploy", now="2026-02-01", **given).items}
+
+    assert texts() == {"vault.", "Friday.", "wrong."}
+    assert texts(session="s1") == {"vault.", "Friday."}
+    assert texts(speaker="ana") == {"vault.", "wrong."}
+    assert texts(session="s1", speaker="Ana") == {"vault."}
+    context = memory.recall("vault", session="s1", speaker="Ana", now="2026-02-01").context
+    assert "window" not in context  # nor does a filtered turn come along as a neighbour
+    assert "window" in memory.recall("vault", session="s1", k=1, now="2026-02-01").context
+    for given, said in (({"session": "s3"}, "unknown session 's3'"), ({"speaker": "Cy"}, "unknown speaker 'cy'")):
+        with pytest.raises(UsageError, match=said):
+            memory.recall("deploy", **given)
+
+
+# ------------------------------------------------------------ views
+
+
+def shared(root: Path) -> Snapshot:
+    names = ["ana", "bo", "cy", "di", "eve"]
+    return make_store(root, ["for all", *names], given=[{}, *({"acl": [name]} for name in names)])
+
+
+def test_a_store_without_acls_is_its_own_view(tmp_path: Path) -> None:
+    snap = make_store(tmp_path, ["a", "b"])
+    assert snap.seen_by("ana") is snap.seen_by(None) is snap.known_at(None) is snap
+
+
+def test_few_views_are_kept_and_the_next_question_finds_them(tmp_path: Path) -> None:
+    snap = shared(tmp_path)
+    view = snap.seen_by("ana")
+    assert np.flatnonzero(view.alive).tolist() == [0, 1]
+    assert snap.seen_by("ana") is view
+    assert snap.seen_by("mallory") is snap.seen_by(None)  # whom no ACL names sees what everybody sees
+    then = view.known_at(datetime.fromtimestamp(BASE + 70, UTC))
+    assert view.known_at(datetime.fromtimestamp(BASE + 70, UTC)) is then
+    assert view.known_at(NOW) is not then
+    assert view.known_at(datetime.fromtimestamp(BASE + 70, UTC)) is not then  # only the last moment is kept
+    for name in ("bo", "cy", "di", "eve"):
+        snap.seen_by(name)
+    assert snap.seen_by("ana") is not view
+
+
+def test_what_everybody_sees_is_warm(tmp_path: Path) -> None:
+    snap = shared(tmp_path).warm()
+    assert {"mean_length", "session_size", "facts"} <= snap.seen_by(None).__dict__.keys()
+    assert "mean_length" not in snap.seen_by("ana").__dict__
+
+
+def test_a_view_keeps_its_generation_pinned_and_lets_it_go(tmp_path: Path) -> None:
+    import gc
+
+    snap = shared(tmp_path)
+    gc.disable()  # by counting alone: a store must not stay pinned until the collector happens to run
+    try:
+        pins = tmp_path / "pins"
+        view = snap.seen_by("ana").known_at(NOW)
+        del snap
+        assert list(pins.iterdir())
+        assert view.counter.name == "estimate"
+        del view
+        assert not list(pins.iterdir())
+    finally:
+        gc.enable()

@@ -1,0 +1,91 @@
+"""The same question again: the same answer, without the work; anything else is worked out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helix.sdk.answer_cache import Answers
+from helix.sdk.memory import Memory
+from helix.types import Bundle
+from pipelines.ingest.ingest import ingest
+from tests.support.tiny import SETTINGS, make_store, memory_of
+
+TEXTS = ["the red apple", "the green apple", "a pear"]
+
+
+def towards(text: str) -> object:
+    return np.eye(3)[0]
+
+
+def answer() -> Bundle:
+    return Bundle(1, "helix", False, (), (), (), "", 0, 0, "words", {})
+
+
+def test_who_asked_last_stays() -> None:
+    kept, (a, b, c) = Answers(2), (answer() for _ in range(3))
+    kept.keep("a", a)
+    kept.keep("b", b)
+    assert kept.get("a") is a
+    kept.keep("c", c)
+    assert (kept.get("a"), kept.get("b"), kept.get("c")) == (a, None, c)
+
+
+def test_none_are_kept() -> None:
+    kept = Answers(0)
+    kept.keep("a", answer())
+    assert kept.get("a") is None
+
+
+def test_the_same_again_takes_no_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_store(tmp_path / "s", TEXTS)
+    memory = memory_of(tmp_path / "s", towards)
+    monkeypatch.setattr("time.time", lambda: 1_700_000_000.0)
+    first = memory.recall("which apple", k=2)
+    again = memory.recall("which apple", k=2)
+    assert replace(again, ms=first.ms) == first
+    assert {name: ms for name, ms in again.ms.items() if name != "total"} == dict.fromkeys(
+        first.ms.keys() - {"total"}, 0
+    )
+    assert 0 <= again.ms["total"] < first.ms["total"]
+    assert memory.recall("which apple", k=2, explain=True).trace is not None
+    for other in ({"k": 1}, {"budget": 100}, {"type": "episodic"}, {"now": "2024-01-01"}, {"profile": "helix-paper"}):
+        assert memory.recall("which apple", **{"k": 2, **other}).ms["fuse"] > 0, other
+    monkeypatch.setattr("time.time", lambda: 1_700_000_060.0)
+    assert memory.recall("which apple", k=2).ms["fuse"] > 0
+
+
+def test_without_the_encoder_nothing_is_kept(tmp_path: Path) -> None:
+    make_store(tmp_path / "s", TEXTS)
+    memory = memory_of(tmp_path / "s")
+    assert memory.recall("apple", now="2024-01-01").degraded
+    assert memory.recall("apple", now="2024-01-01").ms["fuse"] > 0
+
+
+def test_what_a_new_generation_holds_is_found(tmp_path: Path, cache: Path) -> None:
+    root, file, settings = tmp_path / "s", tmp_path / "notes.md", replace(SETTINGS, cache=str(cache))
+    file.write_text("The apple is red.", "utf-8")
+    ingest(root, [file], settings)
+    memory = Memory(root, settings)
+    before = memory.recall("which colour is the apple", now="2030-01-01")
+    assert memory.recall("which colour is the apple", now="2030-01-01").ms["fuse"] == 0
+    file.write_text("The apple is red.\n\nThe apple was green before.", "utf-8")
+    ingest(root, [file], settings)
+    assert memory.refresh()
+    after = memory.recall("which colour is the apple", now="2030-01-01")
+    assert (before.snapshot, after.snapshot) == (1, memory.snapshot.generation)
+    assert "green" in after.items[0].text
+
+
+def test_nobody_is_given_what_another_may_see(tmp_path: Path) -> None:
+    make_store(tmp_path / "s", TEXTS, given=[{"acl": ["ana"]}, {}, {}])
+    memory = memory_of(tmp_path / "s", towards)
+    shown = [
+        {item.text for item in memory.recall("apple", principal=who, now="2024-01-01").items}
+        for who in ("ana", None, "bo")
+    ]
+    assert "the red apple" in shown[0]
+    assert "the red apple" not in shown[1] | shown[2]

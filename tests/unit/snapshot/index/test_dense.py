@@ -1,0 +1,518 @@
+"""The dense index of a segment: what it misses, what a filter lets through, and that its scores are the exact ones."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import faiss
+import numpy as np
+import pytest
+
+import helix.stages.dense as stage
+from helix.errors import StoreError, UsageError
+from helix.question.build import make_query
+from helix.snapshot.index import dense
+from helix.snapshot.index import pq as coded
+from helix.snapshot.index.dense import Dense, build, open_dense
+from helix.snapshot.reader.snapshot import Block, Snapshot
+from helix.snapshot.segment.arrays import quantise
+from helix.snapshot.verify import verify
+from helix.stages.dense import candidates, score, search_dense
+from helix.stages.route import route
+from helix.types import Plan
+from helix.util.threads import later
+from pipelines.maintain.compact import compact
+from tests.support.tiny import BASE, SETTINGS, make_store
+
+N, DIM, CLUSTERS = 20_000, 64, 100
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def clustered(n: int, dim: int, clusters: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """(n vectors around centres, 100 questions there too): clusters that run into each other."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(clusters, dim))
+    points, questions = (
+        unit(centres[rng.integers(clusters, size=size)] + 1.2 * rng.normal(size=(size, dim))) for size in (n, 100)
+    )
+    return points, questions
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Block, np.ndarray, np.ndarray, dict[str, float]]:
+    """An index of 20,000 clustered vectors, opened; the questions; the exact scores float32[questions, n]; params."""
+    points, questions = clustered(N, DIM, CLUSTERS)
+    codes, scale = quantise(points)
+    path = tmp_path_factory.mktemp("dense") / "ivf.faiss"
+    params = build(codes, scale, path)
+    exact = (questions @ codes.T.astype(np.float32)) * scale
+    return Block(0, codes, scale, open_dense(path, params)), questions, exact, params
+
+
+def index_of(block: Block) -> Dense:
+    assert block.dense is not None
+    return block.dense
+
+
+def best(exact: np.ndarray, k: int) -> np.ndarray:
+    return np.argsort(-exact, kind="stable")[:k]
+
+
+@pytest.fixture(params=[True, False], ids=["in halves", "at once"])
+def in_halves(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lists of large indexes are looked into by halves; these are small."""
+    monkeypatch.setattr(coded, "_HALVED", 0 if request.param else 1 << 40)
+
+
+@pytest.mark.usefixtures("in_halves")
+def test_hardly_anything_is_missed(world) -> None:
+    block, questions, exact, params = world
+    shares = [
+        len(np.intersect1d(index_of(block).search(q, 100, None), best(row, 100))) / 100
+        for q, row in zip(questions, exact, strict=True)
+    ]
+    assert np.mean(shares) >= 0.95
+    # Not by looking everywhere; and what was measured at build time is what is seen on other questions.
+    assert params["probes"] <= params["lists"] / 2
+    assert abs(np.mean(shares) - params["recall"]) < 0.05
+
+
+def test_no_more_rows_are_looked_at_than_the_bound(world, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """However little that finds: what a question costs does not grow with the store."""
+    block, *_ = world
+    monkeypatch.setattr(dense, "_MOST", N // 20)
+    params = build(block.codes, block.scale, tmp_path / "ivf.faiss")
+    assert params["probes"] == params["lists"] // 20
+
+
+def test_one_list_would_not_do(world) -> None:
+    """What probes are for: the test above is able to fail."""
+    block, questions, exact, _ = world
+    _, found = index_of(block).index.search(questions, 100, params=faiss.SearchParametersIVF(nprobe=1))
+    assert (
+        np.mean([len(np.intersect1d(rows, best(row, 100))) / 100 for rows, row in zip(found, exact, strict=True)]) < 0.8
+    )
+
+
+@pytest.mark.usefixtures("in_halves")
+@pytest.mark.parametrize("share", [0.5, 0.05, 0.002])
+def test_only_allowed_rows(world, share: float) -> None:
+    block, questions, exact, _ = world
+    allowed = np.random.default_rng(1).random(N) < share
+    wanted = min(100, int(allowed.sum()))
+    shares = []
+    for q, row in zip(questions, exact, strict=True):
+        found = index_of(block).search(q, 100, allowed)
+        assert allowed[found].all()
+        assert len(found) == len(np.unique(found)) <= 2 * 100 * index_of(block).over
+        shares.append(len(np.intersect1d(found, best(np.where(allowed, row, -9), wanted))) / wanted)
+    assert np.mean(shares) >= 0.95
+
+
+@pytest.mark.usefixtures("in_halves")
+@pytest.mark.parametrize("over", [1, 4])
+def test_a_filter_far_from_the_question_still_finds_k(world, over: int) -> None:
+    """All that is allowed is what lies furthest: not in any list that is looked into first."""
+    block, questions, exact, _ = world
+    narrow = replace(index_of(block), probes=1, over=over)
+    for q, row in zip(questions[:10], exact[:10], strict=True):
+        allowed = np.zeros(N, bool)
+        allowed[np.argsort(row)[: N * 3 // 5]] = True
+        found = narrow.search(q, 100, allowed)
+        assert allowed[found].all()
+        assert over * 100 <= len(found) <= 1.25 * over * 100
+    assert index_of(block).search(questions[0], 100, np.zeros(N, bool)).tolist() == []
+
+
+@pytest.mark.parametrize("share", [None, 0.3, 0.004])
+def test_half_the_lists_by_another_thread_are_the_same_rows(world, share: float | None, monkeypatch) -> None:
+    monkeypatch.setattr(coded, "_HALVED", 0)
+    block, questions, _, _ = world
+    allowed = None if share is None else np.random.default_rng(3).random(N) < share
+    index, threads = index_of(block), set[int]()
+
+    def work_of(work: Callable[..., Any], *args: Any) -> Any:
+        threads.add(threading.get_ident())
+        return work(*args)
+
+    def watched(work: Callable[..., Any], /, *args: Any) -> Callable[[], Any]:
+        return another.submit(work_of, work, *args).result
+
+    with ThreadPoolExecutor(1) as another:
+        for q in questions[:20]:
+            alone = index.search(q, 100, allowed)
+            assert index.search(q, 100, allowed, None, watched).tolist() == alone.tolist()
+            assert len(np.unique(alone)) == len(alone)  # no list is looked into twice
+    assert len(threads - {threading.get_ident()}) == 1
+
+
+def test_each_half_looks_into_every_second_list(world, monkeypatch) -> None:
+    monkeypatch.setattr(coded, "_HALVED", 0)
+    block, questions, _, _ = world
+    lists = index_of(block).coded
+    assert lists is not None
+    halves: list[set[int]] = []
+
+    def half(work: Callable[..., Any], /, *given: Any) -> Callable[[], Any]:
+        halves.append(set(given[1].tolist()))
+        return later(work, *given)
+
+    for number in (1, 2, 5):
+        whole = coded.nearest_coded(lists, questions[0], N, number, None, None)
+        found = coded.nearest_coded(lists, questions[0], N, number, None, half)
+        assert sorted(found.tolist()) == sorted(whole.tolist())
+    assert [len(one) for one in halves] == [0, 1, 2]
+
+
+def test_what_lies_in_one_half_is_found(world, monkeypatch) -> None:
+    """All that is allowed is in one list: the half without it has nothing, the other gives five eighths at first."""
+    monkeypatch.setattr(coded, "_HALVED", 0)
+    block, questions, _, _ = world
+    lists = index_of(block).coded
+    assert lists is not None
+    there = lists.lists.row.held[int(lists.lists.size.argmax())]
+    allowed = np.zeros(N, bool)
+    allowed[there] = True
+    assert len(there) > 200
+    for probes in (1, index_of(block).index.nlist):
+        index = replace(index_of(block), probes=probes, over=2)
+        assert sorted(index.search(questions[0], N, allowed).tolist()) == sorted(there.tolist())
+        assert len(set(index.search(questions[0], 100, allowed).tolist()) & set(there.tolist())) == 200
+
+
+def test_few_allowed_rows_are_scanned(world, monkeypatch) -> None:
+    block, questions, exact, _ = world
+    allowed = np.zeros(N, bool)
+    allowed[np.random.default_rng(2).choice(N, 40, replace=False)] = True
+    monkeypatch.setattr(stage, "_SCANNED", 50)
+    assert candidates(questions[0], block, allowed, 10).tolist() == np.flatnonzero(allowed).tolist()
+    monkeypatch.setattr(stage, "_SCANNED", 39)
+    assert set(candidates(questions[0], block, allowed, 10).tolist()) <= set(np.flatnonzero(allowed).tolist())
+    asked: list[int] = []
+    monkeypatch.setattr(Dense, "search", lambda self, *given: asked.append(1) or np.arange(10))  # type: ignore[func-returns-value]
+    candidates(questions[0], block, allowed, 10)
+    assert asked == [1]
+    assert candidates(questions[0], Block(0, block.codes, block.scale, None), None, 10).tolist() == list(range(N))
+    assert exact.shape == (100, N)
+
+
+def test_scores_are_the_exact_ones(world) -> None:
+    block, questions, exact, _ = world
+    for q, row in zip(questions, exact, strict=True):
+        rows = np.sort(index_of(block).search(q, 100, None))
+        np.testing.assert_allclose(score(q, block, rows), row[rows], atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [1, 2, 39, 100, 500])
+def test_small_segments(n: int, tmp_path: Path) -> None:
+    """Nobody asks for an index of these, but a test or another policy may: it holds every row."""
+    points, questions = clustered(n, 8, 3)
+    codes, scale = quantise(points)
+    found = open_dense(tmp_path / "i.faiss", build(codes, scale, tmp_path / "i.faiss"))
+    everywhere = replace(found, probes=found.index.nlist)
+    assert sorted(everywhere.search(questions[0], n, None).tolist()) == list(range(n))
+    assert everywhere.search(questions[0], n + 5, np.zeros(n, bool)).tolist() == []
+
+
+def test_zero_vectors_do_no_harm(tmp_path: Path) -> None:
+    codes, scale = quantise(np.zeros((200, 8), np.float32))
+    params = build(codes, scale, tmp_path / "i.faiss")
+    assert len(open_dense(tmp_path / "i.faiss", params).search(np.ones(8, np.float32), 10, None)) == 10
+
+
+def test_the_same_vectors_give_the_same_index(tmp_path: Path) -> None:
+    codes, scale = quantise(clustered(3_000, 16, 20)[0])
+    paths = [tmp_path / "a", tmp_path / "b"]
+    params = [build(codes, scale, path) for path in paths]
+    assert params[0] == params[1]
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_a_damaged_index_is_named(tmp_path: Path) -> None:
+    (tmp_path / "ivf.faiss").write_bytes(b"this is no index")
+    with pytest.raises(StoreError, match=r"ivf\.faiss is damaged"):
+        open_dense(tmp_path / "ivf.faiss", {"probes": 1})
+
+
+# ---------------------------------------------------------------- storage tiers
+
+
+@pytest.fixture(scope="module", params=["binary", "prefix:32"])
+def tiered(request, world, tmp_path_factory: pytest.TempPathFactory) -> tuple[Block, dict[str, Any]]:
+    """The same vectors in another tier."""
+    block, _, _, _ = world
+    path = tmp_path_factory.mktemp("tier") / "ivf.faiss"
+    params = build(block.codes, block.scale, path, tier=request.param)
+    return Block(0, block.codes, block.scale, open_dense(path, params)), params
+
+
+def answered(block: Block, question: np.ndarray, k: int, allowed: np.ndarray | None = None) -> np.ndarray:
+    """The k best of the index's candidates, as the stage scores them."""
+    rows = np.sort(index_of(block).search(question, k, allowed))
+    assert len(rows) == len(np.unique(rows))
+    return rows[np.argsort(-score(question, block, rows), kind="stable")[:k]]
+
+
+def test_a_tier_misses_hardly_anything_once_it_is_rescored(world, tiered) -> None:
+    _, questions, exact, _ = world
+    block, params = tiered
+    for k in (10, 100):
+        shares, coarse = [], []
+        for q, row in zip(questions, exact, strict=True):
+            shares.append(len(np.intersect1d(answered(block, q, k), best(row, k))) / k)
+            first = index_of(block).search(q, k, None)[:k]
+            coarse.append(len(np.intersect1d(first, best(row, k))) / k)
+        assert np.mean(shares) >= 0.96
+        assert np.mean(coarse) < 0.8  # its own order would not do
+    assert params["recall"] >= 0.9  # of questions that are harder than these
+    assert params["over"] > 1
+
+
+@pytest.mark.parametrize("share", [0.5, 0.02, 0.0005])
+def test_a_tier_answers_with_allowed_rows_only(world, tiered, share: float) -> None:
+    _, questions, exact, _ = world
+    block, _ = tiered
+    allowed = np.random.default_rng(1).random(N) < share
+    wanted = min(100, int(allowed.sum()))
+    shares = []
+    for q, row in zip(questions, exact, strict=True):
+        found = answered(block, q, 100, allowed)
+        assert allowed[found].all()
+        shares.append(len(np.intersect1d(found, best(np.where(allowed, row, -9), wanted))) / wanted)
+    assert np.mean(shares) >= 0.96
+    assert index_of(block).search(questions[0], 100, np.zeros(N, bool)).tolist() == []
+
+
+def test_a_tier_is_smaller_and_says_what_it_is(world, tiered, tmp_path: Path) -> None:
+    block, params = tiered
+    whole, small = tmp_path / "int8", tmp_path / "tier"
+    build(block.codes, block.scale, whole)
+    assert build(block.codes, block.scale, small, tier=params["tier"]) == params  # the same again
+    assert small.stat().st_size < 0.7 * whole.stat().st_size
+    assert index_of(block).tier == params["tier"]
+    small.write_bytes(small.read_bytes()[:-1_000])
+    with pytest.raises(StoreError, match="tier is damaged"):
+        open_dense(small, params)
+
+
+@pytest.mark.parametrize("tier", ["binary", "prefix:4"])
+@pytest.mark.parametrize("n", [1, 2, 39, 500])
+def test_small_segments_in_a_tier(n: int, tier: str, tmp_path: Path) -> None:
+    points, questions = clustered(n, 8, 3)
+    codes, scale = quantise(points)
+    found = open_dense(tmp_path / "i", build(codes, scale, tmp_path / "i", tier=tier))
+    assert sorted(found.search(questions[0], n, np.ones(n, bool)).tolist()) == list(range(n))
+
+
+def test_a_prefix_is_of_the_first_dimensions(tmp_path: Path) -> None:
+    points, questions = clustered(3_000, 8, 30)
+    points[:, 4:] = 0  # nothing to go by there
+    codes, scale = quantise(unit(points))
+    params = build(codes, scale, tmp_path / "i", tier="prefix:4")
+    block = Block(0, codes, scale, open_dense(tmp_path / "i", params))
+    assert params["over"] <= 2
+    exact = (questions @ codes.T.astype(np.float32)) * scale
+    shares = [
+        len(np.intersect1d(answered(block, q, 20), best(row, 20))) / 20 for q, row in zip(questions, exact, strict=True)
+    ]
+    assert np.mean(shares) >= 0.95
+
+
+def test_an_index_of_before_is_of_int8(world, tmp_path: Path) -> None:
+    block, _, _, params = world
+    build(block.codes, block.scale, tmp_path / "i")
+    found = open_dense(tmp_path / "i", {"lists": params["lists"], "probes": params["probes"], "recall": 1.0})
+    assert (found.tier, found.over) == ("int8", 1)
+
+
+@pytest.mark.parametrize(
+    "tier", ["", "int4", "prefix", "prefix:", "prefix:0", "prefix:-3", "prefix:64", "prefix:999999"]
+)
+def test_no_such_tier(tier: str, tmp_path: Path) -> None:
+    codes, scale = quantise(clustered(100, 64, 3)[0])
+    with pytest.raises(UsageError, match="tier"):
+        build(codes, scale, tmp_path / "i", tier=tier)
+    with pytest.raises(UsageError, match="does not fit vectors of 12 dimensions"):
+        build(codes[:, :12], scale, tmp_path / "i", tier="binary")
+
+
+def test_float16_vectors_settle_what_int8_cannot_tell() -> None:
+    """A tie by int8 codes, and not by the vectors: the exact array decides, and only among the best."""
+    rng = np.random.default_rng(0)
+    points = unit(rng.normal(size=(400, 8)))
+    question = points[0]
+    points[1:60] = unit(question + 0.004 * rng.normal(size=(59, 8)))
+    codes, scale = quantise(points)
+    wanted = best(points @ question, 10)
+    snap = SimpleNamespace(
+        blocks=[SimpleNamespace(start=0, codes=codes, scale=scale, dense=None, exact=None)],
+        columns=SimpleNamespace(key=np.arange(400)),
+        meanwhile=later,
+    )
+    assert search_dense(question, snap, Plan(None, 400), 10).rows.tolist() != wanted.tolist()
+    snap.blocks[0].exact = points.astype(np.float16)
+    leg = search_dense(question, snap, Plan(None, 400), 10)
+    exact = points.astype(np.float16).astype(np.float32) @ question
+    assert set(leg.rows.tolist()) <= set(best((codes.astype(np.float32) @ question) * scale, 40).tolist())
+    np.testing.assert_allclose(leg.scores, exact[leg.rows], atol=1e-6)
+    assert (np.diff(leg.scores) <= 0).all()
+    assert leg.scores[0] == pytest.approx(exact.max(), abs=1e-6)
+
+
+# ---------------------------------------------------------------- a store
+
+
+ROWS, CUTS = 1_500, [700, 1_300]
+
+
+def indexed_store(root: Path, monkeypatch) -> tuple[Snapshot, np.ndarray]:
+    """Three segments, of which two have an index; 60 rows are deleted; questions."""
+    points, questions = clustered(ROWS, 16, 12, seed=3)
+    given = [{"project": "pq"[i % 2], "session": f"s{i // 50}", "time": BASE + i} for i in range(ROWS)]
+    deleted = {0: list(range(5, 45)), 1: list(range(20))}
+    make_store(root, [f"note {i}" for i in range(ROWS)], points, given, cuts=CUTS, deleted=deleted)
+    monkeypatch.setattr(dense, "INDEXED_ROWS", 500)
+    done = compact(root, SETTINGS)
+    assert (done.indexed, done.merged) == (2, 0)
+    return Snapshot(root), questions
+
+
+def plain(snapshot: Snapshot) -> Snapshot:
+    """The same generation as if nothing were indexed."""
+    other = Snapshot(snapshot.root, snapshot.name)
+    other._dense = {}
+    return other
+
+
+def plan_of(snapshot: Snapshot, project: str | None) -> Plan:
+    return route(make_query("note", snapshot, SETTINGS, project=project), None, snapshot)
+
+
+@pytest.mark.parametrize("project", [None, "q"])
+def test_a_store_answers_the_same_with_and_without_indexes(tmp_path: Path, monkeypatch, project: str | None) -> None:
+    snapshot, questions = indexed_store(tmp_path / "s", monkeypatch)
+    without = plain(snapshot)
+    assert [block.dense is not None for block in snapshot.blocks] == [True, True, False]
+    assert [block.dense is not None for block in without.blocks] == [False] * 3
+    monkeypatch.setattr(stage, "_SCANNED", 100)
+    monkeypatch.setattr(stage, "EXACT_ROWS", 100)
+    asked = []
+    search = Dense.search
+    monkeypatch.setattr(Dense, "search", lambda self, *given: asked.append(1) or search(self, *given))
+    plan = plan_of(snapshot, project)
+    shares = []
+    for question in questions:
+        with_index, exact = (search_dense(question, snap, plan, 20) for snap in (snapshot, without))
+        assert snapshot.alive[with_index.rows].all()
+        assert {snapshot.projects[code] for code in snapshot.columns.project[with_index.rows]} <= {project or "p", "q"}
+        known = dict(zip(exact.rows.tolist(), exact.scores.tolist(), strict=True))
+        both = [i for i, row in enumerate(with_index.rows.tolist()) if row in known]
+        assert [known[int(with_index.rows[i])] for i in both] == pytest.approx(
+            with_index.scores[both].tolist(), abs=1e-6
+        )
+        assert (np.diff(with_index.scores) <= 0).all()
+        shares.append(len(both) / 20)
+    assert np.mean(shares) >= 0.95
+    assert len(asked) == 2 * len(questions)
+
+
+def test_an_index_goes_with_its_segment(tmp_path: Path, monkeypatch) -> None:
+    snapshot, questions = indexed_store(tmp_path / "s", monkeypatch)
+    done = compact(tmp_path / "s", SETTINGS, full=True)
+    assert (done.segments, done.indexed) == (1, 0)  # built along with the merge
+    after = Snapshot(tmp_path / "s")
+    assert after.manifest is not None
+    (index,) = after.manifest.indexes
+    assert index.covers == (after.manifest.segments[0].id,)
+    assert (after.rows, after.live) == (ROWS - 60, ROWS - 60)
+    monkeypatch.setattr(stage, "_SCANNED", 100)
+    shares = []
+    for question in questions:
+        legs = [search_dense(question, snap, plan_of(snap, None), 20) for snap in (after, plain(snapshot))]
+        before, now = [
+            set(snap.columns.key[leg.rows].tolist()) for snap, leg in zip((after, snapshot), legs, strict=True)
+        ]
+        shares.append(len(before & now) / 20)
+    assert np.mean(shares) >= 0.95
+    assert verify(tmp_path / "s").problems == ()
+
+
+# ---------------------------------------------------------------- the library
+
+
+@pytest.mark.parametrize(
+    ("flags", "core"),
+    [
+        ("fpu sse2 avx2 fma avx512f avx512bw avx512dq avx512vl", "SkylakeX"),
+        ("fpu sse2 avx2 fma avx512f", "Haswell"),  # a part of what the kernels need
+        ("fpu sse2", None),
+    ],
+)
+def test_the_processor_is_known_by_what_it_can_do(
+    flags: str, core: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = tmp_path / "cpuinfo"
+    told.write_text(f"processor\t: 0\nmodel name\t: avx2 fma\nflags\t\t: {flags}\nflags\t\t: avx2 fma\n")
+    monkeypatch.setattr(dense, "_CPU", told)
+    assert dense._core() == core
+    monkeypatch.setattr(dense, "_CPU", tmp_path / "none")
+    assert dense._core() is None
+
+
+@pytest.mark.skipif(dense._core() is None, reason="a processor without AVX2")
+@pytest.mark.parametrize(("chosen", "expected"), [(None, dense._core()), ("Nehalem", "Nehalem")])
+def test_the_library_multiplies_as_fast_as_the_processor_can(chosen: str | None, expected: str) -> None:
+    """Unless the user says how. In a process of its own: it is told while it is loaded."""
+    told = """
+import os, threadpoolctl
+from helix.snapshot.dense import library
+before = os.environ.get("OPENBLAS_CORETYPE")
+library()
+assert os.environ.get("OPENBLAS_CORETYPE") == before
+of_it = (one for one in threadpoolctl.threadpool_info() if "faiss" in one["filepath"])
+print(*(one["architecture"] for one in of_it if one["internal_api"] == "openblas"))
+"""
+    env = {name: value for name, value in os.environ.items() if name != "OPENBLAS_CORETYPE"}
+    env |= {"OPENBLAS_CORETYPE": chosen} if chosen else {}
+    done = subprocess.run([sys.executable, "-c", told], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [expected]
+
+
+@pytest.mark.parametrize("n", [2_000, 5_000], ids=["8 bits", "4 bits"])
+def test_a_row_that_is_none_is_damage(n: int, tmp_path: Path) -> None:
+    """Whatever the file says: neither is such a row looked up in a filter, nor is it an answer."""
+    points, questions = clustered(n, DIM, CLUSTERS)
+    codes, scale = quantise(points)
+    path = tmp_path / "ivf.faiss"
+    params = build(codes, scale, path)
+    index = faiss.read_index(str(path))
+    for wrong in (n + 1, 1 << 40, -7):
+        path = tmp_path / f"{wrong}.faiss"  # an opened index is mapped: its file is not written over
+        held = faiss.clone_index(index)
+        held.add_with_ids(questions[:1], np.array([wrong]))
+        faiss.write_index(held, str(path))
+        with pytest.raises(StoreError, match=f"it is of {n + 1} vectors of {DIM} dimensions, the segment has {n}"):
+            open_dense(path, params, (n, DIM))
+        found = open_dense(path, params)
+        assert (found.coded is not None) == (n == 5_000)
+        if found.coded or wrong > 0:  # what is below 0 is nothing to FAISS
+            with pytest.raises(StoreError, match="row that is none of"):
+                found.search(questions[0], 10, None)
+        allowed = np.ones(n, bool)
+        if found.coded:  # a row more than the filter has
+            with pytest.raises(ValueError, match="allowed is of shape"):
+                found.search(questions[0], 10, allowed)
+        else:
+            assert wrong not in found.search(questions[0], 10, allowed).tolist()

@@ -1,0 +1,158 @@
+"""Questions a model wrote for items: indexed as a field of their own, found, carried through merges, never mixed up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helix.encoders.rerank import Rerankers
+from helix.question.build import make_query
+from helix.ranking.bm25 import idf, saturate
+from helix.recipes import load_profile as profiles
+from helix.recipes.default import recall
+from helix.settings import Settings
+from helix.snapshot import writer
+from helix.snapshot.index.doc2query import KIND, open_queries, write_queries
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.manifest import Index, describe_tree, new_id
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.sql import ask
+from helix.stages.features.similarity import expanded
+from helix.stages.lexical import search_lexical
+from helix.stages.route import route
+from helix.stages.trace import Trace
+from helix.text.tokenize import hash_terms, tokenise
+from pipelines.maintain.compact import compact
+from tests.support.tiny import make_store
+
+TEXTS = ["alpha beta", "gamma delta", "epsilon zeta", "eta theta"]
+
+
+def publish(root: Path, segment: int, rows: list[int], asked: list[list[str]]) -> Snapshot:
+    """One more index of some rows of a segment."""
+    with writer.lock(root, 1.0) as held:
+        name, manifest = ledger.current(root)
+        assert manifest is not None
+        target = root / "indexes" / new_id()
+        snapshot = Snapshot(root)
+        start = sum(each.rows for each in manifest.segments[:segment])
+        ids = [f"{int(snapshot.key[start + row]):016x}" for row in rows]
+        write_queries(target / KIND, np.array(rows, np.uint32), ids, asked)
+        covers = (manifest.segments[segment].id,)
+        index = Index(target.name, KIND, covers, describe_tree(root, target), {"model": "m"})
+        writer.publish(held, writer.following(held, name, manifest, indexes=(*manifest.indexes, index)))
+    return Snapshot(root)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    make_store(tmp_path / "s", TEXTS, cuts=(2,), deleted={1: [1]})
+    return tmp_path / "s"
+
+
+def test_nothing_was_asked_yet(root: Path) -> None:
+    assert Snapshot(root).expansion is None
+
+
+def test_the_field_is_that_of_the_rows_that_were_asked_about(root: Path) -> None:
+    publish(root, 0, [1], [["who sings", "who sings loudly"]])
+    publish(root, 1, [0, 1], [[], ["who is gone"]])
+    snapshot = publish(root, 0, [0], [["sings nobody"]])
+    field = snapshot.expansion
+    assert field is not None
+    # Row 3 is deleted; row 2 was asked about, in vain.
+    assert (field.live, field.rows) == (3, 4)
+    assert field.looked.tolist() == [True, True, True, False]
+    lengths = [
+        len(tokenise("sings nobody")),
+        len(tokenise("who sings\nwho sings loudly")),
+        0,
+        len(tokenise("who is gone")),
+    ]
+    assert field.length.tolist() == lengths
+    assert field.mean_length == pytest.approx(sum(lengths[:3]) / 3)
+    (sings,) = hash_terms(tokenise("sings")).tolist()
+    ((start, rows, tf),) = field.term(np.uint64(sings))
+    assert (start, rows.tolist(), tf.tolist()) == (0, [0, 1], [1, 2])  # ascending, out of two indexes
+    assert field.df(np.uint64(sings)) == 2
+    (gone,) = hash_terms(tokenise("gone")).tolist()
+    assert field.term(np.uint64(gone)) == []
+    assert field.of(np.array([1, 2, 0, 3])) == [
+        ["who sings", "who sings loudly"],
+        [],
+        ["sings nobody"],
+        ["who is gone"],
+    ]
+
+
+def test_its_bm25_is_that_of_the_questions_alone(root: Path) -> None:
+    snapshot = publish(root, 0, [0, 1], [["sings nobody"], ["who sings", "who sings loudly"]])
+    field = snapshot.expansion
+    assert field is not None
+    profile = profiles.load("helix")
+    query = make_query("sings", snapshot, Settings())
+    score = expanded(np.arange(4), query, field, profile)
+    length = field.length[:2]
+    by_hand = idf(2, 2) * saturate(np.array([1, 2], np.float32), length, float(length.mean()), 0.9, 0.6)
+    assert score[:2] == pytest.approx(by_hand)
+    assert score[2:].tolist() == [0, 0]
+    leg = search_lexical(query, field, route(query, None, snapshot), 5, 0.9, 0.6, "doc2query")
+    assert leg.name == "doc2query"
+    assert sorted(leg.rows.tolist()) == [0, 1]
+    assert leg.scores.tolist() == pytest.approx(sorted(by_hand.tolist(), reverse=True))
+
+
+def test_an_item_is_found_by_a_question_it_shares_no_word_with(root: Path) -> None:
+    snapshot = publish(root, 0, [1], [["who repairs violins"]])
+    query = make_query("violins", snapshot, Settings())
+    found = recall(query, snapshot, profiles.load("helix"), Trace(), Rerankers(Settings()))
+    assert found.items[0].text == "gamma delta"
+    why = found.items[0].why
+    assert (why["doc2query"], why["bm25"], why["queries"]) == (1, None, ["who repairs violins"])
+    off = profiles.load("helix")
+    off = replace(off, retrieve=replace(off.retrieve, doc2query=0))
+    assert not recall(query, snapshot, off, Trace(), Rerankers(Settings())).items
+
+
+def test_a_merge_carries_the_questions_of_the_living_over(root: Path) -> None:
+    publish(root, 0, [1], [["who repairs violins"]])
+    before = publish(root, 1, [0, 1], [["what is zeta"], ["who is gone"]])
+    assert before.expansion is not None
+    compact(root, Settings(), full=True)
+    after = Snapshot(root)
+    assert after.expansion is not None
+    assert after.manifest is not None
+    mine = [index for index in after.manifest.indexes if index.kind == KIND]
+    assert len(mine) == 1
+    assert mine[0].covers == (after.manifest.segments[0].id,)
+    assert after.expansion.looked.tolist() == [False, True, True]
+    assert after.expansion.of(np.arange(3)) == [[], ["who repairs violins"], ["what is zeta"]]
+    assert open_queries(root, mine[0]).rows.tolist() == [1, 2]
+    with ask(root, "SELECT text, queries FROM items WHERE len(queries) > 0 ORDER BY text") as found:
+        assert list(found.rows) == [("epsilon zeta", ["what is zeta"]), ("gamma delta", ["who repairs violins"])]
+
+
+def test_what_was_asked_while_a_merge_ran_is_carried_over_too(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    publish(root, 0, [1], [["who repairs violins"]])
+    at = []
+
+    def meanwhile(name: str) -> None:
+        if name == "compact.merged" and not at:
+            at.append(name)
+            publish(root, 0, [0], [["what is alpha"]])
+
+    monkeypatch.setattr("pipelines.maintain.compact.failpoint", meanwhile)
+    compact(root, Settings(), full=True)
+    assert at
+    after = Snapshot(root)
+    assert after.expansion is not None
+    assert after.expansion.of(np.arange(3)) == [["what is alpha"], ["who repairs violins"], []]
+
+
+def test_sql_shows_the_questions_of_the_row_that_lives(root: Path) -> None:
+    publish(root, 0, [0], [["what is alpha"]])
+    with ask(root, "SELECT text, queries FROM items ORDER BY text") as found:
+        assert list(found.rows) == [("alpha beta", ["what is alpha"]), ("epsilon zeta", []), ("gamma delta", [])]

@@ -1,0 +1,272 @@
+"""Facts can be searched: each has a vector and postings with its segment, through merges and deletions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from helix.question.build import make_query
+from helix.ranking.bm25 import idf, saturate
+from helix.settings import Settings, load
+from helix.snapshot.index.facts import fact_text
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.status import status
+from helix.snapshot.verify import verify
+from helix.stages.lexical import search_lexical
+from helix.text.tokenize import hash_terms, tokenise
+from helix.types import Plan
+from pipelines.ingest import enrich as enriching
+from pipelines.ingest.commit import facts_indexed
+from pipelines.ingest.ingest import ingest
+from pipelines.maintain.compact import compact
+from pipelines.maintain.deletion_plan import Selection
+from pipelines.maintain.forget import forget
+from pipelines.maintain.reindex import reindex
+from tests.support.tiny_facts import fact_store, item, says
+
+X, Y, Z = np.eye(4)[:3]
+ITEMS = (
+    item("a", says("ana", "lives_in", "oslo", vector=X)),
+    item("b"),
+    item("c", says("ben", "likes", "oslo jazz", vector=Y), says("ben", "works_at", "quux", vector=Z)),
+    item("d", says("eva", "lives_in", "bergen", vector=0.6 * X + 0.8 * Y)),
+)
+EVERY = Plan(None, 0)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_fsync() -> Iterator[None]:
+    """Dozens of stores whose durability nobody asks for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        yield
+
+
+def term(word: str) -> np.uint64:
+    (hashed,) = hash_terms(tokenise(word))
+    return np.uint64(hashed)
+
+
+def found(snapshot: Snapshot, word: str) -> list[int]:
+    return [fact for start, rows, _ in snapshot.fact_field.term(term(word)) for fact in (start + rows).tolist()]
+
+
+@pytest.mark.parametrize(
+    ("fact", "text"),
+    [
+        (("Ana", "lives_in", "Oslo", "", False), "Ana lives in Oslo"),
+        (("we", "uses", "Redis", "queue", False), "we uses Redis for queue"),
+        (("Ben", "prefers", "tea", "over coffee", False), "Ben prefers tea over coffee"),
+        (("we", "uses", "Redis", "queue", True), "we no longer: uses Redis for queue"),
+        (("Ana", "works_at", "", "", True), "Ana no longer: works at"),
+    ],
+)
+def test_a_fact_is_one_plain_sentence(fact: tuple[str, str, str, str, bool], text: str) -> None:
+    assert fact_text(*fact) == text
+
+
+def test_facts_are_found_by_their_words(tmp_path: Path) -> None:
+    field = fact_store(tmp_path, ITEMS, cuts=(2,)).fact_field
+    assert (field.rows, field.live, field.share) == (4, 4, 1.0)
+    assert field.length.tolist() == [len(tokenise(text)) for text in texts(field.text(np.arange(4)))]
+    assert [rows.tolist() for _, rows, _ in field.term(term("oslo"))] == [[0], [1]]  # a segment each
+    assert [rows.tolist() for _, rows, _ in field.term(term("lives"))] == [[0], [3]]  # of the relation
+    assert (field.df(term("oslo")), field.df(term("ana")), field.df(term("nobody"))) == (2, 1, 0)
+
+
+def texts(entries: list[dict[str, str]]) -> list[str]:
+    return [entry["text"] for entry in entries]
+
+
+def test_what_is_shown_of_a_fact(tmp_path: Path) -> None:
+    field = fact_store(tmp_path, ITEMS, cuts=(2,), deleted={0: [0]}).fact_field
+    assert texts(field.text(np.array([2, 0, 1]))) == ["eva lives in bergen", "ben likes oslo jazz", "ben works at quux"]
+    (entry,) = field.text(np.array([0]))
+    assert (entry["subject"], entry["relation"], entry["object"]) == ("ben", "likes", "oslo jazz")
+
+
+def test_bm25_over_facts_by_hand(tmp_path: Path) -> None:
+    """ "oslo": df 2 of 4; lengths 3 and 4 ("ana live oslo", "ben like oslo jazz"), 3 and 3: their mean is 3.25."""
+    snapshot = fact_store(tmp_path, ITEMS)
+    field = snapshot.fact_field
+    assert field.length.tolist() == [3, 4, 3, 3]
+    assert field.mean_length == 3.25
+    leg = search_lexical(make_query("oslo", snapshot, Settings()), field, EVERY, 5, 0.9, 0.6)
+    assert leg.rows.tolist() == [0, 1]
+    weight = np.log(1 + (4 - 2 + 0.5) / (2 + 0.5))
+    by_hand = [weight * 1.9 / (1 + 0.9 * (0.4 + 0.6 * length / 3.25)) for length in (3, 4)]
+    assert leg.scores.tolist() == pytest.approx(by_hand)
+    assert by_hand[0] == pytest.approx(float(idf(2, 4) * saturate(np.float32(1), np.float32(3), 3.25, 0.9, 0.6)))  # type: ignore[arg-type]
+
+
+def test_the_nearest_facts_by_hand(tmp_path: Path) -> None:
+    field = fact_store(tmp_path, ITEMS, cuts=(2,)).fact_field
+    leg = field.nearest(X.astype(np.float32), 3)
+    assert leg.rows.tolist()[:2] == [0, 3]
+    assert leg.scores.tolist()[:2] == pytest.approx([1.0, 0.6], abs=0.01)
+    allowed = np.array([False, True, True, True])
+    assert field.nearest(X.astype(np.float32), 1, allowed).rows.tolist() == [3]
+    assert field.nearest(X.astype(np.float32), 9, allowed & False).rows.tolist() == []
+
+
+def test_ties_go_to_the_smaller_id(tmp_path: Path) -> None:
+    same = [item(f"{i}", says(f"p{i}", "likes", "tea", vector=X)) for i in range(6)]
+    field = fact_store(tmp_path, same).fact_field
+    assert field.nearest(X.astype(np.float32), 3).rows.tolist() == np.argsort(field.key)[:3].tolist()
+
+
+def test_facts_of_rows_that_are_not_alive_are_nowhere(tmp_path: Path) -> None:
+    snapshot = fact_store(tmp_path, ITEMS, cuts=(2,), deleted={1: [0]})  # Ben's
+    field = snapshot.fact_field
+    assert (field.rows, field.live) == (2, 2) == (len(snapshot.facts.row), 2)
+    assert snapshot.facts.row.tolist() == [0, 3]
+    assert found(snapshot, "oslo") == [0]
+    assert found(snapshot, "bergen") == [1]
+    assert (field.df(term("oslo")), field.df(term("ben")), field.mean_length) == (1, 0, 3.0)
+    assert sorted(field.nearest(Y.astype(np.float32), 9).rows.tolist()) == [0, 1]
+    assert texts(field.text(np.array([0, 1]))) == ["ana lives in oslo", "eva lives in bergen"]
+
+
+def test_a_segment_without_an_index_is_read_and_the_rest_found(tmp_path: Path) -> None:
+    snapshot = fact_store(tmp_path, ITEMS, cuts=(2,), plain=(0,))
+    field = snapshot.fact_field
+    assert (field.rows, field.live, field.share) == (4, 3, 0.75)
+    assert len(snapshot.facts.row) == 4
+    assert found(snapshot, "oslo") == [1]
+    assert field.mean_length == pytest.approx(10 / 3)  # of what can be found
+    assert 0 not in field.nearest(X.astype(np.float32), 9).rows.tolist()
+    manifest = ledger.current(tmp_path)[1]
+    assert manifest is not None
+    assert facts_indexed(tmp_path, manifest) == {"facts": 3, "of": 4}
+
+
+def test_no_facts_no_files(tmp_path: Path) -> None:
+    snapshot = fact_store(tmp_path, [item("a"), item("b")])
+    field = snapshot.fact_field
+    assert (field.rows, field.live, field.share, field.mean_length) == (0, 0, 1.0, 1.0)
+    assert not list(tmp_path.glob("segments/*/facts.i8.npy"))
+    assert field.nearest(X.astype(np.float32), 3).rows.tolist() == []
+    assert field.term(term("oslo")) == []
+
+
+# ---------------------------------------------------------------- merges
+
+
+def same_field(one: Snapshot, other: Snapshot) -> None:
+    a, b = one.fact_field, other.fact_field
+    assert (a.rows, a.live, a.mean_length) == (b.rows, b.live, b.mean_length)
+    assert a.key[a.indexed].tolist() == b.key[b.indexed].tolist()
+    assert a.length.tolist() == b.length.tolist()
+    for vector in (X, Y, Z):
+        left, right = a.nearest(vector.astype(np.float32), 9), b.nearest(vector.astype(np.float32), 9)
+        assert left.rows.tolist() == right.rows.tolist()
+        assert left.scores.tolist() == right.scores.tolist()
+    for word in ("oslo", "lives", "ben", "quux", "bergen", "jazz"):
+        assert found(one, word) == found(other, word), word
+    indexed = np.flatnonzero(a.indexed)
+    assert a.text(indexed) == b.text(indexed)
+
+
+@pytest.mark.parametrize("plain", [(), (0,), (1,)])
+def test_a_merge_gathers_what_was_there(tmp_path: Path, plain: tuple[int, ...]) -> None:
+    before = fact_store(tmp_path, ITEMS, cuts=(1, 3), deleted={1: [0]}, plain=plain)
+    compact(tmp_path, Settings(), full=True)
+    after = Snapshot(tmp_path)
+    assert after.manifest is not None
+    assert len(after.manifest.segments) == 1
+    same_field(before, after)
+    assert verify(tmp_path).problems == ()
+
+
+def test_a_merge_leaves_no_byte_of_a_deleted_fact(tmp_path: Path) -> None:
+    fact_store(tmp_path, ITEMS, deleted={0: [2]})
+    compact(tmp_path, Settings(), full=True)
+    manifest = ledger.current(tmp_path)[1]
+    assert manifest is not None
+    files = {path.name: path.read_bytes() for path in (tmp_path / "segments" / manifest.segments[0].id).iterdir()}
+    assert "facts.text.arrow" in files
+    assert not [name for name, data in files.items() if b"quux" in data or term("quux").tobytes() in data]
+    assert any(term("bergen").tobytes() in data for data in files.values())  # so it would be seen
+    assert np.load(tmp_path / "segments" / manifest.segments[0].id / "facts.i8.npy").shape == (2, 4)
+
+
+def test_a_merge_of_facts_that_are_all_gone_writes_no_index(tmp_path: Path) -> None:
+    fact_store(tmp_path, ITEMS, cuts=(2,), deleted={0: [0], 1: [0, 1]})
+    compact(tmp_path, Settings(), full=True)
+    manifest = ledger.current(tmp_path)[1]
+    assert manifest is not None
+    assert not (tmp_path / "segments" / manifest.segments[0].id / "facts.i8.npy").exists()
+    assert Snapshot(tmp_path).fact_field.rows == 0
+
+
+# ---------------------------------------------------------------- the whole way
+
+
+TALK = """\
+{"session": "s", "id": "1", "speaker": "Ana", "text": "I live in Tromso.", "ts": "2026-01-05T10:00:00Z"}
+{"session": "s", "id": "2", "speaker": "Ben", "text": "I work at Quuxworks.", "ts": "2026-01-05T10:01:00Z"}
+{"session": "s", "id": "3", "speaker": "Ana", "text": "Nothing to see here.", "ts": "2026-01-05T10:02:00Z"}
+"""
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Path:
+    path = tmp_path / "talk.jsonl"
+    path.write_text(TALK)
+    return path
+
+
+def test_ingest_indexes_what_it_finds(cache: Path, tmp_path: Path, talk: Path) -> None:
+    root = tmp_path / "store"
+    ingest(root, [talk], load())
+    snapshot = Snapshot(root)
+    field = snapshot.fact_field
+    assert (field.rows, field.live) == (2, 2)
+    assert status(root)["coverage"]["fact_index"] == {"facts": 2, "of": 2}
+    shown = texts(field.text(np.arange(2)))
+    assert shown == ["Ana lives in Tromso", "Ben works at Quuxworks"]
+    for fact, text in enumerate(shown):
+        (nearest,) = field.nearest(snapshot.encoder.query(text), 1).rows.tolist()
+        assert nearest == fact
+        vector = snapshot.encoder.passages([text], 1, None)[0]
+        assert field.nearest(vector, 1).scores[0] == pytest.approx(1.0, abs=0.01)
+
+
+def test_nothing_of_a_forgotten_fact_remains(cache: Path, tmp_path: Path, talk: Path) -> None:
+    root = tmp_path / "store"
+    ingest(root, [talk], load())
+    before = Snapshot(root)
+    (row,) = before.facts.row[found(before, "quuxworks")].tolist()
+    item_id = f"{int(before.key[row]):016x}"
+    del before
+    forget(root, Selection(items=(item_id,)), load())
+    after = Snapshot(root)
+    assert found(after, "quuxworks") == []
+    assert found(after, "tromso") == [0]
+    assert status(root)["coverage"]["fact_index"] == {"facts": 1, "of": 1}
+    folders = [root / "segments", root / "indexes", root / "parts", root / "documents"]
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    wanted = (b"uuxworks", term("quuxworks").tobytes())
+    assert not [path for path in files if any(word in path.read_bytes() for word in wanted)]
+    assert verify(root).problems == ()
+
+
+def test_a_store_of_before_is_read_and_a_reindex_gives_it_one(cache: Path, tmp_path: Path, talk: Path) -> None:
+    root, settings = tmp_path / "store", load()
+    with patch.object(enriching, "VERSION", 2), patch.object(enriching, "fact_vectors", lambda *_: None):
+        ingest(root, [talk], settings)
+    before = Snapshot(root)
+    assert len(before.facts.row) == 2
+    assert before.fact_field.share == 0.0
+    assert before.fact_field.nearest(before.encoder.query("where does Ana live"), 3).rows.tolist() == []
+    assert found(before, "tromso") == []
+    assert status(root)["coverage"]["fact_index"] == {"facts": 0, "of": 2}
+    assert reindex(root, settings).swapped
+    assert Snapshot(root).fact_field.share == 1.0
+    assert status(root)["coverage"]["fact_index"] == {"facts": 2, "of": 2}

@@ -1,0 +1,184 @@
+"""Links and facts in a store: seen from both ends, over segments, without what is deleted, ended by what came later."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helix.errors import StoreError
+from helix.question.build import make_query
+from helix.recipes.load_profile import load
+from helix.settings import Settings
+from helix.snapshot.index.fact_columns import invalid_since
+from helix.snapshot.index.graph import Seen
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.segment.batch import NO_TIME, digest
+from helix.snapshot.sql import ask
+from helix.types import U64
+from pipelines.maintain.compact import compact
+from tests.support.tiny import BASE, make_store
+
+TEXTS = ["a", "b", "c", "d", "e"]
+NOBODY = np.empty(0, np.uint64)
+KEYS = [int(digest("tiny", "s", f"t{i}", "0"), 16) for i in range(5)]
+
+
+def linked(root: Path) -> Snapshot:
+    # b answers a; d is about the same file as b and as an item nobody has; e answers d, and is deleted.
+    links = [[], [(KEYS[0], 0)], [], [(KEYS[1], 1), (12345, 1)], [(KEYS[3], 0)]]
+    return make_store(root, TEXTS, links=links, cuts=(2,), deleted={1: [2]})
+
+
+def seen(snapshot: Snapshot) -> list[list[tuple[int, int]]]:
+    rows = np.flatnonzero(snapshot.alive)
+    at, to, kind = snapshot.links_of(rows)
+    return [sorted(zip(to[at == i].tolist(), kind[at == i].tolist(), strict=True)) for i in range(len(rows))]
+
+
+def test_links_from_either_end_over_segments(tmp_path: Path) -> None:
+    snapshot = linked(tmp_path / "s")
+    assert seen(snapshot) == [[(1, 0)], [(0, 0), (3, 1)], [], [(1, 1)]]
+    compact(tmp_path / "s", Settings(), full=True)
+    assert seen(Snapshot(tmp_path / "s")) == seen(snapshot)
+    with ask(tmp_path / "s", "SELECT src, kind, dst FROM edges WHERE kind IN ('reply', 'same') ORDER BY kind") as found:
+        names = [f"{key:016x}" for key in KEYS]
+        # An edge to what nobody has is kept as it was written: the item may come yet.
+        assert sorted(found.rows) == sorted(
+            [(names[1], "reply", names[0]), (names[3], "same", names[1]), (names[3], "same", f"{12345:016x}")]
+        )
+
+
+FACTS = [
+    [("ana", "lives_in", "berlin")],
+    [("ana", "spouse", "ben")],
+    [("ana", "lives_in", "paris")],
+    [("ana", "lives_in", "rome")],
+    [],
+]
+
+
+def stated(root: Path, **more: object) -> Snapshot:
+    facts = [[dict(zip(("subject", "relation", "object_"), one, strict=True)) for one in each] for each in FACTS]
+    return make_store(root, TEXTS, facts=facts, cuts=(2,), **more)
+
+
+def ends(snapshot: Snapshot) -> list[int | None]:
+    return [None if at == NO_TIME else at - BASE for at in invalid_since(snapshot.facts).tolist()]
+
+
+def test_a_fact_ends_where_the_next_one_begins(tmp_path: Path) -> None:
+    snapshot = stated(tmp_path / "s")
+    assert snapshot.facts.row.tolist() == [0, 1, 2, 3]
+    assert ends(snapshot) == [120, None, 180, None]
+    people = {int(digest("person", name), 16): name for name in ("ana", "ben", "rome")}
+    subjects, objects, confidence, _ = snapshot.fact_edges
+    named = sorted((people[a], people[b]) for a, b in zip(subjects.tolist(), objects.tolist(), strict=True))
+    assert named == [("ana", "ben"), ("ana", "rome")]
+    assert confidence.tolist() == [0.5, 0.5]
+
+
+def test_without_the_newer_one_the_older_one_holds_again(tmp_path: Path) -> None:
+    root = tmp_path / "s"
+    snapshot = stated(root, deleted={1: [0, 1]})
+    assert ends(snapshot) == [None, None]
+    compact(root, Settings(), full=True)
+    assert ends(Snapshot(root)) == [None, None]
+    with ask(root, "SELECT subject, relation, object, t_invalid FROM facts ORDER BY relation") as found:
+        assert list(found.rows) == [("ana", "lives_in", "berlin", None), ("ana", "spouse", "ben", None)]
+
+
+def test_sql_says_since_when_a_fact_no_longer_holds(tmp_path: Path) -> None:
+    stated(tmp_path / "s")
+    with ask(
+        tmp_path / "s", "SELECT object, epoch(t_invalid) - epoch(t_valid) AS held FROM facts ORDER BY t_valid"
+    ) as found:
+        assert list(found.rows) == [("berlin", 120.0), ("ben", None), ("paris", 60.0), ("rome", None)]
+    with ask(tmp_path / "s", "SELECT kind, count(*) FROM edges WHERE kind = 'fact' GROUP BY kind") as found:
+        assert list(found.rows) == [("fact", 2)]
+
+
+def test_a_fact_leads_only_those_who_may_see_who_said_it(tmp_path: Path) -> None:
+    """The question names Ana; that she is married to Ben, whom another item names, is said where few may look."""
+    people = {name: ("person", name, name) for name in ("ana", "ben")}
+    for acl, led in (([], True), (["boss"], False)):
+        snapshot = make_store(
+            tmp_path / f"s{len(acl)}",
+            ["hello there", "wedding", "train", "ticket"],
+            given=[{}, {"acl": acl}, {}, {}],
+            mentions=[[], [people["ana"]], [people["ben"]], [people["ben"]]],
+            facts=[[], [{"subject": "ana", "relation": "spouse", "object_": "ben"}], [], []],
+        )
+        query = make_query("ana hello", snapshot, Settings())
+        graph = snapshot.seen_by(None).graph
+        (ana, ben), _ = graph.find(np.array([int(digest(*people[name][:2]), 16) for name in people], np.uint64))
+        assert (ben in _seen(snapshot.seen_by(None), query.mentions).edges(np.array([ana]))[1]) is led
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("mentions.indptr", [0, 1, 99, 1, 1]),
+        ("mentions.indptr", [0, 1, -1, 1, 1]),
+        ("mentioned.rows", [0, 9]),
+        ("sessions.rows", [0, 1, 2, 77]),
+        ("links.kind", [2]),
+        ("linked.row", [50]),
+    ],
+)
+def test_lists_that_lead_nowhere_are_an_error_and_not_read(tmp_path: Path, name: str, wrong: list[int]) -> None:
+    ana = ("person", "ana", "ana")
+    snapshot = make_store(
+        tmp_path / "s", TEXTS[:4], mentions=[[ana], [ana], [], []], links=[[], [(KEYS[0], 0)], [], []]
+    )
+    nodes = np.arange(snapshot.rows + len(snapshot.sessions) + 1)
+    assert len(_seen(snapshot).edges(nodes)[0]) > 0
+    (segment,) = snapshot._opened
+    array = segment[name]
+    snapshot._opened = [replace(segment, arrays={**segment.arrays, name: np.array(wrong).astype(array.dtype)})]
+    assert len(wrong) == len(array)
+    for made in ("graph", "_namings"):
+        snapshot.__dict__.pop(made, None)
+    snapshot.__dict__["_namings"] = [np.full(len(segment["mentioned.key"]), 2, np.int32)]
+    with pytest.raises(StoreError, match="helix verify"):
+        _seen(snapshot).edges(nodes)
+
+
+def test_nothing_leads_to_what_is_deleted(tmp_path: Path) -> None:
+    """The last item is said next to the fourth, answers it, names Ana as it does, and is in its session."""
+    ana = ("person", "ana", "ana")
+    given = {"mentions": [[], [], [], [ana], [ana]], "links": [[], [], [], [], [(KEYS[3], 0)]]}
+    led = {}
+    for name, gone in (("with", {}), ("without", {0: [4]})):
+        snapshot = make_store(tmp_path / name, TEXTS, deleted=gone, **given)
+        (person,), _ = snapshot.graph.find(np.array([int(digest("person", "ana"), 16)], np.uint64))
+        sources = np.array([3, snapshot.rows, person])  # the item it answers, its session, and who it names
+        at, to, _ = _seen(snapshot, np.array([int(digest("person", "ana"), 16)], np.uint64)).edges(sources)
+        led[name] = [(to[at == i] == 4).any() for i in range(len(sources))]
+    assert led == {"with": [True] * 3, "without": [False] * 3}
+
+
+def test_there_are_no_nodes_but_those_of_the_graph(tmp_path: Path) -> None:
+    snapshot = linked(tmp_path / "s")
+    for node in (-1, snapshot.rows + len(snapshot.sessions)):  # nobody is named
+        with pytest.raises(StoreError):
+            _seen(snapshot).degree(np.array([node]))
+        with pytest.raises(StoreError):
+            _seen(snapshot).edges(np.array([node]))
+
+
+def test_lists_that_do_not_fit_together_are_no_graph(tmp_path: Path) -> None:
+    snapshot = linked(tmp_path / "s")
+    segment = snapshot._opened[0]
+    short = replace(segment, arrays={**segment.arrays, "links.kind": segment["links.kind"][:-1]})
+    snapshot._opened = [short, *snapshot._opened[1:]]
+    snapshot.__dict__.pop("graph", None)
+    with pytest.raises(StoreError, match=rf"links\.kind is of shape .* in the segment {segment.id}"):
+        _ = snapshot.graph
+
+
+def _seen(snapshot: Snapshot, asked: U64 = NOBODY) -> Seen:
+    nothing = np.empty(0, np.int64)
+    return Seen(snapshot.graph, None, asked, (nothing, nothing, np.empty(0)), 50, 50, load("helix").graph.edges)

@@ -1,0 +1,107 @@
+"""Where terms occur, from the rows' own lists; from the postings where the lists do not tell."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.segment.open import Opened
+from helix.text.tokenize import hash_terms, tokenise
+from helix.types import U64
+from tests.support.tiny import make_store
+
+TEXTS = ["walnut bread", "bread", "walnut walnut bread walnut", "rye", "", "bread walnut rye bread"]
+
+
+@pytest.fixture
+def snap(tmp_path: Path) -> Snapshot:
+    return make_store(tmp_path / "s", TEXTS, cuts=(3,))
+
+
+def terms(text: str) -> U64:
+    return np.unique(hash_terms(tokenise(text)))
+
+
+NONE = np.empty((2, 0), np.int64)
+
+
+def counted(snap: Snapshot, rows: list[int], asked: U64) -> dict[tuple[int, int], int]:
+    counts, _ = snap.occurrences(np.array(rows, np.int64), asked, NONE)
+    assert counts.shape == (len(asked), len(rows))
+    return {(at, term): int(counts[term, at]) for term, at in np.argwhere(counts).tolist()}
+
+
+def by_hand(rows: list[int], asked: U64) -> dict[tuple[int, int], int]:
+    found = Counter[tuple[int, int]]()
+    for at, row in enumerate(rows):
+        for term in hash_terms(tokenise(TEXTS[row])).tolist():
+            if term in asked.tolist():
+                found[at, asked.tolist().index(term)] += 1
+    return dict(found)
+
+
+@pytest.mark.parametrize("rows", [[0, 1, 2, 3, 4, 5], [5, 0, 2], [2, 2], []])
+@pytest.mark.parametrize("asked", ["walnut bread", "rye", "walnut absent", ""])
+def test_every_occurrence_is_counted(snap: Snapshot, rows: list[int], asked: str) -> None:
+    assert counted(snap, rows, terms(asked)) == by_hand(rows, terms(asked))
+
+
+def test_pairs_are_counted_where_nothing_stands_between(snap: Snapshot) -> None:
+    asked = terms("walnut bread")
+    walnut, bread = (asked.tolist().index(term) for term in hash_terms(["walnut", "bread"]))
+    pairs = np.array([[walnut, bread, walnut], [bread, walnut, walnut]])
+    _, follows = snap.occurrences(np.array([2, 5, 0, 1]), asked, pairs)
+    assert follows.tolist() == [[1, 0, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0]]  # in the last "rye" stands between
+
+
+def changed(snap: Snapshot, **arrays: np.ndarray) -> None:
+    """The same snapshot, with other arrays in its first segment."""
+    first: Opened = snap._opened[0]
+    snap._opened[0] = replace(first, arrays={**first.arrays, **arrays})
+
+
+def test_a_segment_without_lists_is_looked_up_in_its_postings(snap: Snapshot) -> None:
+    nothing = {"order.indptr": np.zeros(4, np.int64), "order.term": np.empty(0, np.uint32)}
+    changed(snap, **nothing)
+    rows, asked = [0, 1, 2, 5], terms("walnut bread rye")
+    assert counted(snap, rows, asked) == by_hand(rows, asked)
+    _, follows = snap.occurrences(np.array([2, 0]), asked, np.array([[0, 1, 2], [1, 2, 0]]))
+    assert not follows.any()  # of a posting nobody knows where it stood
+
+
+def test_terms_of_one_short_id_are_told_apart(snap: Snapshot) -> None:
+    """Another term of the segment, and one of the question alone, whose upper halves are those of 'bread'."""
+    bread = hash_terms(["bread"])[0]
+    twin, stranger = bread ^ np.uint64(1), bread ^ np.uint64(2)
+    keys, indptr = snap._opened[0]["terms.key"], snap._opened[0]["terms.indptr"]
+    rows, tf = snap._opened[0]["terms.rows"], snap._opened[0]["terms.tf"]
+    at = int(keys.searchsorted(twin))
+    place = int(indptr[at])  # the twin is once in row 1
+    changed(
+        snap,
+        **{
+            "terms.key": np.insert(keys, at, twin),
+            "terms.indptr": np.insert(indptr, at, place) + (np.arange(len(indptr) + 1) > at),
+            "terms.rows": np.insert(rows, place, 1).astype(np.uint32),
+            "terms.tf": np.insert(tf, place, 1).astype(np.uint16),
+        },
+    )
+    asked = np.sort(np.array([bread, twin, stranger], np.uint64))
+    found = counted(snap, [0, 1, 2], asked)
+    of = {int(term): i for i, term in enumerate(asked.tolist())}
+    assert {at for at, term in found if term == of[int(bread)]} == {0, 1, 2}
+    assert {at for at, term in found if term == of[int(twin)]} == {1}
+    assert {at for at, term in found if term == of[int(stranger)]} == set()
+
+
+def test_a_view_counts_for_itself(tmp_path: Path) -> None:
+    """How many items hold a term is kept, but never from one asker to the next."""
+    snap = make_store(tmp_path / "s", TEXTS, given=[{"acl": ["ana"]} if i == 2 else {} for i in range(6)])
+    walnut = hash_terms(["walnut"])[0]
+    for _ in range(2):
+        assert [snap.df(walnut), snap.seen_by("ana").df(walnut), snap.seen_by(None).df(walnut)] == [3, 3, 2]

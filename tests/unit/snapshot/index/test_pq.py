@@ -1,0 +1,215 @@
+"""Lists of 4-bit codes: sums in registers against a naive second way, and what FAISS makes of the same file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import faiss
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helix.errors import StoreError
+from helix.native import GROUP, best_coded, code_parts, in_steps, lists_of
+from helix.snapshot.index.dense import build, open_dense, vectors
+from helix.snapshot.index.pq import Coded, nearest_coded, open_coded, tables
+from helix.snapshot.segment.arrays import quantise
+
+N, DIM = 6_000, 24
+TABLE = np.zeros((2, 16), np.uint8)
+
+
+def packed(codes: np.ndarray) -> np.ndarray:
+    """uint8[n, m] of 4 bits, m even, as lists.c says: uint8[groups, m, 16]."""
+    n, m = codes.shape
+    whole = np.zeros((-(-n // GROUP) * GROUP, m), np.uint8)
+    whole[:n] = codes
+    out = np.zeros((len(whole) // GROUP, m, 16), np.uint8)
+    for group in range(len(out)):
+        for byte in range(16):
+            row = group * GROUP + byte // 2 + 8 * (byte % 2)
+            out[group, :, byte] = whole[row] | whole[row + 16] << 4
+    return out
+
+
+def widths() -> list[int]:
+    """Registers this machine has."""
+    none, lists = np.zeros(0, np.int64), lists_of([], [], 2)
+    found = []
+    for bytes_ in (1, 16, 32, 64):
+        try:
+            best_coded(lists, none, none.astype(np.int32), np.zeros((2, 16), np.uint8), None, 1, 1, bytes_)
+            found.append(bytes_)
+        except ValueError:
+            pass
+    return found
+
+
+@pytest.mark.parametrize("registers", [0, 1, 16, 32, 64])
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_the_best_of_some_lists(registers: int, data: st.DataObject) -> None:
+    """Scores are few, so that many are equal: of those the smaller rows are taken."""
+    if registers not in (0, *widths()):
+        pytest.skip(f"this machine has no registers of {registers} bytes")
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    m = data.draw(st.sampled_from([2, 4, 6, 22, 192]))
+    size = np.array(data.draw(st.lists(st.integers(0, 150), min_size=1, max_size=6)), np.int64)
+    most = data.draw(st.sampled_from([1, 3, min(255, 65_535 // m)]))
+    table = rng.integers(0, most + 1, (m, 16)).astype(np.uint8)
+    near = rng.integers(0, data.draw(st.sampled_from([1, 50, 1 << 24])), len(size)).astype(np.int32)
+    rows = int(size.sum())
+    place = np.split(rng.permutation(rows).astype(np.int64), size.cumsum()[:-1])
+    codes = [rng.integers(0, 16, (n, m)).astype(np.uint8) for n in size]
+    lists = lists_of([packed(one).ravel() for one in codes], place, m)
+    allowed = None if data.draw(st.booleans()) else rng.random(rows) < 0.4
+    k = data.draw(st.sampled_from([1, 7, 40, 1_000]))
+
+    score = np.full(rows, -1, np.int64)
+    for i, (here, code) in enumerate(zip(place, codes, strict=True)):
+        score[here] = near[i] + table[np.arange(m), code].sum(axis=1, dtype=np.int64)
+    passed = np.arange(rows) if allowed is None else np.flatnonzero(allowed)
+    expected = passed[np.lexsort((passed, -score[passed]))][:k]
+
+    looked = rng.permutation(len(size))
+    found = best_coded(lists, looked, near[looked], table, allowed, rows, k, registers)
+    assert sorted(found.tolist()) == sorted(expected.tolist())
+
+
+def test_what_no_list_may_name() -> None:
+    codes, rows = packed(np.zeros((3, 2), np.uint8)).ravel(), np.array([0, 5, 1])
+    lists, first, near, table = lists_of([codes], [rows], 2), np.zeros(1, np.int64), np.zeros(1, np.int32), TABLE
+    assert sorted(best_coded(lists, first, near, table, None, 6, 9).tolist()) == [0, 1, 5]
+    for allowed in (None, np.ones(5, bool)):
+        with pytest.raises(StoreError, match="names a row that is none of 5"):
+            best_coded(lists, first, near, table, allowed, 5, 9)
+    for wrong in (-1, 1 + (1 << 24)):
+        with pytest.raises(StoreError, match="a centre is no number"):
+            best_coded(lists, first, near + np.int32(wrong), table, None, 6, 9)
+    for wrong in (-1, 1):
+        with pytest.raises(ValueError, match="a list is none of 1"):
+            best_coded(lists, first + wrong, near, table, None, 6, 9)
+    for given_, why in (
+        ((near, table, np.ones(4, bool), 6), "allowed is of shape"),
+        ((np.zeros(2, np.int32), table, None, 6), "near is of shape"),
+        ((near, np.zeros((4, 16), np.uint8), None, 6), "of 4 pieces, the lists are of 2"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            best_coded(lists, first, *given_, 9)
+    with pytest.raises(ValueError, match="registers of 7"):
+        best_coded(lists, first, near, table, None, 6, 9, 7)
+
+
+def test_lists_have_codes_for_all_their_rows() -> None:
+    codes, rows = packed(np.zeros((33, 2), np.uint8)).ravel(), np.arange(33)
+    assert lists_of([codes], [rows], 2).size.tolist() == [33]
+    for short in (codes[:-1], codes[:32]):
+        with pytest.raises(ValueError, match="codes is of shape"):
+            lists_of([short], [rows], 2)
+    with pytest.raises(ValueError, match="codes are 1 arrays"):
+        lists_of([codes], [rows, rows], 2)
+
+
+def test_what_codes_add() -> None:
+    """Two pieces of two dimensions; code 3 of the second stands for (1, 2)."""
+    book = np.zeros((2, 2, 16), np.float32)
+    book[0, 1, 3], book[1, 1, 3], book[0, 0, 7] = 1, 2, -1
+    part, most = code_parts(book, np.array([4, 0, 10, 100], np.float32))
+    assert part[0].tolist() == [4] * 7 + [0] + [4] * 8  # from the least on: code 7 adds −4
+    assert part[1].tolist() == [0] * 3 + [210] + [0] * 12
+    assert most == 210
+    assert in_steps(part, 0.1).tolist() == [[0] * 16, [0] * 3 + [21] + [0] * 12]  # .4 is none
+    with pytest.raises(ValueError, match=r"query is of shape \(3,\), where \(4,\) belongs"):
+        code_parts(book, np.zeros(3, np.float32))
+
+
+def test_many_pieces_stay_within_sixteen_bits() -> None:
+    """600 pieces that differ by as much each: 255 steps of each would be twice too many."""
+    book = np.zeros((1, 600, 16), np.float32)
+    book[:, :, 15] = 1
+    one = np.ones((1, 600), np.int8), np.ones(1, np.float32), np.arange(1)
+    coded = Coded(*one, book, lists_of([np.empty(0, np.uint8)], [np.empty(0, np.int64)], 600), 0, None)
+    table, near = tables(coded, np.ones(600, np.float32), np.array([3], np.float32))
+    assert table[:, 15].tolist() == [65_535 // 600] * 600
+    assert near.tolist() == [0]
+
+
+@pytest.fixture(scope="module", params=[DIM, DIM + 2], ids=["even", "odd"])
+def world(request, tmp_path_factory: pytest.TempPathFactory) -> tuple[object, Coded, np.ndarray, np.ndarray]:
+    """An index of 6,000 rows in an even and in an odd number of pieces: (FAISS's, ours, the vectors, questions)."""
+    rng = np.random.default_rng(5)
+    dim = request.param
+    points = rng.normal(size=(N, dim)).astype(np.float32) + 2 * rng.normal(size=(40, dim))[rng.integers(40, size=N)]
+    codes, scale = quantise(points.astype(np.float32))
+    path = tmp_path_factory.mktemp("coded") / "ivf.faiss"
+    found = open_dense(path, build(codes, scale, path))
+    assert found.coded is not None
+    return found.index, found.coded, vectors(codes, scale, slice(None)), rng.normal(size=(20, dim)).astype(np.float32)
+
+
+def test_the_lists_are_those_of_the_file(world) -> None:
+    index, coded, points, _ = world
+    assert coded.rows == N == coded.lists.size.sum()
+    _, assigned = index.quantizer.search(points, 1)
+    assert coded.lists.size.tolist() == np.bincount(assigned[:, 0], minlength=index.nlist).tolist()
+
+
+@pytest.mark.parametrize("lists", [1, 7, None])
+def test_as_good_as_the_library(world, lists: int | None) -> None:
+    """What is left out is by FAISS's reckoning not better than what is found, but for rounding."""
+    index, coded, _, questions = world
+    probes, strange = lists or index.nlist, 0
+    for question in questions:
+        score, row = index.search(question[None], N, params=faiss.SearchParametersIVF(nprobe=probes))
+        there = row[0] >= 0
+        of = dict(zip(row[0][there].tolist(), score[0][there].tolist(), strict=True))
+        found = nearest_coded(coded, question, 50, probes, None, None)
+        if lists and not set(found.tolist()) <= set(of):
+            strange += 1  # two centres as near: ours are of 8 bits
+            continue
+        assert len(found) == min(50, len(of))
+        assert set(found.tolist()) <= set(of)
+        left = [of[one] for one in set(of) - set(found.tolist())]
+        span = max(of.values()) - min(of.values())
+        assert max(left, default=-1e9) <= min(of[one] for one in found.tolist()) + 0.03 * span
+    assert strange <= 2
+
+
+def test_sums_in_steps_are_inner_products(world) -> None:
+    """As near as half a step for each piece, and for the list's centre."""
+    index, coded, points, questions = world
+    centres = faiss.downcast_index(index.quantizer).reconstruct_n(0, index.nlist)
+    assigned = index.quantizer.search(points, 1)[1][:, 0]
+    codes = faiss.vector_to_array(index.pq.centroids).reshape(index.pq.M, 16, -1)
+    rest = (points - centres[assigned]).reshape(N, index.pq.M, 1, -1)
+    code = ((rest - codes[None]) ** 2).sum(-1).argmin(-1)  # of each piece the nearest
+    question = questions[0]
+    exact = centres[assigned] @ question
+    for piece in range(index.pq.M):
+        exact += codes[piece, code[:, piece]] @ question.reshape(index.pq.M, -1)[piece]
+    table, near = tables(coded, question, centres @ question)
+    sums = near[assigned] + table[np.arange(index.pq.M), code].sum(1, dtype=np.int64)
+    steps = np.polyfit(exact, sums, 1)
+    assert table.max() == 255
+    assert np.abs(np.polyval(steps, exact) - sums).max() <= (index.pq.M + 1) / 2 + 1
+    assert table.astype(int).max(axis=1).sum() < 1 << 16
+    assert near.min() == 0
+    assert near.max() <= 1 << 24
+
+
+def test_alike_vectors_do_no_harm(tmp_path: Path) -> None:
+    codes, scale = quantise(np.ones((5_000, 8), np.float32))
+    path = tmp_path / "ivf.faiss"
+    found = open_dense(path, build(codes, scale, path))
+    assert found.coded is not None
+    assert len(found.search(np.ones(8, np.float32), 10, None)) >= 10
+    assert len(found.search(np.zeros(8, np.float32), 10, None)) >= 10
+
+
+def test_a_file_whose_lists_do_not_fit(world) -> None:
+    index, _, _, _ = world
+    held = faiss.clone_index(index)
+    held.ntotal = N + 1
+    with pytest.raises(ValueError, match="do not fit"):
+        open_coded(held, faiss)

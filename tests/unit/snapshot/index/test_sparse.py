@@ -1,0 +1,455 @@
+"""The pass that weighs, with real models: what it covers and survives, what recall makes of it, what is forgotten."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import helix
+from helix.cli.main import main
+from helix.encoders.sparse import DocumentEncoder
+from helix.encoders.sparse_export import export
+from helix.settings import Settings, load
+from helix.snapshot.index.sparse import ENCODER, KIND, ImpactField, open_impacts
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.status import status
+from helix.snapshot.verify import verify
+from helix.types import Plan, Sparse
+from pipelines.ingest.ingest import ingest
+from pipelines.maintain.compact import compact
+from pipelines.maintain.deletion_plan import Selection
+from pipelines.maintain.forget import forget
+from pipelines.maintain.reindex import reindex
+from pipelines.passes import base as passes
+from pipelines.passes import sparse as module
+from pipelines.passes.sparse import document_encoder, encode, waiting_in
+from tests.support.tiny_sparse import term
+
+TURNS = [
+    "Priya booked the flight in March.",
+    "The worker lost the queue: timeout.",
+    "My car is in the garage.",
+    "Marco has skis.",
+    "Who has the phone?",
+    "Walnut bread, olive oil.",
+]
+
+
+def exported(folder: Path, source: Path) -> Path:
+    """In float32, whatever is faster here: so the weights are known to the last bit but a few."""
+    folder.mkdir()
+    export(source, folder, source.name, precision="fp32")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory: pytest.TempPathFactory, known_splade: Path) -> Path:
+    return exported(tmp_path_factory.mktemp("ready") / "splade", known_splade)
+
+
+@pytest.fixture(scope="module")
+def ready_free(tmp_path_factory: pytest.TempPathFactory, known_inference_free: Path) -> Path:
+    return exported(tmp_path_factory.mktemp("ready") / "free", known_inference_free)
+
+
+@pytest.fixture
+def settings(ready: Path, cache: Path) -> Settings:
+    return replace(load(), sparse_encoder=str(ready), doc2query="off")
+
+
+@pytest.fixture
+def model(settings: Settings) -> DocumentEncoder:
+    found = document_encoder(settings)
+    assert not isinstance(found, str)
+    return found
+
+
+@pytest.fixture
+def other(ready_free: Path, settings: Settings) -> DocumentEncoder:
+    """Another model."""
+    found = document_encoder(replace(settings, sparse_encoder=str(ready_free)))
+    assert not isinstance(found, str)
+    return found
+
+
+@pytest.fixture
+def root(tmp_path: Path, settings: Settings) -> Path:
+    take_in(tmp_path / "store", tmp_path / "log.jsonl", TURNS, settings)
+    return tmp_path / "store"
+
+
+def take_in(root: Path, log: Path, texts: list[str], settings: Settings, **given: Any) -> None:
+    lines = [{"session": "s", "id": f"t{i}", "role": "document", "text": text, **given} for i, text in enumerate(texts)]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert not ingest(root, [log], settings).refused
+
+
+def coverage(root: Path) -> dict[str, object]:
+    manifest = ledger.current(root)[1]
+    assert manifest is not None
+    return dict(manifest.coverage[KIND])
+
+
+def weights(root: Path) -> dict[str, dict[int, int]]:
+    """Of every live item that has any: the impact of each term."""
+    snap = Snapshot(root)
+    if snap.impacts is None:
+        return {}
+    rows = np.flatnonzero(snap.alive)
+    out: dict[str, dict[int, int]] = {}
+    for one in range(60):
+        asked = Sparse(np.array([one], np.uint32), np.array([1_024], np.float32))
+        found = snap.impacts.scores(rows, asked)
+        for entry, impact in zip(snap.text(rows), found.tolist(), strict=True):
+            if impact:
+                out.setdefault(entry["text"], {})[one] = int(impact)
+    return out
+
+
+def kinds(root: Path) -> list[str]:
+    manifest = ledger.current(root)[1]
+    assert manifest is not None
+    return sorted(index.kind for index in manifest.indexes if index.kind in (KIND, ENCODER))
+
+
+def found_by(root: Path, question: str, **given: Any) -> dict[str, Any]:
+    """The items of a recall that the sparse leg found, with its rank."""
+    bundle = helix.open(root).recall(question, **given)
+    return {item.text: item.why["sparse"] for item in bundle.items if item.why.get("sparse")}
+
+
+def test_without_a_model_it_is_off_and_says_why(tmp_path: Path, cache: Path, capsys: Any) -> None:
+    root = tmp_path / "s"
+    take_in(root, tmp_path / "log.jsonl", TURNS[:2], load())
+    assert coverage(root) == {"off": "no sparse encoder is set"}
+    assert KIND not in status(root)["backlog"]
+    assert Snapshot(root).impacts is None
+    assert waiting_in(root, load()) == 0
+    assert main(["expand", "--store", str(root)]) == 4
+    assert "nothing to expand with: no weights in reach" in capsys.readouterr().err
+    for item in helix.open(root).recall("Priya").items:
+        assert "sparse" not in item.why
+    take_in(root, tmp_path / "log.jsonl", TURNS[:3], replace(load(), sparse_encoder="nothing-like-it"))
+    assert str(coverage(root)["off"]).startswith("no sparse encoder 'nothing-like-it'")
+
+
+def test_items_are_recallable_before_their_weights_are_there(
+    root: Path, settings: Settings, model: DocumentEncoder
+) -> None:
+    assert coverage(root) == {"items": 0, "model": model.spec.name}
+    assert status(root)["backlog"] == {KIND: 6}
+    assert helix.open(root).recall("flight").items[0].text == TURNS[0]
+    done = encode(root, model, settings, limit=2)
+    assert (done.items, done.waiting, waiting_in(root, settings)) == (2, 4, 4)
+    assert coverage(root) == {"items": 2, "model": model.spec.name}
+    done = encode(root, model, settings)
+    assert (done.items, done.waiting) == (4, 0)
+    assert status(root)["backlog"] == {}
+    assert encode(root, model, settings).items == 0  # nothing is weighed twice
+    assert kinds(root) == [KIND, KIND, ENCODER]  # of the query side there is one
+    found = weights(root)
+    assert set(found[TURNS[2]]) == {term(word) for word in ("car", "automobile", "engine", "garage")}
+    assert found[TURNS[2]][term("car")] == pytest.approx(1_024 * np.log1p(4.0), abs=1)
+    assert TURNS[4] in found
+    assert verify(root).problems == ()
+
+
+@pytest.mark.parametrize("kind", ["splade", "inference-free"])
+def test_an_item_is_found_by_a_word_it_does_not_hold(
+    root: Path, settings: Settings, model: DocumentEncoder, other: DocumentEncoder, kind: str
+) -> None:
+    """Through ingest, expand and recall; with neither a model's folder nor the cache in reach of the question."""
+    question = "automobile"
+    assert TURNS[2] not in found_by(root, question)
+    encode(root, model if kind == "splade" else other, settings)
+    assert found_by(root, question) == {TURNS[2]: 1}
+    memory = helix.open(root)
+    bundle = memory.recall(question, explain=True)
+    assert bundle.degraded == ()
+    assert bundle.items[0].text == TURNS[2]
+    assert bundle.items[0].why["bm25"] is None  # nobody else could have told
+    assert bundle.trace is not None
+    stage = next(stage for stage in bundle.trace["stages"] if stage["stage"] == "sparse")
+    assert (stage["rows_in"], stage["rows_out"]) == (6, 1)
+    assert stage["ms"] > 0
+    first = next(one for one in bundle.trace["candidates"] if one["sparse"] == 1)
+    assert first["parts"]["sparse"] == pytest.approx(0.2)
+    assert found_by(root, question, profile="helix-paper") == {}
+    missed = bundle.items[-1]
+    assert missed.why["sparse"] is None
+    why = memory.recall(question, why_not=missed.id).trace
+    assert why is not None
+
+
+def test_filters_and_acls_hold(tmp_path: Path, settings: Settings, model: DocumentEncoder) -> None:
+    root = tmp_path / "s"
+    for name, acl in (("a", []), ("b", ["ana"])):
+        take_in(root, tmp_path / f"{name}.jsonl", [f"The car {name}."], settings, session=name, project=name, acl=acl)
+    encode(root, model, settings)
+    assert found_by(root, "automobile") == {"The car a.": 1}
+    assert found_by(root, "automobile", principal="ana").keys() == {"The car a.", "The car b."}
+    assert found_by(root, "automobile", principal="ana", project="b") == {"The car b.": 1}
+    assert found_by(root, "automobile", principal="ana", project="a") == {"The car a.": 1}
+    hidden = Snapshot(root).seen_by(None, ["b"])
+    assert hidden.impacts is None  # nothing of it is shown
+
+
+def test_a_damaged_query_side_is_told_and_the_rest_answers(
+    root: Path, settings: Settings, model: DocumentEncoder
+) -> None:
+    encode(root, model, settings)
+    (network,) = root.glob(f"indexes/*/{ENCODER}/model.onnx")
+    data = bytearray(network.read_bytes())
+    data[-9] ^= 1
+    network.write_bytes(data)
+    bundle = helix.open(root).recall("flight automobile")
+    assert [told.partition(":")[0] for told in bundle.degraded] == ["sparse"]
+    assert "sparse encoder changed" in bundle.degraded[0]
+    assert TURNS[0] in [item.text for item in bundle.items]
+    assert any(str(network.relative_to(root)) in problem for problem in verify(root).problems)
+    network.unlink()
+    bundle = helix.open(root).recall("flight automobile")
+    assert "sparse encoder missing" in bundle.degraded[0]
+
+
+@pytest.mark.parametrize("point", ["expand.asked", "expand.published"])
+def test_a_killed_run_is_gone_on_with(root: Path, ready: Path, settings: Settings, point: str, run_helix: Any) -> None:
+    named = {"HELIX_SPARSE_ENCODER": str(ready), "HELIX_DOC2QUERY": "off"}
+    died = run_helix("expand", "--store", root, **named, HELIX_FAILPOINT=point)
+    assert died.returncode < 0
+    assert waiting_in(root, settings) == (6 if point == "expand.asked" else 0)
+    done = run_helix("expand", "--store", root, "--json", **named)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["sparse"] == {"items": 6 if point == "expand.asked" else 0, "waiting": 0}
+    assert (told["items"], told["queries"], told["off"]) == (0, 0, "doc2query is off by its setting")
+    assert coverage(root)["items"] == 6
+    assert verify(root).problems == ()
+
+
+@pytest.fixture
+def in_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BATCH", 1)
+    monkeypatch.setattr(passes, "PUBLISH", 0.0)
+    monkeypatch.setattr(passes, "MERGED", 4)
+
+
+@pytest.mark.usefixtures("in_small_steps")
+def test_many_small_indexes_become_one(root: Path, settings: Settings, model: DocumentEncoder) -> None:
+    assert encode(root, model, settings).items == 6
+    assert kinds(root) == [KIND] * 3 + [ENCODER]  # four became one; two came after
+    manifest = ledger.current(root)[1]
+    assert manifest is not None
+    rows = np.concatenate([open_impacts(root, index).rows for index in manifest.indexes if index.kind == KIND])
+    assert sorted(rows.tolist()) == [0, 1, 2, 3, 4, 5]
+    before = weights(root)
+    assert len(before) == 6
+    take_in(root, root.with_name("more.jsonl"), ["The car again."], settings, session="more")
+    encode(root, model, settings)
+    before["The car again."] = weights(root)["The car again."]
+    compact(root, settings, full=True)
+    assert kinds(root) == [KIND, ENCODER]
+    assert weights(root) == before
+    assert coverage(root)["items"] == 7
+    assert verify(root).problems == ()
+
+
+def test_what_is_folded_while_a_merge_goes_on_is_there_once(
+    root: Path, settings: Settings, model: DocumentEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The merge has read two small indexes; they become one, and a third comes, before it is published."""
+    take_in(root, root.with_name("more.jsonl"), ["The car again."], settings, session="more")
+    encode(root, model, settings, limit=3)
+    encode(root, model, settings, limit=2)
+    from pipelines.maintain import compact as merging
+
+    real, calls = merging.carry_passes, []
+
+    def meanwhile(*given: Any) -> Any:
+        if calls:
+            return real(*given)
+        calls.append(1)
+        found = list(real(*given))
+        monkeypatch.setattr(passes, "MERGED", 2)
+        encode(root, model, settings)
+        return found
+
+    monkeypatch.setattr(merging, "carry_passes", meanwhile)
+    compact(root, settings, full=True)
+    manifest = ledger.current(root)[1]
+    assert manifest is not None
+    rows = np.concatenate([open_impacts(root, index).rows for index in manifest.indexes if index.kind == KIND])
+    assert sorted(rows.tolist()) == list(range(7))
+    assert len(weights(root)) == 7
+
+
+def test_a_changed_item_is_weighed_anew(root: Path, settings: Settings, model: DocumentEncoder) -> None:
+    encode(root, model, settings)
+    before = weights(root)
+    take_in(root, root.with_name("log.jsonl"), ["Marco lost the manifest.", *TURNS[1:]], settings)
+    waits = waiting_in(root, settings)
+    assert 1 <= waits <= 2  # what stands beside it may count for something else, and be published again
+    assert encode(root, model, settings).items == waits
+    after = weights(root)
+    assert set(after["Marco lost the manifest."]) == {term(word) for word in ("marco", "lost", "manifest")}
+    assert {text: after[text] for text in TURNS[1:]} == {text: before[text] for text in TURNS[1:]}
+
+
+def test_another_model_takes_the_place_of_the_first(
+    root: Path, settings: Settings, model: DocumentEncoder, other: DocumentEncoder, ready_free: Path
+) -> None:
+    encode(root, model, settings)
+    before = weights(root)
+    elsewhere = replace(settings, sparse_encoder=str(ready_free))
+    assert (waiting_in(root, settings), waiting_in(root, elsewhere)) == (0, 6)
+    assert encode(root, other, elsewhere, limit=2).waiting == 4
+    assert kinds(root) == [KIND, ENCODER]  # never two beside each other
+    assert coverage(root) == {"items": 2, "model": other.spec.name}
+    assert len(weights(root)) == 2
+    encode(root, other, elsewhere)
+    assert len(weights(root)) == 6
+    assert weights(root) != before
+
+
+def test_a_reindex_takes_the_weights_along(root: Path, settings: Settings, model: DocumentEncoder) -> None:
+    encode(root, model, settings)
+    before = weights(root)
+    assert reindex(root, replace(settings, item_words=120)).swapped
+    assert weights(root) == before
+    assert kinds(root) == [KIND, ENCODER]
+    assert coverage(root) == {"items": 6, "model": model.spec.name}
+    assert waiting_in(root, settings) == 0
+    assert found_by(root, "automobile") == {TURNS[2]: 1}
+
+
+def test_a_forgotten_item_leaves_no_weight_behind(root: Path, settings: Settings, model: DocumentEncoder) -> None:
+    """Postings of a word that only one item has are bytes that say what it said."""
+    encode(root, model, settings)
+    held = list(root.glob(f"indexes/*/{KIND}/terms.key.npy"))
+    assert any(term("garage") in np.load(path) for path in held)
+    entry = next(entry for entry in Snapshot(root).text(np.arange(6)) if entry["text"] == TURNS[2])
+    receipt = forget(root, Selection(items=(entry["id"],)), settings)
+    assert TURNS[2] not in weights(root)
+    assert len(weights(root)) == 5
+    for path in root.glob(f"indexes/*/{KIND}/terms.key.npy"):
+        left = np.load(path)
+        assert not {term(word) for word in ("car", "automobile", "engine", "garage")} & set(left.tolist())
+    assert all(path not in root.glob("indexes/**/*") for path in held)
+    assert receipt is not None
+    assert verify(root).problems == ()
+    assert coverage(root)["items"] == 5
+
+
+def test_indexes_of_a_model_that_is_not_there_are_not_searched(
+    root: Path, settings: Settings, model: DocumentEncoder
+) -> None:
+    from helix.snapshot import writer
+
+    encode(root, model, settings)
+    with writer.lock(root, 1.0) as held:
+        name, manifest = ledger.current(root)
+        assert manifest is not None
+        changed = tuple(
+            replace(index, params={**index.params, "fingerprint": "0" * 16}) if index.kind == ENCODER else index
+            for index in manifest.indexes
+        )
+        writer.publish(held, writer.following(held, name, manifest, indexes=changed))
+    assert Snapshot(root).impacts is None
+    assert found_by(root, "automobile") == {}
+
+
+def test_a_source_and_its_export_are_one_model(
+    settings: Settings, root: Path, model: DocumentEncoder, known_splade: Path, known_inference_free: Path
+) -> None:
+    encode(root, model, settings)
+    assert waiting_in(root, replace(settings, sparse_encoder=str(known_splade))) == 0
+    assert waiting_in(root, replace(settings, sparse_encoder=str(known_inference_free))) == 6
+
+
+def test_the_models_are_listed_and_exported(
+    tmp_path: Path, known_splade: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models = tmp_path / "models"
+    shutil.copytree(known_splade, models / "Splade_PP_en_v1")
+    monkeypatch.setenv("HELIX_MODELS", str(models))
+    monkeypatch.setenv("HELIX_SPARSE_ENCODER", "Splade_PP_en_v1")
+    assert main(["models", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    row = rows["Splade_PP_en_v1"]
+    assert (row["use"], row["kind"], row["licence"], row["default"]) == ("sparse", "splade", "Apache-2.0", True)
+    assert main(["models", "export", "Splade_PP_en_v1", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert (made["kind"], made["setting"]) == ("splade", "HELIX_SPARSE_ENCODER=Splade_PP_en_v1")
+    assert main(["models", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["Splade_PP_en_v1"]["exported"] == made["folder"]
+    assert rows["opensearch-neural-sparse-encoding-doc-v3-distill"]["folder"] is None
+
+
+def test_who_sees_nothing_of_it_changes_no_score(tmp_path: Path) -> None:
+    """The largest impact of a hidden row is in a bound, never in a sum: the same bits with and without it."""
+    from tests.oracle.test_sparse_naive import index_of
+
+    shown = np.array([[0.3, 0.7, 0], [0.1, 0, 0.9]], np.float32)
+    hidden = np.array([[0.3, 0.7, 0], [0.1, 0, 0.9], [9, 0, 0]], np.float32)
+    asked = Sparse(np.arange(3, dtype=np.uint32), np.array([0.7, 0.3, 0.31], np.float32))
+    from helix.stages.sparse import search_sparse
+
+    legs = []
+    for name, given in (("one", shown), ("two", hidden)):
+        held = index_of(tmp_path / name, given, np.arange(len(given)))
+        alive = np.arange(len(given)) < 2
+        field = ImpactField([(0, held)], len(given), alive, np.arange(len(given), dtype=np.uint64))
+        legs.append(search_sparse(asked, field, Plan(alive, 2), 2))
+    assert legs[0].rows.tolist() == legs[1].rows.tolist()
+    assert legs[0].scores.tolist() == legs[1].scores.tolist()
+
+
+def test_a_copy_needs_the_store_and_nothing_else(
+    root: Path, settings: Settings, model: DocumentEncoder, tmp_path: Path, run_helix: Any
+) -> None:
+    encode(root, model, settings)
+    for command, store in (("push", root), ("pull", tmp_path / "copy")):
+        done = run_helix(command, tmp_path / "shared", "--store", store)
+        assert done.returncode == 0, done.stderr
+    nothing = tmp_path / "nothing"
+    done = run_helix("recall", "automobile", "--store", tmp_path / "copy", "--json", HELIX_CACHE=str(nothing))
+    (item, *_) = json.loads(done.stdout)["items"]
+    assert (item["text"], item["why"]["sparse"], item["why"]["bm25"]) == (TURNS[2], 1, None)
+    assert not nothing.exists()
+
+
+def test_a_worker_weighs_what_waits(
+    root: Path, settings: Settings, ready: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    from pipelines.passes.doc2query import anything_waits, is_wanted
+    from workers import tasks
+
+    sent: list[str] = []
+    monkeypatch.setattr(tasks, "ask", lambda app, name: sent.append(name))
+    monkeypatch.setattr(tasks, "EXPANDED_AT_ONCE", 4)
+    monkeypatch.setenv("HELIX_STORE", str(root))
+    monkeypatch.setenv("HELIX_DOC2QUERY", "off")
+    monkeypatch.setenv("HELIX_SPARSE_ENCODER", str(ready))
+    tasks._document_encoder.cache_clear()
+    assert (is_wanted(settings), anything_waits(root, settings)) == (True, True)
+    tasks.expand()
+    assert (waiting_in(root, settings), sent) == (2, ["helix.expand"])
+    tasks.expand()
+    assert (waiting_in(root, settings), sent) == (0, ["helix.expand"])
+    assert not anything_waits(root, settings)
+    off = replace(settings, sparse_encoder="")
+    assert (is_wanted(off), anything_waits(root, off)) == (False, False)
+    monkeypatch.setenv("HELIX_SPARSE_ENCODER", "not-there")
+    tasks._document_encoder.cache_clear()
+    tasks.expand()  # says so, and goes on with the other model, if there is one
+    assert "nothing is weighed: no sparse encoder 'not-there'" in caplog.text
+    tasks._document_encoder.cache_clear()
+    tasks._generator.cache_clear()

@@ -1,0 +1,228 @@
+"""Storage tiers from the setting to the answer: what a lineage was begun with it keeps until it is reindexed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import helix
+from helix.cli.main import main
+from helix.errors import UsageError
+from helix.question.build import make_query
+from helix.settings import Settings, load
+from helix.snapshot import paths
+from helix.snapshot.index import dense
+from helix.snapshot.index.dense import Dense
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.manifest import Manifest
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.segment.arrays import quantise
+from helix.snapshot.segment.batch import Rows
+from helix.snapshot.verify import verify
+from helix.stages.dense import search_dense
+from helix.stages.route import route
+from helix.types import Leg
+from pipelines.bench import synthetic
+from pipelines.ingest.commit import bulk
+from pipelines.ingest.ingest import ingest, open_encoder
+from pipelines.maintain.compact import compact
+from tests.unit.snapshot.index.test_dense import clustered
+
+TIERS = ("int8", "binary", "prefix:64", "binary+float", "int8+float")
+ROWS = 700  # a batch
+FLOATS = "vectors.f16.npy"
+
+
+@pytest.fixture(scope="module")
+def world() -> tuple[list[Rows], np.ndarray, np.ndarray]:
+    """(two batches of items, their vectors float32[1400, 384], questions float32[100, 384])."""
+    points, questions = clustered(2 * ROWS, synthetic.DIM, 30)
+    made = []
+    for i, part in enumerate(np.split(points, 2)):
+        codes, scale = quantise(part)
+        rows = synthetic.batch(1, i, ROWS)
+        made.append(replace(rows, codes=codes, scale=scale, exact=part.astype(np.float16)))
+    return made, points, questions
+
+
+@pytest.fixture(autouse=True)
+def no_router(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trained with every lineage, in seconds, and no matter of tiers."""
+    monkeypatch.setattr("pipelines.ingest.commit.router", lambda *_: "not here")
+
+
+def current(root: Path) -> Manifest:
+    manifest = ledger.current(root)[1]
+    assert manifest is not None
+    return manifest
+
+
+def tiers(root: Path) -> list[str]:
+    return [index.params["tier"] for index in current(root).indexes if index.kind == "dense"]
+
+
+def floats(root: Path) -> list[bool]:
+    """Of each segment, whether its vectors are kept in half precision too."""
+    found = [(root / "segments" / segment.id / FLOATS).exists() for segment in current(root).segments]
+    named = [any(file.path.endswith(FLOATS) for file in segment.files) for segment in current(root).segments]
+    assert found == named  # what is there is checked, pushed and collected like the rest
+    return found
+
+
+def told(root: Path) -> tuple[str, list[str], list[bool]]:
+    return current(root).lineage.vectors, tiers(root), floats(root)
+
+
+def nearest(root: Path, questions: np.ndarray) -> list[Leg]:
+    """The ten nearest to each, by the dense leg."""
+    snap = Snapshot(root)
+    plan = route(make_query("anything", snap, Settings()), None, snap)
+    return [search_dense(question, snap, plan, 10) for question in questions]
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_a_store_is_of_the_tier_it_was_begun_with(
+    tier: str, world: tuple[list[Rows], np.ndarray, np.ndarray], tmp_path: Path, cache: Path, monkeypatch
+) -> None:
+    batches, points, questions = world
+    root, settings = tmp_path / "s", replace(load(), vectors=tier)
+    monkeypatch.setattr(dense, "INDEXED_ROWS", ROWS // 2)
+    paths.create(root)
+    bulk(root, batches, open_encoder(root, settings), settings)
+    exact = tier.endswith("+float")
+    assert told(root) == (tier, [], [exact] * 2)
+
+    searched = []
+    search = Dense.search
+    monkeypatch.setattr(Dense, "search", lambda self, *given: searched.append(self.tier) or search(self, *given))
+    wanted = np.argsort(-(questions @ points.T), axis=1, kind="stable")[:, :10]
+    name = tier.removesuffix("+float")
+    for full, count in ((False, 2), (True, 1)):
+        compact(root, load(), full=full)  # the setting of that moment says nothing
+        assert told(root) == (tier, [name] * count, [exact] * count)
+        searched.clear()
+        found = nearest(root, questions)
+        assert searched == [name] * count * len(questions)
+        overlap = [len(np.intersect1d(leg.rows, rows)) / 10 for leg, rows in zip(found, wanted, strict=True)]
+        assert np.mean(overlap) >= (0.99 if exact else 0.95)
+        scored = np.array([leg.scores for leg in found])
+        said = np.array([points[leg.rows] @ question for leg, question in zip(found, questions, strict=True)])
+        assert (np.abs(scored - said).max() < 2e-4) == exact  # what eight bits lose is there again
+    if exact:
+        (segment,) = current(root).segments
+        kept = np.load(root / "segments" / segment.id / FLOATS)
+        np.testing.assert_array_equal(kept, points.astype(np.float16))
+    assert verify(root).problems == ()
+
+
+# ---------------------------------------------------------------- through ingest
+
+
+WORDS = (
+    "lake",
+    "house",
+    "shed",
+    "boat",
+    "oar",
+    "rope",
+    "sail",
+    "wind",
+    "rain",
+    "snow",
+    "bread",
+    "flour",
+    "salt",
+    "oven",
+)
+
+
+def log(path: Path, first: int, n: int) -> Path:
+    """n turns that nobody else has."""
+    texts = [f"{WORDS[i % 14]} and {WORDS[i // 14 % 14]} were number {i}" for i in range(first, first + n)]
+    lines = [{"session": path.stem, "id": f"t{i}", "speaker": "Ana", "text": text} for i, text in enumerate(texts)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize(("first", "then"), [("binary+float", "prefix:64"), ("int8", "int8+float")])
+def test_a_store_keeps_its_tier_until_it_is_reindexed(
+    first: str, then: str, tmp_path: Path, cache: Path, monkeypatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "s"
+    monkeypatch.setattr(dense, "INDEXED_ROWS", 30)
+    monkeypatch.setenv("HELIX_THREADS", "1")  # reindexed in this process: in another nothing is patched
+
+    def run(vectors: str, *given: object) -> None:
+        monkeypatch.setenv("HELIX_VECTORS", vectors)
+        assert main([*map(str, given), "--store", str(root)]) == 0, capsys.readouterr().err
+
+    run(first, "ingest", log(tmp_path / "a.jsonl", 0, 60))
+    name, exact = first.removesuffix("+float"), first.endswith("+float")
+    assert told(root) == (first, [name], [exact])
+    run(then, "ingest", log(tmp_path / "b.jsonl", 60, 40))
+    assert told(root) == (first, [name] * 2, [exact] * 2)
+    run(then, "compact")
+    assert told(root)[0] == first
+
+    question = "rain and boat were number 50"
+    memory = helix.open(root)
+    assert memory.recall(question).items[0].text == question
+
+    run(then, "reindex")
+    name, exact = then.removesuffix("+float"), then.endswith("+float")
+    assert (current(root).lineage.vectors, set(tiers(root)), set(floats(root))) == (then, {name}, {exact})
+    assert current(root).counts["items"] == 100
+    memory.refresh()
+    assert memory.recall(question).items[0].text == question
+    run(then, "reindex")
+    assert "nothing to do" in capsys.readouterr().out
+    assert verify(root).problems == ()
+
+
+def test_half_precision_is_what_the_encoder_said(tmp_path: Path, cache: Path) -> None:
+    root, settings = tmp_path / "s", replace(load(), vectors="int8+float")
+    ingest(root, [log(tmp_path / "a.jsonl", 0, 20)], settings)
+    snap = Snapshot(root)
+    (block,) = snap.blocks
+    said = open_encoder(root, settings).passages([f"Ana: {entry['text']}" for entry in snap.text(np.arange(20))], 32)
+    assert block.exact is not None
+    np.testing.assert_allclose(block.exact, said, atol=2e-3)
+    rounded = block.codes * block.scale[:, None]
+    assert np.abs(block.exact - said).mean() < np.abs(rounded - said).mean()
+
+
+# ---------------------------------------------------------------- no such tier
+
+
+@pytest.mark.parametrize("vectors", ["int4", "", "+float", "int8+double", "prefix", "prefix:0", "float+int8"])
+def test_an_unknown_tier_is_refused_before_anything_is_written(
+    vectors: str, tmp_path: Path, cache: Path, monkeypatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = log(tmp_path / "a.jsonl", 0, 3)
+    monkeypatch.setenv("HELIX_VECTORS", vectors)
+    for command in ("ingest", "enqueue"):
+        assert main([command, str(path), "--store", str(tmp_path / "s")]) == 2
+        assert "int8, binary and prefix:DIMS" in capsys.readouterr().err
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_reindex_into_no_tier_changes_nothing(own_store: Path, monkeypatch, capsys) -> None:
+    before = {path: path.read_bytes() for path in own_store.rglob("*") if path.is_file()}
+    for vectors, said in (("int4", "int8, binary and prefix:DIMS"), ("prefix:384", "does not fit vectors of 384")):
+        monkeypatch.setenv("HELIX_VECTORS", vectors)
+        assert main(["reindex", "--store", str(own_store)]) == 2
+        assert said in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in own_store.rglob("*") if path.is_file()} == before
+
+
+def test_a_prefix_longer_than_the_vectors_begins_no_store(tmp_path: Path, cache: Path) -> None:
+    root, path = tmp_path / "s", log(tmp_path / "a.jsonl", 0, 3)
+    with pytest.raises(UsageError, match="prefix:384 does not fit vectors of 384 dimensions"):
+        ingest(root, [path], replace(load(), vectors="prefix:384"))
+    assert ledger.current(root)[1] is None
+    assert ingest(root, [], load()).items == 3  # accepted is accepted
+    assert current(root).lineage.vectors == "int8"

@@ -1,0 +1,457 @@
+"""Access events: how they are appended, what a fold reads, when a file may go."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import resource
+import stat
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helix.errors import StoreError, UsageError
+from helix.snapshot import writer
+from helix.snapshot.ledger import access_events as events
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger.access_events import Access, Appender, Event, append, clean, combine, make_event, read
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.verify import verify
+from pipelines.maintain.touch import touch
+from tests.support.tiny import SETTINGS, make_store
+
+AT = 1_700_000_000.5
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    make_store(tmp_path / "s", ["walnut loaf", "parsley", "saffron"])
+    return tmp_path / "s"
+
+
+def ids(root: Path) -> list[str]:
+    return [f"{key:016x}" for key in Snapshot(root).columns.key.tolist()]
+
+
+def counts(root: Path) -> dict[str, tuple[int, int]]:
+    """What the published sidecar says: id → (last, count)."""
+    _, manifest = ledger.current(root)
+    assert manifest is not None
+    found = events.load_access(root, manifest.access)
+    assert np.array_equal(found.key, np.unique(found.key))
+    assert (found.key.dtype, found.last.dtype, found.count.dtype) == (np.uint64, np.int64, np.uint32)
+    entries = zip(found.key.tolist(), found.last.tolist(), found.count.tolist(), strict=True)
+    return {f"{key:016x}": (last, count) for key, last, count in entries}
+
+
+def files(root: Path) -> list[Path]:
+    return sorted((root / "events").iterdir())
+
+
+def held(path: Path) -> bool:
+    with path.open("r+b") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+
+# ---------------------------------------------------------------- appending
+
+
+def test_a_line_says_which_item_what_and_when_and_nothing_else(tmp_path: Path) -> None:
+    appender = Appender(tmp_path)
+    assert not (tmp_path / "events").exists()  # a process that has nothing to say leaves nothing
+    appender.append([make_event("00000000000000ab", "used", AT), make_event("00000000000000cd", "wrong", AT)])
+    appender.append([make_event("00000000000000ab", "fetched", AT)])
+    [path] = files(tmp_path)
+    assert [json.loads(line) for line in path.read_text().splitlines()] == [
+        {"item": "00000000000000ab", "kind": "used", "at": AT},
+        {"item": "00000000000000cd", "kind": "wrong", "at": AT},
+        {"item": "00000000000000ab", "kind": "fetched", "at": AT},
+    ]
+    assert path.name.startswith(time.strftime("%Y-%m-%d", time.gmtime()) + f"-{os.getpid()}-")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert held(path)
+    appender.close()
+    assert not held(path)
+
+
+@pytest.mark.parametrize(("item", "kind"), [("", "used"), ("AB" * 8, "used"), ("0" * 17, "used"), ("0" * 16, "liked")])
+def test_what_is_no_event_is_refused(item: str, kind: str) -> None:
+    with pytest.raises(UsageError):
+        make_event(item, kind)
+
+
+def test_the_clock_gives_the_time() -> None:
+    assert abs(make_event("0" * 16, "used").at - time.time()) < 5
+
+
+def test_a_batch_is_one_write(tmp_path: Path, monkeypatch) -> None:
+    appender, written = Appender(tmp_path), []
+    appender.append([Event("0" * 16, "used", AT)])
+    file = appender._file
+    assert file is not None
+
+    class Spy:
+        def __getattr__(self, name):
+            return getattr(file, name)
+
+        def write(self, data):
+            written.append(data.count(b"\n"))
+            return file.write(data)
+
+    monkeypatch.setattr(appender, "_file", Spy())
+    appender.append([Event("0" * 16, "used", AT)] * 7)
+    assert written == [7]
+    monkeypatch.undo()
+    appender.close()
+
+
+def test_threads_share_an_appender(tmp_path: Path) -> None:
+    appender = Appender(tmp_path)
+
+    def work(i: int) -> None:
+        for _ in range(50):
+            appender.append([Event(f"{i:016x}", "used", AT)])
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    appender.close()
+    assert len(files(tmp_path)) == 1
+    assert read(tmp_path, {}).access.count.tolist() == [50] * 4
+
+
+def test_what_was_appended_is_synced_soon_and_at_the_end(tmp_path: Path, monkeypatch) -> None:
+    synced: list[int] = []
+    fsync = os.fsync
+    monkeypatch.setattr(events, "SYNC_EVERY", 0.05)
+    monkeypatch.setattr(os, "fsync", lambda handle: (synced.append(os.fstat(handle).st_size), fsync(handle)))
+    appender = Appender(tmp_path)
+    for _ in range(3):
+        appender.append([Event("0" * 16, "used", AT)])
+    [path] = files(tmp_path)
+    deadline = time.monotonic() + 10
+    while path.stat().st_size not in synced:  # nobody appends any more, and still it is synced
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    appender.append([Event("0" * 16, "used", AT)])
+    appender.close()
+    assert path.stat().st_size in synced
+
+
+def test_append_once(tmp_path: Path) -> None:
+    append(tmp_path, [Event("0" * 16, "used", AT)])
+    [path] = files(tmp_path)
+    assert not held(path)
+    append(tmp_path, [])
+    assert files(tmp_path) == [path]
+
+
+def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "events").write_text("a file where the folder should be")
+    appender = Appender(tmp_path)
+    with pytest.raises(StoreError, match=r"cannot append access events to .*events.*write access"):
+        appender.append([Event("0" * 16, "used", AT)])
+    (tmp_path / "events").unlink()
+    appender.append([Event("0" * 16, "used", AT)])  # mended: goes on
+    assert read(tmp_path, {}).lines == 1
+    appender.close()
+
+
+def test_a_write_the_disk_cuts_short_is_refused_and_spoils_no_other(tmp_path: Path) -> None:
+    appender = Appender(tmp_path)
+    appender.append([Event("00000000000000ab", "used", AT)])
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (files(tmp_path)[0].stat().st_size + 20, before[1]))
+    try:
+        with pytest.raises(StoreError):
+            appender.append([Event("00000000000000cd", "used", AT)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [path.read_bytes()[-1:] for path in files(tmp_path)] != [b"\n"]  # it was cut in the middle
+    appender.append([Event("00000000000000ef", "used", AT)])
+    appender.close()
+    news = read(tmp_path, {})
+    assert [f"{key:016x}" for key in news.access.key.tolist()] == ["00000000000000ab", "00000000000000ef"]
+    assert (news.lines, news.access.count.tolist()) == (2, [1, 1])
+    assert clean(tmp_path, news.marks) == 2  # a torn line nobody will finish holds no file
+
+
+def test_a_failed_write_leaves_no_empty_files_behind(tmp_path: Path) -> None:
+    appender = Appender(tmp_path)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        for _ in range(5):
+            with pytest.raises(StoreError):
+                appender.append([Event("0" * 16, "used", AT)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert files(tmp_path) == []
+
+
+def test_a_new_day_a_full_file_and_a_removed_one_each_begin_another(tmp_path: Path, monkeypatch) -> None:
+    appender = Appender(tmp_path)
+    event = [Event("0" * 16, "used", AT)]
+    appender.append(event)
+    monkeypatch.setattr(time, "gmtime", lambda: time.struct_time((2031, 5, 6, 0, 0, 0, 1, 126, 0)))
+    appender.append(event)
+    old, new = files(tmp_path)
+    assert new.name.startswith("2031-05-06-")
+    assert (held(old), held(new)) == (False, True)
+    monkeypatch.setattr(events, "ROTATE", 1)
+    appender.append(event)
+    monkeypatch.undo()
+    assert len(files(tmp_path)) == 3
+    appender.append(event)  # back to today: a fourth
+    for path in files(tmp_path):
+        path.unlink()
+    appender.append(event)
+    assert read(tmp_path, {}).lines == 1
+    appender.close()
+
+
+def test_a_forked_child_takes_a_file_of_its_own(tmp_path: Path) -> None:
+    appender = Appender(tmp_path)
+    appender.append([Event("00000000000000ab", "used", AT)])
+    [path] = files(tmp_path)
+    child = os.fork()
+    if not child:
+        appender.append([Event("00000000000000cd", "used", AT)])
+        os._exit(0 if appender._timer and appender._timer.is_alive() else 1)  # threads stay behind in a fork
+    assert os.waitpid(child, 0)[1] == 0
+    assert held(path)  # the child let go of its copy, not of the lock
+    assert len(files(tmp_path)) == 2
+    appender.append([Event("00000000000000ab", "used", AT)])
+    appender.close()
+    assert read(tmp_path, {}).access.count.tolist() == [2, 1]
+
+
+# ---------------------------------------------------------------- reading and cleaning
+
+
+def test_a_torn_last_line_waits_until_it_is_whole(tmp_path: Path) -> None:
+    (tmp_path / "events").mkdir()
+    path = tmp_path / "events" / "2026-01-01-1-x.jsonl"
+    line = b'{"item":"00000000000000ab","kind":"used","at":5.9}\n'
+    path.write_bytes(line + line[:30])
+    first = read(tmp_path, {})
+    assert (first.lines, first.access.count.tolist(), dict(first.marks)) == (1, [1], {path.name: len(line)})
+    again = read(tmp_path, first.marks)
+    assert (again.lines, dict(again.marks)) == (0, dict(first.marks))
+    path.write_bytes(line + line)
+    rest = read(tmp_path, first.marks)
+    assert (rest.access.last.tolist(), rest.access.count.tolist()) == ([5], [1])
+    assert dict(rest.marks) == {path.name: 2 * len(line)}
+    path.write_bytes(line)  # what a power failure took from a file is not read again, and not missed
+    assert read(tmp_path, rest.marks).lines == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"\0" * 60,
+        b"{",
+        b"[]",
+        b"5",
+        b'"used"',
+        b'{"item":"00000000000000ab","kind":"used"}',
+        b'{"item":"00000000000000AB","kind":"used","at":5}',
+        b'{"item":5,"kind":"used","at":5}',
+        b'{"item":"00000000000000ab","kind":["used"],"at":5}',
+        b'{"item":"00000000000000ab","kind":"used","at":"5"}',
+        b'{"item":"00000000000000ab","kind":"used","at":-1}',
+        b'{"item":"00000000000000ab","kind":"used","at":1e300}',
+        b'{"item":"00000000000000ab","kind":"of tomorrow","at":5}',
+        b'{"item":"00000000000000ab","kind":"wrong","at":5}',
+    ],
+)
+def test_a_line_that_is_no_access_costs_no_other(tmp_path: Path, line: bytes) -> None:
+    (tmp_path / "events").mkdir()
+    good = b'{"item":"00000000000000cd","kind":"helpful","at":7}\n'
+    (tmp_path / "events" / "x.jsonl").write_bytes(good + line + b"\n" + good)
+    news = read(tmp_path, {})
+    assert (news.lines, news.access.key.tolist(), news.access.count.tolist()) == (3, [0xCD], [2])
+
+
+def test_combine_by_hand() -> None:
+    def access(*entries: tuple[int, int, int]) -> Access:
+        key, last, count = zip(*entries, strict=True)
+        return Access(np.array(key, np.uint64), np.array(last, np.int64), np.array(count, np.uint32))
+
+    found = combine([access((9, 5, 2), (2**63, 1, 1)), events.NOTHING, access((9, 3, 4), (1, 8, 2**32 - 1), (1, 7, 6))])
+    assert found.key.tolist() == [1, 9, 2**63]
+    assert found.last.tolist() == [8, 5, 1]
+    assert found.count.tolist() == [2**32 - 1, 6, 1]
+    assert combine([events.NOTHING]) is events.NOTHING
+
+
+def test_a_file_that_vanishes_between_its_making_and_its_lock_loses_nothing(tmp_path: Path, monkeypatch) -> None:
+    """The fold comes between the two: it takes the lock of the new, empty file first, and removes it."""
+    flock, removed = fcntl.flock, []
+
+    def late(file, how):
+        if not removed:
+            monkeypatch.setattr(fcntl, "flock", flock)
+            removed.append(clean(tmp_path, {}))
+        flock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    appender = Appender(tmp_path)
+    appender.append([Event("00000000000000ab", "used", AT)])
+    assert removed == [1]
+    assert read(tmp_path, {}).lines == 1
+    appender.close()
+
+
+def test_only_what_is_read_and_let_go_of_is_removed(tmp_path: Path) -> None:
+    living, gone = Appender(tmp_path), Appender(tmp_path)
+    for appender in (living, gone):
+        appender.append([Event("0" * 16, "used", AT)])
+    news = read(tmp_path, {})
+    gone.append([Event("0" * 16, "used", AT)])
+    gone.close()
+    assert clean(tmp_path, news.marks) == 0  # one is held, the other has a line nobody has read
+    news = read(tmp_path, news.marks)
+    assert news.lines == 1
+    assert clean(tmp_path, news.marks) == 1
+    living.close()
+    assert clean(tmp_path, news.marks) == 1
+    assert files(tmp_path) == []
+
+
+# ---------------------------------------------------------------- folding
+
+
+def test_folding(store: Path) -> None:
+    first, second, third = ids(store)
+    _, before = ledger.current(store)
+    appender = Appender(store)
+    appender.append([Event(first, "used", AT), Event(first, "fetched", AT - 9), Event(second, "helpful", AT + 1)])
+    appender.append([Event(third, "wrong", AT), Event("f" * 16, "used", AT)])
+    done = touch(store, SETTINGS)
+    assert (done.generation, done.events, done.items, done.ignored) == (2, 3, 2, 2)
+    assert counts(store) == {first: (int(AT), 2), second: (int(AT) + 1, 1)}
+    name, after = ledger.current(store)
+    [path] = files(store)  # still held
+    assert after is not None
+    assert before is not None
+    assert after.watermarks == {"events": {path.name: path.stat().st_size}}
+    assert after == replace(
+        before,
+        generation=2,
+        parent=after.parent,
+        created=after.created,
+        access=after.access,
+        watermarks=after.watermarks,
+        token=after.token,
+    )  # no segment, nor anything else
+    assert after.access is not None
+    assert (after.access.rows, stat.S_IMODE((store / after.access.path).stat().st_mode)) == (2, 0o600)
+    assert verify(store).problems == ()
+
+    assert touch(store, SETTINGS).generation == 2  # nothing to fold: no generation
+    assert ledger.current(store)[0] == name
+
+    appender.append([Event(second, "used", AT - 50)])
+    done = touch(store, SETTINGS)
+    assert (done.generation, done.events, done.items, done.ignored) == (3, 1, 1, 0)
+    assert counts(store) == {first: (int(AT), 2), second: (int(AT) + 1, 2)}  # an older one does not turn time back
+    appender.close()
+    assert touch(store, SETTINGS).generation == 3
+    assert files(store) == []
+    append(store, [Event(third, "wrong", AT)])
+    assert touch(store, SETTINGS).generation == 4
+    assert counts(store) == {first: (int(AT), 2), second: (int(AT) + 1, 2)}
+    _, last = ledger.current(store)
+    assert last is not None
+    assert path.name not in last.watermarks["events"]  # the mark goes with the file
+    assert files(store) == []
+
+
+def test_a_clock_that_runs_ahead(store: Path) -> None:
+    first = ids(store)[0]
+    append(store, [Event(first, "used", time.time() + 1e6)])
+    touch(store, SETTINGS)
+    assert abs(counts(store)[first][0] - time.time()) < 60
+
+
+def test_items_that_are_gone_leave_the_sidecar(store: Path) -> None:
+    first, second, third = ids(store)
+    append(store, [Event(item, "used", AT) for item in (first, second, third)])
+    touch(store, SETTINGS)
+    with writer.lock(store, 1.0) as lock:
+        name, manifest = ledger.current(store)
+        assert manifest is not None
+        gone = writer.write_deletes(store, manifest.segments[0].id, np.array([1], np.uint32))
+        new = replace(manifest, generation=manifest.generation + 1, parent=name, deletes=(gone,), token=lock.token)
+        writer.publish(lock, new)
+    append(store, [Event(second, "used", AT), Event(third, "used", AT)])
+    done = touch(store, SETTINGS)
+    assert (done.events, done.ignored) == (1, 1)
+    assert counts(store) == {first: (int(AT), 1), third: (int(AT), 2)}
+
+
+def test_an_item_that_was_replaced_keeps_its_accesses(tmp_path: Path) -> None:
+    """A changed turn has the same id in a newer segment; its old row is deleted."""
+    root, same = tmp_path / "s", "00000000000000ab"
+    make_store(root, ["old", "other", "new"], given=[{"id": same}, {}, {"id": same}], cuts=[2], deleted={0: [0]})
+    append(root, [Event(same, "used", AT)])
+    assert touch(root, SETTINGS).events == 1
+    assert counts(root) == {same: (int(AT), 1)}
+
+
+def test_a_store_nothing_was_published_to(tmp_path: Path) -> None:
+    from helix.snapshot import paths
+
+    paths.create(tmp_path / "s")
+    append(tmp_path / "s", [Event("0" * 16, "used", AT)])
+    assert touch(tmp_path / "s", SETTINGS).generation == 0
+    assert len(files(tmp_path / "s")) == 1
+    with pytest.raises(StoreError, match="no Helix store"):
+        touch(tmp_path, SETTINGS)
+
+
+def test_a_damaged_sidecar_is_named(store: Path) -> None:
+    first = ids(store)[0]
+    append(store, [Event(first, "used", AT)])
+    touch(store, SETTINGS)
+    _, manifest = ledger.current(store)
+    assert manifest is not None
+    assert manifest.access is not None
+    path = store / manifest.access.path
+    append(store, [Event(first, "used", AT)])
+    whole = path.read_bytes()
+    for damage in (whole[:-40], b"", b"\0" * len(whole)):
+        path.write_bytes(damage)
+        with pytest.raises(StoreError, match=r"access/.*npz is damaged"):
+            touch(store, SETTINGS)
+    path.unlink()
+    with pytest.raises(StoreError, match="missing"):
+        touch(store, SETTINGS)
+    path.write_bytes(whole)
+    assert touch(store, SETTINGS).events == 1
+    assert counts(store) == {first: (int(AT), 2)}
+
+
+def test_the_reader_sees_what_was_folded(store: Path) -> None:
+    first, _, third = ids(store)
+    now = int(time.time()) - 1000
+    append(store, [Event(third, "used", now), Event(third, "used", now - 5), Event(first, "used", 5)])
+    before = Snapshot(store)
+    touch(store, SETTINGS)
+    after = Snapshot(store)
+    assert after.access_count.tolist() == [1, 0, 2]
+    # Never earlier than the item itself.
+    assert after.last_access.tolist() == [before.last_access[0], before.last_access[1], now]

@@ -1,0 +1,171 @@
+"""Tries: one process at a time works on a document, and what fails or kills too often is given up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from helix.errors import UsageError
+from helix.settings import load
+from helix.snapshot import paths
+from helix.snapshot.ledger import attempts as tries
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger.attempts import Record
+from helix.snapshot.ledger.inbox import Envelope
+from pipelines.ingest import deferred as orders
+from pipelines.ingest.enrich import part_folder
+
+DOCUMENT = "ab" * 32
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "dead").mkdir()
+    return tmp_path
+
+
+def record(root: Path) -> Record | None:
+    return tries.records(root).get(DOCUMENT)
+
+
+def holder(root: Path) -> subprocess.Popen[bytes]:
+    """A process that has begun with the document, and goes on until it is killed."""
+    code = (
+        "import sys, time; from pathlib import Path; from helix.snapshot import tries\n"
+        f"with tries.claim(Path({str(root)!r}), {DOCUMENT!r}):\n"
+        "    print('begun', flush=True)\n    time.sleep(60)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"begun\n"
+    return process
+
+
+def test_what_is_done_leaves_nothing(root: Path) -> None:
+    with tries.claim(root, DOCUMENT) as claimed:
+        assert claimed is not None
+        assert record(root) == Record(running=claimed.record.running)
+        assert claimed.record.running.startswith(f"{os.getpid()} on ")
+        claimed.clear()
+    assert record(root) is None
+
+
+def test_an_exception_that_is_no_fault_of_the_document_counts_for_nothing(root: Path) -> None:
+    with pytest.raises(OSError, match="full"), tries.claim(root, DOCUMENT):
+        raise OSError("full")
+    assert record(root) is None
+
+
+def test_a_second_process_does_not_begin_beside_the_first(root: Path) -> None:
+    process = holder(root)
+    try:
+        assert tries.is_running(root, DOCUMENT)
+        with tries.claim(root, DOCUMENT) as claimed:
+            assert claimed is None
+        assert not tries.strike(root, DOCUMENT, "late", 1.0)
+    finally:
+        process.kill()
+        process.wait()
+    assert not tries.is_running(root, DOCUMENT)
+
+
+def test_one_whose_workers_disappear_is_given_up_at_the_sixth_try(root: Path) -> None:
+    for gone in range(tries.VANISHED):
+        process = holder(root)
+        assert record(root).vanished == gone
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    with tries.claim(root, DOCUMENT) as claimed:
+        assert claimed.record.vanished == tries.VANISHED
+        assert "5 workers disappeared" in claimed.record.over()
+
+
+def test_three_strikes_and_it_is_dead(root: Path) -> None:
+    assert not tries.strike(root, DOCUMENT, "first", 10.0)
+    assert record(root).failed == 1
+    assert record(root).waits()
+    assert 9 < record(root).after - time.time() <= 10
+    assert not tries.strike(root, DOCUMENT, "second", 10.0)
+    assert 39 < record(root).after - time.time() <= 40  # four times as long
+    assert tries.strike(root, DOCUMENT, "third", 10.0)
+    assert ledger.dead(root)[DOCUMENT]["error"] == "third (tried 3 times)"
+    assert record(root) is None
+
+
+def test_a_wait_that_was_reckoned_before_the_clock_was_set_back_is_over(root: Path) -> None:
+    tries.strike(root, DOCUMENT, "first", 10.0)
+    assert record(root).waits()
+    early = Record(failed=1, after=time.time() + 3_600)
+    assert not early.waits()
+    assert not Record(failed=1, after=time.time() - 1).waits()
+
+
+def test_one_that_is_revived_starts_afresh(root: Path) -> None:
+    for _ in range(tries.STRIKES - 1):
+        tries.strike(root, DOCUMENT, "again", 0.0)
+    ledger.give_up(root, DOCUMENT, "by hand")
+    assert ledger.revive(root, DOCUMENT)
+    assert record(root) is None
+
+
+def test_a_record_that_a_power_cut_tore_is_taken_for_a_new_one(root: Path) -> None:
+    (root / "tries").mkdir()
+    (root / "tries" / DOCUMENT).write_bytes(b'{"failed": 2, "van')
+    with tries.claim(root, DOCUMENT) as claimed:
+        assert claimed.record.failed == 0
+
+
+def test_what_is_no_name_names_no_file(tmp_path: Path) -> None:
+    """Neither a path that is absolute, nor one upwards, nor what comes close to a name."""
+    root, victim = tmp_path / "store", tmp_path / ("ab" * 32)
+    paths.create(root)
+    victim.write_text("precious")
+    (tmp_path / f"{victim.name}.json").write_text("precious")
+    now = datetime.now(UTC)
+    uses: dict[str, Callable[[str], object]] = {
+        "claim": lambda name: tries.claim(root, name).__enter__(),
+        "strike": lambda name: tries.strike(root, name, "it failed", 0.0, 1),
+        "is_running": lambda name: tries.is_running(root, name),
+        "read": lambda name: ledger.read(root, name),
+        "write": lambda name: ledger.write(root, Envelope(name, "", "", "jsonl", None, (), now, now, {}, ())),
+        "seal": lambda name: ledger.seal(root, name),
+        "accepted_at": lambda name: ledger.accepted_at(root, name),
+        "forget": lambda name: ledger.forget(root, name),
+        "is_pending": lambda name: ledger.is_pending(root, name),
+        "is_dead": lambda name: ledger.is_dead(root, name),
+        "give_up": lambda name: ledger.give_up(root, name, "it failed"),
+        "revive": lambda name: ledger.revive(root, name),
+        "part_folder": lambda name: part_folder(root, name, "ab" * 8),
+        "part_folder of": lambda name: part_folder(root, DOCUMENT, name),
+        "carry_out": lambda name: orders.carry_out(root, name, load(), lambda _: None),
+        "fail": lambda name: orders.fail(root, name, "it failed"),
+    }
+    names = [str(victim), f"../../{victim.name}", "", ".", DOCUMENT.upper(), f"{DOCUMENT}\n", DOCUMENT[:-1], "١" * 64]
+    passed = []
+    for use, call in uses.items():
+        for name in names:
+            try:
+                call(name)
+                passed.append((use, name))
+            except UsageError:
+                pass
+    assert not passed
+    assert victim.read_text() == "precious"
+    assert {path.name for path in tmp_path.iterdir()} == {"store", victim.name, f"{victim.name}.json"}
+    assert not [path for path in root.rglob("*") if path.is_file()]
+
+
+def test_a_stray_file_is_no_document(root: Path) -> None:
+    paths.create(root)
+    (root / "inbox" / ".DS_Store").write_text("")
+    (root / "tries" / "abc").write_text("{}")
+    assert ledger.accepted(root) == ledger.pending(root) == []
+    assert tries.records(root) == {}

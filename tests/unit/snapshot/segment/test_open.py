@@ -1,0 +1,140 @@
+"""How a segment is read: its text as Arrow says it, value by value; its arrays as they were saved, or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from helix.errors import StoreError
+from helix.snapshot.checked_arrays import Kind, map_all, map_ipc, map_npy
+from helix.snapshot.segment.open import _reader
+
+COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "text": (pa.string(), ["a", "", None, "naïve 漢字 🙂", None, "x" * 300, "last", None, "ninth", "z"]),
+    "whole": (pa.string(), ["one", "two", "three", "", "é"]),
+    "blank": (pa.string(), ["", "", ""]),
+    "nothing": (pa.string(), [None, None]),
+    "none": (pa.string(), []),
+    "turns": (pa.list_(pa.string()), [["t1"], [], None, ["t2", None, "ü"], ["", "t3"], None, [], ["t4"], None, ["t5"]]),
+    "no turns": (pa.list_(pa.string()), [[], [], []]),
+    "parts": (pa.map_(pa.string(), pa.float32()), [[("fix", 0.5)], None, []]),
+    "time": (pa.int64(), [5, None, -(2**62)]),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_reader_gives_what_arrow_gives(name: str, tmp_path: Path) -> None:
+    kind, values = COLUMNS[name]
+    made = pa.array(values, kind)
+    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as file, pa.ipc.new_file(file, pa.schema([("a", kind)])) as writer:
+        writer.write_batch(pa.record_batch([made], ["a"]))
+    for column in (made, made[1:], made[3:9], map_ipc(tmp_path / "a.arrow", pa.schema([("a", kind)]))[0].column(0)):
+        read = _reader(column)
+        assert [read(row) for row in range(len(column))] == column.to_pylist()
+
+
+@pytest.mark.parametrize("shape", [(0,), (3,), (0, 4), (2, 3)], ids=str)
+@pytest.mark.parametrize("kind", [np.int8, np.uint64, np.float32])
+def test_an_array_is_mapped_as_it_was_saved(shape: tuple[int, ...], kind: type, tmp_path: Path) -> None:
+    first = np.arange(np.prod(shape), dtype=kind).reshape(shape)
+    for i, array in enumerate((first, first + kind(1))):  # of one header
+        np.save(tmp_path / f"{i}.npy", array)
+        found = map_npy(tmp_path / f"{i}.npy", Kind(kind, ("n", "d")[: len(shape)]))
+        assert (found.dtype, found.shape) == (array.dtype, array.shape)
+        assert np.array_equal(found, array)
+
+
+EXPECTED = Kind(np.int32, ("n", 3))
+
+
+def test_an_array_of_another_kind_is_refused_and_said_to_be(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    good = np.arange(6, dtype=np.int32).reshape(2, 3)
+    others = {
+        "holds <i8, not <i4": good.astype(np.int64),
+        "holds <u4, not <i4": good.astype(np.uint32),
+        "it has 1 dimensions, not 2": good.reshape(6),
+        "it has 3 dimensions, not 2": good.reshape(2, 3, 1),
+        r"its shape is \[3, 2\], not \[3, 3\]": np.zeros((3, 2), np.int32),
+        r"its shape is \[2, 3\], not \[4, 3\]": np.zeros((2, 3), np.int32),
+        "it does not begin": np.asfortranarray(good),
+        "it does not begin as an array does": np.array([None, 1], object),
+        "it does not begin as": good.astype(">i4"),
+    }
+    for said, array in others.items():
+        np.save(path, array, allow_pickle=True)
+        with pytest.raises(StoreError, match=r"a\.npy is damaged: .*" + said):
+            map_npy(path, EXPECTED, {"n": 4} if "4, 3" in said else {})
+
+
+def test_what_is_no_plain_array_is_refused_every_time(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    np.save(path, np.arange(6, dtype=np.int32).reshape(2, 3))
+    whole = path.read_bytes()
+    broken = [b"", whole[:6], whole[:9], whole[:60], whole[:-1], b"X" + whole[1:], whole.replace(b"(2, 3)", b"(2, 3(")]
+    broken += [whole + b"\0", whole + bytes(12), whole.replace(b"(2, 3)", b"(2, -3)"), whole[:8] + b"\1\0" + whole[10:]]
+    # So many values that their number of bytes is none a machine can count, or is 24 again in 64 bits.
+    broken += [whole.replace(b"(2, 3), }" + b" " * len(huge), b"(%s, 3), }" % huge) for huge in (b"9" * 19, b"4" * 16)]
+    broken.append(whole.replace(b"(2, 3), }" + b" " * 20, b"(6148914691236517207, 3), } "[:29].ljust(29)))
+    for data in (*broken, *broken):
+        assert data != whole
+        path.write_bytes(data)
+        with pytest.raises(StoreError, match=r"a\.npy is damaged"):
+            map_npy(path, EXPECTED)
+    with pytest.raises(StoreError, match="missing"):
+        map_npy(tmp_path / "none.npy", EXPECTED)
+    os.mkfifo(tmp_path / "pipe.npy")
+    for odd in (tmp_path, tmp_path / "pipe.npy", Path("/dev/zero")):
+        with pytest.raises(StoreError, match="no regular file"):
+            map_npy(odd, EXPECTED)
+
+
+def test_arrays_that_belong_together_are_of_one_length(tmp_path: Path) -> None:
+    kinds = {"ends": Kind(np.int64, ("t + 1",)), "key": Kind(np.int64, ("t",)), "rows": Kind(np.int64, ("p",))}
+
+    def mapped(ends: list[int], key: int, rows: int) -> dict[str, Any]:
+        for name, array in {"ends": np.array(ends), "key": np.arange(key), "rows": np.arange(rows)}.items():
+            np.save(tmp_path / f"{name}.npy", array)
+        return map_all(tmp_path, kinds, {"ends": "rows"})
+
+    assert mapped([0, 2, 5], 2, 5)["rows"].tolist() == [0, 1, 2, 3, 4]
+    assert mapped([0], 0, 0)["key"].tolist() == []
+    for wrong in (([0, 2, 5], 3, 5), ([0, 2, 5], 2, 4), ([0, 2, 5], 2, 6), ([1, 2, 5], 2, 5), ([], 0, 0)):
+        with pytest.raises(StoreError, match="is damaged"):
+            mapped(*wrong)
+
+
+def test_columns_of_another_type_and_offsets_that_lead_outside_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.arrow"
+    names = pa.schema([("name", pa.string()), ("acl", pa.list_(pa.string()))])
+
+    def write(table: pa.Table) -> None:
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+
+    write(pa.table({"acl": [["ana"], []], "name": ["x", "y"], "later": [1, 2]}))
+    assert map_ipc(path, names)[0].schema.names == ["acl", "name"]  # what a newer Helix added is left alone
+    for wrong, said in (
+        ({"name": ["x"]}, "no column 'acl'"),
+        ({"name": [1], "acl": [["a"]]}, "holds int64, not string"),
+    ):
+        write(pa.table(wrong))
+        with pytest.raises(StoreError, match=said):
+            map_ipc(path, names)
+    write(pa.table({"name": ["seven77", "x"], "acl": [["ana", "bo"], ["cy"]]}))
+    data, found = path.read_bytes(), 0
+    for offsets in (np.array([0, 7, 8], np.int32), np.array([0, 2, 3], np.int32)):
+        at = data.index(offsets.tobytes())
+        for middle in (-1, 1 << 30):
+            bad = offsets.copy()
+            bad[1] = middle
+            path.write_bytes(data[:at] + bad.tobytes() + data[at + bad.nbytes :])
+            with pytest.raises(StoreError, match="is damaged"):
+                map_ipc(path, names, full=True)
+            found += 1
+    assert found == 4

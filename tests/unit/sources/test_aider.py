@@ -1,0 +1,522 @@
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from helix.sources import aider
+from helix.sources.common.sample import sample
+from helix.types import Document
+from tests.support.paths import DATA
+
+LOGS = DATA / "logs"
+MTIME = datetime(2026, 1, 1, tzinfo=UTC)
+START = "\n# aider chat started at 2026-03-02 09:14:05\n\n"
+AT = datetime(2026, 3, 2, 9, 14, 5, tzinfo=UTC)
+
+
+def parse(text, path="repo/chat.md", mtime=MTIME, **options):
+    return aider.parse(Document(path, text, mtime), **options)
+
+
+def log(name, **options):
+    return parse((LOGS / name).read_text(), path=f"logs/{name}", **options)
+
+
+def chat(*blocks):
+    """O
+    from tests.support.paths import DATA
+    ne session, its blocks as the tool writes them: `#### ` and `> ` lines end with a Markdown break."""
+    return START + "\n".join(blocks) + "\n"
+
+
+def user(*lines):
+    return "".join(f"#### {line}  \n" for line in lines)
+
+
+def tool(*lines):
+    return "".join(f"> {line}  \n" for line in lines)
+
+
+def turns(text, **options):
+    (session,) = parse(text, **options).sessions
+    return session.turns
+
+
+def said(text, **options):
+    return [(turn.role, turn.text) for turn in turns(text, **options)]
+
+
+# ---------------------------------------------------------------- golden
+
+
+def test_a_real_history():
+    parsed = log("aider.chat.history.md")
+    tides, changelog = parsed.sessions
+    assert (tides.source, tides.id.split("@")[1], tides.project, tides.title) == (
+        "aider",
+        "2026-03-02T09:14:05",
+        None,
+        "Low water at Harwich is an hour late since Sunday. I think we forget daylight s…",
+    )
+    assert [(turn.id, turn.role, turn.origin, turn.text) for turn in tides.turns] == [
+        (
+            "11",
+            "user",
+            "human",
+            "Low water at Harwich is an hour late since Sunday.\n\nI think we forget daylight saving.",
+        ),
+        (
+            "15",
+            "assistant",
+            "assistant",
+            "You are right: `low_water` adds the offset to local time.\n\n> The tables are in UTC.\n\n#### Plan\n\n"
+            "1. Convert at the edge only.\n\n[edit] src/tides.py\n```python\ndef low_water(port, day):\n"
+            '    """Minutes after midnight UTC."""\n    return TABLE[port][day]\n```',
+        ),
+        ("35", "tool", "tool", "Applied edit to src/tides.py\nCommit 4be91c2 fix: keep low water in UTC"),
+        ("44", "user", "human", "/test pytest -q tests/test_tides.py"),
+        (
+            "45",
+            "tool",
+            "tool",
+            "============================= test session starts ==============================\ncollected 2 items\n"
+            "tests/test_tides.py .F\n    def test_low_water_in_june():\n"
+            '>       assert low_water("harwich", JUNE) == 372\nE       assert 312 == 372\n'
+            "tests/test_tides.py:18: AssertionError\n"
+            "========================= 1 failed, 1 passed in 0.08s ==========================",
+        ),
+        ("69", "assistant", "assistant", "The test still expects local time. 312 is the right number."),
+        ("71", "user", "human", "/ask why not keep both in the table?"),
+        ("75", "assistant", "assistant", "Because the second one would be wrong twice a year."),
+    ]
+    assert {(turn.time, turn.time_quality) for turn in tides.turns} == {(AT, "derived")}
+    assert (changelog.id.split("@")[1], changelog.project, changelog.title) == (
+        "2026-03-03T08:02:44",
+        "tidemark",
+        "Write the changelog entry. Mention Harwich.",
+    )
+    assert [(turn.id, turn.role, turn.text) for turn in changelog.turns] == [
+        ("94", "user", "Write the changelog entry.\n\nMention Harwich."),
+        (
+            "98",
+            "assistant",
+            "[edit] CHANGELOG.md\n```\n## 1.4.1\n\n- Low water at Harwich no longer shifts with daylight saving.\n```",
+        ),
+        (
+            "105",
+            "tool",
+            "litellm.ServiceUnavailableError: the model is overloaded\nApplied edit to CHANGELOG.md\n"
+            "Commit 77a0e15 docs: changelog for 1.4.1",
+        ),
+    ]
+    assert not parsed.problems
+    assert not parsed.unknown
+    assert not any(turn.unique for session in parsed.sessions for turn in session.turns)
+
+
+def test_a_published_transcript():
+    (session,) = log("aider_published.md").sessions
+    assert session.id.startswith("aider_published-")
+    assert session.title == "Teach the ferry board new ports"
+    assert [(turn.id, turn.role, turn.origin, turn.text) for turn in session.turns] == [
+        (
+            "1",
+            "document",
+            "document",
+            "# Teach the ferry board new ports\n\nIn this chat the board of a ferry pier learns a third port.",
+        ),
+        ("13", "user", "human", "add Ostend to the ports"),
+        (
+            "15",
+            "assistant",
+            "assistant",
+            '[edit] board.py\n```python\nPORTS = ["Harwich", "Vlissingen", "Ostend"]\n```\n\nThe board now says:\n\n'
+            "```\n> Ostend 10:40\n#### on time\n```",
+        ),
+        ("31", "tool", "tool", "Applied edit to board.py\nCommit 0c9d1aa aider: Added Ostend to the ports."),
+        ("37", "user", "human", "and print the delay"),
+        ("39", "assistant", "assistant", "I need to see `delays.py` for that."),
+        ("44", "assistant", "assistant", "It holds minutes, so I print them."),
+    ]
+    assert {(turn.time, turn.time_quality) for turn in session.turns} == {(MTIME, "file")}
+
+
+@pytest.mark.parametrize("name", ["aider.chat.history.md", "aider_published.md"])
+def test_what_is_complete_stays_as_it_is_while_the_file_grows(name):
+    lines = (LOGS / name).read_text().split("\n")
+    whole = {(s.id, turn.id): turn for s in log(name).sessions for turn in s.turns}
+    seen = 0
+    for count in range(1, len(lines)):
+        part = parse("\n".join(lines[:count]) + "\n", path=f"logs/{name}")
+        found = [((s.id, turn.id), turn) for s in part.sessions for turn in s.turns]
+        assert all(whole[key] == turn for key, turn in found[:-1])
+        assert all(key in whole for key, _ in found)
+        seen = max(seen, len(found))
+    assert seen >= len(whole) - 1
+
+
+# ---------------------------------------------------------------- who wrote a line
+
+
+def test_two_prompts_with_a_blank_line_between_them_are_two_turns():
+    assert said(chat(user("one"), user("two"), "Yes.")) == [("user", "one"), ("user", "two"), ("assistant", "Yes.")]
+
+
+def test_headings_and_quotes_of_the_model_are_its_own():
+    text = chat(
+        user("why?"), "#### First\n\n> a quote\nand more\n\n#### Second\n\nDone.\n", tool("Applied edit to a.py")
+    )
+    assert said(text) == [
+        ("user", "why?"),
+        ("assistant", "#### First\n\n> a quote\nand more\n\n#### Second\n\nDone."),
+        ("tool", "Applied edit to a.py"),
+    ]
+
+
+def test_a_trimmed_session_has_no_breaks_and_is_read_all_the_same():
+    text = START + "> Aider v0.86.1\n\n#### why?\n\nBecause.\n\n> Applied edit to a.py\n\n#### thanks\n"
+    assert said(text) == [
+        ("user", "why?"),
+        ("assistant", "Because."),
+        ("tool", "Applied edit to a.py"),
+        ("user", "thanks"),
+    ]
+
+
+def test_an_output_of_several_lines_ends_where_its_break_is():
+    text = chat(
+        user("/run make") + "> cc tides.c\n\nld: symbol not found\nmake: *** [all] Error 1  \n\nThe linker fails."
+    )
+    assert said(text) == [
+        ("user", "/run make"),
+        ("tool", "cc tides.c\nld: symbol not found\nmake: *** [all] Error 1"),
+        ("assistant", "The linker fails."),
+    ]
+
+
+def test_a_break_in_the_middle_of_an_output_does_not_end_it():
+    text = chat(user("/run make") + "> cc tides.c\nwarning: unused  \nmake: done  \n\nIt builds.")
+    assert said(text)[1:] == [("tool", "cc tides.c\nwarning: unused\nmake: done"), ("assistant", "It builds.")]
+
+
+def test_an_output_that_never_ends_does_not_swallow_the_next_prompt():
+    text = chat(user("/run make") + "> cc tides.c\nstill running\n", user("stop it"), "Stopped.")
+    assert said(text) == [
+        ("user", "/run make"),
+        ("tool", "cc tides.c\nstill running"),
+        ("user", "stop it"),
+        ("assistant", "Stopped."),
+    ]
+
+
+def test_the_costs_after_an_answer_are_the_tools_even_without_a_break():
+    text = chat(user("hi"), "Hello.\n\n> Tokens: 6.7k sent, 1.1k received.\nCost: $0.04 message, $0.04 session.  \n")
+    assert said(text) == [("user", "hi"), ("assistant", "Hello.")]
+
+
+def test_tool_lines_around_a_blank_line_are_one_turn():
+    text = chat(user("hi"), tool("Applied edit to a.py"), tool("Commit 4be91c2 fix: x"))
+    assert said(text)[1:] == [("tool", "Applied edit to a.py\nCommit 4be91c2 fix: x")]
+
+
+# ---------------------------------------------------------------- what is left out
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "/opt/venv/bin/aider --model sonnet src/a.py",
+        "$ aider app.py",
+        "aider",
+        "Aider v0.47.2-dev",
+        "Model: gpt-4o-mini with whole edit format",
+        "Models: claude-3-5-sonnet with diff edit format, weak model claude-3-haiku",
+        "Weak model: gpt-4o-mini",
+        "Git repo: .git with 300 files",
+        "Using git repo: .git",
+        "Repo-map: using 1024 tokens",
+        "Added src/a.py to the chat.",
+        "Added facts.json to the chat (read-only).",
+        "Added /home/ines/a.py to read-only files.",
+        "Creating empty file app.py",
+        'Use /help <question> for help, run "aider --help" to see cmd line args',
+        "You can use /undo to revert and discard commit fd43cd4.",
+        "Tokens: 1,726 sent, 40 received. Cost: $0.0058 request, $0.0058 session.",
+        "^C again to exit",
+        "^C KeyboardInterrupt",
+        "Retrying in 0.5 seconds...",
+        "https://aider.chat/docs/troubleshooting/edit-errors.html",
+        "Committing a.py before applying edits.",
+        "Attempt to fix lint errors? [Y/n] y",
+        "Add these files to the chat? y",
+        "Add file to the chat? (Y)es/(N)o/(A)ll/(S)kip all/(D)on't ask again [Yes]: y",
+        "Commit before the chat proceeds [y/n/commit message]? y",
+        "src/database/seeds/users.ts",
+        "requirements.txt",
+        "",
+    ],
+)
+def test_chatter_makes_no_turn_and_is_counted(line):
+    parsed = parse(chat(user("hi"), tool(line)))
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["hi"]
+    assert parsed.junk.get("tool-output", 0) == len(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Commit d0ffbf1 fix: Reorder imports",
+        "Applied edit to aider/utils.py",
+        "Did not apply edit to HISTORY.md (--dry-run)",
+        "litellm.APIConnectionError: peer closed connection",
+        "# 1 SEARCH/REPLACE block failed to match!",
+        "Removed: 83396f1 feat: responsive charts",
+        "FAILED tests/test_main.py::test_x - TypeError: '>' not supported",
+        "src/a.py:22:1: E402 module level import not at top of file",
+        "error: cannot format a.py: unindent does not match (line 52)",
+    ],
+)
+def test_what_may_be_asked_for_later_is_kept(line):
+    assert said(chat(user("hi"), tool(line))) == [("user", "hi"), ("tool", line)]
+
+
+def test_what_the_tool_says_twice_is_kept_once():
+    text = chat(user("hi"), tool("Applied edit to a.py", "Applied edit to a.py", "  Applied edit to b.py"))
+    assert said(text)[1] == ("tool", "Applied edit to a.py\n  Applied edit to b.py")
+
+
+def test_of_a_long_output_both_ends_stay():
+    parsed = parse(chat(user("hi"), tool("A" * 500, "B" * 500)), tool_chars=103)
+    assert parsed.sessions[0].turns[1].text == "A" * 50 + " … " + "B" * 50
+    assert parsed.junk["tool-output"] == 1001 - 103
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "/ex",
+        "/exit",
+        "/add src/a.py src/b.py src/c.py",
+        "/drop",
+        "/clear",
+        "/undo",
+        "/model sonnet",
+        "/diff",
+        "<blank>",
+    ],
+)
+def test_commands_that_say_nothing_of_the_work_are_left_out(prompt):
+    parsed = parse(chat(user(prompt), user("hi")))
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["hi"]
+    assert parsed.junk["host"] == len(prompt)
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "/run pytest",
+        "/test",
+        "/ask why?",
+        "/help hi",
+        "/architect split the parser",
+        "/commit say that tides are UTC",
+        "/git log",
+        "/tmp is full, what now?",
+        "/home/ines/a.log has the error",
+    ],
+)
+def test_other_commands_are_what_a_person_said(prompt):
+    assert said(chat(user(prompt), "Well.")) == [("user", prompt), ("assistant", "Well.")]
+
+
+def test_a_question_is_repeated_without_its_command_and_counts_once():
+    assert said(chat(user("/ask why?"), user(" why?"), "So.")) == [("user", "/ask why?"), ("assistant", "So.")]
+    asked_again = chat(user("/ask why?"), "So.\n", user("why?"), "As I said.")
+    assert [text for _, text in said(asked_again)] == ["/ask why?", "So.", "why?", "As I said."]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("# Fix any errors below, if possible.", "", "src/a.py:1:1: F401 unused"),
+        ("I ran this command:", "", "pytest", "", "And got this output:", "", "1 failed"),
+    ],
+)
+def test_prompts_that_the_tool_writes_are_the_tools(lines):
+    (turn,) = turns(chat(user(*lines)))
+    assert (turn.role, turn.origin, turn.text) == ("tool", "tool", "\n".join(lines))
+    assert parse(chat(user(*lines))).sessions[0].title is None
+
+
+def test_a_command_line_with_a_message_goes_with_all_its_lines():
+    call = "> /bin/aider --message Fix it.\n\nQuickly. a.py  \n> Commit 4be91c2 fix: x  \n\n"
+    assert said(START + call + user("Fix it.", "", "Quickly.")) == [
+        ("tool", "Commit 4be91c2 fix: x"),
+        ("user", "Fix it.\n\nQuickly."),
+    ]
+
+
+def test_reasoning_is_left_out_and_counted():
+    thought = "--------------\n► **THINKING**\n\nhm\n\n------------\n► **ANSWER**\n"
+    parsed = parse(chat(user("hi"), thought + "Hello."))
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["hi", "Hello."]
+    assert parsed.junk["reasoning"] > len("hm")
+    assert said(chat(user("hi"), "<think>\nhm\n</think>\nHello."))[1] == ("assistant", "Hello.")
+    assert said(chat(user("hi"), "<think>\nhm, never done"))[1] == ("assistant", "<think>\nhm, never done")
+
+
+def test_our_own_memory_is_not_read_again():
+    parsed = parse(chat(user("mine", "<memory>", "old", "</memory>"), "Fine.\n<memory>\nold\n</memory>"))
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["mine", "Fine."]
+    assert parsed.junk["memory"] > 2 * len("<memory>old</memory>")
+
+
+# ---------------------------------------------------------------- edits
+
+
+SEARCH = "<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE"
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        (f"a/b.py\n```python\n{SEARCH}\n```", "[edit] a/b.py\n```python\nnew\n```"),
+        (f"```python\na/b.py\n{SEARCH}\n```", "[edit] a/b.py\n```python\nnew\n```"),
+        (f"a/b.py\n<source>python\n{SEARCH}\n</source>", "[edit] a/b.py\n```python\nnew\n```"),
+        (f"a/b.py\n````\n{SEARCH}\n````", "[edit] a/b.py\n```\nnew\n```"),
+        (f"a.py:\n{SEARCH}", "[edit] a.py\n```\nnew\n```"),
+        (
+            f"a.py\n```\n{SEARCH}\n{SEARCH}\n```\nDone.",
+            "[edit] a.py\n```\nnew\n```\n[edit] a.py\n```\nnew\n```\nDone.",
+        ),
+        ("a.py\n```\n<<<<<<< SEARCH\nold\n=======\n>>>>>>> REPLACE\n```", "[edit] a.py"),
+        ("a.py\n```\n<<<<<<< HEAD\nold\n=======\nnew\n>>>>>>> UPDATED\n```", "[edit] a.py\n```\nnew\n```"),
+        ("a.py\n```\n<<<<<<< SEARCH\nold\n=======\nne", "[edit] a.py\n```\nne\n```"),
+        ("a.py\n```\n<<<<<<< SEARCH\nol\n```", "[edit] a.py\n```\nol\n```"),
+        ("notes.txt\n```\nall of it\n```\nDone.", "[edit] notes.txt\n```\nall of it\n```\nDone."),
+        ("So:\n```sh\nmake\n```", "So:\n```sh\nmake\n```"),
+        ("a = b\n=======\nc", "a = b\n=======\nc"),
+    ],
+)
+def test_of_an_edit_the_file_and_the_new_code_stay(written, kept):
+    assert said(chat(user("go"), written))[1] == ("assistant", kept)
+
+
+def test_of_long_new_code_both_ends_stay_and_the_rest_is_counted():
+    new = "A" * 100 + "B" * 100
+    parsed = parse(chat(user("go"), f"a.py\n```\n{SEARCH.replace('new', new)}\n```"), tool_chars=23)
+    assert parsed.sessions[0].turns[1].text == "[edit] a.py\n```\n" + "A" * 10 + " … " + "B" * 10 + "\n```"
+    assert parsed.junk["tool-output"] > 177
+
+
+# ---------------------------------------------------------------- sessions
+
+
+def test_sessions_of_one_second_stay_apart_and_keep_their_ids():
+    empty = "# aider chat started at 2026-03-02 09:14:05\n\n"
+    one, two = parse(empty + user("one") + "\n" + empty + empty + user("two")).sessions
+    assert (one.id.split("@")[1], two.id.split("@")[1]) == ("2026-03-02T09:14:05", "2026-03-02T09:14:05-3")
+    assert [session.id for session in parse(empty + user("one")).sessions] == [one.id]
+
+
+def test_what_stands_before_the_first_start_is_a_session_of_its_own():
+    first, second = parse(tool("Commit 4be91c2 fix: x") + chat(user("hi"))).sessions
+    assert (first.id.count("@"), first.turns[0].time, first.turns[0].time_quality) == (0, MTIME, "file")
+    assert first.title is None
+    assert (second.title, second.turns[0].time) == ("hi", AT)
+
+
+def test_without_any_date_there_is_no_time():
+    (session,) = parse(user("hi") + "\n" + tool("Aider v1"), mtime=None).sessions
+    assert (session.turns[0].time, session.turns[0].time_quality) == (None, "none")
+    (session,) = parse(user("hi"), path="2026-04-01 chat.md").sessions
+    assert (session.turns[0].time, session.turns[0].time_quality) == (datetime(2026, 4, 1, tzinfo=UTC), "derived")
+
+
+@pytest.mark.parametrize(
+    ("path", "project"),
+    [
+        ("/home/ines/tidemark/.aider.chat.history.md", "tidemark"),
+        ("C:\\work\\tidemark\\.aider.chat.history.md", "tidemark"),
+        (".aider.chat.history.md", None),
+        ("./.aider.chat.history.md", None),
+        ("/.aider.chat.history.md", None),
+        ("/home/ines/tidemark/chat.md", None),
+    ],
+)
+def test_the_project_is_the_folder_of_the_history(path, project):
+    assert parse(chat(user("hi")), path=path).sessions[0].project == project
+
+
+def test_the_working_folder_goes_before_the_place_of_the_file():
+    text = chat(tool("Git working dir: /home/ines/harbour"), user("hi"))
+    assert parse(text, path="/home/ines/tidemark/.aider.chat.history.md").sessions[0].project == "harbour"
+
+
+def test_a_file_of_empty_chats_has_no_session():
+    assert parse("\n# aider chat started at 2026-03-02 09:14:05\n\n\n").sessions == ()
+    assert parse("").sessions == ()
+
+
+# ---------------------------------------------------------------- detect
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        START + "> /bin/aider  \n",
+        START,
+        "-*- mode: fundamental -*-\n> \n> isort...Passed  \n" + START + "> aider  \n",
+        "# My project\n\nnotes\n" + START + "> aider  \n",
+        START.strip() + "\n\n" + START,
+        "# Title\n\n> $ aider app.py  \n> Added app.py to the chat  \n\n#### make a flask app\n\nSure.\n",
+        "#### hi\n\nHello.\n\n> Applied edit to a.py  \n> Commit 919cfc2 aider: x  \n",
+    ],
+)
+def test_detects_its_own(head):
+    assert aider.detect(sample(head, "x.txt"))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "# Notes\n\n#### Tides\n\n> a quote\n> another\n",
+        "#### Setup\n\nRun `aider`.\n\n> Added in version 2\n> Commit early\n",
+        "How to read `# aider chat started at 2026-03-02 09:14:05`\n",
+        "# aider chat started at 2026-03-02 09:14:05\n\nis how a chat begins.\n",
+        "#### hi\n\n> Applied edit to a.py  \n\nThat was all of it.\n",
+        "> Applied edit to a.py\n> Commit 919cfc2 x\n",
+        "<!-- Generated by SpecStory -->\n\n_**User (2026-02-20 15:57:50Z)**_\n\n"
+        "#### hi\n\n> Applied edit to a.py\n> Commit 919cfc2 x\n",
+        '{"text": "# aider chat started at 2026-03-02 09:14:05"}',
+        "WEBVTT\n\n00:00.000 --> 00:01.000\nhi\n",
+        "Ana: #### hi\nBen: > Applied edit\n",
+        "",
+    ],
+)
+def test_leaves_others_alone(head):
+    assert not aider.detect(sample(head, ".aider.chat.history.md"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        START + "> x\n" * 50_000,
+        START + "####   \n" * 50_000,
+        chat(user("x"), "<<<<<<< SEARCH\n" * 50_000),
+        chat(user("x"), "<<<<<<< SEARCH\n=======\n" * 50_000),
+        chat(user("x"), "a.py\n```\n" * 50_000),
+        chat(user("x"), "► **THINKING**\n" * 50_000),
+        chat(user("x"), tool("?" * 400_000)),
+        chat(user("x"), tool(*["a/" * 200 + "?"] * 1_000)),
+        "#### a\n" + "```\n" * 100_001,
+        "---\n" * 100_000,
+        "# aider chat started at 2026-03-02 09:14:05\n" * 10_000,
+    ],
+    ids=range(11),
+)
+def test_hostile_text_takes_linear_time(text):
+    begun = time.process_time()
+    aider.detect(sample(text, "x"))
+    parse(text)
+    assert time.process_time() - begun < 5

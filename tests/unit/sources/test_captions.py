@@ -1,0 +1,203 @@
+from datetime import UTC, datetime
+
+import pytest
+
+from helix.errors import InputRefused
+from helix.sources import captions
+from helix.sources.common.sample import sample
+from helix.types import Document
+
+MTIME = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def cue(start, end, text, number=None):
+    """One cue; times in seconds below one hour."""
+    timing = " --> ".join(f"00:{int(time // 60):02d}:{time % 60:06.3f}" for time in (start, end))
+    return (f"{number}\n" if number is not None else "") + f"{timing}\n{text}\n"
+
+
+def vtt(*blocks, header="WEBVTT"):
+    return "\n".join([header + "\n", *blocks])
+
+
+def srt(*blocks):
+    return "\n".join(block.replace(".", ",", 2) for block in blocks)
+
+
+def parse(text, path="meetings/sync.vtt", mtime=MTIME):
+    return captions.parse(Document(path, text, mtime))
+
+
+def said(text, **more):
+    (session,) = parse(text, **more).sessions
+    return [(turn.speaker, turn.text) for turn in session.turns]
+
+
+def test_voices_become_speakers():
+    text = vtt(cue(0, 2, "<v Ana>Hello <b>all</b></v>"), cue(2, 4, "<v.loud Priya Rao>Hi &amp; welcome"))
+    assert said(text) == [("Ana", "Hello all"), ("Priya Rao", "Hi & welcome")]
+
+
+def test_two_voices_in_one_cue():
+    text = vtt(cue(0, 2, "<v Ana>Ready?\n<v Marco>Yes", number="x"))
+    (session,) = parse(text).sessions
+    assert [(turn.id, turn.speaker, turn.text) for turn in session.turns] == [
+        ("x", "Ana", "Ready?"),
+        ("x-2", "Marco", "Yes"),
+    ]
+
+
+def test_cues_of_one_speaker_become_one_turn_named_by_the_first():
+    text = vtt(
+        cue(192, 194, "<v Ana>We move"),
+        cue(194, 196, "<v Ana>to DuckDB."),
+        cue(196, 198, "<v Marco>Fine.", number="c9"),
+    )
+    (session,) = parse(text).sessions
+    assert [(turn.id, turn.text) for turn in session.turns] == [("00:03:12.000", "We move to DuckDB."), ("c9", "Fine.")]
+
+
+def test_a_pause_over_eight_seconds_ends_a_turn():
+    text = vtt(cue(0, 1, "<v Ana>one"), cue(9, 10, "<v Ana>two"), cue(18.1, 19, "<v Ana>three"))
+    assert said(text) == [("Ana", "one two"), ("Ana", "three")]
+
+
+def test_a_turn_has_sixty_words_at_most():
+    text = vtt(*(cue(n, n + 1, "<v Ana>" + f"w{n} " * 20) for n in range(4)))
+    assert [len(words.split()) for _, words in said(text)] == [60, 20]
+
+
+def test_rolling_captions_are_said_once():
+    text = vtt(
+        cue(0, 2, "so today\n "),
+        cue(2, 2.01, "so today\n "),
+        cue(2.01, 4, "so today\nwe<00:00:02.500><c> talk</c>"),
+        cue(4, 4.01, "we talk\n "),
+        cue(4.01, 6, "we talk\nabout <c.colorE5E5E5>queues</c>"),
+    )
+    assert said(text) == [(None, "so today we talk about queues")]
+
+
+def test_captions_that_grow_on_one_line_are_said_once():
+    text = vtt(cue(0, 1, "hello"), cue(1, 2, "hello there"), cue(2, 3, "hello there friend"))
+    assert said(text) == [(None, "hello there friend")]
+
+
+def test_what_another_person_or_a_later_moment_repeats_is_kept():
+    text = vtt(cue(0, 1, "<v Ana>Yes."), cue(1, 2, "<v Marco>Yes."), cue(10, 11, "<v Marco>Yes."))
+    assert [words for _, words in said(text)] == ["Yes.", "Yes. Yes."]
+
+
+def test_one_shared_word_is_no_repetition():
+    text = vtt(cue(0, 1, "I think that"), cue(1, 2, "that is right"))
+    assert said(text) == [(None, "I think that that is right")]
+
+
+def test_srt():
+    text = srt(cue(1, 2, "Ana: Hello\nall", number=1), cue(3, 4, "Marco: Hi", number=2))
+    (session,) = parse(text, path="sync.srt").sessions
+    assert [(turn.id, turn.speaker, turn.text) for turn in session.turns] == [
+        ("1", "Ana", "Hello all"),
+        ("2", "Marco", "Hi"),
+    ]
+
+
+def test_name_prefixes_are_speakers_and_go_on_until_the_next():
+    text = vtt(
+        cue(0, 1, "Priya Rao: We"), cue(1, 2, "should wait"), cue(2, 3, "Marco: Why?"), cue(3, 4, "Priya Rao: Tests")
+    )
+    assert said(text) == [("Priya Rao", "We should wait"), ("Marco", "Why?"), ("Priya Rao", "Tests")]
+
+
+def test_a_colon_in_a_sentence_is_no_speaker():
+    words = ["We saw", "Remember: no deploys", "on a Friday", "at 10:30", "or ever"]
+    text = vtt(*(cue(n, n + 1, word) for n, word in enumerate(words)))
+    assert said(text) == [(None, "We saw Remember: no deploys on a Friday at 10:30 or ever")]
+
+
+def test_with_voice_tags_prefixes_are_text():
+    assert said(vtt(cue(0, 1, "<v Ana>Note: late"), cue(1, 2, "<v Marco>Note: ok")))[0] == ("Ana", "Note: late")
+
+
+@pytest.mark.parametrize(
+    ("header", "path", "time", "quality"),
+    [
+        ("WEBVTT\n\nNOTE date: 2026-03-04T10:00:00Z", "a.vtt", datetime(2026, 3, 4, 10, 0, 5, tzinfo=UTC), "derived"),
+        (
+            "WEBVTT\n\nNOTE\ndate: 2026-03-04T10:00:00+02:00",
+            "a.vtt",
+            datetime(2026, 3, 4, 8, 0, 5, tzinfo=UTC),
+            "derived",
+        ),
+        ("WEBVTT\n\nNOTE 2026-03-04", "2020-01-01.vtt", datetime(2026, 3, 4, 0, 0, 5, tzinfo=UTC), "derived"),
+        ("WEBVTT", "x/2026-03-04 sync.vtt", datetime(2026, 3, 4, 0, 0, 5, tzinfo=UTC), "derived"),
+        ("WEBVTT", "2026-03-04_09-30-00Z-sync.vtt", datetime(2026, 3, 4, 9, 30, 5, tzinfo=UTC), "derived"),
+        ("WEBVTT", "2026-13-99.vtt", datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC), "file"),
+        ("WEBVTT", "2026-03-04/sync.vtt", datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC), "file"),
+    ],
+)
+def test_the_meeting_date(header, path, time, quality):
+    (session,) = parse(vtt(cue(5, 6, "hi"), header=header), path=path).sessions
+    assert (session.turns[0].time, session.turns[0].time_quality) == (time, quality)
+
+
+def test_without_any_date_there_is_no_time():
+    (session,) = parse(vtt(cue(5, 6, "hi")), mtime=None).sessions
+    assert (session.turns[0].time, session.turns[0].time_quality) == (None, "none")
+
+
+@pytest.mark.parametrize(
+    ("header", "title"),
+    [("WEBVTT", "sync"), ("WEBVTT Weekly", "Weekly"), ("WEBVTT - Weekly\nKind: captions", "Weekly")],
+)
+def test_titles(header, title):
+    (session,) = parse(vtt(cue(0, 1, "hi"), header=header)).sessions
+    assert session.title == title
+
+
+def test_one_bad_cue_costs_one_cue_and_is_named_by_its_line():
+    text = vtt(
+        cue(0, 1, "one"), "00:00:99.000 --> 00:01:00.000\nbad\n", cue(2, 3, "two"), "stray text\n", cue(4, 5, "three")
+    )
+    parsed = parse(text)
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["one two three"]
+    assert [problem.line for problem in parsed.problems] == [6, 12]
+
+
+def test_notes_styles_and_regions_are_no_text():
+    text = vtt("STYLE\n::cue { color: red }\n", cue(0, 1, "one"), "NOTE to self\n", cue(1, 2, "two"))
+    assert said(text) == [(None, "one two")]
+    assert not parse(text).problems
+
+
+def test_cues_without_blank_lines_between_them():
+    text = "WEBVTT\n\n00:00.000 --> 00:01.000\none\n00:01.000 --> 00:02.000\ntwo\n"
+    assert said(text) == [(None, "one two")]
+
+
+def test_srt_without_blank_lines_keeps_numbers_out_of_the_text():
+    text = "1\n00:00:00,000 --> 00:00:01,000\none\n2\n00:00:01,000 --> 00:00:02,000\ntwo\n"
+    assert said(text, path="a.srt") == [(None, "one two")]
+
+
+def test_our_own_memory_is_not_heard():
+    assert said(vtt(cue(0, 1, "<memory>old</memory>"), cue(20, 21, "new"))) == [(None, "new")]
+
+
+def test_no_cue_is_refused():
+    with pytest.raises(InputRefused, match="no caption"):
+        parse("WEBVTT\n\njust text\n")
+
+
+@pytest.mark.parametrize(
+    "head", ["WEBVTT\n", "WEBVTT Title\n\n", "\n1\n00:00:01,000 --> 00:00:02,000\nhi", "00:01.000 --> 00:02.000\nhi"]
+)
+def test_detects_its_own(head):
+    assert captions.detect(sample(head, "x.txt"))
+
+
+@pytest.mark.parametrize(
+    "head", ["WEBVTTX", "1\nhello", "The cue 00:00:01,000 --> 00:00:02,000", "", '{"text":"WEBVTT"}']
+)
+def test_leaves_others_alone(head):
+    assert not captions.detect(sample(head, "x.vtt"))

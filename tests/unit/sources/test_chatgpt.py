@@ -1,0 +1,619 @@
+import json
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from helix.errors import InputRefused
+from helix.sources import chatgpt, claude_ai, claude_code, generic_jsonl
+from helix.sources.common.sample import sample
+from helix.types import Document
+from tests.support.paths import DATA
+from tests.support.wrong_types import replaced
+
+LOG = DATA / "logs" / "chatgpt.json"
+START = datetime(2026, 5, 4, 10, tzinfo=UTC)
+T0 = START.timestamp()
+
+
+def node(parent, role=None, content="", time=None, *, name=None, recipient="all", **metadata):
+    """O
+    from tests.support.paths import DATA
+    ne node as the export has it, short. `time`: seconds after START; anything else is as it is."""
+    if isinstance(time, int | float) and not isinstance(time, bool) and 0 < time < 1e6:
+        time += T0
+    if role is None:
+        return {"parent": parent, "children": [], "message": None}
+    if isinstance(content, str):
+        content = {"content_type": "text", "parts": [content]}
+    author = {"role": role, "name": name, "metadata": {}}
+    message = {"author": author, "content": content, "create_time": time, "recipient": recipient, "metadata": metadata}
+    return {"parent": parent, "children": [], "message": message}
+
+
+def conversation(nodes, current=None, **more):
+    mapping = {id: {"id": id, **value} for id, value in nodes.items()}
+    for id, value in mapping.items():
+        if value["parent"] in mapping:
+            mapping[value["parent"]]["children"].append(id)
+    return {"conversation_id": "c1", "title": "T", "current_node": current, "mapping": mapping, **more}
+
+
+def parse(*conversations, path="export/conversations.json", **options):
+    return chatgpt.parse(Document(path, json.dumps(list(conversations))), **options)
+
+
+def said(nodes, current=None):
+    return {
+        session.id: [turn.text for turn in session.turns] for session in parse(conversation(nodes, current)).sessions
+    }
+
+
+def one(role, content, **more):
+    """The parsed conversation of one message."""
+    return parse(conversation({"n": node(None, role, content, **more)}))
+
+
+def text_of(role, content, **more):
+    (session,) = one(role, content, **more).sessions
+    return session.turns[0].text
+
+
+# ---------------------------------------------------------------- the whole
+
+
+def uid(number):
+    return f"{number:08x}-5a1e-4c0d-9b00-0000000000{number:02x}"
+
+
+def test_an_export_as_it_is():
+    parsed = chatgpt.parse(Document("conversations.json", LOG.read_text()))
+    assert not parsed.problems
+    assert not parsed.unknown
+    assert [(s.id, s.title, s.project, s.branch_of) for s in parsed.sessions] == [
+        ("6817a0c0-0001-8004-9c2f-3f5d7c1e0a01", "Webhook retries after a restart", None, None),
+        (
+            "6817a0c0-0001-8004-9c2f-3f5d7c1e0a01~0000000b",
+            "Webhook retries after a restart",
+            None,
+            "6817a0c0-0001-8004-9c2f-3f5d7c1e0a01",
+        ),
+        ("6817a0c0-0002-8004-9c2f-3f5d7c1e0a02", "Which tide table does the Marle ferry use?", None, None),
+    ]
+    live, abandoned, other = parsed.sessions
+    after = [(turn.time - START).total_seconds() for turn in live.turns]
+    rows = [(t.id, t.role, t.origin, s, t.time_quality, t.parent) for t, s in zip(live.turns, after, strict=True)]
+    assert rows == [
+        (uid(3), "user", "human", 0, "exact", None),
+        (uid(6), "assistant", "assistant", 22, "exact", uid(3)),
+        (uid(8), "tool", "tool", 23, "derived", uid(6)),
+        (uid(10), "assistant", "assistant", 31, "derived", uid(8)),
+        (uid(15), "user", "human", 600, "exact", uid(10)),
+        (uid(17), "assistant", "assistant", 611, "exact", uid(15)),
+        (uid(18), "tool", "tool", 612, "exact", uid(17)),
+        (uid(19), "assistant", "assistant", 614, "exact", uid(18)),
+        (uid(20), "tool", "tool", 615, "exact", uid(19)),
+        (uid(21), "assistant", "assistant", 620, "exact", uid(20)),
+        (uid(22), "user", "human", 900, "exact", uid(21)),
+        (uid(23), "assistant", "assistant", 902, "exact", uid(22)),
+        (uid(24), "tool", "tool", 903, "exact", uid(23)),
+        (uid(25), "assistant", "assistant", 905, "exact", uid(24)),
+    ]
+    assert [turn.text for turn in live.turns] == [
+        "Our ticket webhooks are lost when the harbour gateway restarts. How should Tidewater retry them?",
+        "[web.run] webhook retry exponential backoff jitter",
+        "Backoff in practice\nhttps://harbour.example/backoff\nCap the delay and add full jitter.",
+        "Use full jitter with a cap of 60 s.\n\nThe write-up of Northquay Labs is the clearest: Backoff in practice.",
+        "We have no Celery, only the asyncio worker in this picture. Write it for that, and try the delays.\n"
+        "[file] worker loop.png\n[file] delays.csv",
+        "[python] import statistics print(statistics.mean(delays))",
+        "error: NameError: name 'delays' is not defined",
+        "[python] delays = [0.4, 1.1, 2.3]; print(sum(delays))",
+        "3.8",
+        "Three tries take 3.8 s at worst:\n\n```python\nasync def send(ticket): ...\n```",
+        "Great, remember that we cap at sixty seconds.",
+        "[bio] Tidewater caps webhook retries at 60 seconds.",
+        "Model set context updated.",
+        "Noted: at most 60 seconds between tries.",
+    ]
+    assert all(turn.unique for turn in live.turns)
+    assert [(turn.id, turn.parent, turn.text) for turn in abandoned.turns] == [
+        (uid(11), uid(10), "Write that for Celery."),
+        (uid(12), uid(11), "Here is the Celery task with retry_backoff=True."),
+        (uid(13), uid(12), "And a test for it?"),
+        (uid(14), uid(13), "Patch the clock and count the calls."),
+    ]
+    began = datetime(2026, 5, 5, 10, 0, 0, 250_000, tzinfo=UTC)
+    assert [(turn.text, turn.time, turn.time_quality) for turn in other.turns] == [
+        ("Which tide table does\nthe Marle ferry use?", began, "derived"),
+        ("The one of the harbour office.", began, "derived"),
+    ]
+
+
+def test_what_the_export_leaves_out_is_counted():
+    parsed = chatgpt.parse(Document("conversations.json", LOG.read_text()))
+    context = len("The user runs bookings at a ferry line.") + 1 + len("Be brief.")
+    cite = len(" \ue200cite\ue202turn0search1\ue202turn0search3\ue201") + len("【4:0†tides.pdf】")
+    entity = len('\ue200entity\ue202["organization","Northquay Labs","research group"]\ue201') - len("Northquay Labs")
+    link = len("\ue200url\ue202\ue202turn0search1\ue201")
+    assert parsed.junk == Counter(
+        {
+            "host": context + cite + entity + link,
+            "memory": len("\n<memory>\n- Noor prefers tables\n</memory>"),
+            "reasoning": len("They need jitter and a cap.") + len("Thought for 9s"),
+            "abandoned": len("Retry every second, forever."),
+        }
+    )
+
+
+# ---------------------------------------------------------------- the tree
+
+
+EDITED = {
+    "r": node(None),
+    "u1": node("r", "user", "Start", 1),
+    "a1": node("u1", "assistant", "Ready", 2),
+    "x1": node("a1", "user", "First try", 3),
+    "y1": node("x1", "assistant", "First answer", 9),
+    "x2": node("a1", "user", "Second try", 5),
+    "y2": node("x2", "assistant", "Second answer", 6),
+}
+
+
+def test_the_path_to_the_current_node_is_the_conversation_whatever_is_newest_or_first():
+    assert said(EDITED, "y2") == {
+        "c1": ["Start", "Ready", "Second try", "Second answer"],
+        "c1~x1": ["First try", "First answer"],
+    }
+    assert said(EDITED, "y1") == {
+        "c1": ["Start", "Ready", "First try", "First answer"],
+        "c1~x2": ["Second try", "Second answer"],
+    }
+
+
+@pytest.mark.parametrize("current", [None, "gone", ""])
+def test_without_a_current_node_the_newest_leaf_ends_the_conversation(current):
+    assert list(said(EDITED, current)) == ["c1", "c1~x2"]
+
+
+def test_a_leaf_without_time_is_as_old_as_what_it_answers():
+    nodes = {**EDITED, "y1": node("x1", "assistant", "First answer"), "y2": node("x2", "assistant", "Second answer")}
+    assert list(said(nodes)) == ["c1", "c1~x1"]
+
+
+def test_of_leaves_of_one_age_the_last_ends_the_conversation():
+    nodes = {"u": node(None, "user", "Q"), "a": node("u", "assistant", "one"), "b": node("u", "assistant", "two")}
+    assert said(nodes) == {"c1": ["Q", "two"]}
+
+
+def test_a_regenerated_answer_is_no_branch_unless_somebody_went_on_from_it():
+    nodes = {
+        "u1": node(None, "user", "Q", 1),
+        "a1": node("u1", "assistant", "bad answer", 2),
+        "a2": node("u1", "assistant", "good answer", 3),
+        "b2": node("u1", "assistant", "other answer", 2),
+        "b3": node("b2", "user", "and then?", 3),
+    }
+    parsed = parse(conversation(nodes, "a2"))
+    assert [[turn.text for turn in s.turns] for s in parsed.sessions] == [
+        ["Q", "good answer"],
+        ["other answer", "and then?"],
+    ]
+    assert [s.branch_of for s in parsed.sessions] == [None, "c1"]
+    assert parsed.sessions[1].id == "c1~b2"
+    assert parsed.junk == Counter({"abandoned": len("bad answer")})
+
+
+def test_of_abandoned_paths_the_one_a_person_went_on_with_keeps_the_answer():
+    nodes = {
+        "u1": node(None, "user", "Q", 1),
+        "a1": node("u1", "assistant", "half", 2),
+        "u2": node("a1", "user", "go on", 3),
+        "a3": node("u2", "assistant", "and on", 4),
+        "a2": node("a1", "assistant", "the other half", 9),
+        "z": node("u1", "assistant", "kept", 5),
+    }
+    assert said(nodes, "z") == {"c1": ["Q", "kept"], "c1~a1": ["half", "go on", "and on"]}
+
+
+def test_the_order_of_nodes_in_the_mapping_is_not_that_of_the_conversation():
+    backwards = {id: {**EDITED[id]} for id in reversed(EDITED)}
+    for id, value in backwards.items():
+        if value["message"]:
+            value["message"] = {**value["message"], "create_time": T0 + 1 if id == "u1" else None}
+    found = parse(conversation(backwards)).sessions
+    assert [[turn.text for turn in s.turns] for s in found] == [
+        ["Start", "Ready", "First try", "First answer"],
+        ["Second try", "Second answer"],
+    ]
+    assert [turn.parent for turn in found[0].turns] == [None, "u1", "a1", "x1"]
+    assert {turn.time for s in found for turn in s.turns} == {START + timedelta(seconds=1)}
+
+
+def test_edits_within_what_was_abandoned_are_branches_of_their_own():
+    nodes = {
+        **EDITED,
+        "z1": node("y1", "user", "deeper", 10),
+        "z2": node("y1", "user", "deeper again", 11),
+    }
+    found = said(nodes, "y2")
+    assert found == {
+        "c1": ["Start", "Ready", "Second try", "Second answer"],
+        "c1~x1": ["First try", "First answer", "deeper again"],
+        "c1~z1": ["deeper"],
+    }
+
+
+def test_an_edited_first_prompt_is_a_branch():
+    nodes = {"r": node(None), "x": node("r", "user", "one", 1), "y": node("r", "user", "two", 2)}
+    assert said(nodes, "y") == {"c1": ["two"], "c1~x": ["one"]}
+
+
+def test_branches_whose_nodes_begin_alike_stay_apart():
+    nodes = {
+        "u": node(None, "user", "Q", 0),
+        **{f"same-prefix-{n}": node("u", "user", f"try {n}", n) for n in range(1, 4)},
+    }
+    found = said(nodes, "same-prefix-3")
+    assert found == {"c1": ["Q", "try 3"], "c1~same-pre": ["try 1"], "c1~same-prefix-2": ["try 2"]}
+
+
+def test_cycles_and_missing_parents_lose_nothing_and_end():
+    nodes = {
+        "a": node("c", "user", "A", 1),
+        "b": node("a", "assistant", "B", 2),
+        "c": node("b", "user", "C", 3),
+        "s": node("s", "user", "itself", 4),
+        "d": node("gone", "user", "D", 5),
+    }
+    for current in (*nodes, None):
+        found = said(nodes, current)
+        assert sorted(text for texts in found.values() for text in texts) == ["A", "B", "C", "D", "itself"]
+    assert said(nodes, "c")["c1"] == ["A", "B", "C"]
+
+
+def test_parents_are_turns_seen_through_noise():
+    nodes = {
+        "u": node(None, "user", "Q"),
+        "t": node("u", "assistant", {"content_type": "thoughts", "thoughts": []}),
+        "e": node("t", "assistant", ""),
+        "a": node("e", "assistant", "A"),
+    }
+    (session,) = parse(conversation(nodes, "a")).sessions
+    assert [(turn.id, turn.parent) for turn in session.turns] == [("u", None), ("a", "u")]
+
+
+# ---------------------------------------------------------------- times and names
+
+
+def test_a_message_without_time_has_that_of_the_one_before_on_its_own_path():
+    nodes = {
+        "u": node(None, "user", "Q", 100),
+        "x": node("u", "assistant", "left", 900),
+        "a": node("u", "assistant", "A"),
+        "b": node("a", "user", "B", 300.5),
+    }
+    (session,) = parse(conversation(nodes, "b")).sessions
+    assert [(turn.time - START, turn.time_quality) for turn in session.turns] == [
+        (timedelta(seconds=100), "exact"),
+        (timedelta(seconds=100), "derived"),
+        (timedelta(seconds=300.5), "exact"),
+    ]
+
+
+@pytest.mark.parametrize("time", [None, 0, -5, True, 1e300, 10**30, "soon", []])
+def test_without_any_time_there_is_none(time):
+    (session,) = parse(conversation({"u": node(None, "user", "Q", time)}, create_time=time)).sessions
+    assert (session.turns[0].time, session.turns[0].time_quality) == (None, "none")
+
+
+@pytest.mark.parametrize(
+    ("title", "found"),
+    [
+        ("Named", "Named"),
+        ("New chat", "Fix the webhook"),
+        ("", "Fix the webhook"),
+        (None, "Fix the webhook"),
+        (7, "Fix the webhook"),
+    ],
+)
+def test_titles(title, found):
+    nodes = {"a": node(None, "assistant", "Hello!"), "u": node("a", "user", "Fix the\nwebhook")}
+    (session,) = parse(conversation(nodes, title=title)).sessions
+    assert session.title == found
+
+
+def test_ids_of_conversations():
+    nodes = {"u": node(None, "user", "Q")}
+    named = [conversation(nodes), conversation(nodes, conversation_id=None, id="c2"), conversation(nodes)]
+    nameless = [conversation(nodes, conversation_id=7), conversation(nodes, conversation_id=None)]
+    ids = [session.id for session in parse(*named, *nameless, path="a/x.json").sessions]
+    assert ids[:3] == ["c1", "c2", "c1-2"]
+    # printf 'a/x.json' | sha256sum
+    assert ids[3:] == ["x-711af773-3", "x-711af773-4"]
+
+
+def test_only_uuids_are_unique_across_sessions():
+    (session,) = parse(conversation({"n": node(None, "user", "Q"), uid(1): node("n", "assistant", "A")})).sessions
+    assert [turn.unique for turn in session.turns] == [False, True]
+
+
+# ---------------------------------------------------------------- texts
+
+
+AUDIO = {"content_type": "audio_transcription", "text": "spoken", "direction": "in"}
+IMAGE = {"content_type": "image_asset_pointer", "asset_pointer": "sediment://x"}
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ({"content_type": "text", "parts": ["one", "", None, "two"]}, "one\ntwo"),
+        ({"content_type": "multimodal_text", "parts": [IMAGE, "seen", AUDIO]}, "seen\nspoken"),
+        ({"content_type": "code", "language": "python", "text": "print(1)"}, "print(1)"),
+        ({"parts": ["no type"]}, "no type"),
+    ],
+)
+@pytest.mark.parametrize("role", ["user", "assistant", "tool"])
+def test_content_types_of_everybody(role, content, text):
+    assert text_of(role, content) == text
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ({"content_type": "execution_output", "text": "42"}, "42"),
+        ({"content_type": "tether_browsing_display", "result": "L0: page", "summary": None}, "L0: page"),
+        (
+            {"content_type": "tether_quote", "title": "T", "url": "https://x.org", "text": "quoted"},
+            "T\nhttps://x.org\nquoted",
+        ),
+        ({"content_type": "sonic_webpage", "title": "T", "url": "u", "text": "page", "snippet": "p"}, "T\nu\npage"),
+        ({"content_type": "system_error", "name": "Timeout", "text": "took too long"}, "error: Timeout\ntook too long"),
+        ({"content_type": "text", "parts": ["<memory>\nold\n</memory>\nnew"]}, "new"),
+    ],
+)
+def test_content_types_of_tools(content, text):
+    parsed = one("tool", content, name="python")
+    (turn,) = parsed.sessions[0].turns
+    assert (turn.role, turn.origin, turn.text, turn.speaker) == ("tool", "tool", text, None)
+    assert not parsed.unknown
+
+
+def test_tool_results_are_cut_and_counted():
+    parsed = parse(
+        conversation({"n": node(None, "tool", {"content_type": "execution_output", "text": "A" * 500 + "B" * 500})}),
+        tool_chars=103,
+    )
+    assert parsed.sessions[0].turns[0].text == "A" * 50 + " … " + "B" * 50
+    assert parsed.junk == Counter({"tool-output": 897})
+
+
+def test_a_run_that_failed_says_so():
+    content = {"content_type": "execution_output", "text": "Traceback"}
+    assert (
+        text_of("tool", content, aggregate_result={"status": "failed_with_in_kernel_exception"}) == "error: Traceback"
+    )
+    assert text_of("tool", content, aggregate_result={"status": "success"}) == "Traceback"
+
+
+@pytest.mark.parametrize(
+    ("recipient", "content", "line"),
+    [
+        ("browser", 'search("tide tables")', '[browser] search("tide tables")'),
+        ("web.run", '{"search_query":[{"q":"tide"}],"response_length":"short"}', "[web.run] tide"),
+        ("dalle.text2im", '{"prompt":"a ferry","size":"1024x1024"}', "[dalle.text2im] a ferry"),
+        ("python", "a = 1\nprint(a)", "[python] a = 1 print(a)"),
+        ("python", "[1, 2]", "[python] [1, 2]"),
+        ("python", "", "[python]"),
+        ("python", "x" * 900, "[python] " + "x" * 190 + "…"),
+    ],
+)
+def test_a_message_to_a_tool_is_one_telling_line(recipient, content, line):
+    assert text_of("assistant", content, recipient=recipient) == line
+
+
+@pytest.mark.parametrize(
+    ("marked", "text"),
+    [
+        ("Prices fell. \ue200cite\ue202turn0search1\ue202turn0news2\ue201", "Prices fell."),
+        ("Prices\ue200filecite\ue202turn0file0\ue201 fell.", "Prices fell."),
+        ('In \ue200entity\ue202["city","Marle","ferry town"]\ue201 now', "In Marle now"),
+        ("In \ue200entity\ue202Marle\ue201 now", "In Marle now"),
+        ('In \ue200entity\ue202["city"]\ue201 now', "In now"),
+        ('In \ue200entity\ue202{"a": 1}\ue201 now', "In now"),
+        ("See \ue200url\ue202the page\ue202https://x.org\ue201.", "See the page."),
+        ("Cut off \ue200cite\ue202turn0sea", "Cut off"),
+        ("A \ue200\ue201B \ue203marked\ue204 word", "A B marked word"),
+        ("Old【57†L18-L22】 and older【4:0†source】.", "Old and older."),
+        ("† footnote 【kept】 \ue0a0", "† footnote 【kept】 \ue0a0"),
+    ],
+)
+@pytest.mark.parametrize("role", ["assistant", "tool"])
+def test_marks_are_replaced_by_what_is_seen(role, marked, text):
+    parsed = one(role, marked)
+    assert parsed.sessions[0].turns[0].text == text
+    assert parsed.junk == Counter({"host": len(marked) - len(text)})
+
+
+def test_marks_of_a_person_are_that_persons():
+    assert text_of("user", "what does \ue200cite\ue202x\ue201 mean") == "what does \ue200cite\ue202x\ue201 mean"
+
+
+def test_attached_files_are_named():
+    assert text_of("user", "Look", attachments=[{"name": "a b.pdf"}, {"name": ""}, 7]) == "Look\n[file] a b.pdf"
+    assert (
+        text_of("user", {"content_type": "multimodal_text", "parts": [IMAGE]}, attachments=[{"name": "a.png"}])
+        == "[file] a.png"
+    )
+
+
+def test_who_speaks_in_a_group():
+    (session,) = one("user", "Hi", name="Ilse").sessions
+    assert session.turns[0].speaker == "Ilse"
+
+
+@pytest.mark.parametrize(
+    ("role", "content", "more", "rule"),
+    [
+        (
+            "assistant",
+            {"content_type": "thoughts", "thoughts": [{"summary": "s", "content": "1234567"}]},
+            {},
+            "reasoning",
+        ),
+        ("assistant", {"content_type": "thoughts", "parts": ["1234567"]}, {}, "reasoning"),
+        ("assistant", {"content_type": "reasoning_recap", "content": "1234567"}, {}, "reasoning"),
+        (
+            "user",
+            {"content_type": "user_editable_context", "user_profile": "123", "user_instructions": "567"},
+            {},
+            "host",
+        ),
+        ("assistant", {"content_type": "model_editable_context", "model_set_context": "1234567"}, {}, "host"),
+        ("system", "1234567", {}, "host"),
+        ("user", "1234567", {"is_user_system_message": True}, "host"),
+        ("user", "1234567", {"is_visually_hidden_from_conversation": True}, "host"),
+        ("tool", "1234567", {"is_visually_hidden_from_conversation": True}, "host"),
+        ("user", "<system-reminder>\n1\n</system-reminder>", {}, "host"),
+        ("user", "<memory>\n1\n</memory>", {}, "memory"),
+        ("assistant", "<memory>\n1\n</memory>", {}, "memory"),
+    ],
+)
+def test_what_is_no_turn_is_counted(role, content, more, rule):
+    parsed = one(role, content, **more)
+    assert parsed.sessions == ()
+    assert not parsed.unknown
+    assert parsed.junk == Counter({rule: len(content) if isinstance(content, str) and "<" in content else 7})
+
+
+def test_what_is_said_in_the_analysis_channel_is_reasoning_but_not_its_tool_calls():
+    said = conversation({"n": node(None, "assistant", "1234567"), "m": node("n", "assistant", "look", recipient="web")})
+    for value in said["mapping"].values():
+        value["message"]["channel"] = "analysis"
+    parsed = parse(said)
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["[web] look"]
+    assert parsed.junk == Counter({"reasoning": 7})
+
+
+@pytest.mark.parametrize(
+    "content", [{"content_type": "multimodal_text", "parts": [IMAGE]}, {"content_type": "computer_output"}, ""]
+)
+def test_what_says_nothing_is_no_turn_and_not_unknown(content):
+    parsed = one("tool", content)
+    assert (parsed.sessions, +parsed.unknown, +parsed.junk) == ((), Counter(), Counter())
+
+
+def test_what_nobody_knows_is_counted():
+    nodes = {
+        "a": node(None, "assistant", {"content_type": "telepathy", "text": "hm"}),
+        "b": node("a", "assistant", {"content_type": "multimodal_text", "parts": [{"content_type": "smell"}, "b"]}),
+        "c": node("b", "critic", "c"),
+        "d": {"parent": "c", "message": {"content": {"parts": ["d"]}}},
+    }
+    parsed = parse(conversation(nodes), {"no": "mapping"}, 7)
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["b"]
+    assert parsed.unknown == Counter(
+        {"(no conversation)": 2, "telepathy": 1, "smell": 1, "(role critic)": 1, "(no role)": 1}
+    )
+
+
+def test_a_name_of_a_type_is_counted_in_short():
+    assert one("user", {"content_type": "x" * 5_000}).unknown == Counter({"x" * 60: 1})
+
+
+# ---------------------------------------------------------------- whatever it holds
+
+
+def test_any_value_may_be_of_any_type():
+    nodes = {
+        "u": node(
+            None, "user", {"content_type": "multimodal_text", "parts": [AUDIO, "Q"]}, 1, attachments=[{"name": "f"}]
+        ),
+        "a": node("u", "assistant", '{"q":"x"}', 2, recipient="web"),
+        "t": node(
+            "a", "tool", {"content_type": "execution_output", "text": "R"}, 3, aggregate_result={"status": "failed"}
+        ),
+        "b": node("t", "assistant", 'In \ue200entity\ue202["city","Marle"]\ue201', None),
+    }
+    parsed = 0
+    for value in replaced([conversation(nodes, "b", create_time=1)]):
+        document = Document("x.json", json.dumps(value))
+        chatgpt.detect(sample(document.text, document.path))
+        found = chatgpt.parse(document)
+        parsed += bool(found.sessions)
+        for session in found.sessions:
+            assert len({turn.id for turn in session.turns}) == len(session.turns) > 0
+            assert all(turn.text.strip() == turn.text != "" for turn in session.turns)
+            assert all((turn.time is None) == (turn.time_quality == "none") for turn in session.turns)
+    assert parsed > 500
+
+
+def test_a_conversation_alone_and_one_a_line():
+    first, second = conversation(EDITED, "y2"), conversation(EDITED, "y1", conversation_id="c2")
+    for text, ids in (
+        (json.dumps(first), ["c1", "c1~x1"]),
+        (json.dumps(first, indent=2), ["c1", "c1~x1"]),
+        (f"{json.dumps(first)}\n{json.dumps(second)}\n", ["c1", "c1~x1", "c2", "c2~x2"]),
+    ):
+        assert chatgpt.detect(sample(text, "x"))
+        assert [s.id for s in chatgpt.parse(Document("x", text)).sessions] == ids
+
+
+def test_an_empty_export_has_no_sessions():
+    for text in ("[]", json.dumps([conversation({})]), json.dumps([conversation({"r": node(None)})])):
+        assert chatgpt.parse(Document("x", text)).sessions == ()
+
+
+def test_a_cut_export_is_told_and_refused_with_a_remedy():
+    text = LOG.read_text()[:9_000]
+    assert chatgpt.detect(sample(text, "x"))
+    with pytest.raises(InputRefused, match=r"not valid JSON.*export it again"):
+        chatgpt.parse(Document("x", text))
+
+
+def test_a_long_tree_takes_no_recursion():
+    nodes = {f"n{n}": node(f"n{n - 1}", "user", "x", n + 1) for n in range(20_000)}
+    (session,) = parse(conversation(nodes)).sessions
+    assert len(session.turns) == 20_000
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [{"title": "x", "mapping": {}, "current_node": None}],
+        [7, {"mapping": {"a": 7, "b": {"message": None, "parent": None}}}],
+        {"id": "u", "email": "a@example.com", "chatgpt_plus_user": True},
+        [{"id": "f", "conversation_id": "c", "user_id": "u", "rating": "thumbs_up", "content": "{}"}],
+        [{"id": "s", "conversation_id": "c", "title": "T", "is_anonymous": True}],
+    ],
+)
+def test_detects_its_own(value):
+    for text in (json.dumps(value), json.dumps(value, indent=1)):
+        assert chatgpt.detect(sample(text, "x"))
+        parsed = chatgpt.parse(Document("x", text))
+        assert (parsed.sessions, parsed.unknown["(no conversation)"]) == ((), 7 in value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "[1, 2]",
+        "# Notes on the mapping",
+        json.dumps([{"uuid": "u", "chat_messages": []}]),
+        json.dumps([{"type": "message", "ts": "1.0", "text": "mapping"}]),
+        json.dumps({"mapping": {"a": 1}}),
+        json.dumps({"messages": [], "mapping": 7}),
+        '{"text":"x","conversation_id":"c","rating":5}\n{"text":"y","conversation_id":"c","rating":4}\n',
+        json.dumps([{"text": 'cut "mapping" "author" "content_type"'}])[:-2],
+    ],
+)
+def test_leaves_others_alone(text):
+    assert not chatgpt.detect(sample(text, "conversations.json"))
+
+
+def test_others_leave_it_alone():
+    seen = sample(LOG.read_text(), "conversations.json")
+    assert not any(other.detect(seen) for other in (claude_ai, claude_code, generic_jsonl))

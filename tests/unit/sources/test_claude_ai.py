@@ -1,0 +1,522 @@
+import json
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from helix.errors import InputRefused
+from helix.sources import chatgpt, claude_ai, claude_code, generic_jsonl
+from helix.sources.common.sample import sample
+from helix.types import Document
+from tests.support.paths import DATA
+from tests.support.wrong_types import replaced
+
+LOGS = DATA / "logs"
+START = datetime(2026, 5, 6, 8, tzinfo=UTC)
+ROOT = "00000000-0000-4000-8000-000000000000"
+PLACEHOLDER = "```\nThis block is not supported on your current device yet.\n```"
+
+
+def message(uuid, parent, sender, text="", *, content=None, at=None, **more):
+    """O
+    from tests.support.paths import DATA
+    ne message as the export has it, short."""
+    made = {"uuid": uuid, "sender": sender, "text": text, "created_at": at, **more}
+    if parent is not None:
+        made["parent_message_uuid"] = parent
+    return made if content is None else {**made, "content": content}
+
+
+def human(uuid, parent, text="", **more):
+    return message(uuid, parent, "human", text, **more)
+
+
+def answer(uuid, parent, text="", **more):
+    return message(uuid, parent, "assistant", text, **more)
+
+
+def block(text):
+    return {"type": "text", "text": text, "citations": []}
+
+
+def call(name, **given):
+    return {"type": "tool_use", "id": "t", "name": name, "input": given}
+
+
+def result(content, **more):
+    return {"type": "tool_result", "tool_use_id": "t", "name": "x", "content": content, **more}
+
+
+def conversation(*messages, **more):
+    return {"uuid": "c1", "name": "T", "chat_messages": list(messages), **more}
+
+
+def parse(*values, path="export/conversations.json", **options):
+    return claude_ai.parse(Document(path, json.dumps(list(values))), **options)
+
+
+def said(*messages, **more):
+    return {s.id: [turn.text for turn in s.turns] for s in parse(conversation(*messages, **more)).sessions}
+
+
+def turns(*messages, **options):
+    (session,) = parse(conversation(*messages), **options).sessions
+    return session.turns
+
+
+# ---------------------------------------------------------------- the whole
+
+
+def uid(number):
+    return f"0196{number:04x}-7c2a-7d11-8b3e-5f0c9a1d{number:04x}"
+
+
+def test_an_export_as_it_is():
+    parsed = claude_ai.parse(Document("conversations.json", (LOGS / "claude_ai.json").read_text()))
+    assert not parsed.problems
+    assert not parsed.unknown
+    assert [(s.id, s.title, s.project, s.branch_of) for s in parsed.sessions] == [
+        (uid(100), "Slow manifest import", None, None),
+        (f"{uid(100)}~01960003", "Slow manifest import", None, uid(100)),
+        (uid(101), "Name three harbour words for release names.", None, None),
+    ]
+    live, abandoned, old = parsed.sessions
+    after = [(turn.time - START).total_seconds() for turn in live.turns]
+    rows = [(t.id, t.role, t.origin, s, t.parent, t.title) for t, s in zip(live.turns, after, strict=True)]
+    assert rows == [
+        (f"{uid(1)}:1", "document", "document", 0.12, None, None),
+        (uid(1), "user", "human", 0.12, None, None),
+        (uid(2), "assistant", "assistant", 9, uid(1), None),
+        (f"{uid(2)}:tool-4", "tool", "tool", 9, uid(2), None),
+        (f"{uid(2)}:tool-6", "tool", "tool", 9, uid(2), None),
+        (uid(5), "user", "human", 300, uid(2), None),
+        (uid(7), "assistant", "assistant", 370, uid(5), None),
+        (f"{uid(7)}:tool-3", "tool", "tool", 370, uid(7), None),
+        (f"{uid(8)}:1", "document", "document", 540, uid(7), "second profile.txt"),
+        (uid(8), "user", "human", 540, uid(7), None),
+        (uid(9), "assistant", "assistant", 548, uid(8), None),
+    ]
+    assert [turn.text for turn in live.turns] == [
+        "import took 41.2 s\n  parse manifests  39.8 s\n  write rows        1.4 s",
+        "Why is this import slow?\n[file] flame graph.png",
+        "Parsing is 97% of it.\n[web_search] python re catastrophic backtracking\n[repl] timeit(parse, sample)\n"
+        "The regular expression backtracks.",
+        "Runaway expressions\nhttps://quay.example/regex\nNested quantifiers backtrack.",
+        "error: TimeoutError: 30 s",
+        "Rewrite the pattern without nesting.",
+        "An atomic group does it:\n[artifacts] create Manifest pattern",
+        "OK",
+        "import took 1.9 s",
+        "[file] scan.pdf",
+        "From 41.2 s to 1.9 s.",
+    ]
+    assert all(turn.unique and turn.time_quality == "exact" for turn in live.turns)
+    assert [(turn.id, turn.parent, turn.text) for turn in abandoned.turns] == [
+        (uid(3), uid(2), "Rewrite it in Rust then."),
+        (uid(4), uid(3), "A Rust crate for one pattern is a lot."),
+    ]
+    assert [(turn.id, turn.parent, turn.text) for turn in old.turns] == [
+        (uid(20), None, "Name three harbour words for release names."),
+        (uid(21), uid(20), "Bollard, Fairlead and Capstan."),
+    ]
+    assert parsed.junk == Counter(
+        {
+            "reasoning": len("39.8 of 41.2 is parsing."),
+            "host": len(f"\n{PLACEHOLDER}"),
+            "abandoned": len("Use a lookahead."),
+        }
+    )
+
+
+def test_documents_of_projects_are_turns_instructions_and_what_everybody_is_given_are_not():
+    parsed = claude_ai.parse(Document("projects.json", (LOGS / "claude_ai_projects.json").read_text()))
+    (session,) = parsed.sessions
+    assert (session.id, session.title, session.project) == (uid(110), "Tidewater imports", "Tidewater imports")
+    (turn,) = session.turns
+    assert (turn.id, turn.role, turn.origin, turn.title) == (uid(111), "document", "document", "manifest format.md")
+    assert (turn.text, turn.time, turn.unique) == (
+        "# Manifest\n\nOne line a container.",
+        datetime(2026, 4, 2, 9, tzinfo=UTC),
+        True,
+    )
+    assert parsed.junk == Counter({"host": len("Answer in Dutch.")})
+    assert not parsed.unknown
+
+
+# ---------------------------------------------------------------- the tree
+
+EDITED = (
+    human("u1", ROOT, "Start", at="2026-05-01T10:00:00Z"),
+    answer("a1", "u1", "Ready", at="2026-05-01T10:00:01Z"),
+    human("x1", "a1", "First try", at="2026-05-01T10:01:00Z"),
+    answer("y1", "x1", "First answer", at="2026-05-01T10:09:00Z"),
+    human("x2", "a1", "Second try", at="2026-05-01T10:02:00Z"),
+    answer("y2", "x2", "Second answer", at="2026-05-01T10:03:00Z"),
+)
+
+
+def test_the_newest_leaf_ends_the_conversation_unless_the_export_says_where_it_ends():
+    assert said(*EDITED) == {
+        "c1": ["Start", "Ready", "First try", "First answer"],
+        "c1~x2": ["Second try", "Second answer"],
+    }
+    assert said(*EDITED, current_leaf_message_uuid="y2") == {
+        "c1": ["Start", "Ready", "Second try", "Second answer"],
+        "c1~x1": ["First try", "First answer"],
+    }
+    assert list(said(*EDITED, current_leaf_message_uuid="gone")) == ["c1", "c1~x2"]
+
+
+def test_without_times_the_last_leaf_ends_the_conversation():
+    assert list(said(*({**message, "created_at": None} for message in EDITED))) == ["c1", "c1~x1"]
+
+
+def test_a_regenerated_answer_is_left_out_and_counted():
+    parsed = parse(conversation(human("u", ROOT, "Q"), answer("a", "u", "bad"), answer("b", "u", "good")))
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["Q", "good"]
+    assert len(parsed.sessions) == 1
+    assert parsed.junk == Counter({"abandoned": 3})
+
+
+def test_a_document_alone_is_what_a_person_asked():
+    pasted = human("x", "a", attachments=[{"file_name": "p", "extracted_content": "pasted"}])
+    found = said(
+        human("u", ROOT, "Q"), answer("a", "u", "A"), pasted, answer("y", "x", "seen"), human("z", "a", "Else")
+    )
+    assert found == {"c1": ["Q", "A", "Else"], "c1~x": ["pasted", "seen"]}
+
+
+def test_an_edited_first_prompt_is_a_branch():
+    assert said(human("x", ROOT, "one"), answer("y", "x", "1"), human("z", ROOT, "two")) == {
+        "c1": ["two"],
+        "c1~x": ["one", "1"],
+    }
+
+
+def test_older_exports_have_no_parents_there_each_answers_the_one_before():
+    found = turns(human("u", None, "Q"), answer("a", None, "A"), human("v", None, "R"))
+    assert [(turn.id, turn.parent) for turn in found] == [("u", None), ("a", "u"), ("v", "a")]
+
+
+def test_what_answers_a_deleted_message_or_itself_answers_the_one_before():
+    found = turns(human("u", ROOT, "Q"), answer("a", "gone", "A"), human("v", "v", "R"), answer("b", "v", "B"))
+    assert [(turn.id, turn.parent) for turn in found] == [("u", None), ("a", "u"), ("v", "a"), ("b", "v")]
+
+
+def test_cycles_end():
+    found = said(human("a", "c", "A"), answer("b", "a", "B"), human("c", "b", "C"))
+    assert sorted(text for texts in found.values() for text in texts) == ["A", "B", "C"]
+
+
+# ---------------------------------------------------------------- messages
+
+
+def test_blocks_go_before_the_text_that_repeats_them():
+    blocks = [block("One."), call("repl", code="1 + 1"), block("Two.")]
+    (turn,) = turns(answer("a", ROOT, f"One.\n{PLACEHOLDER}\nTwo.", content=blocks))
+    assert turn.text == "One.\n[repl] 1 + 1\nTwo."
+
+
+@pytest.mark.parametrize("content", [None, [], "x", [{"type": "text", "text": ""}], [{"type": "image"}]])
+@pytest.mark.parametrize("sender", ["human", "assistant"])
+def test_without_text_in_blocks_the_text_counts(sender, content):
+    (turn,) = turns(message("a", ROOT, sender, "Said", content=content))
+    assert turn.text == "Said"
+
+
+def test_messages_of_blocks_only():
+    found = turns(human("u", ROOT, content=[block("a"), block("b")]), answer("a", "u", content=[call("x", query="y")]))
+    assert [turn.text for turn in found] == ["a\nb", "[x] y"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "This block is not supported on your current device yet.",
+        "Viewing artifacts created via the Analysis Tool web feature preview isn’t yet supported on mobile.",
+    ],
+)
+def test_what_stands_for_another_block_is_no_answer(line):
+    parsed = parse(
+        conversation(answer("a", ROOT, f"Hello\n```\n{line}\n```\n\nWorld"), answer("b", "a", content=[block(line)]))
+    )
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hello\n\nWorld"]
+    assert parsed.junk == Counter({"host": len(line) * 2 + len("```\n\n\n```")})
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (call("web_search", query="tides"), "[web_search] tides"),
+        (call("artifacts", command="update", id="a-1", old_str="x", new_str="y"), "[artifacts] update a-1"),
+        (
+            call("artifacts", command="create", id="a-1", title="Tide app", content="<html>"),
+            "[artifacts] create Tide app",
+        ),
+        ({"type": "server_tool_use", "name": "bash", "input": {"command": "ls"}}, "[bash] ls"),
+        ({"type": "tool_use", "name": 7, "input": 7}, "[tool]"),
+    ],
+)
+def test_a_tool_call_is_one_telling_line(given, line):
+    (turn,) = turns(answer("a", ROOT, content=[given]))
+    assert turn.text == line
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("plain", "plain"),
+        ([block("one"), {"type": "image"}, block("two")], "one\ntwo"),
+        ([{"type": "knowledge", "title": "T", "url": "https://x.org"}], "T\nhttps://x.org"),
+        ([block("<system-reminder>\nx\n</system-reminder>seen")], "seen"),
+    ],
+)
+def test_a_tool_result_is_a_turn_that_answers_the_message(content, text):
+    found = turns(answer("a", ROOT, content=[block("A"), result(content), result(content, is_error=True), result([])]))
+    assert [(turn.id, turn.role, turn.text, turn.parent) for turn in found] == [
+        ("a", "assistant", "A", None),
+        ("a:tool-2", "tool", text, "a"),
+        ("a:tool-3", "tool", f"error: {text}", "a"),
+    ]
+
+
+def test_a_result_alone_answers_what_was_said_before():
+    found = turns(human("u", ROOT, "Q"), answer("a", "u", content=[result("R")]), human("v", "a", "S"))
+    assert [(turn.id, turn.parent) for turn in found] == [("u", None), ("a:tool-1", "u"), ("v", "a:tool-1")]
+
+
+def test_tool_results_are_cut_and_counted():
+    parsed = parse(conversation(answer("a", ROOT, content=[result("A" * 500 + "B" * 500)])), tool_chars=103)
+    assert parsed.sessions[0].turns[0].text == "A" * 50 + " … " + "B" * 50
+    assert parsed.junk == Counter({"tool-output": 897})
+
+
+def test_attachments_are_documents_and_both_ends_of_long_ones_are_kept():
+    long = "A" * 15_000 + "B" * 15_000
+    files = [
+        {"file_name": "a.md", "extracted_content": long},
+        {"file_name": "b.pdf"},
+        {"file_name": "", "extracted_content": "c"},
+        7,
+    ]
+    parsed = parse(conversation(human("u", ROOT, "Look", attachments=files, files=[{"file_name": "d.png"}, {}, None])))
+    found = parsed.sessions[0].turns
+    assert [(turn.id, turn.role, turn.title, len(turn.text)) for turn in found[:-1]] == [
+        ("u:1", "document", "a.md", 19_999),
+        ("u:3", "document", None, 1),
+    ]
+    assert found[0].text.startswith("AAA")
+    assert found[0].text.endswith("BBB")
+    assert found[-1].text == "Look\n[file] b.pdf\n[file] d.png"
+    assert parsed.junk == Counter({"tool-output": 10_001})
+
+
+def test_our_own_memory_and_the_hosts_marks_go_from_everything():
+    memory = "<memory>\nold\n</memory>"
+    files = [{"file_name": "a", "extracted_content": f"{memory}\nkept"}]
+    reminder = "<system-reminder>\nx\n</system-reminder>"
+    found = parse(
+        conversation(
+            human("u", ROOT, f"{memory}\n{reminder}\nasked", attachments=files),
+            answer("a", "u", f"answered\n{memory}"),
+        )
+    )
+    assert [turn.text for turn in found.sessions[0].turns] == ["kept", "asked", "answered"]
+    assert found.junk == Counter({"memory": 3 * (len(memory) + 1), "host": len(reminder) + 1})
+
+
+def test_thoughts_are_counted_and_what_is_known_to_say_nothing_is_not():
+    thought = {"type": "thinking", "thinking": "12345", "summaries": [{"summary": "s"}]}
+    blocks = [
+        thought,
+        {"type": "token_budget"},
+        {"type": "flag"},
+        {"type": "redacted_thinking", "data": "x"},
+        block("A"),
+    ]
+    parsed = parse(conversation(answer("a", ROOT, content=blocks)))
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["A"]
+    assert (parsed.junk, +parsed.unknown) == (Counter({"reasoning": 5}), Counter())
+
+
+def test_what_nobody_knows_is_counted():
+    blocks = [{"type": "telepathy", "text": "hm"}, {"type": ["x"]}, {"text": "y"}, block("A")]
+    parsed = parse(
+        conversation(answer("a", ROOT, content=blocks), message("b", "a", "robot", "x"), message("c", "b", None, "y")),
+        {"nothing": 1},
+        7,
+    )
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["A"]
+    assert parsed.unknown == Counter(
+        {"telepathy": 1, "(no type)": 2, "(sender robot)": 1, "(no sender)": 1, "(no conversation)": 2}
+    )
+
+
+def test_times_are_utc_and_missing_ones_those_of_the_message_before():
+    found = turns(
+        human("u", ROOT, "Q", at="2026-05-04T10:00:00+02:00"),
+        answer("a", "u", "A", at="soon"),
+        human("v", "a", "R"),
+    )
+    assert [(turn.time, turn.time_quality) for turn in found] == [
+        (datetime(2026, 5, 4, 8, tzinfo=UTC), "exact"),
+        (datetime(2026, 5, 4, 8, tzinfo=UTC), "derived"),
+        (datetime(2026, 5, 4, 8, tzinfo=UTC), "derived"),
+    ]
+    (turn,) = turns(human("u", ROOT, "Q"))
+    assert (turn.time, turn.time_quality) == (None, "none")
+
+
+def test_messages_without_a_uuid_are_named_by_their_place():
+    found = turns(7, human(None, None, "Q"), answer("a", None, "A"), human(None, None, "R"))
+    assert [(turn.id, turn.parent, turn.unique) for turn in found] == [
+        ("1", None, False),
+        ("a", "1", False),
+        ("3", "a", False),
+    ]
+
+
+def test_a_uuid_counts_once():
+    assert [turn.text for turn in turns(human("u", None, "Q"), human("u", None, "again"), answer("a", None, "A"))] == [
+        "Q",
+        "A",
+    ]
+
+
+def test_ids_that_meet_stay_apart():
+    files = [{"file_name": "f", "extracted_content": "F"}]
+    found = turns(human("u", None, "Q", attachments=files), answer("u:1", None, "A"))
+    assert [turn.id for turn in found] == ["u:1", "u", "u:1-2"]
+
+
+def test_titles_projects_and_ids_of_conversations():
+    said = human("u", ROOT, "Fix the\nwebhook")
+    named = conversation(said, name=" Named ", project={"uuid": "p", "name": "Tides"})
+    sessions = parse(
+        named, conversation(said, name="", uuid=None), conversation(said, name=None), path="a/x.json"
+    ).sessions
+    assert [(s.title, s.project) for s in sessions] == [
+        ("Named", "Tides"),
+        ("Fix the webhook", None),
+        ("Fix the webhook", None),
+    ]
+    # printf 'a/x.json' | sha256sum
+    assert [s.id for s in sessions] == ["c1", "x-711af773-1", "c1-2"]
+
+
+# ---------------------------------------------------------------- whatever it holds
+
+
+def test_any_value_may_be_of_any_type():
+    blocks = [
+        {"type": "thinking", "thinking": "hm"},
+        block("A"),
+        call("artifacts", command="c", title="t"),
+        result([block("R")]),
+    ]
+    files = [{"file_name": "f", "extracted_content": "F"}]
+    at = "2026-05-04T10:00:00Z"
+    chat = conversation(
+        human("u", ROOT, "Q", at=at, attachments=files, files=files),
+        answer("a", "u", content=blocks, at=at),
+        human("v", "u", "R", content=[block("R")]),
+        project={"name": "P"},
+    )
+    project = {
+        "uuid": "p",
+        "name": "P",
+        "is_private": True,
+        "prompt_template": "t",
+        "docs": [{"filename": "f", "content": "D"}],
+    }
+    parsed = 0
+    for value in replaced([chat, project, {"conversations_memory": "m", "project_memories": {"p": "m"}}]):
+        document = Document("x.json", json.dumps(value))
+        claude_ai.detect(sample(document.text, document.path))
+        found = claude_ai.parse(document)
+        parsed += bool(found.sessions)
+        for session in found.sessions:
+            assert len({turn.id for turn in session.turns}) == len(session.turns) > 0
+            assert all(turn.text.strip() == turn.text != "" for turn in session.turns)
+            assert all((turn.time is None) == (turn.time_quality == "none") for turn in session.turns)
+    assert parsed > 500
+
+
+def test_a_conversation_alone():
+    for indent in (None, 2):
+        text = json.dumps(conversation(*EDITED), indent=indent)
+        assert claude_ai.detect(sample(text, "x"))
+        assert [s.id for s in claude_ai.parse(Document("x", text)).sessions] == ["c1", "c1~x2"]
+
+
+def test_a_cut_export_is_told_and_refused_with_a_remedy():
+    text = (LOGS / "claude_ai.json").read_text()[:5_000]
+    assert claude_ai.detect(sample(text, "x"))
+    with pytest.raises(InputRefused, match=r"not valid JSON.*export it again"):
+        claude_ai.parse(Document("x", text))
+
+
+def test_a_long_conversation_takes_no_recursion():
+    chat = [human(f"u{n}", f"u{n - 1}" if n else ROOT, "x") for n in range(20_000)]
+    assert len(turns(*chat)) == 20_000
+
+
+@pytest.mark.parametrize(
+    ("value", "left_out"),
+    [
+        ([conversation()], 0),
+        ([7, conversation()], 0),
+        ([{"uuid": "u", "full_name": "Noor", "email_address": "noor@example.com"}], 0),
+        ([{"conversations_memory": "12345", "project_memories": {"p": "67"}, "account_uuid": "a"}], 7),
+        ({"conversations_memory": None, "project_memories": {}}, 0),
+        ({"uuid": "p", "name": "P", "is_private": True, "prompt_template": "123", "docs": []}, 3),
+    ],
+)
+def test_detects_what_an_export_holds(value, left_out):
+    for indent in (None, 1):
+        text = json.dumps(value, indent=indent)
+        assert claude_ai.detect(sample(text, "x"))
+        parsed = claude_ai.parse(Document("x", text))
+        assert (parsed.sessions, parsed.unknown["(no conversation)"]) == ((), 7 in value)
+        assert parsed.junk == Counter({"host": left_out})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "[1, 2]",
+        "# Notes on chat_messages",
+        json.dumps([{"mapping": {}, "current_node": None}]),
+        json.dumps({"chat_messages": 7}),
+        json.dumps({"docs": [], "name": "x"}),
+        json.dumps([{"uuid": "u", "full_name": "x"}]),
+        '{"uuid":"u","full_name":"x","email_address":"y","text":"z"}\n{"text":"w"}\n',
+        json.dumps([{"text": 'cut "chat_messages" "uuid"'}])[:-2],
+    ],
+)
+def test_leaves_others_alone(text):
+    assert not claude_ai.detect(sample(text, "conversations.json"))
+
+
+def test_others_leave_it_alone():
+    for name in ("claude_ai.json", "claude_ai_projects.json"):
+        seen = sample((LOGS / name).read_text(), "conversations.json")
+        assert not any(other.detect(seen) for other in (chatgpt, claude_code, generic_jsonl))
+
+
+def test_times_of_documents_of_projects():
+    docs = [
+        {"filename": "a", "content": "A"},
+        {"uuid": "d", "content": "B", "created_at": "2026-05-02T00:00:00Z"},
+        {"uuid": "d", "content": "C"},
+    ]
+    project = {"uuid": "p", "name": "", "is_private": True, "docs": docs, "created_at": "2026-05-01T00:00:00Z"}
+    (session,) = parse(project).sessions
+    began = datetime(2026, 5, 1, tzinfo=UTC)
+    assert [(turn.id, turn.text, turn.time - began, turn.time_quality) for turn in session.turns] == [
+        ("0", "A", timedelta(0), "derived"),
+        ("d", "B", timedelta(days=1), "exact"),
+    ]
+    assert (session.title, session.project) == (None, None)

@@ -1,0 +1,626 @@
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from helix.sources import claude_code
+from helix.sources.common.sample import sample
+from helix.types import Document
+
+
+def record(kind, uuid, parent, content=None, *, session="s1", **more):
+    """One record as Claude Code writes it, short."""
+    made = {"type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": session, **more}
+    if content is not None:
+        made["message"] = {"role": kind, "content": content, **({"id": more["mid"]} if "mid" in more else {})}
+    return made
+
+
+def user(uuid, parent, content, **more):
+    return record("user", uuid, parent, content, **more)
+
+
+def answer(uuid, parent, content, **more):
+    return record("assistant", uuid, parent, content, **more)
+
+
+def result(uuid, parent, content, **more):
+    return user(uuid, parent, [{"type": "tool_result", "tool_use_id": "t", "content": content, **more}])
+
+
+def call(name, **given):
+    return {"type": "tool_use", "id": "t", "name": name, "input": given}
+
+
+def text(value):
+    return {"type": "text", "text": value}
+
+
+def parse(*records, path="logs/abc.jsonl", **options):
+    lines = [r if isinstance(r, str) else json.dumps(r) for r in records]
+    return claude_code.parse(Document(path, "\n".join(lines) + "\n"), **options)
+
+
+def turns(*records, **options):
+    sessions = parse(*records, **options).sessions
+    assert len(sessions) == 1
+    return sessions[0].turns
+
+
+def said(*records, **options):
+    return [turn.text for turn in turns(*records, **options)]
+
+
+# ---------------------------------------------------------------- turns
+
+
+def test_one_answer_over_several_lines_is_one_turn():
+    found = turns(
+        user("u1", None, "Hi"),
+        answer("a1", "u1", [{"type": "thinking", "thinking": "hm"}], mid="m1"),
+        answer("a2", "a1", [text("I will look.")], mid="m1"),
+        answer("a3", "a2", [call("Bash", command="ls\n-la", description="list")], mid="m1"),
+        result("r1", "a3", "file"),
+        answer("a4", "r1", [text("One file.")], mid="m2"),
+    )
+    assert [(turn.id, turn.role, turn.origin, turn.text, turn.parent) for turn in found] == [
+        ("u1", "user", "human", "Hi", None),
+        ("a1", "assistant", "assistant", "I will look.\n[Bash] ls -la", "u1"),
+        ("r1", "tool", "tool", "file", "a1"),
+        ("a4", "assistant", "assistant", "One file.", "r1"),
+    ]
+    assert all(turn.unique and turn.speaker is None for turn in found)
+
+
+def test_parallel_tool_calls_of_one_answer_merge_across_their_results():
+    found = turns(
+        user("u1", None, "Hi"),
+        answer("a1", "u1", [call("Read", file_path="/a.py")], mid="m1"),
+        answer("a2", "a1", [call("Read", file_path="/b.py")], mid="m1"),
+        result("r1", "a1", "A"),
+        result("r2", "a2", "B"),
+        answer("a3", "r2", "Done", mid="m2"),
+    )
+    assert [turn.text for turn in found] == ["Hi", "[Read] /a.py\n[Read] /b.py", "A", "B", "Done"]
+
+
+def test_a_block_written_twice_counts_once():
+    records = [answer("a1", None, [text("Same")], mid="m1"), answer("a2", "a1", [text("Same")], mid="m1")]
+    assert said(*records) == ["Same"]
+
+
+@pytest.mark.parametrize(
+    ("block", "line"),
+    [
+        (call("Bash", command="chmod +x hello.sh", description="Make it run"), "[Bash] chmod +x hello.sh"),
+        (call("Write", content="print()", file_path="/p/a.py"), "[Write] /p/a.py"),
+        (call("Grep", path="src", pattern="timeout", output_mode="content"), "[Grep] timeout"),
+        (call("WebFetch", prompt="what", url="https://x.org/"), "[WebFetch] https://x.org/"),
+        (call("mcp__x__y", number=3, other="this one"), "[mcp__x__y] this one"),
+        (
+            call(
+                "TodoWrite", todos=[{"content": "a", "status": "completed"}, {"content": "b", "status": "in_progress"}]
+            ),
+            "[TodoWrite] b",
+        ),
+        (call("Odd"), "[Odd]"),
+    ],
+)
+def test_a_tool_call_is_one_telling_line(block, line):
+    assert said(answer("a1", None, [block])) == [line]
+
+
+def test_a_tool_line_has_200_characters_at_most():
+    (line,) = said(answer("a1", None, [call("Bash", command="x" * 900)]))
+    assert len(line) == 200
+    assert line.startswith("[Bash] xxx")
+    assert line.endswith("…")
+
+
+def test_a_long_tool_result_keeps_both_ends():
+    (found,) = said(result("r1", None, "A" * 500 + "B" * 500), tool_chars=103)
+    assert found == "A" * 50 + " … " + "B" * 50
+
+
+def test_a_tool_result_of_exactly_the_limit_is_whole():
+    assert said(result("r1", None, "A" * 100), tool_chars=100) == ["A" * 100]
+
+
+def test_tool_results_as_blocks_and_as_errors():
+    found = said(
+        result("r1", None, [text("one"), {"type": "image", "source": {}}, text("two")]),
+        result("r2", "r1", "<tool_use_error>File not read yet</tool_use_error>", is_error=True),
+    )
+    assert found == ["one\ntwo", "error: File not read yet"]
+
+
+def test_what_a_person_adds_to_a_tool_result_is_a_turn_of_its_own():
+    block = {"type": "tool_result", "tool_use_id": "t", "content": "denied", "is_error": True}
+    found = turns(user("r1", None, [block, text("Use uv instead")]))
+    assert [(turn.id, turn.role, turn.text) for turn in found] == [
+        ("r1:tool", "tool", "error: denied"),
+        ("r1", "user", "Use uv instead"),
+    ]
+
+
+def test_times_are_utc_and_bad_ones_are_none():
+    found = turns(
+        user("u1", None, "a", timestamp="2026-05-04T10:00:00.250Z"),
+        user("u2", "u1", "b", timestamp="2026-05-04T10:00:00+02:00"),
+        user("u3", "u2", "c", timestamp="yesterday"),
+        user("u4", "u3", "d"),
+    )
+    assert [turn.time for turn in found] == [
+        datetime(2026, 5, 4, 10, 0, 0, 250_000, tzinfo=UTC),
+        datetime(2026, 5, 4, 8, 0, tzinfo=UTC),
+        None,
+        None,
+    ]
+    assert [turn.time_quality for turn in found] == ["exact", "exact", "none", "none"]
+
+
+# ---------------------------------------------------------------- noise
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        user("n1", "u1", "generated", isMeta=True),
+        user("n1", "u1", "Stop hook feedback:\n[stop.sh]: commit first"),
+        user("n1", "u1", "PostToolUse:Edit hook additional context: lint passed"),
+        user("n1", "u1", "[Request interrupted by user]"),
+        user("n1", "u1", [text("[Request interrupted by user for tool use]")]),
+        user("n1", "u1", "<command-name>/clear</command-name>\n  <command-message>clear</command-message>"),
+        user("n1", "u1", "<local-command-stdout>Bye</local-command-stdout>"),
+        user("n1", "u1", "<memory>\nold\n</memory>"),
+        user("n1", "u1", "UserPromptSubmit hook additional context: <memory>\nold\n</memory>"),
+        user("n1", "u1", [{"type": "image", "source": {}}]),
+        answer("n1", "u1", [{"type": "thinking", "thinking": "hm"}]),
+        answer("n1", "u1", "API Error: 529", isApiErrorMessage=True),
+        result("n1", "u1", "<system-reminder>\nbe careful\n</system-reminder>"),
+        record("progress", "n1", "u1", data={}),
+        record("system", "n1", "u1", content="x"),
+        record("attachment", "n1", "u1", attachment={"type": "todo"}),
+        {"type": "file-history-snapshot", "messageId": "m", "snapshot": {}},
+        {"type": "queue-operation", "operation": "dequeue", "sessionId": "s1"},
+        {"type": "mode", "mode": "plan", "sessionId": "s1"},
+    ],
+    ids=lambda noise: noise["type"],
+)
+def test_noise_makes_no_turn_and_no_fuss(noise):
+    parsed = parse(user("u1", None, "Hi"), noise, answer("a1", noise.get("uuid", "u1"), "Hello"))
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi", "Hello"]
+    assert parsed.sessions[0].turns[1].parent == "u1"
+    assert not parsed.problems
+    assert not parsed.unknown
+
+
+def test_a_reminder_inside_a_prompt_is_cut_out_of_it():
+    assert said(user("u1", None, "Fix it.\n<system-reminder>\nplan mode\n</system-reminder>")) == ["Fix it."]
+
+
+def test_tags_in_an_answer_are_the_models_own_words():
+    assert said(answer("a1", None, "It looks so:\n<command-name>/x</command-name>")) == [
+        "It looks so:\n<command-name>/x</command-name>"
+    ]
+
+
+def test_a_prompt_queued_while_the_agent_works_is_a_persons():
+    queued = {"type": "queued_command", "prompt": "and the docs", "commandMode": "prompt"}
+    found = turns(user("u1", None, "Hi"), record("attachment", "q1", "u1", attachment=queued))
+    assert [(turn.id, turn.role, turn.origin, turn.text) for turn in found][1] == (
+        "q1",
+        "user",
+        "human",
+        "and the docs",
+    )
+
+
+def test_unknown_record_types_are_counted_and_never_fatal():
+    parsed = parse(
+        user("u1", None, "Hi"), record("telepathy", "x", "u1"), record("telepathy", "y", "x"), {"sessionId": "s1"}
+    )
+    assert dict(parsed.unknown) == {"telepathy": 2, "(no type)": 1}
+    assert len(parsed.sessions) == 1
+
+
+def test_half_a_line_is_reported_and_the_rest_goes_in():
+    parsed = parse(user("u1", None, "Hi"), '{"type":"user","uuid":"u2","mess', "[1]", answer("a1", "u1", "Hello"))
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi", "Hello"]
+    assert [problem.line for problem in parsed.problems] == [2, 3]
+    assert parsed.problems[0].reason.startswith("not valid JSON (")
+
+
+def test_half_an_emoji_does_not_cost_the_line():
+    line = '{"type":"user","uuid":"u1","sessionId":"s1","message":{"content":"cut \\ud83d here"}}'
+    assert said(line) == ["cut ? here"]
+
+
+def test_a_line_separator_inside_a_string_does_not_end_the_line():
+    line = json.dumps(user("u1", None, "one\u2028two\u0085three"), ensure_ascii=False)
+    assert said(line) == ["one\u2028two\u0085three"]
+
+
+# ---------------------------------------------------------------- the graph
+
+
+def test_parents_come_before_children_whatever_the_file_order():
+    records = [answer("a1", "u1", "two"), user("u2", "a1", "three"), user("u1", None, "one")]
+    assert said(*records) == ["one", "two", "three"]
+
+
+def test_the_graph_and_not_the_time_gives_the_order():
+    records = [
+        user("u1", None, "one", timestamp="2026-05-04T10:00:09Z"),
+        answer("a1", "u1", "two", timestamp="2026-05-04T10:00:01Z"),
+    ]
+    assert said(*records) == ["one", "two"]
+
+
+def test_a_duplicate_uuid_keeps_the_first():
+    assert said(user("u1", None, "first"), user("u1", None, "second")) == ["first"]
+
+
+def test_dangling_parents_lose_nothing():
+    assert said(user("u1", "gone", "one"), answer("a1", "u1", "two"), user("u2", "lost", "three")) == [
+        "one",
+        "two",
+        "three",
+    ]
+
+
+def test_cycles_lose_nothing_and_end():
+    records = [
+        user("u1", "a2", "one"),
+        answer("a1", "u1", "two"),
+        answer("a2", "a1", "three"),
+        user("u2", "u2", "four"),
+    ]
+    assert said(*records) == ["one", "two", "three", "four"]
+
+
+def test_records_without_uuid_are_taken_but_are_not_unique():
+    found = turns({"type": "user", "sessionId": "s1", "message": {"content": "Hi"}})
+    assert [(turn.id, turn.unique) for turn in found] == [("line-1", False)]
+
+
+REWOUND = (
+    user("u1", None, "Start"),
+    answer("a1", "u1", "Ready"),
+    user("aaaaaaaa-1111", "a1", "First try"),
+    answer("b1", "aaaaaaaa-1111", "First answer"),
+    user("cccccccc-2222", "a1", "Second try"),
+    answer("c1", "cccccccc-2222", "Second answer"),
+)
+
+
+def test_a_rewind_leaves_the_last_attempt_in_the_session():
+    live, abandoned = parse(*REWOUND).sessions
+    assert (live.id, live.branch_of) == ("s1", None)
+    assert [turn.text for turn in live.turns] == ["Start", "Ready", "Second try", "Second answer"]
+    assert (abandoned.id, abandoned.branch_of) == ("s1~aaaaaaaa", "s1")
+    assert [turn.text for turn in abandoned.turns] == ["First try", "First answer"]
+    assert abandoned.turns[0].parent == "a1"
+
+
+def test_a_rewind_is_seen_through_noise():
+    records = [
+        user("u1", None, "Start"),
+        record("progress", "p1", "u1"),
+        user("x1", "p1", "First"),
+        record("system", "p2", "u1"),
+        record("progress", "p3", "p2"),
+        user("x2", "p3", "Second"),
+    ]
+    assert [[turn.text for turn in s.turns] for s in parse(*records).sessions] == [["Start", "Second"], ["First"]]
+
+
+def test_a_rewind_to_the_first_prompt_is_seen_behind_a_start_hook():
+    records = [
+        record("progress", "p0", None),
+        user("x1", "p0", "First"),
+        answer("y1", "x1", "Re"),
+        user("x2", "p0", "Second"),
+    ]
+    assert [[turn.text for turn in s.turns] for s in parse(*records).sessions] == [["Second"], ["First", "Re"]]
+
+
+def test_rewinds_within_rewinds_and_three_attempts():
+    records = [
+        user("u1", None, "Start"),
+        user("x1", "u1", "A"),
+        answer("x2", "x1", "a"),
+        user("x3", "x2", "A1"),
+        user("x4", "x2", "A2"),
+        user("y1", "u1", "B"),
+        user("z1", "u1", "C"),
+    ]
+    found = {s.id: [turn.text for turn in s.turns] for s in parse(*records).sessions}
+    assert found == {"s1": ["Start", "C"], "s1~x1": ["A", "a", "A2"], "s1~x3": ["A1"], "s1~y1": ["B"]}
+
+
+def test_branches_whose_uuids_begin_alike_stay_apart():
+    records = [user("u1", None, "Start"), *(user(f"same-prefix-{n}", "u1", f"try {n}") for n in range(3))]
+    sessions = parse(*records).sessions
+    assert len({s.id for s in sessions}) == 3
+    assert sum(len(s.turns) for s in sessions) == 4
+
+
+def test_parallel_tools_hooks_and_subagents_make_no_branch():
+    records = [
+        user("u1", None, "Start"),
+        answer("a1", "u1", [call("Read", file_path="/a")]),
+        result("r1", "a1", "A"),
+        result("r2", "a1", "B"),
+        user("h1", "a1", "Stop hook feedback:\nx"),
+        user("g1", "a1", "Look into it", isSidechain=True),
+        user("u2", "a1", "Go on"),
+    ]
+    (session,) = parse(*records).sessions
+    assert len(session.turns) == 6
+
+
+def test_prompts_without_any_parent_are_no_rewind():
+    assert said(user("u1", None, "one"), user("u2", None, "two")) == ["one", "two"]
+
+
+def test_after_a_compaction_the_conversation_goes_on():
+    records = [
+        *REWOUND,
+        record("system", "cb", None, subtype="compact_boundary", logicalParentUuid="c1"),
+        user("cs", "cb", "This session is being continued", isCompactSummary=True),
+        user("u9", "cs", "Next"),
+    ]
+    live, abandoned = parse(*records).sessions
+    assert [turn.origin for turn in live.turns[-2:]] == ["summary", "human"]
+    assert live.turns[-2].parent == "c1"
+    assert len(abandoned.turns) == 2
+
+
+def test_a_compaction_of_an_abandoned_branch_stays_on_it():
+    records = [
+        *REWOUND[:4],
+        record("system", "cb", None, subtype="compact_boundary", logicalParentUuid="b1"),
+        user("cs", "cb", "Summary of the first try", isCompactSummary=True),
+        *REWOUND[4:],
+    ]
+    live, abandoned = parse(*records).sessions
+    assert [turn.id for turn in live.turns] == ["u1", "a1", "cccccccc-2222", "c1"]
+    assert [turn.id for turn in abandoned.turns] == ["aaaaaaaa-1111", "b1", "cs"]
+
+
+def test_subagents_are_marked():
+    records = [
+        user("u1", None, "Start"),
+        user("g1", None, "Find the bug", isSidechain=True),
+        answer("g2", "g1", "Found", isSidechain=True),
+    ]
+    assert [turn.origin for turn in turns(*records)] == ["human", "subagent", "subagent"]
+
+
+# ---------------------------------------------------------------- sessions
+
+
+def test_several_sessions_in_one_file():
+    records = [
+        user("u1", None, "one", session="s1"),
+        user("v1", None, "two", session="s2"),
+        user("u2", "u1", "three", session="s1"),
+    ]
+    found = {s.id: [turn.text for turn in s.turns] for s in parse(*records).sessions}
+    assert found == {"s1": ["one", "three"], "s2": ["two"]}
+
+
+def test_a_fork_into_another_session_is_no_rewind():
+    records = [user("u1", None, "one"), user("u2", "u1", "old way"), user("v2", "u1", "new way", session="s2")]
+    assert [(s.id, s.branch_of) for s in parse(*records).sessions] == [("s1", None), ("s2", None)]
+
+
+def test_what_goes_on_from_an_abandoned_branch_in_another_session_is_that_session():
+    records = [*REWOUND, user("v1", "b1", "On from the first try", session="s2")]
+    assert [(s.id, s.branch_of) for s in parse(*records).sessions] == [
+        ("s1", None),
+        ("s1~aaaaaaaa", "s1"),
+        ("s2", None),
+    ]
+
+
+def test_without_a_session_id_the_file_gives_it():
+    (session,) = parse({"type": "user", "uuid": "u1", "message": {"content": "Hi"}}, path="x/0f3a.jsonl").sessions
+    assert session.id == "0f3a"
+
+
+def test_warmup_sessions_are_dropped():
+    records = [
+        user("u1", None, "Warmup", session="w"),
+        answer("a1", "u1", "Ready", session="w"),
+        user("u2", None, "Hi"),
+    ]
+    assert [s.id for s in parse(*records).sessions] == ["s1"]
+
+
+def test_a_warmup_subagent_goes_without_its_session():
+    records = [
+        user("u1", None, "Hi"),
+        user("g1", None, "Warmup", isSidechain=True),
+        answer("g2", "g1", "Ready", isSidechain=True),
+    ]
+    assert said(*records) == ["Hi"]
+
+
+def test_warming_up_as_a_topic_is_kept():
+    assert said(user("u1", None, "Warmup of the cache fails")) == ["Warmup of the cache fails"]
+
+
+@pytest.mark.parametrize(
+    ("cwd", "project"),
+    [
+        ("/home/ana/ledgerline", "ledgerline"),
+        ("/home/ana/ledgerline/", "ledgerline"),
+        ("C:\\Users\\ana\\ledgerline", "ledgerline"),
+        ("/", None),
+        ("C:\\", None),
+        ("", None),
+        (7, None),
+    ],
+)
+def test_the_project_is_the_last_folder(cwd, project):
+    (session,) = parse(user("u1", None, "Hi", cwd=cwd)).sessions
+    assert session.project == project
+
+
+def test_the_first_folder_counts():
+    records = [user("u1", None, "Hi"), user("u2", "u1", "a", cwd="/x/one"), user("u3", "u2", "b", cwd="/x/two")]
+    assert parse(*records).sessions[0].project == "one"
+
+
+CUSTOM = {"type": "custom-title", "customTitle": "Mine", "sessionId": "s1"}
+AI = {"type": "ai-title", "aiTitle": "Guessed", "sessionId": "s1"}
+SUMMARY = {"type": "summary", "summary": "Summed up", "leafUuid": "u1"}
+FOREIGN = {"type": "summary", "summary": "Of another session", "leafUuid": "elsewhere"}
+AGENT = {"type": "agent-name", "agentName": "Fixer", "sessionId": "s1"}
+
+
+@pytest.mark.parametrize(
+    ("records", "title"),
+    [
+        ((CUSTOM, AI, SUMMARY, AGENT), "Mine"),
+        ((AGENT, AI), "Guessed"),
+        ((SUMMARY, AGENT), "Summed up"),
+        ((FOREIGN, AGENT), "Fixer"),
+        ((FOREIGN,), "Fix the webhook"),
+        ((AI, {**AI, "aiTitle": "Better"}), "Better"),
+    ],
+)
+def test_titles_by_rank(records, title):
+    (session,) = parse(*records, user("u1", None, "Fix the\nwebhook")).sessions
+    assert session.title == title
+
+
+def test_a_long_prompt_gives_a_title_of_80_characters():
+    (session,) = parse(user("u1", None, "word " * 50)).sessions
+    assert len(session.title) <= 80
+    assert session.title.endswith("…")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        json.dumps(user("u1", None, "Hi")),
+        '{"type":"summary","summary":"x","leafUuid":"y"}',
+        '{"type":"file-history-snapshot","messageId":"m","snapshot":{}}',
+        json.dumps(user("u1", None, "x" * 100_000)),
+    ],
+)
+def test_detects_its_own(head):
+    assert claude_code.detect(sample(head, "whatever.txt"))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        '{"text":"hi","type":"decision"}',
+        '{"role":"user","message":{"content":"hi"}}',
+        '{"type":"user","text":"x"}',
+        "hello",
+        "",
+    ],
+)
+def test_leaves_others_alone(head):
+    assert not claude_code.detect(sample(head, "session.jsonl"))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"type": "user", "message": 3, "uuid": "u", "sessionId": "s"},
+        {"type": "user", "message": {"content": 7}, "uuid": "u", "sessionId": "s"},
+        {"type": "user", "message": {"content": [None, 4, {"type": "text", "text": 5}]}, "uuid": 8, "sessionId": ["s"]},
+        {"type": "assistant", "message": {"id": 1, "content": [{"type": "tool_use", "input": "x", "name": None}]}},
+        {"type": ["user"], "uuid": "u"},
+        {
+            "type": "user",
+            "uuid": "u",
+            "parentUuid": {"a": 1},
+            "timestamp": 12,
+            "cwd": None,
+            "message": {"content": "x"},
+        },
+        {"type": "attachment", "attachment": "x", "uuid": "u"},
+        {"type": "ai-title", "aiTitle": 5},
+    ],
+)
+def test_values_of_the_wrong_kind_hurt_nobody(odd):
+    parsed = parse(user("u1", None, "Hi"), odd)
+    assert parsed.sessions[0].turns[0].text == "Hi"
+
+
+# ---------------------------------------------------------------- subagents, our own answers, what is left out
+
+
+def test_a_subagent_that_is_named_has_a_session_of_its_own():
+    parsed = parse(
+        user("u1", None, "Find the flaky test"),
+        answer("a1", "u1", [call("Task", description="search")], mid="m1"),
+        user("s1", None, "Search the tests", isSidechain=True, agentId="a97d"),
+        answer("s2", "s1", [text("It is test_queue.")], isSidechain=True, agentId="a97d", mid="m2"),
+        result("r1", "a1", "It is test_queue."),
+    )
+    main, agent = parsed.sessions
+    assert [turn.text for turn in main.turns] == ["Find the flaky test", "[Task] search", "It is test_queue."]
+    assert agent.id == "s1/agent-a97d"
+    assert agent.branch_of is None
+    assert [(turn.origin, turn.text) for turn in agent.turns] == [
+        ("subagent", "Search the tests"),
+        ("subagent", "It is test_queue."),
+    ]
+
+
+def test_a_subagents_own_file_keeps_its_name():
+    (session,) = parse(
+        user("s1", None, "Search the tests", isSidechain=True, agentId="a97d", session="agent-a97d")
+    ).sessions
+    assert session.id == "agent-a97d"
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("mcp__helix__recall", {"query": "the timeout"}),
+        ("Bash", {"command": "helix recall 'the timeout' --k 3"}),
+        ("Bash", {"command": "cd /srv && HELIX_STORE=m helix sql 'SELECT 1'"}),
+    ],
+)
+def test_what_helix_answered_is_not_taken_for_news(name, given):
+    asked = {"type": "tool_use", "id": "t9", "name": name, "input": given}
+    told = {"type": "tool_result", "tool_use_id": "t9", "content": "The timeout is 30 s."}
+    parsed = parse(
+        user("u1", None, "What was the timeout?"),
+        answer("a1", "u1", [asked], mid="m1"),
+        user("r1", "a1", [told]),
+        answer("a2", "r1", "30 s.", mid="m2"),
+    )
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["What was the timeout?", "30 s."]
+    assert parsed.junk == {"memory": len("The timeout is 30 s.")}
+
+
+@pytest.mark.parametrize("given", [{"command": "git log helix recall"}, {"command": "pip install helix-recall"}])
+def test_talking_about_helix_is_news(given):
+    assert len(said(answer("a1", None, [call("Bash", **given)]))) == 1
+
+
+def test_what_is_left_out_is_counted():
+    parsed = parse(
+        user("u1", None, "<system-reminder>\nBe brief.\n</system-reminder>\nFix it"),
+        answer("a1", "u1", [{"type": "thinking", "thinking": "hm, hm"}, text("Done")], mid="m1"),
+        result("r1", "a1", "x" * 3_000),
+        user("h1", "r1", "Stop hook feedback: run the tests"),
+        user("m1", "h1", "Caveat", isMeta=True),
+        user("u2", "m1", "<memory>\nWe chose 30 s.\n</memory>\nThanks"),
+        record("attachment", "x1", "u2", attachment={"type": "hook_additional_context", "content": "12345"}),
+    )
+    assert parsed.junk["reasoning"] == 6
+    assert parsed.junk["tool-output"] == 3_000 - 1_200 + 1
+    assert parsed.junk["memory"] == len("<memory>\nWe chose 30 s.\n</memory>\n")
+    reminder = len("<system-reminder>\nBe brief.\n</system-reminder>\n")
+    assert parsed.junk["host"] == reminder + len("Stop hook feedback: run the tests") + len("Caveat") + 5

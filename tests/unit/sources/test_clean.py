@@ -1,0 +1,173 @@
+"""Junk of any format: encoded data, what is repeated, sessions of summarisers, rows of a progress bar."""
+
+from __future__ import annotations
+
+import base64
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helix.sources.common.clean import ENCODED, REPEATED, clean
+from helix.sources.common.tools import both_ends
+from helix.types import Parsed, Session, Turn
+
+PASTE = "Always answer in short sentences. " * 8
+
+
+def session(*turns: tuple[str, str], source: str = "codex", name: str = "s") -> Session:
+    """Turns of (role, text)."""
+    origins = {"user": "human", "assistant": "assistant", "tool": "tool", "document": "document"}
+    made = (Turn(f"t{i}", text, role=role, origin=origins[role]) for i, (role, text) in enumerate(turns))
+    return Session(source, name, tuple(made))
+
+
+def texts(*turns: tuple[str, str], source: str = "codex") -> tuple[list[str], Counter[str]]:
+    done = clean(Parsed((session(*turns, source=source),), junk=Counter({"host": 7})))
+    assert done.junk.pop("host") == 7  # type: ignore[attr-defined]
+    return [turn.text for each in done.sessions for turn in each.turns], Counter(done.junk)
+
+
+def encoded(size: int, seed: int = 0) -> str:
+    return base64.b64encode(random.Random(seed).randbytes(size)).decode()
+
+
+# ---------------------------------------------------------------- encoded data
+
+
+def test_a_picture_becomes_a_note_of_its_length() -> None:
+    data = encoded(3_000)
+    (text,), junk = texts(("user", f"Look: data:image/png;base64,{data} - what is wrong?"))
+    length = len(f"data:image/png;base64,{data}")
+    assert text == f"Look: [{length} characters of encoded data] - what is wrong?"
+    assert junk == {"encoded": length}
+
+
+def test_data_over_many_lines() -> None:
+    data = encoded(1_000)
+    wrapped = "\n".join(data[i : i + 76] for i in range(0, len(data), 76))
+    (text,), junk = texts(("tool", f"$ cat key.b64\n{wrapped}\nand a word"))
+    assert text.startswith("$ cat key.b64\n[")
+    assert text.endswith(" characters of encoded data]\nand a word")
+    assert junk["encoded"] == len(wrapped)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-" * 300,
+        "=" * 300,
+        "a" * 500,
+        "_".join(["snake"] * 60),
+        "/usr/lib/python3/" + "site/packages/" * 30,
+        encoded(100),  # below the limit
+        "x" * (ENCODED - 1),
+        "ein" + "Donaudampfschifffahrtsgesellschaft" * 7,
+    ],
+)
+def test_what_is_no_data_stays(text: str) -> None:
+    assert texts(("user", text)) == ([text], Counter())
+
+
+# ---------------------------------------------------------------- repetitions
+
+
+def test_what_is_pasted_into_every_prompt_is_said_once() -> None:
+    found, junk = texts(
+        ("user", f"{PASTE}\n\nSet the timeout to 30 s."),
+        ("assistant", "Done."),
+        ("user", f"{PASTE}\n\nAnd the retries to 3."),
+        ("user", PASTE),
+    )
+    assert found == [f"{PASTE}\n\nSet the timeout to 30 s.", "Done.", "And the retries to 3."]
+    assert junk == {"repeated": 2 * len(PASTE)}
+
+
+def test_other_white_space_is_no_other_text() -> None:
+    found, _ = texts(("tool", PASTE), ("tool", PASTE.replace(". ", ".\n").rstrip()))
+    assert len(found) == 1
+
+
+def test_answers_short_texts_other_sessions_and_chats_repeat_themselves() -> None:
+    assert len(texts(("assistant", PASTE), ("assistant", PASTE))[0]) == 2
+    short = "x" * (REPEATED - 1)
+    assert len(texts(("user", short), ("user", short))[0]) == 2
+    for source in ("jsonl", "slack", "meeting", "captions", "markdown"):
+        assert len(texts(("user", PASTE), ("user", PASTE), source=source)[0]) == 2
+    both = clean(Parsed((session(("user", PASTE)), session(("user", PASTE), name="other"))))
+    assert [len(each.turns) for each in both.sessions] == [1, 1]
+
+
+# ---------------------------------------------------------------- programs that watch a session
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Please write a 5-10 word title for the following conversation:\n\nHuman: hello",
+        "Generate a concise title for this coding session. Reply with the title only.",
+        "Summarize this coding conversation in under 50 characters.",
+        "Analyze if this message indicates a new conversation topic.",
+        "You are a memory agent. Watch the primary session.",
+        "Your task is to create a detailed summary of the conversation so far, paying close attention",
+        "Warmup",
+    ],
+)
+def test_a_session_of_a_summariser_is_left_out(prompt: str) -> None:
+    found, junk = texts(("user", prompt), ("assistant", "Timeouts and retries"))
+    assert found == []
+    assert junk == {"summariser": len(prompt) + len("Timeouts and retries")}
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Summarise what we decided about the queue",
+        "Write a function that generates a title for a conversation",
+        "Warmup the cache before the tests, please",
+        "Our product has a memory agent; rename it",
+    ],
+)
+def test_people_ask_for_summaries_too(prompt: str) -> None:
+    assert len(texts(("user", prompt), ("assistant", "Yes"))[0]) == 2
+
+
+def test_one_prompt_of_a_person_keeps_the_session() -> None:
+    prompt = "Please write a 5-10 word title for the following conversation: x"
+    assert len(texts(("user", prompt), ("user", "And now fix the queue"))[0]) == 2
+    assert len(texts(("user", prompt), source="jsonl")[0]) == 1
+
+
+# ---------------------------------------------------------------- what comes later changes nothing
+
+
+@given(st.lists(st.sampled_from([PASTE, encoded(300), "a short one", f"{PASTE}\n\nmore", "Warmup"]), max_size=8))
+def test_a_prefix_reads_the_same(said: list[str]) -> None:
+    turns = [("user", "Fix the queue"), *(("user" if i % 2 else "tool", text) for i, text in enumerate(said))]
+    whole, _ = texts(*turns)
+    for end in range(1, len(turns)):
+        part, _ = texts(*turns[:end])
+        assert whole[: len(part)] == part
+
+
+# ---------------------------------------------------------------- rows of a tool's output
+
+
+def test_a_progress_bar_is_two_lines() -> None:
+    bar = [f"Downloading torch {n}% |{'█' * (n // 10)}| {n}/100 MB" for n in range(0, 101, 5)]
+    text = "\n".join(["Collecting torch", *bar, "Installed."])
+    assert both_ends(text, 5_000).split("\n") == ["Collecting torch", bar[0], bar[-1], "Installed."]
+
+
+def test_of_what_a_terminal_wrote_over_the_last_stays() -> None:
+    assert both_ends("10%\r20%\r100% done\nnext\r\n", 100) == "100% done\nnext\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1 2 3\n4 5 6\n7 8 9\n1 1 1\n2 2 2", "alpha\nbeta\ngamma\ndelta", "test 1 ok\ntest 2 ok\ntest 3 ok", ""],
+)
+def test_other_rows_stay(text: str) -> None:
+    assert both_ends(text, 1_000) == text

@@ -1,0 +1,917 @@
+import json
+from datetime import UTC, datetime
+from time import perf_counter
+
+import pytest
+
+from helix.sources import codex
+from helix.sources.common.sample import sample
+from helix.types import Document
+from tests.support.paths import DATA
+
+LOGS = DATA / "logs"
+START = "2026-02-11T09:00:00.000Z"
+
+
+def record(kind, payload, ts=START):
+    return {"timestamp": ts, "type": kind, "payload": payload}
+
+
+def meta(name="s1", **more):
+    return record("session_meta", {"id": name, "timestamp": START, "cwd": "/home/mara/tidewatch", **more})
+
+
+def item(kind, ts=START, **payload):
+    return record("response_item", {"type": kind, **payload}, ts)
+
+
+def event(kind, ts=START, **payload):
+    return record("event_msg", {"type": kind, **payload}, ts)
+
+
+def message(role, *texts, ts=START, **more):
+    kind = "output_text" if role == "assistant" else "input_text"
+    parts = [{"type": kind, "text": text} if isinstance(text, str) else text for text in texts]
+    return item("message", ts, role=role, content=parts, **more)
+
+
+def user(*texts, **more):
+    return message("user", *texts, **more)
+
+
+def says(*texts, **more):
+    return message("assistant", *texts, **more)
+
+
+def call(call_id="c1", name="shell", arguments='{"command":["bash","-lc","ls"]}', **more):
+    return item("function_call", call_id=call_id, name=name, arguments=arguments, **more)
+
+
+def gives(value, call_id="c1", **more):
+    return item("function_call_output", call_id=call_id, output=value, **more)
+
+
+def parse(*records, path="logs/rollout.jsonl", **options):
+    lines = [r if isinstance(r, str) else json.dumps(r) for r in records]
+    return codex.parse(Document(path, "".join(f"{line}\n" for line in lines)), **options)
+
+
+def turns(*records, **options):
+    (session,) = parse(meta(), *records, **options).sessions
+    return session.turns
+
+
+def said(*records, **options):
+    return [turn.text for turn in turns(*records, **options)]
+
+
+def golden(name):
+    text = (LOGS / name).read_text(encoding="utf-8")
+    return codex.parse(Document(f"logs/{name}", text))
+
+
+def uuid7(ts, tail="7e42-8b11-5c7d90e1f203"):
+    """A
+    from tests.support.paths import DATA
+     UUIDv7 made at a time."""
+    stamp = f"{int(datetime.fromisoformat(ts).timestamp() * 1000):012x}"
+    return f"{stamp[:8]}-{stamp[8:]}-{tail}"
+
+
+# ---------------------------------------------------------------- whole logs
+
+
+def test_a_log():
+    parsed = golden("codex.jsonl")
+    (session,) = parsed.sessions
+    assert (session.source, session.id, session.project, session.title, session.branch_of) == (
+        "codex",
+        "019c4bed-c6e4-7c31-9d55-3f0b8a6d1e01",
+        "tidewatch",
+        "Readings lost on reconnect",
+        None,
+    )
+    assert [(turn.id, turn.role, turn.origin, turn.text, turn.parent) for turn in session.turns] == [
+        ("6", "user", "human", "The gauge importer loses readings after a reconnect. Find out why.", None),
+        (
+            "11",
+            "assistant",
+            "assistant",
+            "I will read the reconnect path first.\n[shell] rg -n reconnect src\n"
+            "[exec_command] sed -n '30,52p' src/importer.py",
+            None,
+        ),
+        ("call_Qm3xA1:output", "tool", "tool", "src/importer.py:41:    def on_reconnect(self):", "11"),
+        ("call_Qm3xA2:output", "tool", "tool", "def on_reconnect(self):\n        self.pending.clear()", "11"),
+        (
+            "17",
+            "assistant",
+            "assistant",
+            "on_reconnect clears the pending buffer, so readings that were not yet written are lost. "
+            "I will flush it instead.\n[apply_patch] src/importer.py, tests/test_reconnect.py",
+            None,
+        ),
+        (
+            "call_Qm3xB1:output",
+            "tool",
+            "tool",
+            "Success. Updated the following files:\nM src/importer.py\nA tests/test_reconnect.py",
+            "17",
+        ),
+        ("call_Qm3xC1", "assistant", "assistant", "[exec_command] uv run pytest -q tests/test_reconnect.py", None),
+        (
+            "call_Qm3xC1:output",
+            "tool",
+            "tool",
+            "error: E   NameError: name 'Importer' is not defined\n1 failed in 0.31s",
+            "call_Qm3xC1",
+        ),
+        (
+            "23",
+            "assistant",
+            "assistant",
+            "The fix is in; the new test still lacks an import, which I will add next.",
+            None,
+        ),
+        ("26", "user", "human", "$ git diff --stat", None),
+        ("34", "user", "human", "Which back-off do other gauge clients use? The screenshot shows ours.", None),
+        ("36", "assistant", "assistant", "[web_search] tide gauge client reconnect back-off", None),
+        (
+            "38",
+            "assistant",
+            "assistant",
+            "Most use exponential back-off capped at 60 s. We keep the cap at 60 s and add jitter.",
+            None,
+        ),
+        (
+            "39",
+            "assistant",
+            "summary",
+            "Reconnect flushes pending readings. Back-off: exponential, cap 60 s, jitter.",
+            None,
+        ),
+        ("42", "user", "human", "Add the jitter now.", None),
+        (
+            "call_Qm3xD1",
+            "assistant",
+            "assistant",
+            "[local_shell] sed -i 's/delay = cap/delay = cap * random()/' src/importer.py",
+            None,
+        ),
+        ("45", "assistant", "assistant", "Jitter is in: the delay is multiplied by a random factor.", None),
+    ]
+    assert session.turns[1].time == datetime(2026, 2, 11, 9, 0, 25, 2_000, tzinfo=UTC)
+    assert {turn.time_quality for turn in session.turns} == {"exact"}
+    assert not parsed.problems
+    assert dict(parsed.unknown) == {"event_msg of telepathy_level": 1}
+    assert parsed.junk["reasoning"] == len("**Looking for the reconnect path**")
+    assert parsed.junk["memory"] == len("<memory>\nThe cap was 30 s until January.\n</memory>\n")
+    assert parsed.junk["host"] > 500
+
+
+def test_a_fork_leaves_out_what_it_copied():
+    parsed = golden("codex-fork.jsonl")
+    (session,) = parsed.sessions
+    assert (session.id, session.project, session.title, session.branch_of) == (
+        "019c4c77-1af2-7e42-8b11-9a4410c2fe07",
+        "tidewatch-rs",
+        "In this fork: sketch the importer in Rust.",
+        None,
+    )
+    assert [(turn.id, turn.role, turn.text) for turn in session.turns] == [
+        ("13", "user", "In this fork: sketch the importer in Rust."),
+        (
+            "15",
+            "assistant",
+            "A sketch: one task reads frames, one owns the buffer and flushes it on reconnect.",
+        ),
+    ]
+    assert parsed.junk["replay"] > 300
+
+
+def test_a_log_from_before_the_envelope():
+    (session,) = golden("codex-legacy.jsonl").sessions
+    assert (session.id, session.project, session.title) == (
+        "7e1d4c52-0b8e-4a39-9d0e-2f6a5b3c8d10",
+        "ledger-lint",
+        "Why does the linter accept a posting without a currency?",
+    )
+    assert [(turn.id, turn.role, turn.text) for turn in session.turns] == [
+        ("6", "user", "Why does the linter accept a posting without a currency?"),
+        ("call_7hTz01", "assistant", "[shell] grep -n currency grammar.lark"),
+        ("call_7hTz01:output", "tool", "error: grep: grammar.lark: No such file or directory"),
+        ("call_7hTz02", "assistant", "[shell] grep -rn currency src"),
+        ("call_7hTz02:output", "tool", "src/grammar.lark:12:posting: account amount [currency]"),
+        (
+            "msg_01",
+            "assistant",
+            "Rule `posting` marks the currency as optional. Remove the brackets in src/grammar.lark, line 12.",
+        ),
+    ]
+    assert {(turn.time, turn.time_quality) for turn in session.turns} == {
+        (datetime(2025, 8, 19, 14, 2, 11, 480_000, tzinfo=UTC), "derived")
+    }
+
+
+@pytest.mark.parametrize("name", ["codex.jsonl", "codex-fork.jsonl", "codex-legacy.jsonl"])
+def test_what_is_read_of_a_log_stays_when_it_grows(name):
+    lines = (LOGS / name).read_text(encoding="utf-8").splitlines(keepends=True)
+    whole = [turn for session in golden(name).sessions for turn in session.turns]
+    for end in range(1, len(lines)):
+        sessions = codex.parse(Document(f"logs/{name}", "".join(lines[:end]))).sessions
+        part = [turn for session in sessions for turn in session.turns]
+        if name == "codex.jsonl" and 28 <= end < 33:
+            assert part[:10] == whole[:10]  # behind them is what the rollback of line 33 drops
+            continue
+        assert part[:-1] == whole[: len(part)][:-1]
+        if part:  # a turn of the assistant grows by the calls it goes on to make
+            last = whole[len(part) - 1]
+            assert (part[-1].id, part[-1].time, part[-1].parent) == (last.id, last.time, last.parent)
+            assert last.text.startswith(part[-1].text)
+
+
+# ---------------------------------------------------------------- turns
+
+
+def test_calls_join_the_message_before_them_until_something_else_speaks():
+    found = turns(
+        user("Hi"),
+        says("Looking."),
+        call("c1"),
+        item("reasoning", summary=[], encrypted_content="x"),
+        event("token_count", info=None),
+        call("c2"),
+        gives("a", "c1"),
+        gives("b", "c2"),
+        call("c3"),
+        gives("c", "c3"),
+        says("Done."),
+        event("task_complete"),
+        call("c4"),
+    )
+    assert [(turn.id, turn.text) for turn in found] == [
+        ("2", "Hi"),
+        ("3", "Looking.\n[shell] ls\n[shell] ls"),
+        ("c1:output", "a"),
+        ("c2:output", "b"),
+        ("c3", "[shell] ls"),
+        ("c3:output", "c"),
+        ("12", "Done."),
+        ("c4", "[shell] ls"),
+    ]
+    assert [turn.parent for turn in found] == [None, None, "3", "3", None, "c3", None, None]
+
+
+def test_two_messages_in_a_row_are_two_turns():
+    assert said(says("First."), says("Second."), call()) == ["First.", "Second.\n[shell] ls"]
+
+
+def test_native_ids_name_turns_and_a_second_use_steps_aside():
+    found = turns(user("a", id="msg_1"), says("b", id="msg_1"), says("c", id=7))
+    assert [(turn.id, turn.text) for turn in found] == [("msg_1", "a"), ("msg_1-2", "b"), ("4", "c")]
+    assert not any(turn.unique for turn in found)
+
+
+@pytest.mark.parametrize(
+    ("made", "line"),
+    [
+        (call(arguments='{"command":["bash","-lc","pytest -q"],"workdir":"/x"}'), "[shell] pytest -q"),
+        (call(arguments='{"command":["ls","-la"]}'), "[shell] ls -la"),
+        (call(arguments='{"command":["powershell.exe","-NoProfile","-Command","dir"]}'), "[shell] dir"),
+        (call(name="exec_command", arguments='{"cmd":"git log"}'), "[exec_command] git log"),
+        (
+            call(name="apply_patch", arguments='{"input":"*** Begin Patch\\n*** Delete File: a.py\\n"}'),
+            "[apply_patch] a.py",
+        ),
+        (call(name="say", arguments="not json"), "[say] not json"),
+        (call(name="say", arguments="{broken"), "[say] {broken"),
+        (call(name="wait", arguments=None), "[wait]"),
+        (item("custom_tool_call", call_id="c", name="exec", input="await tools.run()"), "[exec] await tools.run()"),
+        (item("local_shell_call", action={"type": "exec", "command": ["sh", "-c", "df"]}), "[local_shell] df"),
+        (item("web_search_call", action={"type": "search", "query": "tides"}), "[web_search] tides"),
+        (
+            item("web_search_call", action={"type": "open_page", "url": "https://tides.example.org/"}),
+            "[web_search] https://tides.example.org/",
+        ),
+        (item("web_search_call", action={"type": "of_tomorrow", "where": "harbour"}), "[web_search] harbour"),
+        (item("tool_search_call", call_id="c", arguments={"query": "calendar"}), "[tool_search] calendar"),
+        (item("image_generation_call", revised_prompt="a gauge", result="iVBOR"), "[image_generation] a gauge"),
+        (item("tool_call", function={"name": "translate"}, arguments={"text": "hello"}), "[translate] hello"),
+        (item("of_tomorrow_call", arguments={"query": "q"}), "[of_tomorrow] q"),
+    ],
+)
+def test_a_tool_call_is_one_telling_line(made, line):
+    assert said(made) == [line]
+
+
+HEAD = "Wall time: 0.1 seconds\nOutput:\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ("plain", "plain"),
+        ('{"output":"done\\n","metadata":{"exit_code":0}}', "done"),
+        ('{"output":"no such file","metadata":{"exit_code":2}}', "error: no such file"),
+        ('{"output":"dist","name":"package"}', '{"output":"dist","name":"package"}'),
+        ("Exit code: 0\n" + HEAD + "fine", "fine"),
+        ("Exit code: 127\n" + HEAD + "not found", "error: not found"),
+        (
+            "Chunk ID: 1f\nWall time: 0.1 seconds\nProcess exited with code 1\nOriginal token count: 2\nOutput:\nno",
+            "error: no",
+        ),
+        ("Wall time: 9 seconds\nProcess running with session ID 4\nOutput:\nstill going", "still going"),
+        ("The Exit code: 1 is\nOutput:\nquoted", "The Exit code: 1 is\nOutput:\nquoted"),
+        ('[{"type":"text","text":"one"},{"type":"text","text":"two"}]', "one\ntwo"),
+        (HEAD + '[{"type":"text","text":"from a server"}]', "from a server"),
+        ('{"content":[{"type":"text","text":"denied"}],"isError":true}', "error: denied"),
+        (
+            '{"content":[{"type":"text","text":"a"}],"title":"b"}',
+            '{"content":[{"type":"text","text":"a"}],"title":"b"}',
+        ),
+        ({"output": "Exit code: 1\n" + HEAD + "no", "metadata": {}}, "error: no"),
+        ("[1, 2]", "[1, 2]"),
+        ([{"type": "input_text", "text": "a"}, {"type": "input_image", "image_url": "data:"}], "a"),
+        ({"type": "input_text", "text": "a"}, "a"),
+        ({"content": "refused", "success": False}, "error: refused"),
+        ({"stdout": "out\n", "stderr": "err\n", "exitCode": 3}, "error: out\nerr"),
+        ("<system-reminder>\nbe careful\n</system-reminder>\nfile", "file"),
+    ],
+)
+def test_tool_results_come_in_many_wrappings(given, text):
+    assert said(call(), gives(given)) == ["[shell] ls", text]
+
+
+@pytest.mark.parametrize("given", ["", None, 7, {}, [], [7], "Exit code: 1\n" + HEAD, [{"type": "input_image"}]])
+def test_an_empty_tool_result_is_no_turn(given):
+    assert said(call(), gives(given)) == ["[shell] ls"]
+
+
+def test_a_long_tool_result_keeps_both_ends_and_the_rest_is_counted():
+    parsed = parse(meta(), gives("A" * 500 + "B" * 500), tool_chars=103)
+    assert parsed.sessions[0].turns[0].text == "A" * 50 + " … " + "B" * 50
+    assert parsed.junk["tool-output"] == 1000 - 103
+
+
+def test_calls_after_an_empty_result_are_another_turn():
+    assert said(says("One."), call("c1"), gives("", "c1"), call("c2")) == ["One.\n[shell] ls", "[shell] ls"]
+
+
+def test_a_result_without_its_call_is_taken():
+    (turn,) = turns(gives("found", "gone"))
+    assert (turn.id, turn.parent, turn.text) == ("gone:output", None, "found")
+
+
+# ---------------------------------------------------------------- what nobody typed
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        "# AGENTS.md instructions for /x\n\n<INSTRUCTIONS>\nUse uv.\n</INSTRUCTIONS>",
+        "# AGENTS.md instructions, cut off",
+        "<user_instructions>\nBe brief.\n</user_instructions>",
+        "<environment_context>\n<cwd>/x</cwd>\n</environment_context>",
+        "<ENVIRONMENT_CONTEXT>cwd=/x</ENVIRONMENT_CONTEXT>",
+        "<skill>\n<name>x</name>\nWrite </skill> at the end.\n</skill>",
+        "<turn_aborted>\nThe user interrupted.\n</turn_aborted>",
+        '<subagent_notification>\n{"status":"done"}\n</subagent_notification>',
+        '<codex_internal_context source="goal">\nGo on.\n</codex_internal_context>',
+        '<hook_prompt hook_run_id="1">Commit first.</hook_prompt>',
+        "<user_action>\n<action>review</action>\n</user_action>",
+        "<environment_context>a</environment_context>\n<user_instructions>b</user_instructions>",
+        "# Context from my IDE setup:\n\n## Open tabs:\n- a.py",
+        "Warning: apply_patch was requested via exec_command. Use the apply_patch tool instead.",
+        "<image name=[Image #1]>",
+        "</image>",
+        "<memory>\nold\n</memory>",
+    ],
+)
+def test_what_a_host_says_as_the_user_is_no_turn(noise):
+    parsed = parse(meta(), user("Hi"), user(noise), says("Hello"))
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi", "Hello"]
+    assert sum(parsed.junk.values()) == len(noise)
+
+
+@pytest.mark.parametrize("role", ["developer", "system"])
+def test_instructions_are_no_turn(role):
+    parsed = parse(meta(), message(role, "Answer briefly."), user("Hi"))
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi"]
+    assert parsed.junk["host"] == len("Answer briefly.")
+
+
+@pytest.mark.parametrize(
+    ("sent", "typed"),
+    [
+        ("<environment_context>x</environment_context>\nWhy?", "Why?"),
+        ("What does <skill> mean in the log?", "What does <skill> mean in the log?"),
+        ("<skill> is unclosed here", "<skill> is unclosed here"),
+        ("# Plan\nShip it", "# Plan\nShip it"),
+        ("# Files mentioned by the user:\n\n## a.png: /tmp/a.png\n\n## My request for Codex:\nFix it", "Fix it"),
+    ],
+)
+def test_what_a_person_typed_around_it_is_kept(sent, typed):
+    assert said(user(sent)) == [typed]
+
+
+def test_parts_of_one_prompt_are_one_turn():
+    picture = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
+    assert said(user("<image name=[Image #1]>", picture, "</image>", "What is this?")) == ["What is this?"]
+
+
+def test_a_command_a_person_ran_is_kept_without_its_output():
+    ran = "<command>\nls\n</command>\n<result>\nExit code: 0\nOutput:\na\n</result>"
+    (turn,) = turns(user(f"<user_shell_command>\n{ran}\n</user_shell_command>"))
+    assert (turn.text, turn.origin) == ("$ ls", "human")
+    assert parse(meta(), user("<user_shell_command>\n</user_shell_command>")).sessions == ()
+
+
+def test_reasoning_is_counted_and_no_turn():
+    thought = item(
+        "reasoning",
+        summary=[{"type": "summary_text", "text": "12345"}],
+        content=[{"type": "reasoning_text", "text": "678"}],
+        encrypted_content="gAAAA",
+    )
+    parsed = parse(meta(), thought, user("Hi"))
+    assert len(parsed.sessions[0].turns) == 1
+    assert parsed.junk["reasoning"] == 8
+
+
+def test_the_memory_we_gave_is_taken_out_of_answers_too():
+    assert said(says("<memory>\nold\n</memory>\nNew.")) == ["New."]
+
+
+def test_citations_are_cut_and_an_unclosed_one_stays():
+    assert said(says("Sixty.<oai-mem-citation>n:1</oai-mem-citation>")) == ["Sixty."]
+    assert said(says("Sixty.<oai-mem-citation>")) == ["Sixty.<oai-mem-citation>"]
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        record("world_state", {"full": True, "state": {}}),
+        record("inter_agent_communication_metadata", {"trigger_turn": True}),
+        item("ghost_snapshot", ghost_commit={}),
+        item("compaction", encrypted_content="x"),
+        event("token_count", info=None),
+        event("agent_reasoning", text="hm"),
+        event("exec_command_end", call_id="c", stdout="x"),
+        event("mcp_tool_call_end", call_id="c"),
+        event("item_completed", item={"type": "Plan", "text": "x"}),
+        event("exited_review_mode", review_output=None),
+        {"record_type": "state"},
+    ],
+)
+def test_noise_makes_no_turn_and_no_fuss(noise):
+    parsed = parse(meta(), user("Hi"), noise, says("Hello"))
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi", "Hello"]
+    assert not parsed.unknown
+    assert not parsed.problems
+
+
+def test_trouble_is_counted_as_telemetry():
+    assert parse(meta(), event("error", message="quota"), event("warning", message="old")).junk == {"telemetry": 8}
+
+
+def test_unknown_types_are_counted_and_never_fatal():
+    parsed = parse(
+        meta(),
+        user("Hi"),
+        record("telepathy", {}),
+        record("telepathy", {}),
+        item("dream", text="x"),
+        event("dance"),
+        message("moderator", "x"),
+        {"note": 1},
+    )
+    assert dict(parsed.unknown) == {
+        "telepathy": 2,
+        "dream": 1,
+        "event_msg of dance": 1,
+        "message of moderator": 1,
+        "(no type)": 1,
+    }
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi"]
+
+
+def test_half_a_line_is_reported_and_the_rest_goes_in():
+    parsed = parse(meta(), user("Hi"), '{"timestamp":"2026-02-11T09:00', "[1]", says("Hello"))
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi", "Hello"]
+    assert [problem.line for problem in parsed.problems] == [3, 4]
+
+
+# ---------------------------------------------------------------- events
+
+
+def test_events_beside_items_say_nothing():
+    assert said(
+        event("user_message", message="Hi"),
+        user("Hi"),
+        call(),
+        event("agent_message", message="Hello"),
+        says("Hello"),
+        event("user_message", message="Bye"),
+        user("Bye"),
+    ) == ["Hi", "[shell] ls", "Hello", "Bye"]
+
+
+def test_without_message_items_events_are_the_turns():
+    found = turns(
+        event("user_message", message="<environment_context>x</environment_context>"),
+        event("user_message", message="Hi"),
+        call("c1"),
+        gives("a", "c1"),
+        event("agent_message", message="Hello"),
+        call("c2"),
+    )
+    assert [(turn.id, turn.role, turn.text) for turn in found] == [
+        ("3", "user", "Hi"),
+        ("c1", "assistant", "[shell] ls"),
+        ("c1:output", "tool", "a"),
+        ("6", "assistant", "Hello\n[shell] ls"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("follows", "texts"),
+    [
+        (event("task_complete"), []),
+        (event("turn_complete"), []),
+        (event("turn_aborted"), []),
+        (call(), ["[shell] ls"]),
+        (gives("a"), ["a"]),
+        (record("compacted", {"message": "We said hi."}), ["We said hi."]),
+    ],
+)
+def test_a_single_event_is_held_until_what_follows_shows_that_it_is_alone(follows, texts):
+    assert parse(meta(), event("user_message", message="Hi")).sessions == ()
+    assert said(event("user_message", message="Hi"), follows) == ["Hi", *texts]
+
+
+# ---------------------------------------------------------------- rollback and compaction
+
+
+def test_a_rollback_drops_the_last_prompts_with_what_followed():
+    records = [user("One"), says("1"), user("Two"), call(), gives("2"), user("Three"), says("3")]
+    for number, left in ((1, ["One", "1", "Two", "[shell] ls", "2"]), (2, ["One", "1"]), (9, [])):
+        assert said(*records, event("thread_rolled_back", num_turns=number), user("Next")) == [*left, "Next"]
+
+
+@pytest.mark.parametrize("number", [0, -1, True, "1", None, 1.0])
+def test_a_rollback_of_nothing_drops_nothing(number):
+    assert said(user("One"), event("thread_rolled_back", num_turns=number)) == ["One"]
+
+
+def test_rollbacks_add_up():
+    back = event("thread_rolled_back", num_turns=1)
+    assert said(user("One"), says("1"), user("Two"), says("2"), user("Three"), back, back) == ["One", "1"]
+
+
+def test_a_result_of_a_call_that_was_taken_back_answers_nothing():
+    (turn,) = turns(user("One"), call(), event("thread_rolled_back", num_turns=1), gives("late"))
+    assert (turn.text, turn.parent) == ("late", None)
+
+
+def test_a_rollback_shifts_no_id():
+    found = turns(user("One", id="m"), event("thread_rolled_back", num_turns=1), user("Two", id="m"), says("2"))
+    assert [turn.id for turn in found] == ["m-2", "5"]
+
+
+def test_a_picture_alone_is_a_prompt_to_roll_back_to_and_a_shell_command_is_none():
+    picture = {"type": "input_image", "image_url": "data:"}
+    shell = user("<user_shell_command>\n<command>ls</command>\n</user_shell_command>")
+    assert said(user("One"), user(picture), says("A cat."), shell, event("thread_rolled_back", num_turns=1)) == ["One"]
+
+
+def test_a_compaction_gives_its_summary_and_not_the_history_again():
+    history = [user("One")["payload"], says("1")["payload"]]
+    found = turns(
+        user("One"),
+        says("1"),
+        record("compacted", {"message": "We said one.", "replacement_history": history}),
+        record("compacted", {"message": "", "replacement_history": history}),
+        user("Two"),
+    )
+    assert [(turn.text, turn.role, turn.origin) for turn in found] == [
+        ("One", "user", "human"),
+        ("1", "assistant", "assistant"),
+        ("We said one.", "assistant", "summary"),
+        ("Two", "user", "human"),
+    ]
+
+
+def test_the_instructions_before_a_summary_are_cut():
+    opens = "Another language model started to solve this problem and produced a summary."
+    assert said(record("compacted", {"message": f"{opens}\nOne is done."}), user(f"{opens}\nTwo is done.")) == [
+        "One is done.",
+        "Two is done.",
+    ]
+
+
+# ---------------------------------------------------------------- agents
+
+
+def test_what_other_agents_say_is_marked():
+    envelope = {"author": "/root/scout", "recipient": "/root", "content": "Two hits.", "trigger_turn": False}
+    found = turns(
+        user("Hi"),
+        item("agent_message", author="/root/scout", content=[{"type": "input_text", "text": "One hit."}]),
+        item("agent_message", author="/root/scout", content=[{"type": "encrypted_content", "encrypted_content": "x"}]),
+        record("inter_agent_communication", envelope),
+        says(json.dumps({**envelope, "content": "Three hits."})),
+        says('{"author": broken "recipient"'),
+    )
+    assert [(turn.text, turn.role, turn.origin) for turn in found[1:]] == [
+        ("One hit.", "assistant", "subagent"),
+        ("Two hits.", "assistant", "subagent"),
+        ("Three hits.", "assistant", "subagent"),
+        ('{"author": broken "recipient"', "assistant", "assistant"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"source": {"subagent": {"thread_spawn": {"depth": 1}}}},
+        {"source": {"subagent": "review"}},
+        {"thread_source": "subagent"},
+    ],
+)
+def test_the_log_of_a_subagent_is_marked(more):
+    (session,) = parse(meta(session_id="root", **more), user("Find it"), call(), gives("x")).sessions
+    assert session.id == "s1"
+    assert [(turn.role, turn.origin) for turn in session.turns] == [
+        ("user", "subagent"),
+        ("assistant", "subagent"),
+        ("tool", "subagent"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"source": {"subagent": {"other": "guardian"}}},
+        {"source": {"subagent": "memory_consolidation"}},
+        {"source": {"internal": "memory_consolidation"}},
+        {"thread_source": "memory_consolidation"},
+    ],
+)
+def test_codex_talking_to_itself_about_other_sessions_is_left_out(more):
+    parsed = parse(meta(**more), user("Judge this transcript"), says("ok"))
+    assert parsed.sessions == ()
+    assert parsed.junk["host"] == len("Judge this transcriptok")
+
+
+# ---------------------------------------------------------------- forks
+
+FORKED_AT = "2026-02-11T11:30:00.000Z"
+COPIED_AT = "2026-02-11T11:30:00.200Z"
+LATER = "2026-02-11T11:30:20.000Z"
+OLD_TURN, OWN_TURN = uuid7("2026-02-11T09:00:00Z"), uuid7(LATER)
+
+
+def fork_meta(**more):
+    return record("session_meta", {"id": "child", "timestamp": FORKED_AT, "cwd": "/w/child", **more}, FORKED_AT)
+
+
+def copied(*records):
+    return [{**raw, "timestamp": COPIED_AT} for raw in (meta("parent"), *records)]
+
+
+def forked(*records, **more):
+    return parse(fork_meta(**more), *records).sessions
+
+
+def own(session):
+    return [turn.text for turn in session.turns]
+
+
+@pytest.mark.parametrize("more", [{"forked_from_id": "parent"}, {}])
+def test_a_copy_ends_at_the_first_turn_of_the_fork(more):
+    copy = copied(event("task_started", turn_id=OLD_TURN), user("Old"), says("Old answer"), event("task_complete"))
+    (session,) = forked(*copy, event("task_started", LATER, turn_id=OWN_TURN), user("New", ts=LATER), **more)
+    assert (session.id, session.project, own(session)) == ("child", "child", ["New"])
+
+
+def test_a_copy_without_the_parents_first_line_is_a_copy():
+    copy = copied(event("task_started", turn_id=OLD_TURN), user("Old"))[1:]
+    (session,) = forked(*copy, event("task_started", turn_id=OWN_TURN), user("New"), forked_from_id="parent")
+    assert own(session) == ["New"]
+
+
+def test_turns_of_the_copy_do_not_end_it_however_slowly_it_was_written():
+    copy = [
+        *copied(event("task_started", turn_id=OLD_TURN), user("Old")),
+        user("Old, too", ts=LATER),
+    ]
+    (session,) = forked(*copy, event("task_started", LATER, turn_id=OWN_TURN), user("New", ts=LATER))
+    assert own(session) == ["New"]
+
+
+def test_a_copy_ends_at_the_forks_own_first_line_again():
+    (session,) = forked(*copied(user("Old")), fork_meta(), user("New", ts=COPIED_AT))
+    assert own(session) == ["New"]
+
+
+def test_a_copy_ends_at_a_turn_that_started_after_the_fork():
+    seconds = int(datetime.fromisoformat(FORKED_AT).timestamp())
+    copy = copied(event("task_started", turn_id="7", started_at=seconds - 600), user("Old"))
+    (session,) = forked(*copy, event("task_started", turn_id="1", started_at=seconds), user("New"))
+    assert own(session) == ["New"]
+
+
+def test_a_copy_that_names_no_turns_ends_where_time_goes_on():
+    (session,) = forked(*copied(user("Old"), says("Old answer")), user("New", ts=LATER), says("Answer", ts=LATER))
+    assert own(session) == ["New", "Answer"]
+
+
+def test_a_context_of_a_later_turn_ends_a_copy_too():
+    (session,) = forked(*copied(user("Old")), record("turn_context", {"turn_id": OWN_TURN}, COPIED_AT), user("New"))
+    assert own(session) == ["New"]
+
+
+def test_a_turn_id_that_tells_no_time_does_not_end_a_copy():
+    (session,) = forked(
+        *copied(
+            user("Old"), record("turn_context", {"turn_id": "0f9c4bed-c6e4-4c31-9d55-3f0b8a6d1e01"}), user("Old, too")
+        ),
+        user("New", ts=LATER),
+    )
+    assert own(session) == ["New"]
+
+
+def test_a_fork_of_a_fork_and_one_that_says_nothing_yet():
+    assert forked(*copied(user("Old")), *copied(user("Older"))) == ()
+    nested = [*copied(user("Old")), *copied(user("Older"))]
+    assert own(forked(*nested, fork_meta(), user("New"))[0]) == ["New"]
+
+
+def test_a_fork_that_copies_nothing_loses_nothing():
+    start = event("task_started", FORKED_AT, turn_id=uuid7(FORKED_AT))
+    (session,) = forked(start, user("New", ts=FORKED_AT), forked_from_id="parent")
+    assert own(session) == ["New"]
+
+
+def test_a_rollback_inside_a_copy_is_the_parents():
+    copy = copied(user("Old"), event("thread_rolled_back", num_turns=1))
+    (session,) = forked(*copy, event("task_started", turn_id=OWN_TURN), user("New"))
+    assert own(session) == ["New"]
+
+
+def test_the_first_line_decides_and_a_later_one_of_another_session_starts_no_copy():
+    (session,) = parse(meta("s1"), user("One"), meta("s2", cwd="/w/other"), user("Two")).sessions
+    assert (session.id, session.project, own(session)) == ("s1", "tidewatch", ["One", "Two"])
+
+
+# ---------------------------------------------------------------- sessions
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        (
+            "sessions/rollout-2026-02-11T09-00-00-019c4bed-c6e4-7c31-9d55-3f0b8a6d1e01.jsonl",
+            "019c4bed-c6e4-7c31-9d55-3f0b8a6d1e01",
+        ),
+        # printf 'a/log.jsonl' | sha256sum
+        ("a/log.jsonl", "log-5f7b0602"),
+    ],
+)
+def test_a_log_without_its_first_line_is_named_by_its_file(path, name):
+    (session,) = parse(user("Hi"), path=path).sessions
+    assert session.id == name
+
+
+@pytest.mark.parametrize(
+    ("first", "project"),
+    [
+        (meta(), "tidewatch"),
+        (meta(cwd="C:\\code\\tidewatch"), "tidewatch"),
+        (meta(cwd=7), "other"),
+    ],
+)
+def test_the_project_is_the_folder_of_the_session_else_of_a_turn(first, project):
+    (session,) = parse(first, record("turn_context", {"cwd": "/home/mara/other"}), user("Hi")).sessions
+    assert session.project == project
+
+
+def test_the_title_is_the_last_name_given_else_the_first_prompt():
+    assert parse(meta(), user("Fix\nit"), says("x")).sessions[0].title == "Fix it"
+    names = [event("thread_name_updated", thread_name=name) for name in ("One", "Two", None)]
+    assert parse(meta(), user("Fix it"), *names).sessions[0].title == "Two"
+    assert parse(meta(), says("x")).sessions[0].title is None
+
+
+def test_times_are_utc_and_where_there_is_none_the_session_gives_it():
+    found = turns(user("a", ts="2026-02-11T10:00:00+01:00"), user("b", ts="yesterday"), user("c", ts=1_770_800_400))
+    assert [(turn.time, turn.time_quality) for turn in found] == [
+        (datetime(2026, 2, 11, 9, tzinfo=UTC), "exact"),
+        (datetime(2026, 2, 11, 9, tzinfo=UTC), "derived"),
+        (datetime(2026, 2, 11, 9, tzinfo=UTC), "exact"),
+    ]
+    (session,) = parse({"created_at": "2026-02-11T10:00:00Z", "role": "user", "message": "Hi"}).sessions
+    assert session.turns[0].time == datetime(2026, 2, 11, 10, tzinfo=UTC)
+    (session,) = parse({"type": "message", "role": "user", "content": "Hi"}).sessions
+    assert (session.turns[0].time, session.turns[0].time_quality) == (None, "none")
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "{}", "[]", "null"])
+def test_nothing_gives_nothing(text):
+    assert codex.parse(Document("a.jsonl", text)).sessions == ()
+
+
+# ---------------------------------------------------------------- detection
+
+
+@pytest.mark.parametrize("name", ["codex.jsonl", "codex-fork.jsonl", "codex-legacy.jsonl"])
+def test_detects_its_own_logs_whole_and_without_their_first_lines(name):
+    text = (LOGS / name).read_text(encoding="utf-8")
+    assert codex.detect(sample(text, name))
+    assert codex.detect(sample(text.split("\n", 3)[3], name))
+    assert codex.detect(sample("{broken\n" + text, name))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        meta(),
+        meta(base_instructions={"text": "x" * 100_000}),
+        record("world_state", {"full": True}),
+        {"id": "a", "timestamp": START, "instructions": None},
+        {"record_type": "state"},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
+        {"type": "function_call", "call_id": "c", "name": "x", "arguments": "{}"},
+    ],
+)
+def test_detects_a_single_record(raw):
+    assert codex.detect(sample(json.dumps(raw), "x.txt"))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"type": "user", "uuid": "u", "sessionId": "s", "message": {"content": "Hi"}},
+        {"type": "message", "id": "m", "message": {"role": "user", "content": "Hi"}},
+        {"type": "message", "role": "user", "content": [{"type": "text", "text": "Hi"}]},
+        {"role": "user", "content": "Hi"},
+        {"type": "session_meta", "payload": "x"},
+        {"type": ["session_meta"], "payload": {}},
+        {"type": "session.start", "data": {}},
+        {"sessionId": "s", "projectHash": "p", "startTime": START},
+        {"id": "a", "timestamp": START, "text": "Hi"},
+    ],
+)
+def test_leaves_others_alone(raw):
+    assert not codex.detect(sample(json.dumps(raw), "rollout.jsonl"))
+
+
+def test_leaves_what_is_no_json_alone():
+    assert not codex.detect(sample("# Codex\n\nhello", "codex.md"))
+    assert not codex.detect(sample("", "codex.jsonl"))
+
+
+# ---------------------------------------------------------------- hostile values
+
+ODD = [None, 7, True, "", "x", [], [None, 4, ["a"]], {}, {"type": ["x"]}, [{"type": {}, "text": 5}]]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_values_of_the_wrong_kind_hurt_nobody(odd):
+    kinds = ["session_meta", "turn_context", "response_item", "event_msg", "compacted", "inter_agent_communication"]
+    names = ["type", "role", "content", "message", "id", "call_id", "arguments", "input", "action", "output", "summary"]
+    events = ["user_message", "task_started", "thread_name_updated", "error"]
+    items = ["message", "function_call", "function_call_output", "reasoning", "agent_message", "web_search_call"]
+    records = [record(kind, odd) for kind in kinds]
+    records += [{"timestamp": odd, "type": odd, "payload": {"type": "message"}}, {"type": odd}, {"role": odd}]
+    records += [item(kind, **{name: odd for name in names if name != "type"}) for kind in items]
+    records += [event(kind, message=odd, turn_id=odd, started_at=odd, thread_name=odd) for kind in events]
+    records += [message("user", odd), message("assistant", odd), item("tool_call", function=odd, arguments=odd)]
+    records += [gives({"output": odd, "metadata": odd, "content": odd, "exit_code": odd})]
+    records += [meta(source=odd, thread_source=odd, forked_from_id=odd, timestamp=odd)]
+    for raw in records:
+        parsed = parse(meta(), user("Hi"), raw, user("Bye"))
+        texts = [turn.text for turn in parsed.sessions[0].turns]
+        assert (texts[0], texts[-1]) == ("Hi", "Bye")
+        assert all(isinstance(turn.text, str) and turn.text for turn in parsed.sessions[0].turns)
+    first = {"type": "session_meta", "payload": {"id": odd, "cwd": odd, "timestamp": odd, "source": odd}}
+    assert [turn.text for turn in parse(first, user("Hi")).sessions[0].turns] == ["Hi"]
+
+
+def test_results_wrapped_without_end_are_given_up():
+    deep = "end"
+    for _ in range(40):
+        deep = json.dumps({"output": deep, "metadata": {}}) if len(deep) < 5_000 else deep
+    parse(meta(), gives(deep))
+    nested = {"output": "end"}
+    for _ in range(500):
+        nested = {"output": nested}
+    assert parse(meta(), gives(nested), user("Hi")).sessions[0].turns[-1].text == "Hi"
+
+
+@pytest.mark.parametrize("unit", ["<skill>", "<skill></skill>", "<oai-mem-citation>", "Exit code: 1\n", "<image ", "["])
+def test_time_is_linear_in_the_text(unit):
+    text = unit * 100_000
+    began = perf_counter()
+    parse(meta(), user(text), says(text), gives(text), call(arguments=text))
+    assert perf_counter() - began < 10  # 0.1 s; of a square it would be hours

@@ -1,0 +1,509 @@
+import json
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from helix.errors import InputRefused
+from helix.sources import claude_code, copilot, copilot_cli, cursor, generic_jsonl, opencode
+from helix.sources.common.sample import sample
+from helix.types import Document
+from tests.support.paths import DATA
+
+LOGS = DATA / "logs"
+CHAT = LOGS / "copilot_chat.json"
+LOG = LOGS / "copilot_log.jsonl"
+ASKED = "request_0d5e1a52-8f0b-4c1d-9a47-1f2e3d4c5b6a"
+
+
+def parse(value, path="chatSessions/s1.json", **options):
+    text = value if isinstance(value, str) else json.dumps(value)
+    return copilot.parse(Document(path, text), **options)
+
+
+def chat(*requests, **more):
+    return {"sessionId": "s1", "creationDate": 1, "responderUsername": "GitHub Copilot", "requests": requests, **more}
+
+
+def request(*response, id="r1", text="Hi", **more):
+    return {"requestId": id, "timestamp": 1779976800000, "message": {"text": text}, "response": response, **more}
+
+
+def md(value):
+    return {"value": value, "isTrusted": False}
+
+
+def call(message="Ran it", tool="run", **more):
+    return {"kind": "toolInvocationSerialized", "toolId": tool, "pastTenseMessage": message, **more}
+
+
+def log(*operations, **options):
+    return parse("".join(json.dumps(operation) + "\n" for operation in operations), "chatSessions/s1.jsonl", **options)
+
+
+def snapshot(*requests, **more):
+    return {"kind": 0, "v": chat(*requests, **more)}
+
+
+def shown(parsed):
+    return [(turn.id, turn.role, turn.text, turn.parent) for turn in parsed.sessions[0].turns]
+
+
+def said(parsed):
+    return [turn.text for found in parsed.sessions for turn in found.turns]
+
+
+def answered(*response, **more):
+    return said(parse(chat(request(*response, **more))))[1:]
+
+
+# ---------------------------------------------------------------- whole sessions
+
+
+def test_a_session():
+    parsed = parse(CHAT.read_text())
+    (found,) = parsed.sessions
+    assert (found.source, found.id) == ("copilot", "6e1f2d3c-4b5a-4978-8c6d-5e4f3a2b1c0d")
+    assert (found.project, found.title) == ("beacon", "Lamps that are off by day")
+    canceled = "request_2b7c9d10-1234-4cde-8f90-a1b2c3d4e5f6"
+    assert shown(parsed) == [
+        (
+            ASKED,
+            "user",
+            "The lamp of Cape Ruin is shown as out although it is day. Fix #file:status.py",
+            None,
+        ),
+        (
+            f"{ASKED}:response",
+            "assistant",
+            "I will read how status.py decides, and where lamp_state is called.\n"
+            "[copilot_readFile] Read status.py, lines 1 to 40\n"
+            "[run_in_terminal] pytest -q tests/test_status.py\n"
+            "By day a lamp that is off is now `off by day`:\n\n```python\nlamp_state(day=True)\n```",
+            ASKED,
+        ),
+        ("toolu_01R", "tool", "def lamp_state(day):\n    return 'out'", f"{ASKED}:response"),
+        ("toolu_02R", "tool", "1 failed: test_day", f"{ASKED}:response"),
+        (canceled, "user", "And at dusk?", None),
+        (f"{canceled}:response", "assistant", "At dusk both", canceled),
+        ("request_4:response", "assistant", "Both states are shown until sunset.", None),
+    ]
+    assert {turn.origin for turn in found.turns} == {"human", "assistant", "tool"}
+    first = datetime(2026, 5, 28, 14, tzinfo=UTC)
+    assert [(turn.time, turn.time_quality) for turn in found.turns[:3]] == [
+        (first, "exact"),
+        (first, "derived"),
+        (first, "derived"),
+    ]
+    assert parsed.unknown == {"hologram": 1}
+    assert parsed.junk == {
+        "reasoning": len("Lamps are off by day, so out is wrong."),
+        "telemetry": len("The answer was stopped.") + len("Canceled"),
+        "host": len('@agent Continue: "Continue to iterate?"'),
+    }
+    assert parsed.problems == ()
+
+
+def test_a_log_of_operations():
+    parsed = parse(LOG.read_text(), "chatSessions/x.jsonl")
+    (found,) = parsed.sessions
+    assert (found.id, found.title) == ("aa0b1c2d-3e4f-4051-8263-748596a7b8c9", "Flashes of Cape Ruin")
+    assert shown(parsed) == [
+        ("request_a", "user", "How long does a flash of Cape Ruin last?", None),
+        ("request_a:response", "assistant", "A flash lasts 0.3 s, every 10 s.", "request_a"),
+        ("request_b", "user", "Show it in the table.", None),
+        (
+            "request_b:response",
+            "assistant",
+            "[copilot_findFiles] Searched for files matching `**/table.*`, 1 match\nThe table has a column for it now.",
+            "request_b",
+        ),
+    ]
+    assert parsed.problems == ()
+    assert parsed.junk == {"memory": len("<memory>\nold\n</memory>\n")}
+
+
+def test_ids_stay_while_a_log_grows():
+    lines = LOG.read_text().splitlines(keepends=True)
+    whole = {turn.id for turn in parse("".join(lines)).sessions[0].turns}
+    for number in range(4, len(lines)):
+        (found,) = parse("".join(lines[:number])).sessions
+        assert {turn.id for turn in found.turns} - {"request_c", "request_c:response"} <= whole
+
+
+# ---------------------------------------------------------------- the log
+
+
+@pytest.mark.parametrize(
+    ("operations", "texts"),
+    [
+        (({"kind": 1, "k": ["requests", 0, "message", "text"], "v": "Ho"},), ["Ho", "one"]),
+        (({"kind": 1, "k": ["requests", 0], "v": request(id="r9", text="New")},), ["New"]),
+        (({"kind": 1, "k": ["requests", 1], "v": request(id="r2", text="Next")},), ["Hi", "one", "Next"]),
+        (({"kind": 2, "k": ["requests", 0, "response"], "v": [md(" two")]},), ["Hi", "one two"]),
+        (({"kind": 2, "k": ["requests", 0, "response"], "v": [md("two")], "i": 0},), ["Hi", "two"]),
+        (({"kind": 2, "k": ["requests", 0, "response"], "i": 0},), ["Hi"]),
+        (({"kind": 2, "k": ["requests", 0, "response"], "i": 5, "v": [md("!")]},), ["Hi", "one!"]),
+        (({"kind": 2, "k": ["requests"], "v": [request(id="r2", text="Next")]},), ["Hi", "one", "Next"]),
+        (({"kind": 2, "k": ["more"], "v": [1]}, {"kind": 2, "k": ["more"], "v": [2]}), ["Hi", "one"]),
+        (({"kind": 3, "k": ["requests", 0, "response"]},), ["Hi"]),
+        (({"kind": 3, "k": ["nothing"]},), ["Hi", "one"]),
+        (({"kind": 1, "k": ["requests", 0, "response"]},), ["Hi"]),
+        ((snapshot(request(id="r7", text="Anew")),), ["Anew"]),
+    ],
+)
+def test_operations(operations, texts):
+    parsed = log(snapshot(request(md("one"))), *operations)
+    assert said(parsed) == texts
+    assert parsed.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("operation", "reason"),
+    [
+        ({"kind": 1, "k": ["requests", 4, "message"], "v": 1}, "an operation on what is not there"),
+        ({"kind": 1, "k": ["requests", 2], "v": 1}, "an operation on what is not there"),
+        ({"kind": 1, "k": ["requests", -1], "v": 1}, "an operation on what is not there"),
+        ({"kind": 1, "k": ["requests", True], "v": 1}, "an operation on what is not there"),
+        ({"kind": 1, "k": ["requests", "0"], "v": 1}, "an operation on what is not there"),
+        ({"kind": 1, "k": ["requests", 0, "timestamp", "x"], "v": 1}, "an operation on what is not there"),
+        ({"kind": 1, "k": [["requests"]], "v": 1}, "an operation on what is not there"),
+        ({"kind": 2, "k": ["sessionId"], "v": [1]}, "an addition to what is no list"),
+        ({"kind": 1, "k": [], "v": 1}, "an operation without a path"),
+        ({"kind": 1, "k": ["a"] * 33, "v": 1}, "an operation without a path"),
+        ({"kind": 1, "k": "requests", "v": 1}, "an operation without a path"),
+        ({"kind": 4, "k": ["requests"]}, "no operation of a known kind"),
+        ({"kind": True, "k": ["requests"], "v": 1}, "no operation of a known kind"),
+        ({"kind": [1], "k": ["requests"]}, "no operation of a known kind"),
+        ({"role": "user"}, "no operation of a known kind"),
+    ],
+)
+def test_an_operation_that_cannot_be_carried_out_is_reported_and_alone(operation, reason):
+    title = {"kind": 1, "k": ["customTitle"], "v": "T"}
+    parsed = log(snapshot(request(md("one"))), operation, title)
+    assert said(parsed) == ["Hi", "one"]
+    assert parsed.sessions[0].title == "T"
+    ((line, why),) = parsed.problems
+    assert (line, why.startswith(reason)) == (2, True)
+
+
+def test_a_log_without_its_beginning_gives_what_is_there():
+    parsed = log(
+        {"kind": 2, "k": ["requests"], "v": [request(md("one"))]},
+        {"kind": 1, "k": ["customTitle"], "v": "T"},
+    )
+    assert said(parsed) == ["Hi", "one"]
+    assert parsed.sessions[0].id.startswith("s1-")
+    ((line, why),) = parsed.problems
+    assert (line, "the log was cut" in why) == (1, True)
+
+
+def test_a_log_with_a_broken_line_goes_on():
+    text = (
+        json.dumps(snapshot(request(md("one")))) + "\n{half\n" + json.dumps({"kind": 1, "k": ["customTitle"], "v": "T"})
+    )
+    parsed = parse(text)
+    assert parsed.sessions[0].title == "T"
+    assert [problem.line for problem in parsed.problems] == [2]
+
+
+# ---------------------------------------------------------------- answers
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        ([md("a "), md("b")], "a b"),
+        (["a ", "b"], "a b"),
+        ([{"kind": "markdownContent", "content": md("a")}, {"kind": "markdownVuln", "content": md("b")}], "ab"),
+        ([{"kind": "markdownContent", "content": "a"}, {"kind": "markdownContent", "value": md("b")}], "ab"),
+        ([md("see "), {"kind": "inlineReference", "inlineReference": {"path": "/home/a/b.py"}}, md(".")], "see b.py."),
+        ([{"kind": "inlineReference", "inlineReference": {"uri": {"fsPath": "C:\\a\\b.py"}, "range": {}}}], "b.py"),
+        ([{"kind": "inlineReference", "name": "run()", "inlineReference": {"path": "/b.py"}}], "run()"),
+        (
+            [
+                {
+                    "kind": "inlineReference",
+                    "inlineReference": {"name": "", "location": {"uri": {"path": "/c/d.py"}}, "kind": 11},
+                }
+            ],
+            "d.py",
+        ),
+        (
+            [md("a"), call(), md("b"), call(), call(), md(" "), md("c")],
+            "a\n[run] Ran it\nb\n[run] Ran it\n[run] Ran it\nc",
+        ),
+        ([call(None, invocationMessage=md("Running it"))], "[run] Running it"),
+        ([call(md("Read [](file:///a/b.py#1-2), [the docs](https://x.org/y)"))], "[run] Read b.py, the docs"),
+        ([call(toolSpecificData={"kind": "terminal", "command": "ls -l"})], "[run] ls -l"),
+        (
+            [call(toolSpecificData={"kind": "terminal", "commandLine": {"original": "ls", "userEdited": "ls -a"}})],
+            "[run] ls -a",
+        ),
+        ([call(toolSpecificData={"kind": "subagent", "description": "Find uses"})], "[run] Find uses"),
+        ([call(tool=None)], "[tool] Ran it"),
+        ([{"kind": "treeData", "treeData": {}}, {"label": "src", "uri": {}}, md("a")], "a"),
+        ([md("a"), {"kind": "textEditGroup", "edits": [[{"text": "x = 1"}]]}, md(" b")], "a b"),
+    ],
+)
+def test_the_parts_of_an_answer(parts, text):
+    parsed = parse(chat(request(*parts)))
+    assert said(parsed) == ["Hi", text]
+    assert parsed.unknown == {}
+
+
+def test_a_block_of_code_is_left_out_where_it_is_an_edit():
+    uri = {"kind": "codeblockUri", "uri": {"path": "/a.py"}}
+    edit = {"kind": "textEditGroup", "edits": []}
+    assert answered(
+        md("First:\n```py\n"), uri, edit, md("```\nThen:\n```py\nx = 1\n```\n\n```py\n"), uri, md("y = 2\n```")
+    ) == ["First:\nThen:\n```py\nx = 1\n```\n\n```py\ny = 2\n```"]
+
+
+def test_calls_that_stand_only_beside_the_answer():
+    rounds = [{"toolCalls": [{"id": "t1", "name": "grep", "arguments": '{"pattern":"tide"}'}, {"name": 7}, 7]}, 7]
+    metadata = {"toolCallRounds": rounds, "toolCallResults": {"t1": {"content": [{"value": "3 hits"}]}}}
+    parsed = parse(chat(request(md("a"), result={"metadata": metadata})))
+    assert shown(parsed)[1:] == [
+        ("r1:response", "assistant", "a\n[grep] tide\n[tool]", "r1"),
+        ("t1", "tool", "3 hits", "r1:response"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [
+        (
+            call(toolCallId="t1", resultDetails={"input": "{}", "output": [{"value": "one"}, {"value": "two"}]}),
+            "one\ntwo",
+        ),
+        (call(resultDetails={"output": [{"value": "no"}], "isError": True}), "error: no"),
+        (
+            call(toolSpecificData={"kind": "terminal", "command": "ls", "terminalCommandOutput": {"text": "a.py"}}),
+            "a.py",
+        ),
+        (
+            call(
+                toolSpecificData={
+                    "terminalCommandOutput": {"text": "no such file"},
+                    "terminalCommandState": {"exitCode": 2},
+                }
+            ),
+            "error: no such file",
+        ),
+    ],
+)
+def test_results_that_stand_only_in_the_answer(part, text):
+    assert answered(part)[1:] == [text]
+
+
+def test_a_result_is_taken_once():
+    shown_too = call("Ran it", toolCallId="c1x", resultDetails={"output": [{"value": "3 hits, shown"}]})
+    metadata = {"toolCallResults": {"t1": {"content": [{"value": "3 hits"}]}}}
+    assert answered(shown_too, result={"metadata": metadata}) == ["[run] Ran it", "3 hits"]
+
+
+def test_what_helix_itself_answers_is_no_turn():
+    calls = [{"id": "t1", "name": "mcp_helix_recall", "arguments": '{"query":"a"}'}, {"id": "t2", "name": "grep"}]
+    results = {"t1": {"content": [{"value": "We took DuckDB"}]}, "t2": {"content": [{"value": "a.py"}]}}
+    metadata = {"toolCallRounds": [{"toolCalls": calls}], "toolCallResults": results}
+    both = [md("a"), call("Asked", tool="mcp_helix_recall"), call("Searched", tool="grep"), md("b")]
+    for parts, texts in ((both, ["a\n[grep] Searched\nb", "a.py"]), ([md("a")], ["a\n[grep]", "a.py"])):
+        parsed = parse(chat(request(*parts, result={"metadata": metadata})))
+        assert said(parsed)[1:] == texts
+        assert parsed.junk == {"memory": len("We took DuckDB")}
+    details = {"toolCallId": "c1", "resultDetails": {"output": [{"value": "We took DuckDB"}]}}
+    command = {"kind": "terminal", "command": "helix recall a"}
+    parsed = parse(chat(request(md("a"), call("Ran", toolSpecificData=command, **details))))
+    assert said(parsed)[1:] == ["a"]
+    assert parsed.junk == {"memory": len("We took DuckDB")}
+
+
+def test_a_result_of_texts_in_a_tree():
+    leaf = {"type": 2, "text": "b", "lineBreakBefore": True}
+    tree = {"node": {"children": [{"children": [{"text": "a"}, leaf, 7]}, {"text": "c"}]}}
+    results = {"t1": {"content": [{"value": tree}, {"value": "d"}, {"text": "e"}, 7]}, "t2": 7, "t3": {"content": "f"}}
+    assert answered(md("x"), result={"metadata": {"toolCallResults": results}}) == ["x", "a\nbc\nd\ne", "f"]
+
+
+def test_a_long_result_keeps_both_ends():
+    results = {"t1": {"content": [{"value": "A" * 500 + "B" * 500}]}}
+    parsed = parse(chat(request(result={"metadata": {"toolCallResults": results}})), tool_chars=103)
+    assert said(parsed)[1] == "A" * 50 + " … " + "B" * 50
+    assert parsed.junk == {"tool-output": 897}
+
+
+# ---------------------------------------------------------------- requests
+
+
+@pytest.mark.parametrize(
+    ("more", "texts"),
+    [
+        ({"shouldBeRemovedOnSend": {"requestId": "r1"}}, []),
+        ({"isHidden": True}, []),
+        ({"shouldBeRemovedOnSend": {"requestId": "r1", "afterUndoStop": "s2"}}, ["Hi", "one two"]),
+        ({"shouldBeRemovedOnSend": {"requestId": "r1", "afterUndoStop": "gone"}}, ["Hi", "one two three"]),
+        ({"shouldBeRemovedOnSend": None, "isHidden": False, "isCanceled": True}, ["Hi", "one two three"]),
+    ],
+)
+def test_what_was_undone_is_left_out(more, texts):
+    stops = [{"kind": "undoStop", "id": "s1"}, md(" two"), {"kind": "undoStop", "id": "s2"}, md(" three")]
+    assert said(parse(chat(request(md("one"), *stops, **more)))) == texts
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ("as text", "as text"),
+        ({"text": "", "parts": [{"text": "in "}, {"text": "parts"}, 7]}, "in parts"),
+        ({"text": "both", "parts": [{"text": "both"}]}, "both"),
+        ({"text": "<system-reminder>\nx\n</system-reminder>\nmine"}, "mine"),
+    ],
+)
+def test_what_was_asked(message, text):
+    assert said(parse(chat(request(message=message)))) == [text]
+
+
+@pytest.mark.parametrize("more", [{"isSystemInitiated": True}, {"confirmation": "Continue"}])
+def test_what_the_editor_asks_is_no_turn(more):
+    parsed = parse(chat(request(md("a"), **more)))
+    assert shown(parsed) == [("r1:response", "assistant", "a", None)]
+    assert parsed.junk == {"host": 2}
+
+
+def test_ids_used_twice_or_missing():
+    parsed = parse(chat(request(md("a")), request(md("b")), request(md("c"), id=None)))
+    assert [turn.id for turn in parsed.sessions[0].turns] == [
+        "r1",
+        "r1:response",
+        "r1-2",
+        "r1:response-2",
+        "2",
+        "2:response",
+    ]
+
+
+def rendered(text):
+    return request(result={"metadata": {"renderedUserMessage": [{"type": 1, "text": text}]}})
+
+
+@pytest.mark.parametrize(
+    ("value", "project"),
+    [
+        (chat(request(), workingDirectory="file:///home/ines/a%20beacon"), "a beacon"),
+        (chat(request(), workingDirectory={"path": "/home/ines/beacon"}), "beacon"),
+        (chat(request(), repoData={"remoteUrl": "https://example.org/ines/beacon.git"}), "beacon"),
+        (
+            chat(rendered("I am working in a workspace with the following folders:\n- C:\\work\\beacon \n- /b")),
+            "beacon",
+        ),
+        (chat(rendered("workspace with the following folder:\n- /srv/beacon")), "beacon"),
+        (chat(rendered("a list with the following folders:\n- /srv/x")), None),
+        (chat(request(), workingDirectory=7, repoData=[]), None),
+    ],
+)
+def test_the_folder_that_was_open(value, project):
+    assert parse(value).sessions[0].project == project
+
+
+@pytest.mark.parametrize(
+    ("more", "title"),
+    [
+        ({"customTitle": "Mine", "computedTitle": "Theirs"}, "Mine"),
+        ({"computedTitle": "Theirs"}, "Theirs"),
+        ({"customTitle": ""}, "Hi"),
+        ({"customTitle": "x" * 99}, "x" * 79 + "…"),
+    ],
+)
+def test_the_title(more, title):
+    assert parse(chat(request(), **more)).sessions[0].title == title
+
+
+def test_a_chat_without_any_request_is_no_session():
+    assert parse(chat()).sessions == ()
+
+
+# ---------------------------------------------------------------- what it is
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        CHAT.read_text(),
+        LOG.read_text(),
+        LOG.read_text().split("\n", 1)[1],  # without its beginning
+        json.dumps(chat()),
+        json.dumps(chat(request(md("x" * 90_000)))) + "\n",
+        json.dumps(snapshot()),
+        '{"initialLocation":"panel","requests":[],"responderUsername":"GitHub Copilot"}',  # exported
+        CHAT.read_text()[:9000],  # cut
+        '{"cut\n' + LOG.read_text(),
+    ],
+)
+def test_detects_its_own(given):
+    assert copilot.detect(sample(given, "whatever.txt"))
+    for other in (claude_code, opencode, cursor, copilot_cli, generic_jsonl):
+        assert not other.detect(sample(given, "whatever.txt"))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        '{"requests":[{"url":"https://x.org"}],"sessionId":"s","creationDate":1}',
+        '{"requests":[]}',
+        '{"responderUsername":"x"}',
+        '{"kind":0,"v":{"requests":[]}}',
+        '{"kind":1,"k":["color"],"v":"red"}',
+        '{"kind":false,"v":1}',
+        '{"kind":1,"k":[],"v":1}',
+        '{"kind":"chat","messages":[]}',
+        "",
+    ],
+)
+def test_leaves_others_alone(given):
+    assert not copilot.detect(sample(given, "chatSessions/x.json"))
+
+
+@pytest.mark.parametrize("given", [CHAT.read_text()[:5000], "[]", "{}", "", '{"requests":{}}', '{"kind":0,"v":7}', "7"])
+def test_what_is_no_session_is_refused(given):
+    with pytest.raises(InputRefused) as refused:
+        parse(given)
+    assert refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        None,
+        7,
+        {"requestId": 7, "timestamp": "x", "message": 7, "response": 7},
+        {"message": {"text": 7, "parts": 7}, "response": [None, 7, [], {"kind": 7}, {"kind": ["x"]}, {}, {"value": 7}]},
+        {"message": {}, "response": [{"kind": "inlineReference", "inlineReference": 7}, {"kind": "markdownContent"}]},
+        {"message": {}, "response": [{"kind": "thinking", "value": [7, None]}, {"kind": "warning", "content": 7}]},
+        {"message": {}, "response": [call(7, toolSpecificData=7, resultDetails={"output": 7}, toolCallId=7)]},
+        {"message": {}, "response": None, "result": 7, "shouldBeRemovedOnSend": 7},
+        {"message": {}, "result": {"metadata": {"toolCallRounds": 7, "toolCallResults": 7}, "errorDetails": 7}},
+        {"message": {}, "result": {"metadata": {"toolCallRounds": [{"toolCalls": [{"arguments": 7}]}]}}},
+    ],
+)
+def test_values_of_the_wrong_kind_hurt_nobody(odd):
+    assert said(parse(chat(request(md("a")), odd, customTitle=7, sessionId=7)))[:2] == ["Hi", "a"]
+    assert said(log(snapshot(request(md("a"))), {"kind": 2, "k": ["requests"], "v": [odd]}))[:2] == ["Hi", "a"]
+
+
+def test_a_tree_of_any_depth():
+    tree = {"text": "deep"}
+    for _ in range(90):
+        tree = {"children": [tree]}
+    results = {"t1": {"content": [{"value": {"node": tree}}]}}
+    assert answered(result={"metadata": {"toolCallResults": results}}) == ["deep"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["```\n" * 60_000, "```\n" + " \n" * 200_000, "[" * 200_000, "[a](" * 60_000, "[](x" * 60_000, "\0" * 200_000],
+)
+def test_time_is_linear(text):
+    started = time.perf_counter()
+    parse(chat(request(md(text), call(text), text=text)))
+    assert time.perf_counter() - started < 3

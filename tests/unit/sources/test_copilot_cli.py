@@ -1,0 +1,300 @@
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from helix.sources import claude_code, copilot, copilot_cli, cursor, generic_jsonl, opencode
+from helix.sources.common.sample import sample
+from helix.types import Document
+from tests.support.paths import DATA
+
+LOG = DATA / "logs" / "copilot_cli.jsonl"
+
+
+def event_id(number):
+    return f"{number:08d}-5c1e-4a7b-8d2f-3e4f5a6b7c8d"
+
+
+def event(id, kind, parent=None, **data):
+    return {"type": kind, "data": data, "id": id, "timestamp": "2026-05-28T15:00:00.000Z", "parentId": parent}
+
+
+def asks(id, content, parent=None, **data):
+    return event(id, "user.message", parent, content=content, **data)
+
+
+def answers(id, content, parent=None, *calls, **data):
+    return event(id, "assistant.message", parent, content=content, toolRequests=calls, **data)
+
+
+def call(id, name="bash", **arguments):
+    return {"toolCallId": id, "name": name, "arguments": arguments}
+
+
+def result(id, of, content, parent=None, success=True, **data):
+    return event(
+        id, "tool.execution_complete", parent, toolCallId=of, success=success, result={"content": content}, **data
+    )
+
+
+def parse(*records, path="session-state/3f/events.jsonl", **options):
+    lines = [record if isinstance(record, str) else json.dumps(record) for record in records]
+    return copilot_cli.parse(Document(path, "\n".join(lines) + "\n"), **options)
+
+
+def turns(*records, **options):
+    return parse(*records, **options).sessions[0].turns
+
+
+def said(*records, **options):
+    return [turn.text for turn in turns(*records, **options)]
+
+
+def shown(found):
+    return [(turn.id, turn.role, turn.origin, turn.text, turn.parent) for turn in found]
+
+
+def test_a_log():
+    parsed = parse(*LOG.read_text().splitlines())
+    found, agent = parsed.sessions
+    assert (found.source, found.id) == ("copilot-cli", "3f8e7d6c-5b4a-4938-a716-253443526170")
+    assert (found.project, found.title) == ("beacon", "Photo of Skua Rock")
+    assert shown(found.turns) == [
+        (event_id(5), "user", "human", "Which lighthouses have no photo?", None),
+        (
+            event_id(8),
+            "assistant",
+            "assistant",
+            "I will compare the list with the photos.\n[bash] ls photos | wc -l\n[task] List lighthouses",
+            event_id(5),
+        ),
+        (event_id(16), "tool", "tool", "1", event_id(8)),
+        (event_id(19), "tool", "tool", "Two: Cape Ruin and Skua Rock.", event_id(8)),
+        (event_id(20), "assistant", "assistant", "Skua Rock has none.", event_id(19)),
+        (event_id(29), "user", "human", "$ git status --short", event_id(20)),
+        (event_id(30), "tool", "tool", "?? photos/skua.jpg", event_id(29)),
+        (event_id(31), "user", "human", "I put one there myself. Commit it.", event_id(30)),
+        (
+            event_id(33),
+            "assistant",
+            "summary",
+            "Skua Rock had no photo; Ines added photos/skua.jpg.",
+            event_id(31),
+        ),
+        (event_id(34), "assistant", "assistant", "Committed.", event_id(33)),
+    ]
+    assert (agent.id, agent.project, agent.title) == (f"{found.id}/agent-call_2", "beacon", "Explore")
+    assert shown(agent.turns) == [
+        (event_id(14), "assistant", "subagent", "[view] /home/ines/beacon/data/list.json", None),
+        (event_id(15), "tool", "subagent", '["Cape Ruin", "Skua Rock"]', event_id(14)),
+        (event_id(17), "assistant", "subagent", "Two: Cape Ruin and Skua Rock.", None),
+    ]
+    assert found.turns[0].time == datetime(2026, 5, 28, 15, 0, 2, 250_000, tzinfo=UTC)
+    assert all(turn.time_quality == "exact" and turn.unique for turn in found.turns)
+    assert parsed.unknown == {"comet.seen": 1}
+    assert parsed.junk == {
+        "telemetry": len("Folder /home/ines/beacon has been added to trusted folders."),
+        "reasoning": 2 * len("The list is in data/."),
+        "host": len("You are the GitHub Copilot CLI.") + len("# How to name photos") + len("Follow the skill photos"),
+    }
+
+
+def test_a_log_that_grew_only_gained_turns_where_nothing_is_taken_back():
+    lines = [line for line in LOG.read_text().splitlines() if "snapshot_rewind" not in line]
+    whole = parse(*lines).sessions
+    for number in range(5, len(lines)):
+        for part, session in zip(parse(*lines[:number]).sessions, whole, strict=False):
+            assert part.turns == session.turns[: len(part.turns)]
+            assert (part.id, part.project) == (session.id, session.project)
+
+
+def test_a_rewind_drops_an_event_and_all_after_it():
+    records = [
+        asks("u1", "one"),
+        answers("a1", "two", "u1"),
+        asks("u2", "three", "a1"),
+        event("w", "session.snapshot_rewind", "u2", upToEventId="u2"),
+        asks("u3", "four", "w"),
+    ]
+    assert [(turn.text, turn.parent) for turn in turns(*records)] == [("one", None), ("two", "u1"), ("four", "a1")]
+    everything = event("w", "session.snapshot_rewind", "u2", upToEventId="u1")
+    assert [(turn.text, turn.parent) for turn in turns(*records[:3], everything, records[4])] == [("four", None)]
+    unknown = event("w", "session.snapshot_rewind", "u2", upToEventId="elsewhere")
+    assert said(*records[:3], unknown) == ["one", "two", "three"]
+
+
+def test_parents_are_turns_whatever_lies_between():
+    found = turns(
+        asks("u1", "one"),
+        event("x", "assistant.turn_start", "u1"),
+        event("y", "comet.seen", "x"),
+        answers("a1", "two", "y"),
+        answers("a2", "three", "missing"),
+    )
+    assert [turn.parent for turn in found] == [None, "u1", None]
+
+
+@pytest.mark.parametrize(
+    ("record", "texts"),
+    [
+        (answers("a", "", None, call("c", command="ls")), ["[bash] ls"]),
+        (answers("a", "", None, {"name": "view", "arguments": '{"path":"a.py"}'}), ["[view] a.py"]),
+        (answers("a", "", None, {"name": "apply_patch", "arguments": "*** Begin"}), ["[apply_patch] *** Begin"]),
+        (result("r", "c", "done\n"), ["done"]),
+        (result("r", "c", "exit code: 1", success=False), ["error: exit code: 1"]),
+        (result("r", "c", "", success=False, error={"message": "denied"}), ["error: denied"]),
+        (result("r", "c", ""), []),
+        (event("t", "tool.user_requested", toolName="bash", arguments={"command": "ls"}), ["$ ls"]),
+        (event("t", "tool.user_requested", toolName="x", arguments="ls"), []),
+        (asks("u", "<memory>\nold\n</memory>\nmine"), ["mine"]),
+        (asks("u", "by the host", source="autopilot"), []),
+        (event("c", "session.compaction_complete", success=False), []),
+    ],
+)
+def test_events(record, texts):
+    assert said(asks("u0", "Hi"), record) == ["Hi", *texts]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        answers("a", "found", None, parentToolCallId="c"),
+        asks("a", "find", parentAgentTaskId="t"),
+        {**answers("a", "found"), "agentId": "agent-1"},
+    ],
+)
+def test_what_a_subagent_says_is_marked(record):
+    assert [turn.origin for turn in turns(record)] == ["subagent"]
+
+
+def test_what_helix_itself_answers_is_no_turn():
+    parsed = parse(
+        answers("a", "Let me see.", None, call("c1", "helix-recall", query="a"), call("c2", command="ls")),
+        result("r1", "c1", "We took DuckDB", "a"),
+        result("r2", "c2", "a.py", "r1"),
+    )
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["Let me see.\n[bash] ls", "a.py"]
+    assert parsed.junk == {"memory": len("We took DuckDB")}
+
+
+def test_a_long_result_keeps_both_ends():
+    parsed = parse(result("r", "c", "A" * 500 + "B" * 500), tool_chars=103)
+    assert parsed.sessions[0].turns[0].text == "A" * 50 + " … " + "B" * 50
+    assert parsed.junk == {"tool-output": 897}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "session.resume",
+        "session.usage_checkpoint",
+        "session.mcp_servers_loaded",
+        "assistant.turn_end",
+        "assistant.message_delta",
+        "tool.execution_progress",
+        "hook.end",
+        "permission.requested",
+        "subagent.failed",
+        "abort",
+    ],
+)
+def test_events_that_say_nothing_are_known(kind):
+    parsed = parse(asks("u", "Hi"), event("x", kind, content="x"))
+    assert len(parsed.sessions[0].turns) == 1
+    assert parsed.unknown == {}
+
+
+@pytest.mark.parametrize("kind", ["session.of_tomorrow", "assistant.sings", "abort.now", None, ["x"]])
+def test_other_events_are_counted(kind):
+    parsed = parse(asks("u", "Hi"), event("x", kind, content="x"))
+    assert len(parsed.sessions[0].turns) == 1
+    assert sum(parsed.unknown.values()) == 1
+
+
+def test_ids():
+    parsed = parse(asks("u1", "a"), asks("u1", "b"), asks(None, "c"), asks(event_id(1), "d"))
+    assert [(turn.id, turn.unique) for turn in parsed.sessions[0].turns] == [
+        ("u1", False),
+        ("u1-2", False),
+        ("3", False),
+        (event_id(1), True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("records", "id", "project"),
+    [
+        ((event("s", "session.start", sessionId="s1", context={"cwd": "/srv/beacon"}),), "s1", "beacon"),
+        (
+            (event("s", "session.start", sessionId="s1"), event("r", "session.resume", context={"cwd": "/a/b"})),
+            "s1",
+            "b",
+        ),
+        ((event("s", "session.start", sessionId=7, context=7),), "events-", None),
+        ((), "events-", None),
+    ],
+)
+def test_session_and_project(records, id, project):
+    (found,) = parse(*records, asks("u", "Hi")).sessions
+    assert found.id.startswith(id)
+    assert (found.project, found.title) == (project, "Hi")
+
+
+def test_a_broken_line_is_reported_and_the_rest_taken():
+    parsed = parse(asks("u", "Hi"), "{half", answers("a", "Ho", "u"))
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi", "Ho"]
+    assert [problem.line for problem in parsed.problems] == [2]
+
+
+def test_nothing_said_is_no_session():
+    assert parse(event("s", "session.start", sessionId="s1")).sessions == ()
+    assert parse("").sessions == ()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        LOG.read_text(),
+        json.dumps(event("x", "session.of_tomorrow")),
+        json.dumps(event("x", "comet.seen")) + "\n" + json.dumps(asks("u", "Hi")),
+        json.dumps(asks("u", "x" * 70_000)),
+    ],
+)
+def test_detects_its_own(given):
+    assert copilot_cli.detect(sample(given, "whatever.txt"))
+    for other in (claude_code, opencode, cursor, copilot, generic_jsonl):
+        assert not other.detect(sample(given, "whatever.txt"))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        '{"type":"session.start","data":{}}',
+        '{"type":"session.start","data":7,"parentId":null}',
+        '{"type":"user","data":{},"parentId":null}',
+        '{"type":["user.message"],"data":{},"parentId":null}',
+        '{"type":"message","id":"m1","parentId":"x","message":{}}',
+        '{"type":"comet.seen","data":{},"parentId":null}',
+        "",
+    ],
+)
+def test_leaves_others_alone(given):
+    assert not copilot_cli.detect(sample(given, "events.jsonl"))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"type": "user.message", "data": 7, "id": 7, "parentId": 7, "timestamp": 7},
+        {"type": "user.message", "data": {"content": 7, "source": 7}},
+        {"type": "assistant.message", "data": {"content": [], "toolRequests": 7, "reasoningText": 7}},
+        {"type": "assistant.message", "data": {"toolRequests": [7, {"name": 7, "arguments": 7, "toolCallId": 7}]}},
+        {"type": "tool.execution_complete", "data": {"result": 7, "error": 7, "toolCallId": []}},
+        {"type": "tool.execution_complete", "data": {"success": False, "error": {"message": 7}}},
+        {"type": "session.snapshot_rewind", "data": {"upToEventId": 7}},
+        {"type": "session.title_changed", "data": {"title": 7}, "id": "t", "parentId": "t"},
+        {"type": "session.error", "data": {"message": 7}},
+    ],
+)
+def test_values_of_the_wrong_kind_hurt_nobody(odd):
+    assert said(asks("u", "Hi"), odd)[0] == "Hi"

@@ -1,0 +1,706 @@
+import json
+from datetime import UTC, datetime
+from time import perf_counter
+
+import pytest
+
+from helix.errors import InputRefused
+from helix.sources import gemini
+from helix.sources.common.sample import sample
+from helix.types import Document
+from tests.support.paths import DATA
+
+LOGS = DATA / "logs"
+HEAD = {"sessionId": "s1", "projectHash": "3f1c", "startTime": "2026-06-17T08:00:00.000Z", "kind": "main"}
+AT = "2026-06-17T08:00:30.000Z"
+UUID = "5d0e7a31-0001-4c6b-8a2f-90b1c2d3e4f5"
+
+
+def message(kind, name, content, **more):
+    return {"id": name, "timestamp": AT, "type": kind, "content": content, **more}
+
+
+def user(name, *texts, **more):
+    return message("user", name, [{"text": text} for text in texts], **more)
+
+
+def answer(name, text="", *calls, **more):
+    return message("gemini", name, text, toolCalls=list(calls), **more)
+
+
+def call(name="c1", tool="read_file", output=None, **more):
+    made = {"id": name, "name": tool, "args": {"file_path": "/w/a.py"}, "status": "success", **more}
+    return made if output is None else {**made, "result": [response(output, name, tool)]}
+
+
+def response(output, name="c1", tool="read_file"):
+    given = output if isinstance(output, dict) else {"output": output}
+    return {"functionResponse": {"id": name, "name": tool, "response": given}}
+
+
+def put(*messages):
+    return {"$set": {"messages": list(messages), "lastUpdated": AT}}
+
+
+def parse(*records, path="chats/session.jsonl", **options):
+    lines = [r if isinstance(r, str) else json.dumps(r) for r in records]
+    return gemini.parse(Document(path, "".join(f"{line}\n" for line in lines)), **options)
+
+
+def turns(*records, **options):
+    (session,) = parse(HEAD, *records, **options).sessions
+    return session.turns
+
+
+def said(*records, **options):
+    return [turn.text for turn in turns(*records, **options)]
+
+
+def golden(name):
+    text = (LOGS / name).read_text(encoding="utf-8")
+    return gemini.parse(Document(f"logs/{name}", text))
+
+
+# ---------------------------------------------------------------- whole logs
+
+
+def test_a_document():
+    parsed = golden("gemini.json")
+    (session,) = parsed.sessions
+    assert (session.source, session.id, session.project, session.title, session.branch_of) == (
+        "gemini",
+        "b4c6d1e0-52a7-4f3b-9c18-7d2e6f0a1b3c",
+        None,
+        "Scheduler late by one hour after daylight saving",
+        None,
+    )
+
+    def name(number):
+        return f"8c1a0f6e-{number:04d}-4d2a-9b10-1f2e3d4c5b6a"
+
+    assert [(turn.id, turn.role, turn.origin, turn.text, turn.parent) for turn in session.turns] == [
+        (name(2), "user", "human", "Why is @scheduler.py late by one hour in March?", None),
+        (
+            name(3),
+            "assistant",
+            "assistant",
+            "The offset is fixed, so daylight saving is ignored. Let me look at the callers.\n"
+            "[search_file_content] run_at\n[run_shell_command] python jobs.py\n"
+            "[replace] /home/oke/wakeup/scheduler.py",
+            None,
+        ),
+        (
+            f"{name(3)}:search_file_content-1768924842-a1",
+            "tool",
+            "tool",
+            'Found 1 match for pattern "run_at":\n---\nFile: jobs.py\nL7: queue.put(run_at)\n---',
+            name(3),
+        ),
+        (
+            f"{name(3)}:run_shell_command-1768924843-b2",
+            "tool",
+            "tool",
+            "error: Traceback: no such table jobs\nExit Code: 1",
+            name(3),
+        ),
+        (
+            f"{name(3)}:replace-1768924845-c3",
+            "tool",
+            "tool",
+            "error: [Operation Cancelled] Reason: User did not allow tool call",
+            name(3),
+        ),
+        (name(5), "user", "human", "/plan store all times in UTC", None),
+        (name(6), "assistant", "assistant", "Plan: store UTC, convert with zoneinfo when a job is shown.", None),
+    ]
+    assert [turn.time for turn in session.turns[:3]] == [
+        datetime(2026, 1, 20, 16, 0, second, tzinfo=UTC) for second in (30, 41, 42)
+    ]
+    assert all(turn.unique and turn.time_quality == "exact" for turn in session.turns)
+    assert not parsed.problems
+    assert not parsed.unknown
+    assert parsed.junk["reasoning"] == len("Finding callers") + len("I should grep for run_at.")
+
+
+def test_a_log_of_lines():
+    parsed = golden("gemini.jsonl")
+    (session,) = parsed.sessions
+    assert (session.id, session.project, session.title) == (
+        "e7a90c2b-1d44-4f0a-b6b8-3c5d7e9f1a2b",
+        "bakery-till",
+        "Print receipts of more than 100 lines",
+    )
+
+    def name(number):
+        return f"5d0e7a31-{number:04d}-4c6b-8a2f-90b1c2d3e4f5"
+
+    assert [(turn.id, turn.role, turn.origin, turn.text, turn.parent) for turn in session.turns] == [
+        (name(2), "user", "human", "Receipts over 100 lines are cut. Where?", None),
+        (
+            name(3),
+            "assistant",
+            "assistant",
+            "I will read the printer code.\n[read_file] /home/oke/code/bakery-till/printer.py",
+            None,
+        ),
+        (f"{name(3)}:read_file-1781683225-d4", "tool", "tool", "MAX_LINES = 100", name(3)),
+        (name(4), "assistant", "assistant", "printer.py cuts at MAX_LINES = 100.", None),
+        (name(7), "user", "human", "Raise the limit to 400 lines.", None),
+        (name(8), "assistant", "assistant", "[run_shell_command] sed -i 's/= 100/= 400/' printer.py", None),
+        (name(9), "assistant", "assistant", "The limit is 400 lines now.", None),
+        (
+            name(10),
+            "assistant",
+            "summary",
+            "<state_snapshot>\n<overall_goal>Long receipts must print whole.</overall_goal>\n"
+            "<key_knowledge>MAX_LINES is 400.</key_knowledge>\n</state_snapshot>",
+            None,
+        ),
+        (name(15), "user", "human", "Is the constant used anywhere else?", None),
+        (name(13), "assistant", "assistant", "I will check the constant.\n[grep_search] MAX_LINES", None),
+        (f"{name(14)}:grep-77", "tool", "tool", "printer.py:1: MAX_LINES = 400", name(13)),
+        (name(16), "assistant", "assistant", "Only in printer.py.", None),
+    ]
+    assert not parsed.problems
+    assert not parsed.unknown
+
+
+def test_what_is_read_of_a_log_stays_when_it_grows():
+    lines = (LOGS / "gemini.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    order = [turn.id for turn in golden("gemini.jsonl").sessions[0].turns]
+    for end in range(1, len(lines)):
+        sessions = gemini.parse(Document("logs/gemini.jsonl", "".join(lines[:end]))).sessions
+        ids = [turn.id for session in sessions for turn in session.turns]
+        taken_back = [id for id in ids if id not in order]  # by the rewind of line 11
+        assert bool(taken_back) == (8 < end < 11)
+        assert [id for id in ids if id in order] == [id for id in order if id in ids]
+
+
+# ---------------------------------------------------------------- replay
+
+
+def test_a_repeated_id_takes_the_place_of_the_first():
+    found = turns(user("u1", "Hi"), answer("a1", "Half"), user("u2", "Bye"), answer("a1", "Whole"))
+    assert [(turn.id, turn.text) for turn in found] == [("u1", "Hi"), ("a1", "Whole"), ("u2", "Bye")]
+
+
+def test_a_rewind_drops_the_message_it_names_and_all_behind_it():
+    records = [user("u1", "One"), answer("a1", "1"), user("u2", "Two"), answer("a2", "2")]
+    assert said(*records, {"$rewindTo": "u2"}, user("u3", "Next")) == ["One", "1", "Next"]
+    assert said(*records, {"$rewindTo": "u1"}, user("u3", "Next")) == ["Next"]
+
+
+def test_a_rewind_to_nothing_drops_nothing():
+    assert said(user("u1", "One"), {"$rewindTo": "gone"}) == ["One"]
+
+
+def test_a_message_that_was_dropped_may_come_again():
+    assert said(user("u1", "One"), user("u2", "Two"), {"$rewindTo": "u1"}, user("u2", "Two"), user("u1", "One")) == [
+        "Two",
+        "One",
+    ]
+
+
+def test_a_list_takes_the_place_of_all_messages():
+    assert said(user("u1", "One"), user("u2", "Two"), put(user("u2", "Second")), user("u3", "Three")) == [
+        "Second",
+        "Three",
+    ]
+
+
+def test_a_log_of_lists_only_is_its_last_list():
+    found = turns(put(user("u1", "One")), put(user("u1", "One"), answer("a1", "1")), {"$set": {"lastUpdated": AT}})
+    assert [turn.id for turn in found] == ["u1", "a1"]
+
+
+SUMMARY = user("sum", "<state_snapshot>\nAll so far.\n</state_snapshot>")
+
+
+def test_what_is_summed_up_stays_and_is_said_once():
+    before = [user("u1", "One"), answer("a1", "1"), user("u2", "Two"), answer("a2", "2", call("c2"))]
+    after = [
+        put(SUMMARY, user("new", "Two"), answer("a2", "2", call("c2"))),
+        put(SUMMARY, user("new", "Two"), answer("a2", "2", call("c2")), user("u3", "Two"), answer("a3", "3")),
+    ]
+    found = turns(*before, *after)
+    assert [turn.id for turn in found] == ["u1", "a1", "u2", "a2", "sum", "u3", "a3"]
+    assert found[4].origin == "summary"
+
+
+def test_calls_tell_messages_of_one_text_apart():
+    found = turns(user("u1", "One"), answer("a1", "", call("c1")), put(SUMMARY, answer("a2", "", call("c2"))))
+    assert [turn.id for turn in found] == ["u1", "a1", "sum", "a2"]
+
+
+def test_what_is_said_of_the_session():
+    (session,) = parse(
+        HEAD,
+        {"type": "user", "content": "Hi"},
+        {"$set": {"summary": "Old"}},
+        {"$set": {"summary": "New\ntitle", "sessionId": "s2", "startTime": AT}},
+        {"$set": {"lastUpdated": AT}},
+    ).sessions
+    assert (session.id, session.title) == ("s1", "New title")
+    assert session.turns[0].time == datetime(2026, 6, 17, 8, tzinfo=UTC)
+
+
+def test_without_ids_the_line_or_the_index_names():
+    nameless = {"type": "user", "content": "Hi"}
+    assert [turn.id for turn in turns(nameless, answer("a1", "Hello"), nameless)] == ["2", "a1", "4"]
+    assert [turn.id for turn in turns(put(nameless, nameless))] == ["#0", "#1"]
+    (session,) = parse({**HEAD, "messages": [nameless, answer("a1", "Hello"), nameless]}).sessions
+    assert [turn.id for turn in session.turns] == ["0", "a1", "2"]
+
+
+# ---------------------------------------------------------------- turns
+
+
+def test_a_message_and_its_calls_are_one_turn_and_each_result_another():
+    found = turns(
+        answer(UUID, "Looking.", call("c1", output="A"), call("c2", tool="glob", output="B", timestamp=AT[:-5] + "9Z"))
+    )
+    assert [(turn.id, turn.role, turn.text, turn.parent, turn.unique) for turn in found] == [
+        (UUID, "assistant", "Looking.\n[read_file] /w/a.py\n[glob] /w/a.py", None, True),
+        (f"{UUID}:c1", "tool", "A", UUID, True),
+        (f"{UUID}:c2", "tool", "B", UUID, True),
+    ]
+
+
+def test_only_uuids_are_unique():
+    assert [turn.unique for turn in turns(user(UUID, "a"), user("u1", "b"))] == [True, False]
+
+
+def test_calls_without_ids_keep_their_results_apart():
+    first, second = ({k: v for k, v in call(output=text).items() if k != "id"} for text in ("A", "B"))
+    found = turns(answer("a1", "", first, first), answer("a2", "", second))
+    assert [(turn.id, turn.text) for turn in found if turn.role == "tool"] == [
+        ("a1:#0", "A"),
+        ("a1:#1", "A"),
+        ("a2:#0", "B"),
+    ]
+
+
+def test_results_without_ids_are_never_taken_for_those_of_another_call():
+    first = {k: v for k, v in call(output="A").items() if k != "id"}
+    nameless = {"functionResponse": {"name": "glob", "response": {"output": "B"}}}
+    assert said(answer("a1", "", first), message("user", "u1", [nameless]))[1:] == ["A", "B"]
+
+
+def test_a_name_that_is_taken_steps_aside_and_is_not_unique():
+    found = turns(answer(UUID, "", call("c", output="A"), call("c", output="B")))
+    assert [(turn.id, turn.unique) for turn in found[1:]] == [(f"{UUID}:c", True), (f"{UUID}:c-2", False)]
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"result": [response("fine")]}, "fine"),
+        ({"result": [response({"error": "no such file"})]}, "error: no such file"),
+        ({"result": [response("bad")], "status": "error"}, "error: bad"),
+        (
+            {"result": [response({"error": "[Operation Cancelled]"})], "status": "cancelled"},
+            "error: [Operation Cancelled]",
+        ),
+        ({"result": [response({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]})]}, "a\nb"),
+        ({"result": [response({"isError": True, "content": [{"type": "text", "text": "a"}]})]}, "error: a"),
+        ({"result": [response("one"), {"text": "two"}, {"inlineData": {"data": "AAAA"}}]}, "one\ntwo"),
+        ({"result": "plain"}, "plain"),
+        ({"result": [], "resultDisplay": "M README.md"}, "M README.md"),
+        ({"result": [response("shown")], "resultDisplay": "not shown"}, "shown"),
+        ({"result": [response("<system-reminder>\nx\n</system-reminder>\nfile")]}, "file"),
+    ],
+)
+def test_results_of_tools(given, text):
+    assert said(answer("a1", "", call(**given))) == ["[read_file] /w/a.py", text]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"result": None},
+        {"result": []},
+        {"result": [response("")]},
+        {"resultDisplay": {"fileDiff": "-a\n+b", "fileName": "a"}},
+        {"status": "executing"},
+    ],
+)
+def test_no_result_is_no_turn(given):
+    assert said(answer("a1", "", call(**given))) == ["[read_file] /w/a.py"]
+
+
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [
+        ("Output: a\nb\nExit Code: 0\nProcess Group PGID: 41", "a\nb"),
+        ("Output: a\nError: (none)\nExit Code: 0\nSignal: 0\nBackground PIDs: (none)\nProcess Group PGID: 41", "a"),
+        ("Output: boom\nExit Code: 2\nProcess Group PGID: 41", "error: boom\nExit Code: 2"),
+        ("Output: a\nExit Code: 3\nof a child\nExit Code: 0", "a\nExit Code: 3\nof a child"),
+    ],
+)
+def test_the_shell_says_whether_it_failed(output, text):
+    assert said(answer("a1", "", call(tool="run_shell_command", output=output)))[1] == text
+    assert said(answer("a1", "", call(tool="read_file", output=output)))[1] == output
+
+
+def test_a_shell_that_prints_nothing_is_no_turn():
+    parsed = parse(HEAD, answer("a1", "", call(tool="run_shell_command", output="Output: (empty)\nExit Code: 0")))
+    assert len(parsed.sessions[0].turns) == 1
+    assert parsed.junk["telemetry"] == len("Output: (empty)\nExit Code: 0")
+
+
+def test_a_long_result_keeps_both_ends_and_the_rest_is_counted():
+    parsed = parse(HEAD, answer("a1", "", call(output="A" * 500 + "B" * 500)), tool_chars=103)
+    assert parsed.sessions[0].turns[1].text == "A" * 50 + " … " + "B" * 50
+    assert parsed.junk["tool-output"] == 1000 - 103
+
+
+def test_calls_and_results_among_the_parts():
+    made = {"functionCall": {"id": "c1", "name": "glob", "args": {"pattern": "*.py"}}}
+    found = turns(
+        message("gemini", "a1", [{"text": "Looking."}, made]),
+        message("user", "u1", [response("a.py")]),
+        message("user", "u2", [response("a.py")]),
+        message("user", "u3", [response("found", "gone")]),
+    )
+    assert [(turn.id, turn.role, turn.text, turn.parent) for turn in found] == [
+        ("a1", "assistant", "Looking.\n[glob] *.py", None),
+        ("u1:c1", "tool", "a.py", "a1"),
+        ("u3:gone", "tool", "found", None),
+    ]
+
+
+def test_what_an_answer_lists_is_not_taken_from_the_parts_again():
+    made = {"functionCall": {"name": "read_file", "args": {}}}
+    found = turns(
+        message("gemini", "a1", [{"text": "Looking."}, made], toolCalls=[call(output="A")]),
+        message("user", "u1", [response("A")]),
+    )
+    assert [turn.text for turn in found] == ["Looking.\n[read_file] /w/a.py", "A"]
+
+
+def test_the_shape_of_a_model_history():
+    (session,) = parse(
+        {
+            "history": [
+                {
+                    "role": "user",
+                    "parts": [{"text": "What is this?"}, {"inlineData": {"data": "AAAA"}}],
+                    "ts": 1_695_000_000,
+                },
+                {"role": "model", "parts": [{"text": "A gauge."}]},
+            ],
+            "start_time": "2023-09-18T01:00:00Z",
+        },
+        path="a/log.json",
+    ).sessions
+    # printf 'a/log.json' | sha256sum
+    assert session.id == "log-39eedaa2"
+    assert [(turn.id, turn.role, turn.text, turn.time_quality) for turn in session.turns] == [
+        ("0", "user", "What is this?", "exact"),
+        ("1", "assistant", "A gauge.", "derived"),
+    ]
+    assert [turn.time for turn in session.turns] == [
+        datetime(2023, 9, 18, 1, 20, tzinfo=UTC),
+        datetime(2023, 9, 18, 1, tzinfo=UTC),
+    ]
+
+
+def test_without_any_time_there_is_none():
+    (session,) = parse({"messages": [{"type": "gemini", "content": "Hi"}]}).sessions
+    assert (session.turns[0].time, session.turns[0].time_quality) == (None, "none")
+
+
+def test_subagents_are_marked():
+    head, later = {**HEAD, "kind": "subagent"}, {"$set": {"lastUpdated": AT}}
+    (session,) = parse(head, user("u1", "Find"), answer("a1", "Found", call(output="A")), later).sessions
+    assert [turn.origin for turn in session.turns] == ["subagent"] * 3
+
+
+# ---------------------------------------------------------------- what nobody typed
+
+CONTEXT = "<session_context>\nThis is the Gemini CLI.\n- **Workspace Directories:**\n  - {}\n</session_context>"
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        CONTEXT.format("/w/till"),
+        "This is the Gemini CLI. We are setting up the context for our chat.\nToday is Monday.",
+        "Here is the user's editor context as a JSON object.",
+        "Here is a summary of changes in the user's editor context",
+        "System: Please continue.",
+        "<hook_context>&lt;memory&gt;old&lt;/memory&gt;</hook_context>",
+        "<memory>\nold\n</memory>",
+    ],
+)
+def test_what_the_client_says_as_the_user_is_no_turn(noise):
+    parsed = parse(HEAD, user("u1", noise), user("u2", "Hi"))
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi"]
+    assert sum(parsed.junk.values()) == len(noise)
+
+
+@pytest.mark.parametrize("text", ["Got it. Thanks for the context!", "Got it. Thanks for the additional context!"])
+def test_what_the_client_puts_into_the_models_mouth_is_no_turn(text):
+    parsed = parse(HEAD, user("u1", "Hi"), answer("a1", text))
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi"]
+    assert parsed.junk["host"] == len(text)
+
+
+FILES = "--- Content from referenced files ---\nContent from @a.py:\n{}\n--- End of content ---"
+
+
+@pytest.mark.parametrize(
+    ("texts", "typed"),
+    [
+        ([f"Read @a.py\n{FILES.format('x = 1')}"], "Read @a.py"),
+        (["Read @a.py", "\n--- Content from referenced files ---", "x = 1", "\n--- End of content ---"], "Read @a.py"),
+        ([f"Read @a.py\n{FILES.format('--- End of content ---')}"], "Read @a.py"),
+        (["Read @a.py\n--- Content from referenced files ---\nx = 1"], "Read @a.py"),
+        ([f"Read @a.py\n{FILES.format('x = 1')}\nthen stop"], "Read @a.py\nthen stop"),
+        (
+            ["The mark --- Content from referenced files --- is odd"],
+            "The mark --- Content from referenced files --- is odd",
+        ),
+        (["Hi", "<hook_context>a</hook_context>", "<hook_context>b</hook_context>"], "Hi"),
+        (["Hi\n<hook_context> is unclosed"], "Hi\n<hook_context> is unclosed"),
+        (["What is <hook_context>x</hook_context>?"], "What is <hook_context>x</hook_context>?"),
+        ([CONTEXT.format("/w/till") + "\nHi"], "Hi"),
+    ],
+)
+def test_what_a_person_typed_among_it_is_kept(texts, typed):
+    assert said(user("u1", *texts)) == [typed]
+
+
+def test_the_context_a_tool_came_upon_is_no_result():
+    found = "--- Newly Discovered Project Context ---\nBe brief.\n--- End Project Context ---"
+    parsed = parse(HEAD, answer("a1", "", call(output=f"x = 1\n{found}")))
+    assert parsed.sessions[0].turns[1].text == "x = 1"
+    assert parsed.junk == {"host": len(f"\n{found}")}
+
+
+def test_what_was_shown_goes_before_what_was_sent():
+    assert said(user("u1", "You are an expert. Plan it.", displayContent="/plan it")) == ["/plan it"]
+    assert said(user("u1", "Plan it.", displayContent=[])) == ["Plan it."]
+    marked = "Look:\n--- Content from referenced files ---\nmeans what?"
+    assert said(user("u1", "Expanded.", displayContent=marked)) == [marked]
+
+
+def test_thoughts_are_counted_and_no_turn():
+    thoughts = [{"subject": "Look", "description": "Look at it.", "timestamp": AT}]
+    parsed = parse(
+        HEAD, message("gemini", "a1", [{"text": "Hm.", "thought": True}, {"text": "So."}], thoughts=thoughts)
+    )
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["So."]
+    assert parsed.junk["reasoning"] == len("Look" + "Look at it." + "Hm.")
+
+
+@pytest.mark.parametrize("kind", ["info", "warning", "error"])
+def test_notices_are_counted_and_no_turn(kind):
+    parsed = parse(HEAD, user("u1", "Hi"), message(kind, "n1", "Request cancelled."))
+    assert len(parsed.sessions[0].turns) == 1
+    assert parsed.junk == {"telemetry": len("Request cancelled.")}
+    assert not parsed.unknown
+
+
+def test_unknown_types_are_counted_and_never_fatal():
+    parsed = parse(HEAD, message("telepathy", "t1", "x"), {"type": ["user"], "id": "t2"}, {"note": 1}, user("u1", "Hi"))
+    assert dict(parsed.unknown) == {"telepathy": 1, "(no type)": 2}
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi"]
+
+
+def test_half_a_line_is_reported_and_the_rest_goes_in():
+    parsed = parse(HEAD, user("u1", "Hi"), '{"id":"a1","type":"gem', "[1]", answer("a2", "Hello"))
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi", "Hello"]
+    assert [problem.line for problem in parsed.problems] == [3, 4]
+
+
+# ---------------------------------------------------------------- sessions
+
+
+@pytest.mark.parametrize(
+    ("head", "first", "path", "project"),
+    [
+        ({}, CONTEXT.format("/w/till"), "x.jsonl", "till"),
+        ({"directories": ["/w/other"]}, CONTEXT.format("C:\\w\\till"), "x.jsonl", "till"),
+        (
+            {},
+            "This is the Gemini CLI. We are setting up the context\nI'm currently working in the directory: /w/till",
+            "x",
+            "till",
+        ),
+        (
+            {},
+            "This is the Gemini CLI. We are setting up the context\nfollowing directories:\n  - /w/till\n  - /w/b",
+            "x.jsonl",
+            "till",
+        ),
+        ({"directories": ["/w/other"]}, "Hi", "x.jsonl", "other"),
+        ({"directories": [7]}, "Hi", "x.jsonl", None),
+        ({}, "I am working in the directory: /w/till", "x.jsonl", None),
+        ({}, "Hi", "/home/a/.gemini/tmp/till/chats/session-1.jsonl", "till"),
+        ({}, "Hi", f"/home/a/.gemini/tmp/{'0af3' * 16}/chats/session-1.jsonl", None),
+        ({}, "Hi", "/home/a/chats/session-1.jsonl", None),
+    ],
+)
+def test_the_project_is_the_working_folder(head, first, path, project):
+    (session,) = parse({**HEAD, **head}, user("u1", first), user("u2", "Hi"), path=path).sessions
+    assert session.project == project
+
+
+def test_the_first_prompt_is_the_title_where_there_is_none():
+    assert parse(HEAD, user("u1", "Fix\nit"), answer("a1", "x")).sessions[0].title == "Fix it"
+    assert parse(HEAD, answer("a1", "x")).sessions[0].title is None
+
+
+def test_a_document_may_be_one_line_or_many():
+    document = {**HEAD, "messages": [user("u1", "Hi"), answer("a1", "Hello")]}
+    for indent in (None, 1, "\t"):
+        (session,) = gemini.parse(Document("a.json", json.dumps(document, indent=indent) + "\n")).sessions
+        assert (session.id, [turn.id for turn in session.turns]) == ("s1", ["u1", "a1"])
+
+
+def test_a_cut_document_is_refused():
+    text = json.dumps({**HEAD, "messages": [user("u1", "Hi")]}, indent=2)
+    with pytest.raises(InputRefused, match="not valid JSON"):
+        gemini.parse(Document("a.json", text[: len(text) // 2]))
+
+
+def test_a_log_whose_first_line_is_cut_at_a_comma_is_lines_all_the_same():
+    parsed = parse('{"sessionId":"s1",', user("u1", "Hi"), answer("a1", "Hello"))
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi", "Hello"]
+    assert [problem.line for problem in parsed.problems] == [1]
+
+
+def test_a_list_is_no_chat():
+    parsed = gemini.parse(Document("logs.json", '[\n{"type": "user"}\n]'))
+    assert (parsed.sessions, [problem.line for problem in parsed.problems]) == ((), [0])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n\n", "{}", "[]", "null", json.dumps(HEAD), json.dumps({**HEAD, "messages": []})]
+)
+def test_nothing_gives_nothing(text):
+    assert gemini.parse(Document("a.jsonl", text)).sessions == ()
+
+
+# ---------------------------------------------------------------- detection
+
+
+@pytest.mark.parametrize("name", ["gemini.json", "gemini.jsonl"])
+def test_detects_its_own(name):
+    text = (LOGS / name).read_text(encoding="utf-8")
+    assert gemini.detect(sample(text, name))
+
+
+def test_detects_lines_without_their_head_and_long_documents_of_one_line():
+    lines = (LOGS / "gemini.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    assert gemini.detect(sample("".join(lines[2:]), "x"))
+    assert gemini.detect(sample("{broken\n" + "".join(lines[4:7]), "x"))
+    long = json.dumps({**HEAD, "messages": [user("u1", "x" * 100_000)]})
+    assert gemini.detect(sample(long, "x"))
+    assert gemini.detect(sample(long + "\n", "x"))
+    assert gemini.detect(sample(json.dumps({"messages": [answer("a1", "x" * 100_000)]}) + "\n", "x"))
+    assert gemini.detect(sample(json.dumps({**HEAD, "messages": [user("u1", "x" * 100_000)]}, indent=2), "x"))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        HEAD,
+        put(user("u1", "Hi")),
+        {"$rewindTo": "u1"},
+        answer("a1", "Hi"),
+    ],
+)
+def test_detects_a_single_record(raw):
+    assert gemini.detect(sample(json.dumps(raw), "x.txt"))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {**HEAD, "messages": []},
+        {"messages": [answer("a1", "Hi")]},
+        {"history": [{"role": "user", "parts": []}, {"role": "model", "parts": []}]},
+    ],
+)
+def test_detects_a_document(raw):
+    assert gemini.detect(sample(json.dumps(raw), "x.txt"))
+    assert gemini.detect(sample(json.dumps(raw, indent=2), "x.txt"))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"type": "user", "uuid": "u", "sessionId": "s", "projectHash": "p", "message": {"content": "Hi"}},
+        {"sessionId": "s", "messages": [{"role": "user", "content": "Hi"}]},
+        {"messages": [{"role": "user", "content": "Hi"}, {"role": "model", "content": "Hello"}]},
+        {"messages": "x", "sessionId": "s"},
+        {"sessionId": "s", "projectHash": 7},
+        {"$set": "x"},
+        {"$rewindTo": 7},
+        {"type": "user", "id": "u", "content": [{"text": "Hi"}]},
+        {"type": "session_meta", "payload": {}},
+        {"role": "user", "content": "Hi"},
+    ],
+)
+def test_leaves_others_alone(raw):
+    assert not gemini.detect(sample(json.dumps(raw), "session.json"))
+
+
+def test_leaves_what_is_no_json_alone():
+    assert not gemini.detect(sample("# Gemini\n\nhello", "gemini.md"))
+    assert not gemini.detect(sample("", "gemini.json"))
+
+
+# ---------------------------------------------------------------- hostile values
+
+ODD = [None, 7, True, "", "x", [], [None, 4, ["a"]], {}, {"type": ["x"]}, [{"text": 5, "thought": {}}]]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_values_of_the_wrong_kind_hurt_nobody(odd):
+    records = [{"$set": odd}, {"$set": {"summary": odd, "directories": odd, "sessionId": odd, "kind": odd}}]
+    records += [{**HEAD, "startTime": odd}, {"sessionId": odd, "projectHash": odd}, {"type": odd}, {"role": odd}]
+    for kind in ("user", "gemini", "info", odd):
+        records += [message(kind, "x", odd), message(kind, odd, "x", displayContent=odd, thoughts=odd, toolCalls=odd)]
+        records += [{"type": kind, "id": "x", "timestamp": odd, "parts": odd}]
+    records += [answer("x", "", {"id": odd, "name": odd, "args": odd, "status": odd, "timestamp": odd, "result": odd})]
+    records += [answer("x", "", call(result=[odd])), answer("x", "", call(result=[{"functionResponse": odd}]))]
+    records += [answer("x", "", call(result=[response({"output": odd, "error": odd, "content": odd})]))]
+    records += [message("gemini", "x", [{"functionCall": odd}]), message("user", "x", [{"functionResponse": odd}])]
+    records += [message("user", "x", [response({"output": odd}, name=odd, tool=odd)])]
+    for raw in records:
+        parsed = parse(HEAD, user("u1", "Hi"), raw, user("u2", "Bye"))
+        texts = [turn.text for turn in parsed.sessions[0].turns]
+        assert (texts[0], texts[-1]) == ("Hi", "Bye")
+        assert all(isinstance(turn.text, str) and turn.text for turn in parsed.sessions[0].turns)
+    for messages in (odd, [odd]):
+        parse({**HEAD, "messages": messages})
+        parse(HEAD, {"$set": {"messages": messages}})
+
+
+def test_results_nested_without_end_are_given_up():
+    deep = "end"
+    for _ in range(100):
+        deep = {"output": [deep]}
+    assert said(answer("a1", "Hi", call(output=deep))) == ["Hi\n[read_file] /w/a.py"]
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "<hook_context>\n",
+        "<hook_context></hook_context>\n",
+        "<session_context>\n",
+        "--- Content from referenced files ---\n",
+        "--- End of content ---\n",
+        "Exit Code: 1\n",
+        "Exit Code: 1 \t",
+    ],
+)
+def test_time_is_linear_in_the_text(unit):
+    text = unit * 50_000
+    began = perf_counter()
+    parse(HEAD, user("u1", text), answer("a1", text, call(tool="run_shell_command", output=text)))
+    assert perf_counter() - began < 10  # 0.1 s; of a square it would be hours

@@ -1,0 +1,426 @@
+import contextlib
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from helix.errors import InputRefused
+from helix.sources import meeting
+from helix.sources.common.sample import sample
+from helix.types import Document
+from tests.support.paths import DATA
+
+LOGS = DATA / "logs"
+MTIME = datetime(2026, 1, 1, 17, 45, tzinfo=UTC)
+
+
+def parse(text, path="meetings/review.txt", mtime=MTIME, **options):
+    return meeting.parse(Document(path, text, mtime), **options)
+
+
+def log(name):
+    (session,) = parse((LOGS / name).read_text(), path=f"logs/{name}").sessions
+    return session
+
+
+def said(text, **options):
+    (session,) = parse(text, **options).sessions
+    return [(turn.id, turn.speaker, turn.text) for turn in session.turns]
+
+
+def times(text, **options):
+    (session,) = parse(text, **options).sessions
+    return [turn.time for turn in session.turns]
+
+
+def detect(text):
+    return meeting.detect(sample(text, "notes.txt"))
+
+
+def at(*when):
+    return datetime(*when, tzinfo=UTC)
+
+
+# ---------------------------------------------------------------- golden
+
+
+def test_otter():
+    session = log("meeting_otter.txt")
+    assert (session.source, session.title, session.project) == ("meeting", "Ferry timetable review", None)
+    assert session.id.startswith("meeting_otter-")
+    assert [(turn.id, turn.speaker, turn.text, turn.time) for turn in session.turns] == [
+        (
+            "0:03",
+            "Ines Duarte",
+            "Good morning. We should settle the winter timetable today, before the printer closes.",
+            at(2026, 5, 4, 9, 30, 3),
+        ),
+        (
+            "0:12",
+            "Oda Lund",
+            "Yes. The last boat to Ostend is too early, people said at 18:30.",
+            at(2026, 5, 4, 9, 30, 12),
+        ),
+        ("0:25", "Ines Duarte", "How early? Remember: the crew ends at ten.", at(2026, 5, 4, 9, 30, 25)),
+        (
+            "0:41",
+            "Unknown Speaker",
+            "Then it leaves at nine. That is what the harbour wants.",
+            at(2026, 5, 4, 9, 30, 41),
+        ),
+        (
+            "1:02:09",
+            "Oda Lund",
+            "Decided: the last boat leaves at nine from the first of November.",
+            at(2026, 5, 4, 10, 32, 9),
+        ),
+    ]
+    assert {(turn.role, turn.origin, turn.time_quality, turn.unique) for turn in session.turns} == {
+        ("user", "human", "derived", False)
+    }
+
+
+def test_the_chat_of_zoom():
+    session = log("meeting_zoom_chat.txt")
+    assert session.title == "meeting_zoom_chat"
+    assert [(turn.id, turn.speaker, turn.text, turn.time) for turn in session.turns] == [
+        ("10:02:11", "Ines Duarte", "the draft: https://example.org/winter.pdf", at(2026, 1, 1, 10, 2, 11)),
+        (
+            "10:02:40",
+            "Oda Lund",
+            'Replying to "the draft":\n\npage 3 has last year\'s prices\nand # is missing',
+            at(2026, 1, 1, 10, 2, 40),
+        ),
+        ("23:59:30", "Ines Duarte", "still awake?", at(2026, 1, 1, 23, 59, 30)),
+        ("00:00:12", "Oda Lund", "barely", at(2026, 1, 2, 0, 0, 12)),
+    ]
+    assert {turn.time_quality for turn in session.turns} == {"file"}
+
+
+def test_google_meet():
+    session = log("meeting_meet.txt")
+    assert session.title == "Pier repairs"
+    assert [(turn.id, turn.speaker, turn.text, turn.time) for turn in session.turns] == [
+        ("9", "Ines Duarte", "Shall we begin? The pier has three rotten planks.", at(2026, 5, 6, 12)),
+        ("10", "Oda Lund", "Four, since yesterday. I counted them this morning.", at(2026, 5, 6, 12)),
+        (
+            "15",
+            "Ines Duarte",
+            "Then we close the left side until Friday. Remember: the school class comes on Thursday.",
+            at(2026, 5, 6, 12, 5),
+        ),
+        ("17", "Tom", "I can put up a sign.", at(2026, 5, 6, 12, 5)),
+        ("19", "Oda Lund", "Good. That is all we can do this week.", at(2026, 5, 6, 12, 5)),
+    ]
+
+
+def test_teams():
+    session = log("meeting_teams.txt")
+    assert session.title == "Lamp replacement-20260507_090000-Meeting Recording"
+    assert [(turn.id, turn.speaker, turn.text, turn.time) for turn in session.turns] == [
+        (
+            "0:05",
+            "Ines Duarte",
+            "Thanks for coming. The lamps arrive on Monday. I would rather start at the far end.",
+            at(2026, 5, 7, 9, 0, 5),
+        ),
+        ("0:17", "Oda Lund", "The far end floods at spring tide.", at(2026, 5, 7, 9, 0, 17)),
+        ("0:26", "Ines Duarte", "Then we begin here.", at(2026, 5, 7, 9, 0, 26)),
+    ]
+
+
+# ---------------------------------------------------------------- shapes
+
+SHAPES = {
+    "zoom": ("[{name}] {stamp}\n{text}\n\n", ("10:02:11", "10:02:19", "10:02:31")),
+    "otter": ("{name}  {stamp}  \n{text}\n\n", ("0:12", "0:19", "1:00:31")),
+    "otter, one space": ("{name} {stamp}\n{text}\n\n", ("0:12", "0:19", "1:00:31")),
+    "teams": ("{name}   {stamp}\n{text}\n", ("0:12", "0:19", "0:31")),
+    "two lines": ("{name}\n{stamp}\n{text}\n", ("0:12", "0:19", "0:31")),
+    "stamp before": ("[{stamp}] {name}: {text}\n", ("00:12", "00:19", "00:31")),
+    "long stamp before": ("[{stamp}] {name}: {text}\n\n", ("00:00:12", "00:00:19", "01:00:31")),
+    "round brackets": ("({stamp}) {name}: {text}\n", ("00:12", "00:19", "00:31")),
+    "stamp behind": ("{name} ({stamp}): {text}\n\n", ("00:12", "00:19", "00:31")),
+    "stamp behind, no colon": ("{name} [{stamp}]\n{text}\n\n", ("00:12", "00:19", "00:31")),
+    "chat, one line": ("{stamp} From {name} : {text}\n", ("10:02:11", "10:02:19", "10:02:31")),
+    "chat to everyone": ("{stamp}\t From {name} to Everyone:\n\t{text}\n", ("10:02:11", "10:02:19", "10:02:31")),
+}
+TALK = (
+    ("Ana Ruiz", "We take the early ferry then."),
+    ("Ben", "The early one, at 6:15 sharp."),
+    ("Ana Ruiz", "Note: it does not run on Sundays."),
+)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_is_found_and_read(shape):
+    line, stamps = SHAPES[shape]
+    text = "".join(
+        line.format(name=name, stamp=stamp, text=words) for (name, words), stamp in zip(TALK, stamps, strict=True)
+    )
+    assert detect(text)
+    assert said(text) == [(stamp, *turn) for stamp, turn in zip(stamps, TALK, strict=True)]
+    assert detect("Weekly\nMay 4, 2026\n\n" + text)
+
+
+@pytest.mark.parametrize("gap", ["\n", "\n\n"])
+@pytest.mark.parametrize("line", ["{0}: {1}", "**{0}:** {1}", "{0} : {1}"])
+def test_names_without_stamps(line, gap):
+    text = gap.join(line.format(*turn) for turn in TALK)
+    assert detect(text)
+    step = len(gap)
+    assert said(text) == [(str(1 + n * step), *turn) for n, turn in enumerate(TALK)]
+
+
+@pytest.mark.parametrize(
+    "name", ["Ana", "Speaker 1", "Jean-Luc O’Neil", "Ana (Guest)", "Dr. Ana M. Ruiz", "Ólafur", "王芳"]
+)
+def test_names(name):
+    text = f"{name}: Good morning to all of you.\nBen: Good morning, let us begin.\n{name}: Yes, let us do that."
+    assert detect(text)
+    assert [speaker for _, speaker, _ in said(text)] == [name, "Ben", name]
+
+
+# ---------------------------------------------------------------- turns
+
+
+def test_neighbours_of_one_speaker_are_one_turn_up_to_sixty_words():
+    lines = [f"[00:{n:02d}] Ana: " + f"w{n} " * 20 for n in range(4)] + ["[00:09] Ben: So be it, all of it."]
+    found = said("\n".join(lines))
+    assert [(name, speaker, len(text.split())) for name, speaker, text in found] == [
+        ("00:00", "Ana", 60),
+        ("00:03", "Ana", 20),
+        ("00:09", "Ben", 6),
+    ]
+
+
+def test_a_stamp_that_comes_twice_gets_a_number():
+    text = "[00:01] Ana: one two three four\n[00:01] Ben: one two three four\n[00:01] Ana: one two three four"
+    assert [name for name, _, _ in said(text)] == ["00:01", "00:01-2", "00:01-3"]
+
+
+def test_a_name_that_comes_once_speaks_where_a_turn_can_begin():
+    talk = "Ana: We need to decide today.\nYou see\nRemote: nobody is there.\n\nBen: I agree with all of it.\n\n"
+    assert said(
+        talk + "Cleo: So do I, for once.\n\nAna: Then it is decided, thank you.\nGood bye, everyone out there."
+    ) == [
+        ("1", "Ana", "We need to decide today. You see Remote: nobody is there."),
+        ("5", "Ben", "I agree with all of it."),
+        ("7", "Cleo", "So do I, for once."),
+        ("9", "Ana", "Then it is decided, thank you. Good bye, everyone out there."),
+    ]
+
+
+def test_a_sentence_that_ends_with_a_time_is_no_speaker():
+    text = (
+        "Ana 0:01\nWe meet again, all of us.\nHarwich at 10:30\n\nBen 0:09\nYes, there.\n\nAna 0:12\nBring your lamps."
+    )
+    assert said(text)[:2] == [
+        ("0:01", "Ana", "We meet again, all of us. Harwich at 10:30"),
+        ("0:09", "Ben", "Yes, there."),
+    ]
+
+
+def test_one_who_only_opens_the_meeting_is_heard_and_a_label_is_not():
+    talk = "Ana: We need to decide today.\nBen: Do we, so soon?\nAna: Yes, we do indeed.\n"
+    assert said("Moderator: Welcome to all of you.\n" + talk)[0] == ("1", "Moderator", "Welcome to all of you.")
+    assert said("Room: Pier 4\n" + talk)[0] == ("2", "Ana", "We need to decide today.")
+    assert said("Attendees: Ana, Ben and some more people\n" + talk)[0] == ("2", "Ana", "We need to decide today.")
+
+
+def test_our_own_memory_is_not_heard():
+    text = (
+        "Ana  0:01\nWe go.\n<memory>\nold\n</memory>\n\nBen  0:05\nYes, we go home now.\n\nAna  0:09\nGood bye to you."
+    )
+    parsed = parse(text)
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["We go.", "Yes, we go home now.", "Good bye to you."]
+    assert parsed.junk["memory"] >= len("<memory>old</memory>")
+
+
+def test_what_the_recorder_says_at_the_end_is_not_heard():
+    ends = "Meeting ended after 00:42:10 👋\nTranscribed by https://otter.ai\nBen Okafor stopped transcription\n"
+    text = "Ana  0:01\nWe go home now.\n\nBen  0:05\nYes, all of us.\n\nAna  0:09\nGood bye to you.\n" + ends
+    assert said(text)[-1] == ("0:09", "Ana", "Good bye to you.")
+
+
+# ---------------------------------------------------------------- times
+
+OFFSETS = (
+    "[{0}] Ana: We go home now, all of us.\n[{1}] Ben: Yes, that is what we do.\n[{0}] Ana: Good bye to all of you.\n"
+)
+TWO = "[00:05] Ana: We go home now, all of us.\n[00:09] Ben: Yes, that is it.\n[01:00:00] Ana: Good bye to you.\n"
+
+
+@pytest.mark.parametrize(
+    ("header", "path", "start", "quality"),
+    [
+        ("Meeting date: 2026-03-04", "a.txt", at(2026, 3, 4), "derived"),
+        ("Date: 2026-03-04T09:30:00Z", "a.txt", at(2026, 3, 4, 9, 30), "derived"),
+        ("Date: 2026-03-04 09:30 +02:00", "a.txt", at(2026, 3, 4, 7, 30), "derived"),
+        ("2026/03/04 09:30 GMT-5", "a.txt", at(2026, 3, 4, 14, 30), "derived"),
+        ("Mon, March 4, 2026 9:30 AM", "a.txt", at(2026, 3, 4, 9, 30), "derived"),
+        ("Mar 4th, 2026 at 12:05 am", "a.txt", at(2026, 3, 4, 0, 5), "derived"),
+        ("4 March 2026, 21:30", "a.txt", at(2026, 3, 4, 21, 30), "derived"),
+        ("4. Sept. 2026", "a.txt", at(2026, 9, 4), "derived"),
+        ("Weekly (2026-03-04 9:30PM)", "a.txt", at(2026, 3, 4, 21, 30), "derived"),
+        ("Weekly", "x/2026-03-04 weekly.txt", at(2026, 3, 4), "derived"),
+        ("Weekly", "2026-03-04_09-30-00-weekly.txt", at(2026, 3, 4, 9, 30), "derived"),
+        ("Ticket 2026-31-04, of 2026-03-04", "a.txt", at(2026, 3, 4), "derived"),
+        ("Ticket 2026-31-04", "a.txt", MTIME, "file"),
+        ("Meeting of May", "a.txt", MTIME, "file"),
+    ],
+)
+def test_the_date_of_the_meeting(header, path, start, quality):
+    (session,) = parse(f"{header}\n\n{TWO}", path=path).sessions
+    assert [(turn.time - start).total_seconds() for turn in session.turns] == [5, 9, 3600]
+    assert {turn.time_quality for turn in session.turns} == {quality}
+
+
+@pytest.mark.parametrize(
+    ("stamps", "clock"),
+    [
+        (("10:02:11", "10:02:19"), (10, 2, 11)),
+        (("9:05 AM", "9:06 AM"), (9, 5, 0)),
+        (("1:05:09 p.m.", "1:05:10 p.m."), (13, 5, 9)),
+        (("12:00 am", "12:01 am"), (0, 0, 0)),
+    ],
+)
+def test_a_time_of_day_replaces_that_of_the_meeting(stamps, clock):
+    found = times(OFFSETS.format(*stamps), path="2026-03-04_08-00-00.txt")
+    assert found[0] == at(2026, 3, 4, *clock)
+
+
+def test_a_long_stamp_soon_after_the_beginning_is_an_offset():
+    assert times(OFFSETS.format("00:01:02", "00:01:03"), path="2026-03-04_08-00-00.txt")[0] == at(2026, 3, 4, 8, 1, 2)
+
+
+def test_without_any_date_there_is_no_time():
+    (session,) = parse(TWO, mtime=None).sessions
+    assert {(turn.time, turn.time_quality) for turn in session.turns} == {(None, "none")}
+
+
+def test_marks_between_turns_say_when_they_were_said():
+    turns = ("Ana: We go home now.", "Ben: Yes, all of us.", "Ana: Good bye to you.")
+    text = "".join(f"00:{10 * n:02d}:00\n\n{turn}\n\n" for n, turn in enumerate(turns, 1))
+    text += "Transcription ended after 00:42:10\n"
+    assert detect(text)
+    assert times(text, path="2026-03-04.txt") == [at(2026, 3, 4, 0, 10 * n) for n in (1, 2, 3)]
+
+
+def test_a_time_beyond_the_calendar_is_none():
+    (session,) = parse("9999-12-31\n\n" + TWO.replace("01:00:00", "99:00:00")).sessions
+    assert (session.turns[-1].time, session.turns[-1].time_quality) == (None, "none")
+
+
+@pytest.mark.parametrize(
+    ("header", "title"),
+    [
+        ("", "review"),
+        ("Weekly sync", "Weekly sync"),
+        ("May 4, 2026 9:30 AM\nWeekly sync", "Weekly sync"),
+        ("Mon, 4 May 2026 9:30 CEST\n", "review"),
+        ("Attendees\nAna, Ben\n", "Ana, Ben"),
+        ("Topic: Weekly sync\nDate: 2026-05-04", "Weekly sync"),
+        ("Weekly sync [2026-05-04 09:30] - Transcript", "Weekly sync"),
+    ],
+)
+def test_titles(header, title):
+    (session,) = parse(f"{header}\n\n{TWO}").sessions
+    assert session.title == title
+
+
+# ---------------------------------------------------------------- detect
+
+TALKS = "Ana: We go home now, all of us.\n\nBen: Yes, that is what we do.\n\nAna: Good bye to all of you.\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Just some prose.\n\nNote: it rains.\n\nMore prose, and nothing else.\n\nNote: it still rains.",
+        "[00:12] Ana: hello",
+        "[ ] 10:02:11\nbuy a rope\n\n[ ] 10:02:12\nbuy a lamp\n",
+        "Ana: hello there, how are you?\nBen: fine, thank you for asking.",
+        "Name: Ana Ruiz\nAge: 31\n\nName: Ben Okafor\nAge: 29\n",
+        "host: harwich.example.org\nport: 8080\nuser: tide\n",
+        "Title: a long title of some words.\nAuthor: someone with a name.\n\nTitle: another one of some words.\n"
+        "Author: someone else with a name.\n",
+        "ERROR: the tide table is missing today.\nINFO: trying again in a minute now.\nERROR: it is missing again.\n"
+        "INFO: giving up for good this time.\n",
+        "[10:02:11] INFO: started the tide server\n[10:02:12] INFO: read the tide table\n[10:02:13] INFO: done\n",
+        "2026-05-04 10:02:11 INFO tide: started\n2026-05-04 10:02:12 INFO tide: read the table\n",
+        "Fix: the tide table is read once.\nAdd: a table for the winter.\nFix: no crash on empty lines.\n",
+        "def f(x):\n    return x\n\nclass A:\n    name: str = 'x'\n    name: str = 'y'\n",
+        "From: ana@example.org\nTo: ben@example.org\n\nBen: I said we go home.\n\nAna: I heard you say so.\n\n"
+        "Ben: So we agree on that.\n",
+        "# Weekly\n\n" + TALKS,
+        "---\ntitle: Weekly\n---\n\n" + TALKS,
+        "```\n" + TALKS + "```\n",
+        "- Ana: We go home now, all of us.\n- Ben: Yes, that is what we do.\n- Ana: Good bye to all of you.\n",
+        "Welcome 9:00\nCoffee in the hall.\n\nKeynote 9:30\nAna speaks about tides.\n\nLunch 12:00\nFish.\n",
+        "Monday 9:00\nStand-up in the big room.\n\nFriday 9:00\nReview in the big room.\n\nMonday 10:00\nFish.\n",
+        "Q: What is the tide?\nA: The sea that comes.\n\nQ: How often does it come?\nA: Twice a day, mostly.\n",
+        "User: What is the tide, please?\nAssistant: The sea that comes and goes.\nUser: How often does it come?\n"
+        "Assistant: Twice a day, mostly.\n",
+        "Height: 3 m\nBuilt: by Ana Ruiz and others\nTerms: free\n This lamp is free to be copied.\n\n"
+        "Height: 4 m\nBuilt: by Ben Okafor and others\nTerms: free\n This pier is free to be copied.\n",
+        "Width: 30 steps of the lamp\nHeight: 40 steps of the lamp\nWidth: 31 steps of the pier\nHeight: 41 of them\n",
+        "WEBVTT\n\n00:00.000 --> 00:01.000\nAna: We go home now, all of us.\n\n00:01.000 --> 00:02.000\nBen: Yes.\n",
+        '{"speaker": "Ana", "text": "hi"}\n{"speaker": "Ben", "text": "hello"}\n',
+        "\n# aider chat started at 2026-03-02 09:14:05\n\n> aider  \n\n#### Ana: hi  \n",
+        "<!-- Generated by SpecStory -->\n\n_**User (2026-04-14 08:30:00Z)**_\n\nhi\n\n_**Agent**_\n\nhello\n",
+        "Ana  9:12\nWe are late by now.\n\nBen  8:03\nWe are not late.\n\nAna  7:01\nWe are early, too early.\n",
+        "ebb: the sea that goes away.\ntide: the sea that comes again.\nebb: or so they say here.\n",
+        "Height: 3.\nWidth: 4.\nHeight: 5.\nWidth: 6.\n",
+        "Ana: We go home now, all of us.\nAna: Yes, that is what we do.\nAna: Good bye to all of you.\n",
+        "Ana: We take all of these along.\n- a rope\n- a lamp\n- a bell\nBen: And leave all of these.\n- the boat\n"
+        "Ana: So it is, good bye.\nBen: Good bye to you, too.\n",
+        "Ana: It began.\n" + "It was a long day, and nobody said a word.\n" * 14 + "Ben: Yes.\nAna: Is it.\nBen: O.\n",
+        "The boat left at 10:30\nand came back at 11:30\nwith nobody on it.\n",
+    ],
+)  # fmt: skip
+def test_leaves_others_alone(text):
+    assert not detect(text)
+
+
+def test_most_blocks_must_begin_a_turn():
+    prose = "It was a long day at the pier, and nobody said much.\n\n"
+    assert detect(TALKS + "\n" + prose * 2)
+    assert not detect(TALKS + "\n" + prose * 3)
+
+
+def test_an_unknown_shape_is_read_as_well_as_can_be_when_the_format_is_named():
+    assert said("Ana: hello\nBen: hi") == [("1", "Ana", "hello"), ("2", "Ben", "hi")]
+
+
+def test_a_text_in_which_nobody_speaks_is_refused():
+    with pytest.raises(InputRefused, match=r"nobody speaks.*Name: text"):
+        parse("just some prose\nof two lines\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ana: " * 100_000,
+        "Ana: hello there.\n" * 50_000,
+        "A" * 1_000_000,
+        "Ana " * 250_000,
+        "10:02:11 From " + "a " * 200_000,
+        "10:02:11 From " + " to" * 200_000 + ":",
+        "[00:01] " * 100_000,
+        "0:01\n" * 100_000,
+        "Ana\n" * 100_000,
+        "(" * 500_000,
+        "Ana: x\nBen: y\nAna: z\n" + "((((" * 100_000,
+        "2026-05-04 " * 50_000 + "\n" + TWO,
+        TWO + " \n" * 200_000,
+    ],
+    ids=range(13),
+)
+def test_hostile_text_takes_linear_time(text):
+    begun = time.process_time()
+    meeting.detect(sample(text, "x"))
+    with contextlib.suppress(InputRefused):
+        parse(text)
+    assert time.process_time() - begun < 5

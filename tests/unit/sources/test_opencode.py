@@ -1,0 +1,724 @@
+import json
+import sqlite3
+import threading
+from contextlib import closing
+from datetime import UTC, datetime
+
+import pytest
+
+from helix.errors import InputRefused
+from helix.sources import claude_code, cursor, opencode
+from helix.sources.common import sqlite
+from helix.sources.common.sample import sample
+from helix.types import Document
+from tests.support.paths import DATA
+
+LOGS = DATA / "logs"
+EXPORT = LOGS / "opencode_export.json"
+
+FERRY = [  # id, role, origin, text, parent
+    (
+        "msg_9d0001bb001RsUv8YhDfGe4",
+        "user",
+        "human",
+        "The 06:40 from Norddeich shows up twice on Sundays. @src/calendar.py Why?",
+        None,
+    ),
+    (
+        "msg_9d0002bb001RsUv8YhDfGe4",
+        "assistant",
+        "assistant",
+        "I will look at which services run on a Sunday that is a holiday.\n"
+        "[grep] holiday\\(\n"
+        "[read] /home/mara/ferryline/src/calender.py",
+        "msg_9d0001bb001RsUv8YhDfGe4",
+    ),
+    (
+        "prt_9d0008aa001JkTq5LmWnBx2c",
+        "tool",
+        "tool",
+        "Found 2 matches\nsrc/calendar.py:2: return weekday(day) + holiday(day)\nsrc/calendar.py:9: def holiday(day):",
+        "msg_9d0002bb001RsUv8YhDfGe4",
+    ),
+    (
+        "prt_9d0009aa001JkTq5LmWnBx2c",
+        "tool",
+        "tool",
+        "error: Error: File not found: /home/mara/ferryline/src/calender.py",
+        "msg_9d0002bb001RsUv8YhDfGe4",
+    ),
+    (
+        "msg_9d0003bb001RsUv8YhDfGe4",
+        "assistant",
+        "assistant",
+        "[bash] python -m ferryline show 2026-05-10 | head -3\n"
+        "10 May is a Sunday and a holiday, so both lists give the 06:40. "
+        "A holiday must replace the weekday, not add to it.",
+        "msg_9d0001bb001RsUv8YhDfGe4",
+    ),
+    (
+        "prt_9d0012aa001JkTq5LmWnBx2c",
+        "tool",
+        "tool",
+        "06:40 Norddeich\n06:40 Norddeich\n07:55 Norddeich",
+        "msg_9d0003bb001RsUv8YhDfGe4",
+    ),
+    (
+        "msg_9d0005bb001RsUv8YhDfGe4",
+        "assistant",
+        "summary",
+        "## Goal\nShow each ferry once.\n## Discoveries\nA holiday on a Sunday adds its trips to those of the weekday.",
+        None,
+    ),
+    ("msg_9d0007bb001RsUv8YhDfGe4", "assistant", "assistant", "[edit] /home/mara/ferryline/src/calendar.py", None),
+    ("prt_9d0021aa001JkTq5LmWnBx2c", "tool", "tool", "Edit applied successfully.", "msg_9d0007bb001RsUv8YhDfGe4"),
+    ("msg_9d0008bb001RsUv8YhDfGe4", "user", "human", "Add a test for Ascension Day.", None),
+    (
+        "msg_9d0009bb001RsUv8YhDfGe4",
+        "assistant",
+        "assistant",
+        "Ascension Day is always a Thursday, so the test can compare with a plain one.\n[todowrite] run it",
+        "msg_9d0008bb001RsUv8YhDfGe4",
+    ),
+]
+
+SCHEMA = """
+CREATE TABLE session (id TEXT PRIMARY KEY, project_id TEXT, parent_id TEXT, slug TEXT, directory TEXT, title TEXT,
+    version TEXT, summary_diffs TEXT, revert TEXT, time_created INTEGER, time_updated INTEGER, time_archived INTEGER);
+CREATE TABLE message (id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER, time_updated INTEGER, data TEXT);
+CREATE TABLE part (id TEXT PRIMARY KEY, message_id TEXT, session_id TEXT, time_created INTEGER, time_updated INTEGER,
+    data TEXT);
+"""
+
+
+def parse(value, path="out/session.json", **options):
+    text = value if isinstance(value, str) else json.dumps(value)
+    return opencode.parse(Document(path, text), **options)
+
+
+def session(*messages, **info):
+    return {"info": {"id": "ses_1", "directory": "/home/mara/ferryline", "title": "T", **info}, "messages": messages}
+
+
+def message(id, role, *parts, **info):
+    return {"info": {"id": id, "role": role, "time": {"created": 1778482800000}, **info}, "parts": list(parts)}
+
+
+def text(value, id="p", **more):
+    return {"id": id, "type": "text", "text": value, **more}
+
+
+def tool(id="p", name="bash", **state):
+    return {"id": id, "type": "tool", "tool": name, "state": state}
+
+
+def turns(*messages, **info):
+    return parse(session(*messages, **info)).sessions[0].turns
+
+
+def said(*messages, **info):
+    return [turn.text for turn in turns(*messages, **info)]
+
+
+def shown(parsed):
+    return [(t.id, t.role, t.origin, t.text, t.parent) for t in parsed.sessions[0].turns]
+
+
+def database(path, *exports, wal=False):
+    """The database that would export these."""
+    with closing(sqlite3.connect(path)) as made:
+        if wal:
+            made.execute("PRAGMA journal_mode=WAL")
+        made.execute("PRAGMA synchronous=OFF")
+        made.executescript(SCHEMA)
+        for export in exports:
+            fill(made, export)
+        made.commit()
+    return path
+
+
+def fill(made, export):
+    info = export["info"]
+    times = info.get("time", {})
+    made.execute(
+        "INSERT INTO session (id, project_id, parent_id, directory, title, summary_diffs, revert, time_created,"
+        " time_updated) VALUES (?, 'p1', ?, ?, ?, '[]', ?, ?, ?)",
+        (
+            info["id"],
+            info.get("parentID"),
+            info.get("directory"),
+            info.get("title"),
+            json.dumps(info["revert"]) if "revert" in info else None,
+            times.get("created"),
+            times.get("updated"),
+        ),
+    )
+    for entry in export["messages"]:
+        data = {name: value for name, value in entry["info"].items() if name not in ("id", "sessionID")}
+        created = entry["info"]["time"]["created"]
+        row = (entry["info"]["id"], info["id"], created, created, json.dumps(data))
+        made.execute("INSERT INTO message VALUES (?, ?, ?, ?, ?)", row)
+        for number, part in enumerate(entry["parts"]):
+            data = {name: value for name, value in part.items() if name not in ("id", "sessionID", "messageID")}
+            row = (part["id"], entry["info"]["id"], info["id"], created + number, created + number, json.dumps(data))
+            made.execute("INSERT INTO part VALUES (?, ?, ?, ?, ?, ?)", row)
+
+
+def storage(root, export):
+    """The files of earlier versions that hold the same; the file of the session."""
+    info = export["info"]
+    own = root / "session" / info["projectID"] / f"{info['id']}.json"
+    files = {own: info}
+    for entry in export["messages"]:
+        files[root / "message" / info["id"] / f"{entry['info']['id']}.json"] = entry["info"]
+        for part in entry["parts"]:
+            files[root / "part" / entry["info"]["id"] / f"{part['id']}.json"] = part
+    for path, value in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(value, indent=2))
+    return own
+
+
+def collected(path):
+    found = opencode.collect(path)
+    assert found is not None
+    return list(found)
+
+
+# ---------------------------------------------------------------- a whole session
+
+
+def test_an_exported_session():
+    parsed = parse(EXPORT.read_text(), tool_chars=1200)
+    assert shown(parsed) == FERRY
+    (found,) = parsed.sessions
+    assert (found.source, found.id) == ("opencode", "ses_4b1f8c2d7ffeQm3VtXaKzR0p1W")
+    assert (found.project, found.title) == ("ferryline", "Ferry shown twice on holidays")
+    assert found.turns[0].time == datetime(2026, 5, 11, 7, tzinfo=UTC)
+    assert found.turns[2].time == datetime(2026, 5, 11, 7, 0, 5, 400_000, tzinfo=UTC)
+    assert {turn.time_quality for turn in found.turns} == {"exact"}
+    assert parsed.unknown == {"agent-note": 1}
+    assert parsed.junk["reasoning"] == len("Sunday can be a holiday too; both lists may hold the trip.")
+    assert parsed.junk["memory"] == len("<memory>\nMara prefers pytest.\n</memory>\n")
+    assert parsed.problems == ()
+
+
+def test_the_database_and_the_files_of_earlier_versions_give_what_the_export_gives(tmp_path):
+    export = json.loads(EXPORT.read_text())
+    expected = parse(EXPORT.read_text())
+    for path in (database(tmp_path / "opencode.db", export), storage(tmp_path / "storage", export)):
+        (one,) = collected(path)
+        assert one.name == "ses_4b1f8c2d7ffeQm3VtXaKzR0p1W"
+        assert one.mtime == datetime(2026, 5, 11, 7, 3, 20, tzinfo=UTC)
+        assert opencode.detect(sample(one.text, str(path)))
+        parsed = parse(one.text)
+        assert parsed.sessions == expected.sessions
+        assert (parsed.unknown, parsed.junk) == (expected.unknown, expected.junk)
+
+
+def test_the_same_state_gives_the_same_text(tmp_path):
+    export = json.loads(EXPORT.read_text())
+    first, again = database(tmp_path / "a.db", export), database(tmp_path / "b.db", export)
+    assert collected(first)[0].text == collected(again)[0].text == collected(first)[0].text
+
+
+def test_what_is_no_part_of_the_conversation_does_not_change_the_text(tmp_path):
+    path = database(tmp_path / "a.db", session(message("m1", "user", text("Hi"))))
+    (before,) = collected(path)
+    with closing(sqlite3.connect(path)) as made:
+        made.execute("UPDATE session SET time_archived = 5, summary_diffs = '[{}]', version = '9'")
+        made.commit()
+    assert collected(path)[0].text == before.text
+
+
+def test_what_is_not_parsed_is_not_taken_along(tmp_path):
+    heavy = {"metadata": {"diff": "-x"}, "attachments": [{"url": "data:image/png;base64,AA"}]}
+    file = {"id": "p2", "type": "file", "url": "data:image/png;base64,AA"}
+    given = message("m1", "assistant", tool("p1", status="completed", output="ok", **heavy), file, system="Be brief.")
+    (one,) = collected(database(tmp_path / "o.db", session(given)))
+    assert not any(word in one.text for word in ("-x", "base64", "brief"))
+    assert [turn.text for turn in parse(one.text).sessions[0].turns] == ["[bash]", "ok"]
+
+
+# ---------------------------------------------------------------- the database
+
+
+def test_each_session_is_one_text(tmp_path):
+    path = database(
+        tmp_path / "o.db",
+        {**session(message("m2", "user", text("two", "p2"))), "info": {"id": "ses_2"}},
+        session(message("m1", "user", text("one"))),
+        {"info": {"id": "ses_3"}, "messages": []},
+    )
+    assert [(one.name, [s.turns[0].text for s in parse(one.text).sessions]) for one in collected(path)] == [
+        ("ses_1", ["one"]),
+        ("ses_2", ["two"]),
+        ("ses_3", []),
+    ]
+
+
+def test_messages_and_parts_are_in_the_order_of_their_times_then_of_their_ids(tmp_path):
+    path = database(tmp_path / "o.db", session())
+    with closing(sqlite3.connect(path)) as made:
+        for id, created in (("m1", 30), ("m3", 10), ("m2", 10)):
+            data = json.dumps({"role": "user", "time": {"created": 1778482800000}})
+            made.execute("INSERT INTO message VALUES (?, 'ses_1', ?, ?, ?)", (id, created, created, data))
+        for id, of, created in (("p1", "m2", 9), ("p2", "m2", 8), ("p4", "m3", 5), ("p3", "m3", 5), ("p5", "m1", 1)):
+            data = json.dumps({"type": "text", "text": id})
+            made.execute("INSERT INTO part VALUES (?, ?, 'ses_1', ?, ?, ?)", (id, of, created, created, data))
+        made.commit()
+    assert [t.text for t in parse(collected(path)[0].text).sessions[0].turns] == ["p2\np1", "p3\np4", "p5"]
+
+
+def test_what_is_in_the_log_of_a_running_program_is_seen(tmp_path):
+    path = database(tmp_path / "o.db", session(message("m1", "user", text("one"))), wal=True)
+    with closing(sqlite3.connect(path)) as running:
+        running.execute("PRAGMA wal_autocheckpoint=0")
+        fill(running, {**session(message("m2", "user", text("two", "p2"))), "info": {"id": "ses_2"}})
+        running.commit()
+        assert (tmp_path / "o.db-wal").stat().st_size > 0
+        assert [one.name for one in collected(path)] == ["ses_1", "ses_2"]
+
+
+def test_a_running_program_can_write_while_sessions_are_taken(tmp_path):
+    path = database(tmp_path / "o.db", session(message("m1", "user", text("one"))), session(id="ses_2"))
+    found = opencode.collect(path)
+    assert next(found).name == "ses_1"
+    with closing(sqlite3.connect(path, timeout=0)) as running:
+        running.execute("DELETE FROM session WHERE id = 'ses_2'")
+        running.commit()
+    assert list(found) == []  # it is gone, which is no error
+
+
+def test_nothing_is_written(tmp_path):
+    path = database(tmp_path / "o.db", session(message("m1", "user", text("one"))))
+    before = path.read_bytes()
+    collected(path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["o.db"]
+
+
+def test_a_locked_database_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite, "_WAIT_S", 0.01)
+    path = database(tmp_path / "o.db", session())
+    with closing(sqlite3.connect(path, isolation_level=None)) as running:
+        running.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(InputRefused, match=r"^the database is locked") as refused:
+            opencode.collect(path)
+        assert refused.value.remedy
+
+
+def test_a_lock_that_comes_later_is_refused_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite, "_WAIT_S", 0.01)
+    path = database(tmp_path / "o.db", session(message("m1", "user", text("one"))), session(id="ses_2"))
+    found = opencode.collect(path)
+    next(found)
+    with closing(sqlite3.connect(path, isolation_level=None)) as running:
+        running.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(InputRefused, match=r"^the database is locked"):
+            next(found)
+
+
+def test_a_damaged_or_half_written_database_is_refused(tmp_path):
+    path = database(
+        tmp_path / "o.db", session(*(message(f"m{n}", "user", text("x" * 900, f"p{n}")) for n in range(99)))
+    )
+    whole = path.read_bytes()
+    for number, data in enumerate((whole[:100], whole[: len(whole) // 2], whole[:100] + b"\xff" * (len(whole) - 100))):
+        broken = tmp_path / f"broken{number}.db"
+        broken.write_bytes(data)
+        with pytest.raises(InputRefused, match="damaged or half written") as refused:
+            collected(broken)
+        assert "recover" in refused.value.remedy
+
+
+def connect_where_nothing_can_be_created(monkeypatch):
+    """As on a medium that cannot be written: a database with a write-ahead log cannot be opened there."""
+    asked = []
+    real = sqlite3.connect
+
+    def connect(name, **options):
+        asked.append(name.rpartition("?")[2])
+        if "immutable" not in name:
+            error = sqlite3.OperationalError("unable to open database file")
+            error.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
+            raise error
+        return real(name, **options)
+
+    monkeypatch.setattr(sqlite.sqlite3, "connect", connect)
+    return asked
+
+
+def test_where_nothing_can_be_created_a_database_without_a_log_is_read_as_it_is(tmp_path, monkeypatch):
+    path = database(tmp_path / "o.db", session(message("m1", "user", text("one"))))
+    asked = connect_where_nothing_can_be_created(monkeypatch)
+    assert [one.name for one in collected(path)] == ["ses_1"]
+    assert asked == ["mode=ro", "mode=ro&immutable=1"] * 2
+
+
+@pytest.mark.parametrize("log", ["o.db-wal", "o.db-journal"])
+def test_where_nothing_can_be_created_a_database_with_a_log_is_refused(tmp_path, monkeypatch, log):
+    path = database(tmp_path / "o.db", session(message("m1", "user", text("one"))))
+    (tmp_path / log).write_bytes(b"changes")
+    asked = connect_where_nothing_can_be_created(monkeypatch)
+    with pytest.raises(InputRefused, match="log that is not in it yet") as refused:
+        opencode.collect(path)
+    assert "copy it with its -wal" in refused.value.remedy
+    assert asked == ["mode=ro"]
+
+
+def test_values_that_are_too_large_are_left_out_and_counted(tmp_path):
+    large = "x" * (sqlite.VALUE_BYTES + 1)
+    path = database(tmp_path / "o.db", session(message("m1", "user", text("one", "p1"), text(large, "p2"))))
+    (one,) = collected(path)
+    assert len(one.text) < 1000
+    parsed = parse(one.text)
+    assert parsed.sessions[0].turns[0].text == "one"
+    assert parsed.unknown == {"(too large)": 1}
+
+
+def test_rows_that_cannot_be_read_are_left_out_and_counted(tmp_path):
+    deep = '{"type":"tool","tool":"x","state":{"input":' + '{"a":' * 600 + "1" + "}" * 600 + "}}"
+    path = database(tmp_path / "o.db", session(message("m1", "user", text("one", "p1"))))
+    with closing(sqlite3.connect(path)) as made:
+        for id, data in (
+            ("p2", "{half"),
+            ("p3", "7"),
+            ("p4", deep),
+            ("p5", b'{"type":"text","text":"caf\xc3\xa9 \xff"}'),
+        ):
+            made.execute("INSERT INTO part VALUES (?, 'm1', 'ses_1', 99, 99, ?)", (id, data))
+        made.execute(
+            "INSERT INTO part SELECT 'p6', message_id, session_id, 100, 100, CAST(data AS TEXT) FROM part"
+            " WHERE id = 'p5'"
+        )
+        made.execute("INSERT INTO message VALUES ('m2', 'ses_1', 99, 99, '[]')")
+        made.commit()
+    parsed = parse(collected(path)[0].text)
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["café �\ncafé �\none"]
+    assert parsed.unknown == {"(not valid JSON)": 3, "role (no type)": 1}
+
+
+def test_a_session_can_be_taken_in_another_thread_than_it_was_asked_for(tmp_path):
+    found = opencode.collect(database(tmp_path / "o.db", session(message("m1", "user", text("one")))))
+    names = []
+    thread = threading.Thread(target=lambda: names.extend(one.name for one in found))
+    thread.start()
+    thread.join()
+    assert names == ["ses_1"]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "CREATE TABLE notes (id, text)",
+        "CREATE TABLE session (id); CREATE TABLE message (id, session_id, body)",
+        "CREATE TABLE ItemTable (key, value)",
+    ],
+)
+def test_other_databases_are_not_taken(tmp_path, schema):
+    with closing(sqlite3.connect(tmp_path / "x.db")) as made:
+        made.executescript(schema)
+    assert opencode.collect(tmp_path / "x.db") is None
+
+
+def test_what_is_no_database_is_not_taken(tmp_path):
+    (tmp_path / "opencode.db").write_text("not one")
+    assert opencode.collect(tmp_path / "opencode.db") is None
+    assert opencode.collect(tmp_path / "missing.db") is None
+    assert opencode.collect(tmp_path) is None
+
+
+# ---------------------------------------------------------------- the files of earlier versions
+
+
+def test_parts_of_all_messages_in_one_folder(tmp_path):
+    export = {"info": {**session()["info"], "projectID": "p", "time": {"created": 1778482800000}}, "messages": []}
+    own = storage(tmp_path, export)
+    for number, role, later in ((1, "assistant", 9), (2, "user", 0)):
+        value = {"id": f"m_{role}", "role": role, "time": {"created": 1778482800000 + later}}
+        path = tmp_path / "message" / "ses_1" / f"msg_{number}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(value))
+    (tmp_path / "part").mkdir()
+    for number, of in ((1, "m_assistant"), (2, "m_user"), (3, "m_assistant"), (4, "m_elsewhere")):
+        part = {"messageID": of, "id": f"p{number}", "type": "text", "text": f"part {number}"}
+        (tmp_path / "part" / f"prt_{number}.json").write_text(json.dumps(part))
+    (one,) = collected(own)
+    assert [turn.text for turn in parse(one.text).sessions[0].turns] == ["part 2", "part 1\npart 3"]
+
+
+def test_a_session_that_was_moved_keeps_the_messages_under_the_name_of_its_file(tmp_path):
+    export = session(message("m1", "user", text("one")), projectID="p", time={"created": 1778482800000})
+    own = storage(tmp_path, export)
+    own.write_text(json.dumps({**export["info"], "id": "ses_old"}))
+    (one,) = collected(own)
+    assert parse(one.text).sessions[0].turns[0].text == "one"
+
+
+@pytest.mark.parametrize("id", ["..", "../../secret", "a/b", "a\0b", "x" * 5000, "\ud800"])
+def test_an_id_is_never_a_way_to_another_folder(tmp_path, id):
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "m1.json").write_text(json.dumps({"id": "m1", "role": "user"}))
+    info = {**session()["info"], "id": id, "projectID": "p", "time": {}}
+    own = tmp_path / "storage" / "session" / "p" / "ses_1.json"
+    (tmp_path / "storage" / "message").mkdir(parents=True)
+    own.parent.mkdir(parents=True)
+    own.write_text(json.dumps(info))
+    (one,) = collected(own)
+    assert json.loads(one.text)["messages"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("session/p/ses_1.json", {"id": "ses_1"}),
+        ("session/p/ses_1.json", ["id"]),
+        ("session/p/ses_1.txt", {"id": "ses_1", "projectID": "p", "time": {}}),
+        ("notes/p/ses_1.json", {"id": "ses_1", "projectID": "p", "time": {}}),
+        ("x.json", {"info": {}, "messages": []}),
+    ],
+)
+def test_other_files_are_not_collected(tmp_path, name, value):
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value))
+    assert opencode.collect(path) is None
+
+
+def test_files_that_belong_to_a_session_are_no_inputs(tmp_path):
+    export = json.loads(EXPORT.read_text())
+    own = storage(tmp_path / "storage", export)
+    root = tmp_path / "storage"
+    for name in ("todo/ses_1.json", "session_diff/ses_1.json", "project/p.json", "share/s.json"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("{}")
+    others = ["project/plan.json", "a/project/plan.json", "b/project/plan.json"]
+    for name in others:
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "a" / "session").mkdir()
+    (tmp_path / "b" / "message").mkdir()
+    kept = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.json") if not opencode.belongs(path)}
+    assert kept == {own.relative_to(tmp_path).as_posix(), *others}
+
+
+def test_what_sqlite_keeps_beside_a_database_belongs_to_it(tmp_path):
+    database(tmp_path / "o.db", session())
+    for name in ("o.db-wal", "o.db-shm", "o.db-journal", "notes.md-wal"):
+        (tmp_path / name).write_bytes(b"x")
+    assert [name for name in ("o.db", "o.db-wal", "o.db-shm", "o.db-journal") if opencode.belongs(tmp_path / name)] == [
+        "o.db-wal",
+        "o.db-shm",
+        "o.db-journal",
+    ]
+    assert not opencode.belongs(tmp_path / "notes.md-wal")
+
+
+# ---------------------------------------------------------------- what was taken back
+
+TAKEN_BACK = (
+    message("m1", "user", text("one")),
+    message("m2", "assistant", text("two", "p2"), tool("p3", output="x", status="completed"), text("three", "p4")),
+    message("m3", "user", text("four")),
+)
+
+
+@pytest.mark.parametrize(
+    ("revert", "texts"),
+    [
+        (None, ["one", "two\n[bash]\nthree", "x", "four"]),
+        ({"messageID": "m2"}, ["one"]),
+        ({"messageID": "m3"}, ["one", "two\n[bash]\nthree", "x"]),
+        ({"messageID": "m2", "partID": "p3"}, ["one", "two"]),
+        ({"messageID": "m2", "partID": "p4"}, ["one", "two\n[bash]", "x"]),
+        ({"messageID": "m2", "partID": "gone"}, ["one", "two\n[bash]\nthree", "x"]),
+        ({"messageID": "m25"}, ["one", "two\n[bash]\nthree", "x"]),  # deleted already, and m3 not yet
+        ({"messageID": 7}, ["one", "two\n[bash]\nthree", "x", "four"]),
+        ("m2", ["one", "two\n[bash]\nthree", "x", "four"]),
+    ],
+)
+def test_a_revert_leaves_out_what_was_taken_back(revert, texts):
+    assert said(*TAKEN_BACK, revert=revert) == texts
+
+
+def test_a_session_that_was_taken_back_whole_is_none():
+    assert parse(session(*TAKEN_BACK, revert={"messageID": "m1"})).sessions == ()
+
+
+# ---------------------------------------------------------------- turns
+
+
+@pytest.mark.parametrize(("role", "origin"), [("user", "human"), ("assistant", "assistant")])
+def test_the_title_of_a_message_is_no_summary(role, origin):
+    (turn,) = turns(message("m1", role, text("Hi"), summary={"title": "Greeting", "diffs": []}))
+    assert turn.origin == origin
+
+
+@pytest.mark.parametrize("mark", [{"summary": True}, {"mode": "compaction"}, {"agent": "compaction"}])
+def test_a_summary_is_marked(mark):
+    (turn,) = turns(message("m1", "assistant", text("So far"), **mark))
+    assert (turn.role, turn.origin) == ("assistant", "summary")
+
+
+def test_a_session_with_a_parent_is_of_a_subagent():
+    found = turns(
+        message("m1", "user", text("Find the bug")),
+        message("m2", "assistant", tool("p2", input={"command": "ls"}, output="a.py", status="completed")),
+        parentID="ses_0",
+    )
+    assert [(turn.role, turn.origin) for turn in found] == [
+        ("user", "subagent"),
+        ("assistant", "subagent"),
+        ("tool", "subagent"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "texts"),
+    [
+        ({"status": "completed", "input": {"command": "ls"}, "output": "a.py\n"}, ["[bash] ls", "a.py"]),
+        ({"status": "success", "input": {"command": "ls"}, "output": "a.py"}, ["[bash] ls", "a.py"]),
+        ({"status": "completed", "input": {}, "title": "List", "output": " "}, ["[bash] List"]),
+        ({"status": "error", "input": {"command": "ls"}, "error": "denied"}, ["[bash] ls", "error: denied"]),
+        ({"status": "error", "input": {"command": "ls"}, "output": "half"}, ["[bash] ls", "error: half"]),
+        ({"status": "running", "input": {"command": "ls"}}, ["[bash] ls"]),
+        ({"status": "pending", "input": {}, "raw": "{"}, ["[bash]"]),
+    ],
+)
+def test_a_tool_is_a_line_and_a_result(state, texts):
+    assert said(message("m1", "assistant", tool("p1", **state))) == texts
+
+
+def test_a_long_result_keeps_both_ends_and_what_is_cut_is_counted():
+    value = session(message("m1", "assistant", tool("p1", status="completed", output="A" * 500 + "B" * 500)))
+    parsed = parse(value, tool_chars=103)
+    assert parsed.sessions[0].turns[1].text == "A" * 50 + " … " + "B" * 50
+    assert parsed.junk["tool-output"] == 1000 - 103
+
+
+@pytest.mark.parametrize(("name", "given"), [("helix_recall", {"query": "a"}), ("bash", {"command": "helix recall a"})])
+def test_what_helix_itself_answers_is_no_turn(name, given):
+    asked = tool("p1", name, status="completed", input=given, output="We took DuckDB")
+    parsed = parse(session(message("m1", "assistant", asked, text("So.", "p2"))))
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["So."]
+    assert parsed.junk == {"memory": len("We took DuckDB")}
+
+
+def test_what_the_host_writes_is_no_turn_and_counted():
+    parsed = parse(session(message("m1", "user", text("<file>x</file>", synthetic=True), text("note", ignored=True))))
+    assert parsed.sessions == ()
+    assert parsed.junk == {"host": len("<file>x</file>") + len("note")}
+
+
+def test_a_turn_answers_only_a_turn():
+    found = turns(
+        message("m1", "user", {"type": "compaction"}),
+        message("m2", "assistant", text("a"), parentID="m1", summary=True),
+    )
+    assert [(turn.id, turn.parent) for turn in found] == [("m2", None)]
+
+
+def test_ids_used_twice_stay_apart():
+    assert [turn.id for turn in turns(*[message("m1", "user", text("a"))] * 3)] == ["m1", "m1-2", "m1-3"]
+
+
+def test_without_ids_places_are_names():
+    found = parse(
+        {
+            "info": {"title": "T"},
+            "messages": [
+                {"info": {"role": "user"}, "parts": []},
+                {"info": {"role": "assistant"}, "parts": [{"type": "step-start"}, {**tool(output="x"), "id": None}]},
+            ],
+        },
+        path="a/b.json",
+    ).sessions[0]
+    assert [turn.id for turn in found.turns] == ["1", "1:1"]
+    assert found.turns[0].time is None
+    assert found.turns[0].time_quality == "none"
+    assert found.id.startswith("b-")
+
+
+@pytest.mark.parametrize(
+    ("info", "title", "project"),
+    [
+        ({"title": "Mine", "directory": "C:\\work\\ferryline"}, "Mine", "ferryline"),
+        ({"title": "New session - 2026-05-11T07:00:00.000Z", "directory": "/"}, "Why twice?", None),
+        ({"title": "Child session - 2026-05-11T07:00:00.000Z"}, "Why twice?", "ferryline"),
+        ({"title": "", "directory": None}, "Why twice?", "elsewhere"),
+        ({"title": "x" * 200}, "x" * 79 + "…", "ferryline"),
+    ],
+)
+def test_title_and_project(info, title, project):
+    path = {"cwd": "/srv/elsewhere", "root": "/srv"}
+    value = session(
+        message("m1", "user", text("Why\ntwice?")), message("m2", "assistant", text("So"), path=path), **info
+    )
+    (found,) = parse(value).sessions
+    assert (found.title, found.project) == (title, project)
+
+
+# ---------------------------------------------------------------- what it is
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        EXPORT.read_text(),
+        json.dumps(session(message("m1", "user", text("Hi")))),
+        json.dumps(session(message("m1", "user", text("x" * 90_000)))) + "\n",
+        json.dumps(session()),
+        EXPORT.read_text()[:9000],  # cut
+    ],
+)
+def test_detects_its_own(given):
+    assert opencode.detect(sample(given, "whatever.txt"))
+    assert not cursor.detect(sample(given, "whatever.txt"))
+    assert not claude_code.detect(sample(given, "whatever.txt"))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        '{"info":"x","messages":[]}',
+        '{"info":{},"messages":[{"role":"user"}]}',
+        '{"messages":[{"role":"user","content":"hi"}],"sessionId":"s"}',
+        '{"info":{"title":"a survey"},"rows":[]}',
+        '{"type":"user","message":{"content":"hi"},"uuid":"u"}',
+        '[{"info":{},"messages":[]}]',
+        "# Notes\n",
+        "",
+    ],
+)
+def test_leaves_others_alone(given):
+    assert not opencode.detect(sample(given, "opencode.json"))
+
+
+@pytest.mark.parametrize(
+    "given", [EXPORT.read_text()[:9000], "[]", '{"info":{}}', '{"info":{},"messages":{}}', "", '"x"']
+)
+def test_what_is_not_the_whole_of_a_session_is_refused(given):
+    with pytest.raises(InputRefused) as refused:
+        parse(given)
+    assert refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        None,
+        7,
+        {"info": 7, "parts": 7},
+        {"info": {"role": ["user"], "id": 5}, "parts": {}},
+        {"info": {"role": "user", "time": 4}, "parts": [None, 3, "x", {"type": 4}, {"type": "text", "text": 5}]},
+        {"info": {"role": "user", "time": {"created": "soon"}}, "parts": [{"type": ["text"]}]},
+        {"info": {"role": "assistant", "parentID": {}, "path": "/x", "summary": {"title": None}}, "parts": []},
+        {"info": {"role": "assistant"}, "parts": [{"type": "tool", "tool": 7, "state": "done"}]},
+        {"info": {"role": "assistant"}, "parts": [{"type": "tool", "state": {"input": [1], "output": {}, "time": []}}]},
+        {"info": {"role": "assistant"}, "parts": [{"type": "tool", "state": {"status": "error", "error": [1]}}]},
+    ],
+)
+def test_values_of_the_wrong_kind_hurt_nobody(odd):
+    value = session(message("m1", "user", text("Hi")), odd, time=7, revert=[1])
+    assert parse(value).sessions[0].turns[0].text == "Hi"

@@ -1,0 +1,125 @@
+import json
+
+import pytest
+
+from helix.errors import InputRefused, UsageError
+from helix.sources import registry as sources
+from helix.sources.common.sample import sample
+from helix.types import Document
+from tests.support.paths import DATA, ROOT
+
+CLAUDE = '{"type":"user","uuid":"u1","parentUuid":null,"sessionId":"s1","message":{"content":"Hi"}}\n'
+GENERIC = '{"text":"Hi"}\n'
+CAPTIONS = "WEBVTT\n\n00:00.000 --> 00:01.000\nHi\n"
+NOTES = "# Top\nHi\n"
+
+
+def detect(text, path="x"):
+    return sources.detect(Document(path, text)).NAME
+
+
+@pytest.mark.parametrize("path", ["a.jsonl", "a.vtt", "a.md", "a.txt", "a"])
+@pytest.mark.parametrize(
+    ("text", "name"), [(CLAUDE, "claude-code"), (GENERIC, "jsonl"), (CAPTIONS, "captions"), (NOTES, "markdown")]
+)
+def test_content_decides_never_the_name(text, name, path):
+    assert detect(text, path) == name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[a link](https://x.org) first",
+        "[00:12] Ana: hello",
+        "[x] done",
+        "[1] see below",
+        "{curly} words",
+        "{{ template }}",
+        "1. a list",
+        "",
+    ],
+)
+def test_prose_that_begins_with_a_bracket_is_prose(text):
+    assert detect(text) == "markdown"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"messages": [{"role": "user", "content": "Hi"}]}),
+        json.dumps({"messages": [{"role": "user", "content": "Hi"}]}, indent=2),
+        json.dumps([{"text": "Hi"}]),
+        json.dumps([{"text": "Hi"}], indent=1),
+        "{}",
+        "[1, 2]",
+        '{"timestamp":"2026","payload":{}}\n{"timestamp":"2026","payload":{}}\n',
+        '{"role":"user","message":{"content":"Hi"}}\n',
+        '{"messages": [\n{"role": "user", "content": "Hi"}\n]}',
+    ],
+)
+def test_json_of_no_known_layout_is_refused_with_a_remedy(text):
+    with pytest.raises(InputRefused, match=r"^unknown format.*one turn a line.*--format"):
+        sources.parse(Document("x.json", text))
+
+
+def test_a_broken_first_line_does_not_hide_the_format():
+    assert detect('essage":"half"}\n' + GENERIC, "a.jsonl") == "markdown"  # not JSON at all at its start
+    assert detect('{"text": "half\n' + GENERIC) == "jsonl"
+    assert detect("\n\n" + CLAUDE) == "claude-code"
+
+
+def test_a_first_record_longer_than_the_head_is_still_seen():
+    assert detect(CLAUDE.replace("Hi", "x" * 200_000)) == "claude-code"
+
+
+def test_a_record_type_of_tomorrow_is_still_claude_code():
+    assert detect('{"type":"telepathy","uuid":"u","parentUuid":null,"sessionId":"s"}') == "claude-code"
+
+
+def test_the_registry():
+    json = [name for name in sources.FORMATS if sources.FORMATS[name].JSON]
+    assert (json[-1], list(sources.FORMATS)[-1]) == ("jsonl", "markdown")  # what is left to them is anything
+    assert all(name == adapter.NAME for name, adapter in sources.FORMATS.items())
+
+
+def test_a_named_format_wins_over_the_content():
+    parsed = sources.parse(Document("x", GENERIC), "markdown")
+    assert parsed.sessions[0].source == "markdown"
+
+
+def test_an_unknown_format_lists_the_known_ones():
+    with pytest.raises(UsageError, match=r"'csv'.*captions, .*jsonl, markdown"):
+        sources.parse(Document("x", NOTES), "csv")
+
+
+def test_the_cap_on_tool_results_can_be_chosen():
+    block = {"type": "tool_result", "content": "A" * 500 + "B" * 500}
+    line = json.dumps({"type": "user", "uuid": "u", "sessionId": "s", "message": {"content": [block]}})
+    (short,) = sources.parse(Document("x", line), tool_chars=103).sessions[0].turns
+    assert short.text == "A" * 50 + " … " + "B" * 50
+    (whole,) = sources.parse(Document("x", line)).sessions[0].turns
+    assert len(whole.text) == 1_000
+
+
+LOGS = DATA / "logs"
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in sorted(LOGS.iterdir()) if path.is_file()], ids=lambda path: path.name
+)
+def test_a_log_is_claimed_by_its_own_adapter_alone(path):
+    """But for `jsonl`, which takes whatever has a text a line, and is asked after them; Markdown is what remains."""
+    seen = sample(path.read_text(), "x")
+    claimed = [name for name, adapter in sources.FORMATS.items() if adapter.detect(seen)]
+    last = [name for name in claimed if name not in ("jsonl", "markdown")]
+    assert len(last) == (path.name != "cursor_store.json"), claimed  # that one is what a database is made of
+
+
+def test_every_format_says_how_it_is_read():
+    for adapter in sources.FORMATS.values():
+        assert isinstance(adapter.JSON, bool)
+        assert isinstance(adapter.GROWS, bool)
+    grows = {name for name, adapter in sources.FORMATS.items() if adapter.GROWS}
+    assert grows == {"claude-code", "codex", "gemini", "cursor", "copilot-cli", "aider", "jsonl"}
+    formats = (ROOT / "docs" / "formats.md").read_text()
+    assert all(f"`{name}`" in formats for name in sources.FORMATS)

@@ -1,0 +1,666 @@
+import json
+import os
+import shutil
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from helix.errors import InputRefused
+from helix.sources import chatgpt, claude_ai, claude_code, generic_jsonl, slack
+from helix.sources.common.sample import sample
+from helix.types import Document
+from tests.support.paths import DATA
+from tests.support.wrong_types import replaced
+
+EXPORT = DATA / "logs" / "slack"
+T0 = 1_777_888_800  # 2026-05-04 10:00 UTC
+
+
+def ts(seconds, micro=0):
+    return f"{T0 + seconds}.{micro:06d}"
+
+
+def say(seconds, text="", user="U01", **more):
+    """One message as the export has it, short."""
+    return {"type": "message", "user": user, "ts": ts(seconds), "text": text, **more}
+
+
+def day(*messages, channel="general", **users):
+    return {"slack": 1, "channel": channel, "users": users, "messages": list(messages)}
+
+
+def parse(value, path="export/general/2026-05-04.json", **options):
+    return slack.parse(Document(path, json.dumps(value)), **options)
+
+
+def sessions(*messages, **users):
+    return {s.id: [turn.text for turn in s.turns] for s in parse(day(*messages, **users)).sessions}
+
+
+def one(*args, users=None, **more):
+    (session,) = parse(day(say(0, *args, **more), **(users or {}))).sessions
+    (turn,) = session.turns
+    return turn
+
+
+def collected(path):
+    (found,) = slack.collect(path)
+    return found
+
+
+# ---------------------------------------------------------------- the whole
+
+
+def test_an_export_as_it_is():
+    first, second = (collected(EXPORT / "deploys" / f"2026-05-0{n}.json") for n in (4, 5))
+    parsed = slack.parse(Document("x", first.text))
+    assert not parsed.problems
+    assert not parsed.unknown
+    assert [(s.source, s.id, s.title, s.project, s.branch_of) for s in parsed.sessions] == [
+        ("slack", "deploys/2026-05-04", "#deploys", None, None),
+        ("slack", "deploys/1777890000.000300", "#deploys", None, None),
+    ]
+    channel, thread = parsed.sessions
+    assert [(turn.id, turn.speaker, turn.role, turn.origin, turn.parent, turn.text) for turn in channel.turns] == [
+        (
+            "1777888800.000200",
+            "Noor",
+            "user",
+            "human",
+            None,
+            "Good morning @Ilse K.! Deploys & rollbacks are announced here, see the runbook"
+            " (https://wiki.example/deploys) and #releases.",
+        ),
+        (
+            "1777899900.000600",
+            "quay",
+            "user",
+            "tool",
+            None,
+            "booking-api error rate\n5xx at 4.1% since 13:02\nRunbook: https://wiki.example/5xx",
+        ),
+        ("1777899960.000700", "Ilse K.", "user", "human", None, "rolling back\n[file] error rate.png"),
+    ]
+    root = "1777890000.000300"
+    assert [(turn.id, turn.speaker, turn.parent, turn.text) for turn in thread.turns] == [
+        (root, "Bram Visser", None, "Shall we roll booking-api 4.2 out today? The queue is at x < 10."),
+        ("1777890060.000400", "Noor", root, "Yes, after 13:00. @here please do not merge until then."),
+        ("1777890120.000500", "Ilse K.", root, "@Bram Visser the migration takes 40 s:hourglass:"),
+    ]
+    assert channel.turns[0].time == datetime(2026, 5, 4, 10, 0, 0, 200, tzinfo=UTC)
+    assert all(turn.time_quality == "exact" and not turn.unique for s in parsed.sessions for turn in s.turns)
+    left_out = (
+        "<@U0ILSE003> has joined the channel",
+        "<@U0NOOR001> set the channel topic: deploy freeze",
+        "pinned a message",
+    )
+    assert parsed.junk == Counter({"telemetry": sum(map(len, left_out))})
+
+    later = slack.parse(Document("x", second.text))
+    assert [(s.id, [(turn.parent, turn.text) for turn in s.turns]) for s in later.sessions] == [
+        ("deploys/1777890000.000300", [(root, "4.2.1 is out with the index; error rate is 0.2%.")]),
+        ("deploys/2026-05-05", [(None, "Thanks both. Freeze is lifted.")]),
+    ]
+
+
+# ---------------------------------------------------------------- days and threads
+
+
+def test_a_thread_is_a_session_its_first_message_too_once_it_is_answered():
+    top, root, reply = say(0, "top"), say(1, "root", thread_ts=ts(1), reply_count=1), say(60, "reply", thread_ts=ts(1))
+    assert sessions(top, root, reply) == {"general/2026-05-04": ["top"], f"general/{ts(1)}": ["root", "reply"]}
+
+
+@pytest.mark.parametrize(
+    ("more", "answered"),
+    [
+        ({"reply_count": 2}, True),
+        ({"replies": [{"user": "U", "ts": "1.0"}]}, True),
+        ({"answered": True}, True),
+        ({"reply_count": 0}, False),
+        ({"reply_count": "2"}, False),
+        ({"replies": []}, False),
+        ({}, False),
+    ],
+)
+def test_what_makes_a_message_the_first_of_a_thread(more, answered):
+    found = sessions(say(1, "root", thread_ts=ts(1), **more))
+    assert list(found) == [f"general/{ts(1)}" if answered else "general/2026-05-04"]
+
+
+def test_a_reply_on_another_day_lands_in_the_thread_and_says_what_it_answers():
+    (session,) = parse(day(say(86_400, "later", thread_ts=ts(1)))).sessions
+    assert (session.id, session.turns[0].id, session.turns[0].parent) == (f"general/{ts(1)}", ts(86_400), ts(1))
+
+
+def test_a_day_is_that_of_the_message_in_utc_and_turns_are_in_order_of_time():
+    found = sessions(say(60, "c"), say(14 * 3600 - 1, "d"), say(14 * 3600, "e"), say(0, "a"), say(1, "b"))
+    assert found == {"general/2026-05-04": ["a", "b", "c", "d"], "general/2026-05-05": ["e"]}
+
+
+def test_messages_of_one_second_are_in_order():
+    late, soon = {**say(0, "2"), "ts": ts(0, 20)}, {**say(0, "1"), "ts": ts(0, 3)}
+    assert sessions(late, soon) == {"general/2026-05-04": ["1", "2"]}
+
+
+def test_a_message_counts_once():
+    assert sessions(say(0, "a"), say(0, "a")) == {"general/2026-05-04": ["a"]}
+
+
+# ---------------------------------------------------------------- text
+
+USERS = {"U01": "Noor", "W02": "Bram V."}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("<@U01> and <@W02|bram>, <@U09|ilse> and <@U08>", "@Noor and @Bram V., @ilse and @U08"),
+        ("<#C01|general> <#C02> <#C03|>", "#general #C02 #C03"),
+        ("<https://x.org/a|the page> <https://x.org/b>", "the page (https://x.org/a) https://x.org/b"),
+        ("<http://x.org|x.org>", "http://x.org"),
+        ("<mailto:a@x.org|a@x.org> <mailto:b@x.org> <tel:123|1 2 3>", "a@x.org b@x.org 1 2 3"),
+        (
+            "<!here> <!channel> <!everyone|@everyone> <!subteam^S01|@devs> <!subteam^S02>",
+            "@here @channel @everyone @devs @subteam",
+        ),
+        ("<!date^1392734382^{date}|Feb 18, 2014>", "Feb 18, 2014"),
+        ("a &lt; b &amp;&amp; c &gt; d &amp;lt; e &quot;", "a < b && c > d &lt; e &quot;"),
+        ("&lt;@U01&gt; is how to mention", "<@U01> is how to mention"),
+        ("<b> unlike <https://x.org>", "<b> unlike https://x.org"),
+        ("```x = &lt;1&gt;\n<open```", "```x = <1>\n<open```"),
+        ("  :wave: *hi*  ", ":wave: *hi*"),
+        ("&lt;memory&gt;\nold\n&lt;/memory&gt;\nnew", "new"),
+    ],
+)
+def test_text_is_as_it_is_shown(text, shown):
+    assert one(text, users=USERS).text == shown
+
+
+RICH = [
+    {
+        "type": "rich_text",
+        "elements": [
+            {
+                "type": "rich_text_section",
+                "elements": [
+                    {"type": "text", "text": "See"},
+                    {"type": "text", "text": ""},
+                    {"type": "text", "text": " "},
+                    {"type": "link", "url": "https://x.org", "text": "this"},
+                    {"type": "text", "text": " &lt; "},
+                    {"type": "user", "user_id": "U01"},
+                    {"type": "channel", "channel_id": "C01"},
+                    {"type": "broadcast", "range": "here"},
+                    {"type": "emoji", "name": "tada"},
+                ],
+            },
+            {
+                "type": "rich_text_list",
+                "elements": [
+                    {"type": "rich_text_section", "elements": [{"type": "text", "text": "one"}]},
+                    {"type": "rich_text_section", "elements": [{"type": "text", "text": "two"}]},
+                ],
+            },
+            {"type": "rich_text_preformatted", "elements": [{"type": "text", "text": "x = 1\ny = 2"}]},
+        ],
+    }
+]
+KIT = [
+    {"type": "header", "text": {"type": "plain_text", "text": "Build <@U01|b> failed"}},
+    {"type": "divider"},
+    {
+        "type": "section",
+        "text": {"type": "mrkdwn", "text": "by <@U01> &amp; co"},
+        "fields": [{"type": "mrkdwn", "text": "*Branch* main"}, {"type": "plain_text", "text": "3 min"}],
+        "accessory": {"type": "button", "text": {"type": "plain_text", "text": "Retry"}},
+    },
+    {"type": "actions", "elements": [{"type": "button", "text": {"type": "plain_text", "text": "Open"}}]},
+    {
+        "type": "context",
+        "elements": [{"type": "mrkdwn", "text": "<https://x.org|log>"}, {"type": "image", "alt_text": "i"}],
+    },
+]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "text"),
+    [
+        (RICH, "See this (https://x.org) &lt; @Noor#C01@here:tada:\none\ntwo\nx = 1\ny = 2"),
+        (KIT, "Build <@U01|b> failed\nby @Noor & co\n*Branch* main\n3 min\nlog (https://x.org)"),
+        ([{"type": "markdown", "text": "**Done** &gt; 1"}], "**Done** > 1"),
+    ],
+)
+@pytest.mark.parametrize("text_before", ["", " ", "This content can't be displayed."])
+def test_blocks_say_what_the_text_does_not(blocks, text, text_before):
+    assert one(text_before, blocks=blocks, users=USERS).text == text
+
+
+def test_blocks_repeat_the_text_where_there_is_one():
+    assert one("Said", blocks=RICH, attachments=[{"text": "unfurled"}]).text == "Said"
+
+
+@pytest.mark.parametrize(
+    ("attached", "text"),
+    [
+        (
+            {"pretext": "New", "title": "Issue 7", "text": "It &lt;fails&gt;", "fallback": "f"},
+            "New\nIssue 7\nIt <fails>",
+        ),
+        ({"fallback": "Only <https://x.org|this>"}, "Only this (https://x.org)"),
+        ({"fields": [{"title": "State", "value": "open"}, {"value": "x"}, 7]}, "State: open\nx"),
+    ],
+)
+def test_without_text_and_blocks_what_is_attached_counts(attached, text):
+    assert one("", attachments=[7, attached]).text == text
+
+
+def test_files_are_named():
+    files = [{"name": "a b.png"}, {"title": "untitled"}, {"mode": "tombstone"}, 7]
+    assert one("Look", files=files).text == "Look\n[file] a b.png\n[file] untitled"
+    assert one("", files=files[:1]).text == "[file] a b.png"
+    assert one("", file={"name": "old.txt"}, subtype="file_share").text == "[file] old.txt"
+
+
+# ---------------------------------------------------------------- who speaks
+
+
+@pytest.mark.parametrize(
+    ("message", "speaker", "origin"),
+    [
+        ({}, "Noor", "human"),
+        ({"user": "U09"}, "U09", "human"),
+        ({"user": "U09", "username": "guest"}, "guest", "human"),
+        ({"username": "was"}, "Noor", "human"),
+        (
+            {"user": "U09", "user_profile": {"display_name": " ", "real_name": "Ilse Krog", "name": "ilse"}},
+            "Ilse Krog",
+            "human",
+        ),
+        ({"user": None, "subtype": "file_comment", "comment": {"user": "U01"}}, "Noor", "human"),
+        ({"user": None}, None, "human"),
+        ({"user": None, "subtype": "bot_message", "bot_id": "B01", "username": "ci"}, "ci", "tool"),
+        ({"bot_id": "B01", "bot_profile": {"name": "Quay"}}, "Quay", "tool"),
+        ({"bot_id": "B01"}, "Noor", "tool"),
+        ({"bot_id": None}, "Noor", "human"),
+        ({"user": None, "subtype": "bot_message", "username": "ci"}, "ci", "tool"),
+        ({"user": "USLACKBOT"}, "USLACKBOT", "tool"),
+        ({"subtype": "slackbot_response"}, "Noor", "tool"),
+    ],
+)
+def test_speakers(message, speaker, origin):
+    turn = (
+        one("x", users=USERS, **message)
+        if "user" not in message
+        else one("x", message.pop("user"), users=USERS, **message)
+    )
+    assert (turn.speaker, turn.role, turn.origin) == (speaker, "user", origin)
+
+
+def test_a_name_of_the_list_goes_before_that_in_a_message():
+    assert one("x", users=USERS, user_profile={"display_name": "was"}).speaker == "Noor"
+
+
+def test_what_bots_say_is_cut_what_people_say_is_not():
+    long = "A" * 500 + "B" * 500
+    parsed = parse(day(say(0, long), say(1, long, bot_id="B1")), tool_chars=103)
+    assert [len(turn.text) for turn in parsed.sessions[0].turns] == [1000, 103]
+    assert parsed.junk == Counter({"tool-output": 897})
+
+
+# ---------------------------------------------------------------- noise
+
+
+@pytest.mark.parametrize(
+    "subtype",
+    [
+        "channel_join",
+        "channel_leave",
+        "channel_topic",
+        "channel_purpose",
+        "channel_name",
+        "group_join",
+        "group_topic",
+        "pinned_item",
+        "bot_add",
+        "huddle_thread",
+        "tombstone",
+        "reminder_add",
+        "channel_canvas_updated",
+    ],
+)
+def test_telemetry_is_no_turn_and_counted(subtype):
+    parsed = parse(day(say(0, "1234567", subtype=subtype), say(1, "", subtype=subtype)))
+    assert (parsed.sessions, parsed.junk, +parsed.unknown) == ((), Counter({"telemetry": 7}), Counter())
+
+
+def test_hidden_messages_are_telemetry():
+    assert parse(day(say(0, "1234567", hidden=True))).junk == Counter({"telemetry": 7})
+
+
+@pytest.mark.parametrize(
+    "subtype", ["me_message", "file_share", "thread_broadcast", "bot_message", "slackbot_response"]
+)
+def test_what_is_said_in_another_way_is_said(subtype):
+    parsed = parse(day(say(0, "x", subtype=subtype)))
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["x"]
+    assert not parsed.unknown
+
+
+def test_what_nobody_knows_is_counted():
+    value = day(
+        say(0, "x", subtype="telepathy"),
+        {"type": "reaction", "ts": "1.0"},
+        7,
+        say(1, ts="soon"),
+        say(2, ts=1.5),
+        say(3),
+    )
+    parsed = parse(value)
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["x"]
+    assert parsed.unknown == Counter({"telepathy": 1, "(no message)": 4})
+
+
+def test_a_name_of_a_type_is_counted_in_short():
+    assert parse(day(say(0, "x", subtype="y" * 5_000))).unknown == Counter({"y" * 60: 1})
+
+
+# ---------------------------------------------------------------- a file alone
+
+
+@pytest.mark.parametrize(
+    ("path", "session"),
+    [
+        ("/data/export/dev-ops/2026-05-04.json", "dev-ops/2026-05-04"),
+        ("C:\\export\\dev-ops\\2026-05-04.json", "dev-ops/2026-05-04"),
+        ("2026-05-04.json", "2026-05-04/2026-05-04"),
+        ("/data/saved messages.json", "saved messages/2026-05-04"),
+    ],
+)
+def test_a_bare_day_is_of_the_channel_of_its_folder(path, session):
+    parsed = parse([say(0, "hi <@U02>", user_profile={"display_name": "Noor"}), say(1, "yes", user="U02")], path)
+    assert [s.id for s in parsed.sessions] == [session]
+    assert [(turn.speaker, turn.text) for turn in parsed.sessions[0].turns] == [("Noor", "hi @U02"), ("U02", "yes")]
+
+
+def test_what_is_no_json_is_refused():
+    with pytest.raises(InputRefused, match=r"not valid JSON.*export it again"):
+        slack.parse(Document("x", '[{"type":"message","ts":'))
+
+
+@pytest.mark.parametrize("text", ["[]", "7", "{}", '{"slack":1,"messages":[]}', '"x"'])
+def test_without_messages_there_are_no_sessions(text):
+    assert slack.parse(Document("x", text)).sessions == ()
+
+
+def test_any_value_may_be_of_any_type():
+    profile = {"display_name": "Noor"}
+    value = day(
+        say(0, "hi <@U01>", thread_ts=ts(0), reply_count=1, user_profile=profile, files=[{"name": "f"}]),
+        say(1, "", thread_ts=ts(0), blocks=RICH[:1]),
+        say(
+            2,
+            "",
+            bot_id="B",
+            bot_profile={"name": "b"},
+            attachments=[{"text": "t", "fields": [{"title": "a", "value": "b"}]}],
+        ),
+        U01="Noor",
+    )
+    parsed = 0
+    for changed in replaced(value):
+        document = Document("x.json", json.dumps(changed))
+        slack.detect(sample(document.text, document.path))
+        found = slack.parse(document)
+        parsed += bool(found.sessions)
+        for session in found.sessions:
+            assert len({turn.id for turn in session.turns}) == len(session.turns) > 0
+            assert all(turn.text.strip() == turn.text != "" for turn in session.turns)
+            assert all(turn.time and turn.speaker != "" for turn in session.turns)
+    assert parsed > 500
+
+
+def test_blocks_may_be_nested_as_deep_as_they_like():
+    blocks = {"type": "text", "text": "deep"}
+    for _ in range(300):
+        blocks = {"type": "rich_text_section", "elements": [blocks]}
+    assert one("", blocks=[blocks]).text == "deep"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        day(say(0, "x")),
+        day(),
+        [say(0, "x")],
+        [{"type": "message", "subtype": "channel_join", "ts": "1.0"}],
+        [7, {"type": "other"}, say(0, "x")],
+    ],
+)
+def test_detects_its_own(value):
+    for indent in (None, 4):
+        assert slack.detect(sample(json.dumps(value, indent=indent), "x"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "# Slack",
+        '{"messages":[]}',
+        '{"slack":2,"messages":[]}',
+        '{"slack":1}',
+        '[{"type":"message","ts":1.5}]',
+        '[{"type":"message","text":"x"}]',
+        '[{"type":"user","ts":"1.0"}]',
+        '{"type":"message","ts":"1.0","text":"x"}\n{"type":"message","ts":"2.0","text":"y"}\n',
+        json.dumps([{"mapping": {}, "current_node": None}]),
+        json.dumps([{"uuid": "u", "chat_messages": []}]),
+    ],
+)
+def test_leaves_others_alone(text):
+    assert not slack.detect(sample(text, "general/2026-05-04.json"))
+
+
+def test_others_leave_it_alone():
+    for path in EXPORT.rglob("*.json"):
+        for text in (path.read_text(), *(found.text for found in slack.collect(path) or ())):
+            assert not any(
+                other.detect(sample(text, "x")) for other in (chatgpt, claude_ai, claude_code, generic_jsonl)
+            )
+
+
+# ---------------------------------------------------------------- collecting
+
+
+@pytest.fixture
+def export(tmp_path):
+    shutil.copytree(EXPORT, tmp_path / "export")
+    return tmp_path / "export"
+
+
+def write(path, value):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value))
+    return path
+
+
+def test_a_day_is_one_text_that_explains_itself(export):
+    path = export / "deploys" / "2026-05-05.json"
+    os.utime(path, (T0, T0))
+    found = collected(path)
+    assert (found.name, found.mtime) == ("", datetime(2026, 5, 4, 10, tzinfo=UTC))
+    value = json.loads(found.text)
+    assert sorted(value) == ["channel", "messages", "slack", "users"]
+    assert (value["slack"], value["channel"]) == (1, "deploys")
+    assert value["users"] == {"U0BRAM002": "Bram Visser", "U0NOOR001": "Noor"}
+    assert slack.detect(sample(found.text, "x"))
+
+
+def test_only_those_who_speak_or_are_spoken_of_are_named(export):
+    value = json.loads(collected(export / "deploys" / "2026-05-04.json").text)
+    assert value["users"] == {"U0NOOR001": "Noor", "U0BRAM002": "Bram Visser", "U0ILSE003": "Ilse K."}
+
+
+def test_a_collected_day_says_what_the_file_says(export):
+    path = export / "deploys" / "2026-05-04.json"
+    users = {user["id"]: user for user in json.loads((export / "users.json").read_text())}
+    raw = json.loads(path.read_text())
+    for message in raw:
+        if message.get("user"):
+            message["user_profile"] = users[message["user"]]["profile"]
+    bare, whole = parse(raw, str(path)).sessions, slack.parse(Document("x", collected(path).text)).sessions
+    assert bare == whole
+
+
+def test_what_differs_from_export_to_export_is_left_out(export):
+    path = export / "deploys" / "2026-05-04.json"
+    before = collected(path).text
+    messages = json.loads(path.read_text())
+    for message in messages:
+        message["reactions"] = [{"name": "eyes", "users": ["U0GONE005"]}]
+        message["user_profile"] = {"avatar_hash": "new", "display_name": "renamed in the message"}
+        for file in message.get("files", ()):
+            file["url_private"] = "https://files.example/other"
+        if message.get("reply_count"):
+            message["reply_count"] += 1
+    path.write_text(json.dumps([dict(reversed(message.items())) for message in messages]))
+    assert collected(path).text == before
+
+
+def test_names_are_read_again_when_they_change(export):
+    path = export / "deploys" / "2026-05-05.json"
+    assert "Bram Visser" in collected(path).text
+    users = json.loads((export / "users.json").read_text())
+    users[1]["profile"]["display_name"] = "Bram"
+    write(export / "users.json", users)
+    assert json.loads(collected(path).text)["users"]["U0BRAM002"] == "Bram"
+
+
+def test_names_are_read_once_for_all_days(export, monkeypatch):
+    read = []
+    whole = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read.append(path.name) or whole(path))
+    for n in (4, 5, 4):
+        slack.collect(export / "deploys" / f"2026-05-0{n}.json")
+    assert read.count("users.json") == 1
+
+
+@pytest.mark.parametrize(
+    "users", [None, "not json", 7, {}, [7, {"id": 7}, {"id": "U0BRAM002"}, {"id": "U0BRAM002", "profile": 7}]]
+)
+def test_without_names_ids_stay(export, users):
+    (export / "users.json").unlink()
+    if users is not None:
+        write(export / "users.json", users)
+    value = json.loads(collected(export / "deploys" / "2026-05-05.json").text)
+    assert value["users"] == {}
+    assert len(value["messages"]) == 2
+
+
+def test_names_in_messages_stand_in_for_the_list(tmp_path):
+    path = write(
+        tmp_path / "general" / "2026-05-04.json", [say(0, "x", user="U0ABC", user_profile={"real_name": "Noor H."})]
+    )
+    assert json.loads(collected(path).text)["users"] == {"U0ABC": "Noor H."}
+
+
+@pytest.mark.parametrize(
+    ("user", "name"),
+    [
+        ({"profile": {"display_name": "d", "real_name": "r"}, "real_name": "rr", "name": "n"}, "d"),
+        ({"profile": {"display_name": "", "real_name": "r"}, "real_name": "rr", "name": "n"}, "r"),
+        ({"profile": {}, "real_name": "rr", "name": "n"}, "rr"),
+        ({"name": "n"}, "n"),
+    ],
+)
+def test_which_name_is_shown(tmp_path, user, name):
+    write(tmp_path / "users.json", [{"id": "U0ABC", **user}])
+    path = write(tmp_path / "general" / "2026-05-04.json", [say(0, "x", user="U0ABC")])
+    assert json.loads(collected(path).text)["users"] == {"U0ABC": name}
+
+
+def test_the_list_of_a_whole_organisation_names_people_too(tmp_path):
+    write(tmp_path / "org_users.json", [{"id": "U0ABC", "name": "noor"}])
+    path = write(tmp_path / "general" / "2026-05-04.json", [say(0, "x", user="U0ABC")])
+    assert json.loads(collected(path).text)["users"] == {"U0ABC": "noor"}
+
+
+DEEP = "[" * 300 + "]" * 300
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "# notes",
+        '{"ts": "1.0", "type": "message"}',
+        '[{"ts": "1.0", "type": "message"',
+        '[{"ts": 1.0, "type": "message"}]',
+        '[{"ts": "1.0"}]',
+        f'[{{"ts": "1.0", "type": "message", "blocks": {DEEP}}}]',
+        json.dumps([{"id": "x", "mapping": {}}]),
+    ],
+)
+def test_what_is_no_day_is_not_collected(tmp_path, text):
+    path = tmp_path / "general" / "2026-05-04.json"
+    path.parent.mkdir()
+    path.write_text(text)
+    assert slack.collect(path) is None
+
+
+def test_other_bytes_and_what_is_not_there_are_not_collected(tmp_path):
+    path = tmp_path / "2026-05-04.json"
+    assert slack.collect(path) is None
+    path.write_bytes(b'[{"ts": "1.0", "type": "message", "text": "\xff"}]')
+    assert slack.collect(path) is None
+    path.write_bytes(b'\xef\xbb\xbf[{"ts": "1.0", "type": "message", "text": "x"}]')
+    assert slack.collect(path) is not None
+    assert slack.collect(tmp_path) is None
+
+
+# ---------------------------------------------------------------- what belongs to an export
+
+
+def test_lists_beside_the_channels_and_empty_days_belong_to_an_export(export):
+    write(export / "dms.json", [])
+    write(export / "canvases.json", [{"id": "F01", "title": "Plan"}])
+    write(export / "notes.json", [{"id": "x"}])
+    write(export / "deploys" / "canvas.json", [])
+    found = {path.relative_to(export).as_posix(): slack.belongs(path) for path in export.rglob("*.json")}
+    assert found == {
+        "users.json": True,
+        "channels.json": True,
+        "integration_logs.json": True,
+        "dms.json": True,
+        "canvases.json": True,
+        "notes.json": False,
+        "deploys/2026-05-04.json": False,
+        "deploys/2026-05-05.json": False,
+        "deploys/2026-05-06.json": True,
+        "deploys/canvas.json": False,
+    }
+
+
+def test_the_same_names_elsewhere_belong_to_nothing(tmp_path):
+    users = write(tmp_path / "users.json", [{"id": "U1", "name": "x"}])
+    day = write(tmp_path / "general" / "2026-05-04.md", [])
+    assert not slack.belongs(users)
+    assert not slack.belongs(write(tmp_path / "other" / "deep" / "2026-05-04.json", []))
+    day.with_suffix(".json").write_text("[]")
+    assert slack.belongs(users)
+
+
+@pytest.mark.parametrize("text", ['{"id": 1}', "# id", '[{"name": "x"}]', ""])
+def test_other_content_under_such_a_name_belongs_to_nothing(export, text):
+    (export / "users.json").write_text(text)
+    assert not slack.belongs(export / "users.json")
+
+
+def test_what_cannot_be_read_belongs_to_nothing(tmp_path):
+    assert not slack.belongs(tmp_path / "users.json")
+    assert not slack.belongs(tmp_path / "2026-05-04.json")

@@ -1,0 +1,366 @@
+"""Exports cut into their conversations: what is taken in of each, and of those that come later."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tracemalloc
+import zipfile
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helix.errors import InputRefused
+from helix.settings import Settings
+from helix.snapshot import paths
+from helix.snapshot.ledger import cursors
+from helix.snapshot.ledger import inbox as ledger
+from helix.sources.common import listed
+from helix.sources.common.split import split
+from pipelines.ingest import accept as accepting
+from pipelines.ingest.accept import Inbox, Way, accept, take
+from tests.support.exports import chatgpt, claude_ai, whole, write
+from tests.support.replay import Replay
+
+WALNUTS = chatgpt("c-1", "Where are the walnuts?", "In the pantry.", id="a")
+THYME = chatgpt("c-2", "And the thyme?", "By the window.", id="b")
+GROWN = chatgpt("c-2", "And the thyme?", "By the window.", "Which one?", "The blue one.", id="b")
+MARKS = ["The key is " + "gh" + "p_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"]
+
+
+@pytest.fixture
+def replay(tmp_path: Path) -> Replay:
+    return Replay(tmp_path / "store")
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Path:
+    return tmp_path / "conversations.json"
+
+
+def envelopes(replay: Replay) -> list[ledger.Envelope]:
+    return [ledger.read(replay.root, name) for name in ledger.accepted(replay.root)]
+
+
+# ---------------------------------------------------------------- a list
+
+
+def values(text: str, longest: int = 1 << 20) -> list[Any]:
+    data = text.encode()
+    found = list(listed.values_of(io.BytesIO(data), longest))
+    assert all(data[start:end] == raw and json.loads(raw) == value for start, end, raw, value in found)
+    return [each.value for each in found]
+
+
+@pytest.mark.parametrize("block", [1, 7, 1 << 20])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        " [ ] \n",
+        "[1]",
+        "[12, 345 ,-6.5e3]",
+        '[{"a": [1, {"b": "]}"}]}, "x\\"]", null,true]',
+        '\ufeff[\n {"é": "\\ud83d\\ude00 ü 😀"},\r\n\t[[]] ]',
+    ],
+)
+def test_the_values_of_a_list(text: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listed, "_BLOCK", block)
+    assert values(text) == json.loads(text.lstrip("\ufeff"))
+
+
+@pytest.mark.parametrize("block", [1, 7, 1 << 20])
+@pytest.mark.parametrize(
+    "text", ["", "x", "{}", "[", "[1", "[1,", "[1,]", "[1 2]", "[1] 2", '["a', '[{"a":]', "[tru", "[,1]", "[[1]"]
+)
+def test_what_is_no_whole_list(text: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listed, "_BLOCK", block)
+    with pytest.raises(ValueError):
+        values(text)
+
+
+def test_a_list_that_hides_a_fault_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listed, "_BLOCK", 64)
+    file = io.BytesIO(b'[{"a": 1}, {"a": x}' + b" " * 10_000 + b"]")
+    with pytest.raises(ValueError):
+        list(listed.values_of(file, 1 << 20))
+    assert file.tell() < 200
+
+
+def test_a_value_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listed, "_BLOCK", 64)
+    with pytest.raises(InputRefused, match="more than 100 bytes"):
+        values(json.dumps(["x" * 1_000]), 100)
+    with pytest.raises(ValueError, match="too deep"):
+        values("[" * 100_000)
+
+
+# ---------------------------------------------------------------- an export
+
+
+def test_each_conversation_is_a_document(replay: Replay, export: Path) -> None:
+    documents = replay.offer(write(export, [WALNUTS, THYME], indent=1))
+    assert [ledger.read(replay.root, name).path for name in documents] == [str(export)] * 2
+    assert json.loads(ledger.read(replay.root, documents[1]).text) == THYME
+    assert replay.texts() == ["Where are the walnuts?", "In the pantry.", "And the thyme?", "By the window."]
+    assert {record["session"] for record in replay.items.values()} == {"c-1", "c-2"}
+
+
+def test_of_a_later_export_only_what_changed_is_taken_in(replay: Replay, export: Path) -> None:
+    _, thyme = replay.offer(write(export, [WALNUTS, THYME]))
+    salt = chatgpt("c-3", "Is there salt?", id="c")
+    document, new = replay.offer(write(export, [GROWN, salt, WALNUTS]))
+    assert ledger.read(replay.root, document).instead == thyme
+    assert ledger.read(replay.root, new).instead == ""
+    assert replay.made == [2, 2, 2, 1]
+    assert len(ledger.accepted(replay.root)) == 4
+
+
+def test_a_later_export_may_have_another_name(replay: Replay, export: Path) -> None:
+    _, thyme = replay.offer(write(export, [WALNUTS, THYME]))
+    (document,) = replay.offer(write(export.with_name("conversations-2.json"), [WALNUTS, GROWN]))
+    assert ledger.read(replay.root, document).instead == thyme
+    assert replay.made == [2, 2, 2]
+
+
+def test_what_is_missing_from_a_later_export_stays(replay: Replay, export: Path) -> None:
+    replay.offer(write(export, [WALNUTS, THYME]))
+    assert replay.offer(write(export, [THYME])) == ()
+    assert "In the pantry." in replay.texts()
+
+
+def test_conversations_that_did_not_change_are_not_read_a_second_time(
+    replay: Replay, export: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replay.offer(write(export, [WALNUTS, THYME]))
+    read: list[str] = []
+    really = accepting.redact_log
+    monkeypatch.setattr(accepting, "redact_log", lambda text: read.append(text) or really(text))
+    replay.offer(write(export, [WALNUTS, GROWN]))
+    assert [json.loads(text) for text in read] == [GROWN]
+
+
+def test_a_file_nobody_touched_is_not_read(replay: Replay, export: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replay.offer(write(export, [WALNUTS, THYME]))
+    monkeypatch.setattr(accepting, "split", None)
+    assert accept(replay.root, export, Settings()).documents == ()
+
+
+@pytest.mark.parametrize("values", [[WALNUTS, THYME], [claude_ai("d-1", "Salt?", "Here."), claude_ai(None, "Oil?")]])
+def test_a_store_that_took_it_whole_has_nothing_twice(replay: Replay, export: Path, values: list[Any]) -> None:
+    write(export, values)
+    replay.apply(whole(replay.root, export))
+    before = replay.said()
+    assert before
+    assert len(replay.offer(export)) == len(values)
+    assert replay.said() == before
+
+
+def test_without_an_id_its_place_names_it(replay: Replay, export: Path) -> None:
+    values = [chatgpt(None, "Walnuts?", id="a"), {"rows": 1}, chatgpt(None, "Thyme?", id="b")]
+    replay.offer(write(export, values))
+    other = Replay(replay.root.with_name("other"))
+    other.apply(whole(other.root, export))
+    assert replay.said() == other.said()
+    assert {record["session"].rpartition("-")[2] for record in replay.items.values()} == {"0", "2"}
+
+
+def test_an_id_that_comes_twice_is_two_conversations(replay: Replay, export: Path) -> None:
+    values = [chatgpt("c", "Walnuts?", id="a"), chatgpt("c", "Thyme?", id="b")]
+    documents = replay.offer(write(export, values))
+    assert [ledger.read(replay.root, name).instead for name in documents] == ["", ""]
+    assert {record["session"] for record in replay.items.values()} == {"c", "c-2"}
+    other = Replay(replay.root.with_name("other"))
+    other.apply(whole(other.root, export))
+    assert replay.said() == other.said()
+
+
+def test_what_lies_beside_the_conversations_is_counted(replay: Replay, export: Path) -> None:
+    write(export, [{"rows": 1}, {"rows": 2}, WALNUTS, {"rows": 3}])
+    documents = replay.offer(export)
+    assert [json.loads(ledger.read(replay.root, name).text) for name in documents] == [
+        WALNUTS,
+        [{"rows": 1}, {"rows": 2}, {"rows": 3}],
+    ]
+    os.utime(export)
+    assert replay.offer(export) == ()
+
+
+def test_of_a_cut_export_nothing_is_taken(replay: Replay, export: Path) -> None:
+    whole_text = json.dumps([WALNUTS, THYME])
+    for end in (len(whole_text) - 1, len(whole_text) // 2 + 40):
+        export.write_text(whole_text[:end])
+        with pytest.raises(InputRefused, match="of a cut file nothing is taken"):
+            replay.offer(export)
+    assert ledger.accepted(replay.root) == []
+    export.write_text(whole_text)
+    assert len(replay.offer(export)) == 2
+
+
+def test_no_export_is_left_as_it_is(tmp_path: Path) -> None:
+    for text in ("[]", "[1, 2]", '[{"text": "x"}]', "[a](b) c", json.dumps(WALNUTS), json.dumps([WALNUTS])[:-5]):
+        assert split(io.BytesIO(text.encode()), "x.json", "auto", 1 << 20) is None, text
+    assert split(io.BytesIO(json.dumps([WALNUTS]).encode()), "x.json", "markdown", 1 << 20) is None
+    assert split(io.BytesIO(json.dumps([WALNUTS]).encode()), "x.json", "claude-ai", 1 << 20) is None
+
+
+def test_neighbours_that_are_no_conversations_are_one_span() -> None:
+    text = json.dumps([1, 2, 3, WALNUTS, 4, 5, THYME, 6])
+    found = split(io.BytesIO(text.encode()), "x.json", "auto", 1 << 20)
+    assert found is not None
+    assert [text[start:end] for start, end in found.parts[-1].spans] == ["1, 2, 3", "4, 5", "6"]
+
+
+def test_a_file_that_is_written_to_meanwhile_is_refused(
+    replay: Replay, export: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(export, [WALNUTS, THYME])
+    really = accepting.split
+
+    def meanwhile(*given: Any) -> Any:
+        found = really(*given)
+        export.write_bytes(export.read_bytes().replace(b"walnuts", b"peanuts"))
+        return found
+
+    monkeypatch.setattr(accepting, "split", meanwhile)
+    with pytest.raises(InputRefused, match="written to"):
+        replay.offer(export)
+
+
+def test_secrets_are_taken_out_of_each(replay: Replay, export: Path) -> None:
+    export.write_text(json.dumps([WALNUTS, chatgpt("c-9", *MARKS)]).replace("ghp_", "\\u0067hp_"))
+    documents = replay.offer(export)
+    assert "REDACTED:github-pat" in ledger.read(replay.root, documents[1]).text
+    assert ledger.read(replay.root, documents[1]).redacted == {"github-pat": 1}
+    assert not any("A1b2C3" in envelope.text for envelope in envelopes(replay))
+
+
+def test_what_was_given_up_is_tried_again(replay: Replay, export: Path) -> None:
+    first, second = replay.offer(write(export, [WALNUTS, THYME]))
+    ledger.give_up(replay.root, first, "it is poison")
+    assert take(Inbox(replay.root, Settings()), export, Way(retry=False)).documents == ()
+    assert replay.offer(export) == (first,)
+    assert replay.offer(export) == ()
+    ledger.give_up(replay.root, second, "it is poison")
+    os.utime(export)
+    assert replay.offer(export) == (second,)
+
+
+def test_without_the_list_of_what_is_known_all_of_it_is_there_already(replay: Replay, export: Path) -> None:
+    replay.offer(write(export, [WALNUTS, THYME]))
+    (parts,) = (replay.root / "sources").glob("*.parts")
+    for damage in (b"not a list", b"", None):
+        parts.unlink() if damage is None else parts.write_bytes(damage)
+        assert [path.name for path in cursors.damaged(replay.root)] == ([] if damage is None else [parts.name])
+        os.utime(export)
+        assert replay.offer(export) == ()
+        assert cursors.damaged(replay.root) == []
+
+
+def test_all_of_it_is_durable_before_it_is_noted(replay: Replay, export: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is synced once: for each of ten thousand conversations it would take longer than to read them."""
+    done: list[str] = []
+    sync, move = paths.sync_folder, Path.replace
+    monkeypatch.setattr(paths, "sync_folder", lambda path: done.append(f"sync {path.name}") or sync(path))
+    monkeypatch.setattr(
+        Path, "replace", lambda path, target: done.append(f"write {target.parent.name}") or move(path, target)
+    )
+    replay.offer(write(export, [WALNUTS, THYME]))
+    assert done[:4] == ["write inbox", "write inbox", "sync inbox", "write sources"]
+
+
+def test_ids_of_conversations_are_in_envelopes_alone(replay: Replay, export: Path) -> None:
+    """What is forgotten must be gone from every byte of the store."""
+    replay.offer(write(export, [WALNUTS, THYME]))
+    noted = [path.read_bytes() for path in (replay.root / "sources").iterdir()]
+    assert len(noted) == 2
+    assert not any(b"c-1" in data or b"c-2" in data for data in noted)
+
+
+def test_other_readers_know_nothing_of_it(replay: Replay, export: Path) -> None:
+    write(export, [WALNUTS])
+    mine = replay.offer(export, acl=("ana",))
+    theirs = replay.offer(export, acl=("ben",))
+    assert mine != theirs
+    assert ledger.read(replay.root, theirs[0]).instead == ""
+
+
+def test_zips_of_two_months(replay: Replay, tmp_path: Path) -> None:
+    for name, values in (("may.zip", [WALNUTS, THYME]), ("june.zip", [WALNUTS, GROWN])):
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr("conversations.json", json.dumps(values))
+            archive.writestr("user.json", '{"id": "u"}')
+        documents = replay.offer(tmp_path / name)
+        where = {ledger.read(replay.root, document).path for document in documents}
+        assert where == {f"{tmp_path / name}/conversations.json"}
+    assert replay.made == [2, 2, 2]
+
+
+def test_memory_is_that_of_a_conversation(replay: Replay, export: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listed, "_BLOCK", 1 << 14)
+
+    def peak(conversations: int) -> int:
+        said = "walnut bread with thyme " * 20
+        values = [
+            chatgpt(f"c-{i}-{conversations}", *[f"{said}{i} {j}" for j in range(20)]) for i in range(conversations)
+        ]
+        write(export, values)
+        del values
+        tracemalloc.start()
+        accept(replay.root, export, Settings())
+        _, high = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return high
+
+    peak(5)
+    assert peak(400) < 2 * peak(20)
+
+
+# ---------------------------------------------------------------- the clock
+
+
+class Clock:
+    """A clock that was set back an hour."""
+
+    @staticmethod
+    def now(zone: Any) -> datetime:
+        return datetime.now(UTC) - timedelta(hours=1)
+
+    min, fromtimestamp = datetime.min, datetime.fromtimestamp
+
+
+@pytest.mark.parametrize("kind", ["export", "another export", "once whole", "log", "edited log", "note"])
+def test_a_later_version_wins_though_the_clock_was_set_back(
+    replay: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    path = tmp_path / "source"
+    first, second = {
+        "export": (json.dumps([THYME]), json.dumps([GROWN])),
+        "another export": (json.dumps([THYME]), json.dumps([GROWN])),
+        "once whole": (json.dumps([THYME]), json.dumps([GROWN])),
+        "log": ('{"text": "a"}\n', '{"text": "a"}\n{"text": "b"}\n'),
+        "edited log": ('{"text": "a"}\n{"text": "b"}\n', '{"text": "a"}\n{"text": "c"}\n'),
+        "note": ("# A\n\nWalnuts.\n", "# A\n\nThyme.\n"),
+    }[kind]
+    path.write_text(first)
+    (old,) = accept(replay.root, path, Settings()).documents
+    if kind == "once whole":
+        (replay.root / "inbox" / old).unlink()
+        next((replay.root / "sources").glob("*.parts")).unlink()
+        old = whole(replay.root, path)
+        (cursor,) = (replay.root / "sources").glob("*.json")
+        known = cursors.read(replay.root, cursor.stem)
+        assert known is not None
+        cursors.write(replay.root, cursor.stem, replace(known, document=old))
+    path = tmp_path / "source-2" if kind == "another export" else path
+    path.write_text(second)
+    monkeypatch.setattr(accepting, "datetime", Clock)
+    new = accept(replay.root, path, Settings()).documents
+    assert new
+    times = [ledger.read(replay.root, document).accepted for document in (old, *new)]
+    assert times == sorted(set(times))
+    assert times[-1] - times[0] < timedelta(seconds=1)

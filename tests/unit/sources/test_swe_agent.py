@@ -1,0 +1,353 @@
+import json
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from helix.errors import InputRefused
+from helix.sources import swe_agent
+from helix.sources.common.sample import sample
+from helix.types import Document
+from tests.support.paths import DATA
+
+LOGS = DATA / "logs"
+MTIME = datetime(2026, 1, 1, tzinfo=UTC)
+SHELL = "\n(Open file: n/a)\n(Current directory: /keeper)\nbash-$"
+
+
+def parse(run, path="runs/keeper-12.traj", mtime=MTIME, **options):
+    return swe_agent.parse(Document(path, run if isinstance(run, str) else json.dumps(run), mtime), **options)
+
+
+def step(action="ls", observation="a.py", thought="I look.", **more):
+    return {
+        "action": action,
+        "observation": observation,
+        "thought": thought,
+        "response": f"{thought}\n{action}",
+        **more,
+    }
+
+
+def message(role, content, **more):
+    return {"role": role, "content": content, "agent": "main", **more}
+
+
+def run(*steps, history=()):
+    return {"environment": "main", "trajectory": list(steps), "history": list(history), "info": {}}
+
+
+def said(run, **options):
+    (session,) = parse(run, **options).sessions
+    return [(turn.id, turn.role, turn.text) for turn in session.turns]
+
+
+# ---------------------------------------------------------------- golden
+
+
+def test_a_run_with_a_demonstration_before_it():
+    parsed = parse((LOGS / "swe_lighthouse.traj").read_text(), path="runs/lighthouse__keeper-7.traj")
+    (session,) = parsed.sessions
+    assert (session.source, session.project, session.title) == (
+        "swe-agent",
+        "lighthouse__keeper",
+        "The lamp turns the wrong way past 180 degrees",
+    )
+    assert session.id.startswith("lighthouse__keeper-7-")
+    assert [(turn.id, turn.role, turn.origin, turn.text) for turn in session.turns] == [
+        (
+            "history:2",
+            "user",
+            "human",
+            "The lamp turns the wrong way past 180 degrees\nAt 190 it should read -170.\n\n"
+            "```python\nwrap(190)  # 10\n```",
+        ),
+        ("0", "assistant", "assistant", "The lamp code is the place to look.\n[bash] grep -rn wrap lamp/"),
+        ("0:tool", "tool", "tool", "lamp/turn.py:8:def wrap(angle):"),
+        (
+            "1",
+            "assistant",
+            "assistant",
+            "Wrapping drops the sign. I change the line.\n[bash] edit 9:9 return (angle + 180) % 360 - 180 end_of_edit",
+        ),
+        (
+            "1:tool",
+            "tool",
+            "tool",
+            "[File: lamp/turn.py (9 lines total)]\n8:def wrap(angle):\n9:    return (angle + 180) % 360 - 180\n"
+            "File updated.",
+        ),
+        ("2", "assistant", "assistant", "Now the test.\n[bash] pytest -q tests/test_turn.py"),
+        ("2:tool", "tool", "tool", "1 passed in 0.02s"),
+        ("3", "assistant", "assistant", "The fix works.\n[bash] rm reproduce.py"),
+        ("4", "assistant", "assistant", "[bash] submit"),
+        (
+            "4:tool",
+            "tool",
+            "tool",
+            "diff --git a/lamp/turn.py b/lamp/turn.py\n-    return angle % 180\n+    return (angle + 180) % 360 - 180",
+        ),
+    ]
+    assert {(turn.time, turn.time_quality, turn.unique) for turn in session.turns} == {(MTIME, "file", False)}
+    assert set(parsed.junk) == {"host"}
+    assert not parsed.unknown
+
+
+def test_a_run_that_is_told_by_its_messages_alone():
+    parsed = parse((LOGS / "swe_history.traj").read_text())
+    (session,) = parsed.sessions
+    assert (session.project, session.title) == (None, "Log the fog horn")
+    assert [(turn.id, turn.role, turn.text) for turn in session.turns] == [
+        ("history:3", "user", "Log the fog horn\nEvery blast should be logged."),
+        ("history:4", "assistant", "I look around.\n[bash] ls horn"),
+        ("history:5", "tool", "blast.py"),
+        ("history:6", "assistant", "[str_replace_editor] view"),
+        ("history:7", "tool", "def blast(): pass"),
+        ("history:8", "assistant", "One line does it.\n[bash] submit"),
+    ]
+    assert parsed.junk["reasoning"] == len("Where is it?")
+
+
+def test_copies_in_two_folders_have_equal_turns_in_two_sessions():
+    text = (LOGS / "swe_lighthouse.traj").read_text()
+    (one,), (two,) = (parse(text, path=f"{folder}/k.traj").sessions for folder in ("a", "b"))
+    assert one.turns == two.turns
+    assert one.id != two.id
+
+
+# ---------------------------------------------------------------- the task
+
+
+@pytest.mark.parametrize(
+    ("page", "task"),
+    [
+        (
+            "We're currently solving the following issue within our repository. Here's the issue text:\nISSUE:\n"
+            f"It leaks\nbadly\n\nINSTRUCTIONS:\nSolve it.{SHELL}",
+            "It leaks\nbadly",
+        ),
+        (
+            'We\'re currently solving the following CTF challenge. The CTF challenge is a puzzle named "Eel". '
+            "The description is:\nFind it.\n\n\nINSTRUCTIONS:\nSolve it.",
+            'The CTF challenge is a puzzle named "Eel". The description is:\nFind it.',
+        ),
+        (
+            "<uploaded_files>\n/testbed\n</uploaded_files>\n<pr_description>\nIt leaks\n</pr_description>\n\nHelp me.",
+            "It leaks",
+        ),
+        (f"It leaks{SHELL}", "It leaks"),
+        ("It leaks. See INSTRUCTIONS: in the readme", "It leaks. See INSTRUCTIONS: in the readme"),
+        ("<pr_description> is a tag", "<pr_description> is a tag"),
+        ([{"type": "text", "text": "It"}, {"type": "image_url"}, "leaks"], "It\nleaks"),
+    ],
+)
+def test_of_the_page_of_instructions_only_the_task_is_a_persons(page, task):
+    parsed = parse(run(step(), history=[message("system", "S"), message("user", page)]))
+    turn = parsed.sessions[0].turns[0]
+    assert (turn.id, turn.role, turn.origin, turn.text) == ("history:1", "user", "human", task)
+    if isinstance(page, str):
+        assert parsed.junk["host"] == len("S") + len(page) - len(task)
+
+
+def test_only_the_first_message_of_a_person_is_the_task():
+    history = [message("user", "Task"), message("assistant", "x"), message("user", "a.py" + SHELL)]
+    assert said(run(step(), history=history)) == [
+        ("history:0", "user", "Task"),
+        ("0", "assistant", "I look.\n[bash] ls"),
+        ("0:tool", "tool", "a.py"),
+    ]
+    assert said({"history": history}) == [
+        ("history:0", "user", "Task"),
+        ("history:1", "assistant", "x"),
+        ("history:2", "tool", "a.py"),
+    ]
+
+
+@pytest.mark.parametrize("mark", [{"is_demo": True}, {"message_type": "demonstration"}])
+def test_a_demonstration_is_no_part_of_the_run(mark):
+    parsed = parse(run(step(), history=[message("user", "Another task", **mark), message("user", "Task")]))
+    assert parsed.sessions[0].title == "Task"
+    assert parsed.junk["host"] == len("Another task")
+
+
+def test_without_a_task_there_is_no_title():
+    (session,) = parse(run(step())).sessions
+    assert session.title is None
+    assert [turn.id for turn in session.turns] == ["0", "0:tool"]
+
+
+# ---------------------------------------------------------------- steps
+
+
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [
+        (step("pytest -q\n", thought="Now the test.\n"), "Now the test.\n[bash] pytest -q"),
+        (step("ls", thought=""), "[bash] ls"),
+        (step("", thought="Hm."), "Hm."),
+        (step("", thought="", response="I cannot do that."), "I cannot do that."),
+        (step("ls", thought=None, response="not read twice\nls"), "[bash] ls"),
+        (step("x" * 900, thought=""), "[bash] " + "x" * 192 + "…"),
+        (step("ls", thought="mine\n<memory>\nold\n</memory>"), "mine\n[bash] ls"),
+    ],
+)
+def test_a_step_is_what_was_thought_and_a_line_for_what_was_done(step, text):
+    step["observation"] = ""
+    assert said(run(step)) == [("0", "assistant", text)]
+
+
+def test_calls_stand_for_an_action_that_is_not_said():
+    call = {"function": {"name": "open", "arguments": '{"path": "a.py"}'}, "id": "c", "type": "function"}
+    odd = {"function": {"name": "run", "arguments": "{broken"}}
+    history = [message("user", "Task"), message("assistant", "", tool_calls=[call, odd, None, {"function": 3}])]
+    assert said({"history": history})[1] == ("history:1", "assistant", "[open] a.py\n[run] {broken")
+
+
+def test_of_a_long_observation_both_ends_stay():
+    parsed = parse(run(step(observation="A" * 500 + "B" * 500)), tool_chars=103)
+    assert parsed.sessions[0].turns[1].text == "A" * 50 + " … " + "B" * 50
+    assert parsed.junk["tool-output"] == 1000 - 103
+
+
+def test_observations_lose_the_prompt_of_the_shell_and_our_own_memory():
+    text = "OBSERVATION:\none\r\ntwo\n<memory>\nold\n</memory>" + SHELL
+    parsed = parse(run(step(observation=text)))
+    assert parsed.sessions[0].turns[1].text == "one\ntwo"
+    assert set(parsed.junk) == {"memory", "host"}
+
+
+def test_a_step_without_an_observation_makes_no_second_turn_and_shifts_nothing():
+    found = said(run(step(observation=None), step(observation=""), step()))
+    assert [name for name, _, _ in found] == ["0", "1", "2", "2:tool"]
+
+
+# ---------------------------------------------------------------- sessions
+
+
+@pytest.mark.parametrize(
+    ("state", "project"),
+    [
+        ('{"open_file": "n/a", "working_dir": "/keeper"}\n', "keeper"),
+        ({"open_file": "n/a", "working_dir": "/home/ana/keeper"}, "keeper"),
+        ({"working_dir": "/testbed"}, None),
+        ({"working_dir": 3}, None),
+        ("{broken", None),
+        (None, None),
+        ([1], None),
+    ],
+)
+def test_the_project_is_the_working_folder(state, project):
+    assert parse(run(step(state=state))).sessions[0].project == project
+
+
+def test_the_first_folder_counts():
+    steps = [step(), step(state={"working_dir": "/one"}), step(state={"working_dir": "/two"})]
+    assert parse(run(*steps)).sessions[0].project == "one"
+
+
+@pytest.mark.parametrize(
+    ("path", "mtime", "at", "quality"),
+    [
+        ("2026-04-14 run.traj", MTIME, datetime(2026, 4, 14, tzinfo=UTC), "derived"),
+        ("run.traj", MTIME, MTIME, "file"),
+        ("run.traj", None, None, "none"),
+    ],
+)
+def test_times(path, mtime, at, quality):
+    turn = parse(run(step()), path=path, mtime=mtime).sessions[0].turns[0]
+    assert (turn.time, turn.time_quality) == (at, quality)
+
+
+def test_a_run_in_which_nothing_happened_has_no_session():
+    assert parse({"history": [message("system", "S")]}).sessions == ()
+
+
+def test_unknown_roles_are_counted_and_never_fatal():
+    history = [message("user", "Task"), message("oracle", "x"), message(["user"], "x"), 7]
+    parsed = parse(run(step(), "half", history=history))
+    assert dict(parsed.unknown) == {"oracle": 1, "(no role)": 2, "(no step)": 1}
+    assert len(parsed.sessions[0].turns) == 3
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"action": 3, "observation": {}, "thought": [None, 4, {"text": 5}], "response": 1},
+        {"action": ["ls"], "observation": [[]], "thought": {}, "state": 4, "thinking_blocks": {}},
+        {"action": None, "observation": [{"type": "text"}], "thinking_blocks": [3, {"thinking": 3}], "tool_calls": 3},
+    ],
+)
+def test_values_of_the_wrong_kind_hurt_nobody(odd):
+    assert said(run(odd, step()))[-2:] == [("1", "assistant", "I look.\n[bash] ls"), ("1:tool", "tool", "a.py")]
+    history = [message("user", "Task"), {**odd, "role": "assistant", "content": 3, "agent": 1}]
+    assert said({"history": history})[0] == ("history:0", "user", "Task")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"trajectory": [{"action": "ls", "obser', "not valid JSON"),
+        ("", "not valid JSON"),
+        ("[]", "neither trajectory nor history"),
+        ('{"trajectory": {}, "history": 3}', "neither trajectory nor history"),
+        ('{"messages": []}', "neither trajectory nor history"),
+    ],
+)
+def test_what_is_no_run_is_refused_with_a_remedy(text, why):
+    with pytest.raises(InputRefused, match=rf"^{why}.*;"):
+        parse(text)
+
+
+# ---------------------------------------------------------------- detect
+
+
+@pytest.mark.parametrize("name", ["swe_lighthouse.traj", "swe_history.traj"])
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_detects_its_own(name, indent, end):
+    text = json.dumps(json.loads((LOGS / name).read_text()), indent=indent)
+    assert swe_agent.detect(sample(text + end, "x.json"))
+
+
+def test_detects_a_run_that_is_longer_than_the_head():
+    text = json.dumps(run(step(observation="x" * 200_000)))
+    assert swe_agent.detect(sample(text, "x"))
+    assert swe_agent.detect(sample(text + "\n", "x"))
+
+
+def test_detects_a_run_that_was_cut():
+    text = (LOGS / "swe_lighthouse.traj").read_text()
+    assert swe_agent.detect(sample(text[: len(text) // 2], "x.traj"))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        '{"history": [{"role": "user", "content": "hi"}]}',
+        '{"trajectory": [{"x": 1, "y": 2}]}',
+        '{"trajectory": 3, "history": "x"}',
+        '{"messages": [{"role": "user", "agent": "x"}]}',
+        '{"type":"user","uuid":"u","sessionId":"s","message":{"content":"the \\"trajectory\\": [{"}}',
+        '{"text": "hi"}\n{"text": "there"}\n',
+        '{"notes": "the \\"history\\": [{ of it',
+        '{"history": [{"date": "2026-05-04", "pri',
+        '{"history": [{"x": 1}], "observation": 2}\n{"text": "hi"}\n',
+        "The trajectory of a comet\n",
+        "[]",
+        "",
+    ],
+)
+def test_leaves_others_alone(head):
+    assert not swe_agent.detect(sample(head, "x.traj"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["<pr_description>" * 50_000, "\n" * 200_000, "INSTRUCTIONS:" * 50_000, "(Open file: " * 50_000, SHELL * 20_000],
+    ids=range(5),
+)
+def test_hostile_text_takes_linear_time(text):
+    begun = time.process_time()
+    parse(run(step(observation=text, thought=text), history=[message("user", text)]))
+    swe_agent.detect(sample("{" + text, "x"))
+    assert time.process_time() - begun < 5

@@ -1,0 +1,386 @@
+"""Every stage against hand arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helix.question.build import make_query
+from helix.ranking.bm25 import idf, saturate
+from helix.recipes.load_profile import load
+from helix.stages.dense import search_dense
+from helix.stages.diversify import diversify, left_out, mmr, repeats
+from helix.stages.fuse import fuse
+from helix.stages.graph import pagerank, spread
+from helix.stages.lexical import search_lexical
+from helix.stages.rank import minmax, rank, recency, type_weights
+from helix.stages.route import route
+from helix.types import TYPES, Candidates, Leg
+from tests.support.tiny import BASE, SETTINGS, make_store
+
+NOW = datetime(2023, 11, 15, tzinfo=UTC)
+PAPER = load("helix-paper")
+
+
+def leg(name: str, *rows: int) -> Leg:
+    return Leg(name, np.array(rows, np.uint32), np.linspace(1, 0.1, len(rows), dtype=np.float32))
+
+
+# ------------------------------------------------------------ fuse
+
+
+def test_rrf_counts_ranks_from_one(tmp_path: Path) -> None:
+    snap = make_store(tmp_path, ["a b", "c d", "e f"])
+    pool = fuse([leg("dense", 1, 0), leg("bm25", 1, 2)], snap, 60, {"dense": 1.0, "bm25": 1.0})
+    assert pool.row[0] == 1
+    assert pool.rrf[0] == pytest.approx(2 / 61)
+    by_row = dict(zip(pool.row.tolist(), pool.rrf.tolist(), strict=True))
+    assert by_row[0] == pytest.approx(1 / 62)
+    assert by_row[2] == pytest.approx(1 / 62)
+    assert np.isnan(pool.bm25[pool.row == 0]).all()
+    assert pool.dense[pool.row == 0] == 2
+
+
+def test_rrf_ties_go_to_the_smaller_id(tmp_path: Path) -> None:
+    snap = make_store(tmp_path, ["a b", "c d"], given=[{"id": "00000000000000ff"}, {"id": "0000000000000001"}])
+    pool = fuse([leg("dense", 0), leg("bm25", 1)], snap, 60, {"dense": 1.0, "bm25": 1.0})
+    assert pool.row.tolist() == [1, 0]
+
+
+def test_list_weights(tmp_path: Path) -> None:
+    snap = make_store(tmp_path, ["a b", "c d"])
+    pool = fuse([leg("dense", 0), leg("bm25", 1)], snap, 60, {"dense": 1.0, "bm25": 2.0})
+    assert pool.row.tolist() == [1, 0]
+    assert pool.rrf[0] == pytest.approx(2 / 61)
+
+
+# ------------------------------------------------------------ BM25
+
+
+def test_idf_and_saturation_by_hand() -> None:
+    assert idf(1, 3) == pytest.approx(np.log(1 + 2.5 / 1.5), rel=1e-6)
+    assert idf(3, 3) > 0
+    # tf 2 in a document of mean length: 2 · 2.2 / (2 + 1.2)
+    one = np.ones(1, np.float32)
+    assert saturate(2 * one, 5 * one, 5.0, 1.2, 0.75)[0] == pytest.approx(2 * 2.2 / 3.2)
+
+
+def test_lexical_leg_by_hand(tmp_path: Path) -> None:
+    snap = make_store(tmp_path, ["redis timeout", "redis redis cache cache", "walnut bread"])
+    query = make_query("redis", snap, SETTINGS, now=NOW)
+    found = search_lexical(query, snap, route(query, None, snap), 100, 0.9, 0.6)
+    mean = 8 / 3
+    weight = np.log(1 + 1.5 / 2.5)
+    first = weight * 1 * 1.9 / (1 + 0.9 * (0.4 + 0.6 * 2 / mean))
+    second = weight * 2 * 1.9 / (2 + 0.9 * (0.4 + 0.6 * 4 / mean))
+    assert found.rows.tolist() == [1, 0]
+    assert found.scores.tolist() == pytest.approx([second, first], rel=1e-5)
+
+
+def test_statistics_are_of_all_segments_and_leave_deleted_rows_out(tmp_path: Path) -> None:
+    texts = ["redis timeout", "redis cache", "walnut bread", "redis walnut"]
+    whole = make_store(tmp_path / "a", texts)
+    cut_up = make_store(tmp_path / "b", texts, cuts=(1, 3))
+    query = make_query("redis walnut", whole, SETTINGS, now=NOW)
+    a, b = (search_lexical(query, snap, route(query, None, snap), 100, 0.9, 0.6) for snap in (whole, cut_up))
+    assert a.rows.tolist() == b.rows.tolist()
+    assert a.scores.tolist() == pytest.approx(b.scores.tolist())
+    # Without the deleted row the others score as if it had never been there.
+    less = make_store(tmp_path / "c", texts, cuts=(3,), deleted={1: [0]})
+    never = make_store(tmp_path / "d", texts[:3])
+    c, d = (search_lexical(query, snap, route(query, None, snap), 100, 0.9, 0.6) for snap in (less, never))
+    assert c.rows.tolist() == d.rows.tolist()
+    assert c.scores.tolist() == pytest.approx(d.scores.tolist())
+
+
+# ------------------------------------------------------------ dense
+
+
+def test_dense_leg_by_hand(tmp_path: Path) -> None:
+    vectors = [[1, 0], [0.6, 0.8], [0, 1]]
+    snap = make_store(tmp_path, ["a a", "b b", "c c"], vectors, cuts=(2,))
+    query = make_query("a", snap, SETTINGS, now=NOW)
+    found = search_dense(np.array([0.6, 0.8], np.float32), snap, route(query, None, snap), 2)
+    assert found.rows.tolist() == [1, 2]
+    assert found.scores.tolist() == pytest.approx([1.0, 0.8], abs=0.01)
+
+
+# ------------------------------------------------------------ route
+
+
+def test_filters_are_pre_filters(tmp_path: Path) -> None:
+    given = [
+        {"project": "a", "type": "decision", "time": BASE},
+        {"project": "a", "type": "code", "time": BASE + 86_400},
+        {"project": "b", "type": "decision", "time": None},
+    ]
+    snap = make_store(tmp_path, ["red one", "red two", "red three"], given=given)
+
+    def allowed(**filters):
+        query = make_query("red", snap, SETTINGS, now=NOW, **filters)
+        plan = route(query, None, snap)
+        leg = search_lexical(query, snap, plan, 100, 0.9, 0.6)
+        near = search_dense(np.array([1, 0, 0], np.float32), snap, plan, 100)
+        assert set(leg.rows.tolist()) == set(near.rows.tolist())
+        return set(leg.rows.tolist())
+
+    assert allowed() == {0, 1, 2}
+    assert allowed(project="a") == {0, 1}
+    assert allowed(type="decision") == {0, 2}
+    assert allowed(project="a", type="decision") == {0}
+    assert allowed(since="2023-11-15") == {1}
+    assert allowed(until="2023-11-14") == {0}  # the whole day; an unknown time is in no window
+    assert allowed(since="2023-11-14", until="2023-11-15") == {0, 1}
+
+
+def test_an_acl_hides_an_item_from_everybody_it_does_not_name(tmp_path: Path) -> None:
+    snap = make_store(tmp_path, ["red one", "red two"], given=[{"acl": ["ana", "bo"]}, {}])
+    for principal, rows in ((None, [1]), ("ana", [0, 1]), ("eve", [1])):
+        seen = snap.seen_by(principal)
+        query = make_query("red", seen, SETTINGS, principal=principal, now=NOW)
+        found = search_lexical(query, seen, route(query, None, seen), 100, 0.9, 0.6)
+        assert sorted(found.rows.tolist()) == rows
+
+
+def test_as_of_is_bitemporal(tmp_path: Path) -> None:
+    given = [
+        {"t_valid": BASE, "t_invalid": BASE + 1000, "t_ingested": BASE},
+        {"t_valid": BASE + 1000, "t_ingested": BASE + 1000},
+        {"t_valid": BASE, "t_ingested": BASE + 5000},  # true early, known late
+    ]
+    snap = make_store(tmp_path, ["red one", "red two", "red three"], given=given)
+
+    def rows(at: int | None):
+        moment = datetime.fromtimestamp(at, UTC) if at else None
+        query = make_query("red", snap, SETTINGS, as_of=moment, now=NOW)
+        plan = route(query, None, snap.known_at(moment))
+        return [0, 1, 2] if plan.allowed is None else np.flatnonzero(plan.allowed).tolist()
+
+    assert rows(BASE + 500) == [0]
+    assert rows(BASE + 1000) == [1]
+    assert rows(BASE + 6000) == [1, 2]
+    assert rows(None) == [1, 2]  # now: what has become invalid is out
+
+
+# ------------------------------------------------------------ graph
+
+
+def test_pagerank_by_hand() -> None:
+    # seed – a, one edge: p = ½·s + ½·Wᵀp has the solution (2/3, 1/3)
+    p = pagerank(np.array([0]), np.array([1]), np.ones(1, np.float32), np.array([1.0, 0.0]), alpha=0.5, steps=60)
+    assert p.tolist() == pytest.approx([2 / 3, 1 / 3], abs=1e-9)
+
+
+def test_pagerank_is_a_distribution_and_equals_the_linear_solution() -> None:
+    rng = np.random.default_rng(7)
+    left, right = rng.integers(0, 30, 80), rng.integers(0, 30, 80)
+    weight = rng.random(80).astype(np.float32) + 0.1
+    restart = np.zeros(30)
+    restart[:3] = 1 / 3
+    p = pagerank(left, right, weight, restart, 0.3, 200)
+    assert p.sum() == pytest.approx(1)
+    dense = np.zeros((30, 30))
+    for a, b, w in zip(left, right, weight, strict=True):
+        dense[a, b] += w
+        dense[b, a] += w
+    out = dense.sum(axis=1)
+    steps = np.divide(dense, out[:, None], out=np.zeros_like(dense), where=out[:, None] > 0)
+    steps[out == 0] = restart
+    exact = np.linalg.solve(np.eye(30) - 0.7 * steps.T, 0.3 * restart)
+    assert p.tolist() == pytest.approx(exact.tolist(), abs=1e-6)
+
+
+def test_the_walk_brings_items_that_share_an_entity_and_no_word(tmp_path: Path) -> None:
+    goa = [("name", "goa", "Goa")]
+    mentions = [goa, goa, [], []]
+    given = [{"session": name} for name in "abcd"]
+    texts = ["plan vacation", "look at flights", "walnut bread", "pick a database"]
+    snap = make_store(tmp_path, texts, given=given, mentions=mentions)
+    query = make_query("vacation", snap, SETTINGS, now=NOW)
+    plan = route(query, None, snap)
+    pool = fuse([search_lexical(query, snap, plan, 100, 0.9, 0.6)], snap, 60, {"dense": 1.0, "bm25": 1.0})
+    assert pool.row.tolist() == [0]
+    spreaded = spread(pool, query, snap, plan, PAPER.graph)
+    assert set(spreaded.row.tolist()) == {0, 1}
+    assert np.isnan(spreaded.rrf[spreaded.row == 1]).all()
+    assert (spreaded.ppr > 0).all()
+    assert (spreaded.ppr <= PAPER.graph.mass + 1e-6).all()
+
+
+def test_the_walk_never_leaves_the_filter(tmp_path: Path) -> None:
+    goa = [("name", "goa", "Goa")]
+    given = [{"project": "a", "session": "a"}, {"project": "b", "session": "b"}]
+    snap = make_store(tmp_path, ["plan vacation", "look at flights"], given=given, mentions=[goa, goa])
+    query = make_query("vacation", snap, SETTINGS, project="a", now=NOW)
+    plan = route(query, None, snap)
+    pool = fuse([search_lexical(query, snap, plan, 100, 0.9, 0.6)], snap, 60, {"dense": 1.0, "bm25": 1.0})
+    assert spread(pool, query, snap, plan, PAPER.graph).row.tolist() == [0]
+
+
+def test_hubs_carry_nothing(tmp_path: Path) -> None:
+    hub = [("name", "goa", "Goa")]
+    n = PAPER.graph.entity_df + 1
+    texts = ["plan vacation", *(f"thing{i}" for i in range(n - 1))]
+    snap = make_store(
+        tmp_path, texts, given=[{"session": str(i)} for i in range(n)], mentions=[hub] * n, vectors=np.eye(n, 4) + 0.1
+    )
+    query = make_query("vacation", snap, SETTINGS, now=NOW)
+    plan = route(query, None, snap)
+    pool = fuse([search_lexical(query, snap, plan, 100, 0.9, 0.6)], snap, 60, {"dense": 1.0, "bm25": 1.0})
+    assert spread(pool, query, snap, plan, PAPER.graph).row.tolist() == [0]
+
+
+# ------------------------------------------------------------ rank
+
+
+def test_minmax() -> None:
+    assert minmax(np.array([2, 4, 3], np.float32)).tolist() == [0, 1, 0.5]
+    assert minmax(np.array([5, 5], np.float32)).tolist() == [0, 0]
+
+
+def test_the_papers_weights_are_the_designs() -> None:
+    table = type_weights(PAPER, recent=False)
+    expected = {
+        "episodic": [0.35, 0.30, 0.15, 0.10, 0.10],
+        "semantic": [0.40, 0.05, 0.20, 0.20, 0.15],
+        "procedural": [0.45, 0.10, 0.25, 0.15, 0.05],
+        "decision": [0.35, 0.10, 0.25, 0.25, 0.05],
+        "code": [0.50, 0.15, 0.10, 0.10, 0.15],
+    }
+    for column, kind in enumerate(TYPES):
+        assert table[:, column].tolist() == pytest.approx(expected[kind])
+    assert PAPER.fuse.k == 60
+    assert PAPER.diversify.lambda_ == 0.5
+    assert PAPER.diversify.jaccard == 0.8
+
+
+@pytest.mark.parametrize("name", ["helix", "helix-paper"])
+def test_weights_of_a_type_sum_to_one_whether_recency_is_asked_for_or_not(name: str) -> None:
+    for recent in (True, False):
+        assert type_weights(load(name), recent).sum(axis=0).tolist() == pytest.approx([1.0] * len(TYPES))
+
+
+def test_recency_that_nobody_asks_for_goes_to_sim() -> None:
+    default = load("helix")
+    asked, silent = type_weights(default, True), type_weights(default, False)
+    assert (silent[1] == 0).all()
+    assert (asked[1] > 0).all()
+    assert (silent[0] == asked[0] + asked[1]).all()
+
+
+def test_recency_decays_from_last_access_by_type(tmp_path: Path) -> None:
+    hour = int(NOW.timestamp()) - 3600
+    given = [{"time": hour}, {"time": hour - 3600}, {"time": hour, "type": "code"}, {"time": hour + 7200}]
+    snap = make_store(tmp_path, ["a b", "c d", "e f", "g h"], given=given)
+    query = make_query("a", snap, SETTINGS, now=NOW)
+    found = recency(np.arange(4), query, snap, PAPER)
+    assert found.tolist() == pytest.approx([0.995, 0.995**2, 0.999, 1.0])
+
+
+def test_an_item_without_a_time_is_as_recent_as_its_ingest(tmp_path: Path) -> None:
+    ingested = int(NOW.timestamp()) - 7200
+    snap = make_store(tmp_path, ["a b"], given=[{"time": None, "t_valid": BASE, "t_ingested": ingested}])
+    query = make_query("a", snap, SETTINGS, now=NOW)
+    assert recency(np.arange(1), query, snap, PAPER).tolist() == pytest.approx([0.995**2])
+
+
+def test_a_turn_between_matching_turns_beats_a_lone_match(tmp_path: Path) -> None:
+    """The window and the neighbours count: that is where recall is won in dialogue."""
+    texts = ["budget spreadsheet", "yes", "budget spreadsheet again", "other", "more other", "spreadsheet"]
+    given = [{"session": "a"}] * 4 + [{"session": "b"}, {"session": "c"}]
+    snap = make_store(tmp_path, texts, given=given, vectors=np.ones((6, 4)))
+    query = make_query("budget spreadsheet", snap, SETTINGS, now=NOW)
+    plan = route(query, None, snap)
+    pool = fuse([leg("bm25", 0, 1, 2, 3, 4, 5)], snap, 60, {"dense": 1.0, "bm25": 1.0})
+    ranked = rank(pool, query, None, snap, plan, load("helix"))
+    place = {row: i for i, row in enumerate(ranked.row.tolist())}
+    assert place[1] < place[3]  # both without the words; 1 stands between two matches
+    assert place[1] < place[4]
+    assert place[0] < place[5]
+
+
+def test_ranking_does_not_depend_on_the_order_of_the_pool(tmp_path: Path) -> None:
+    texts = [f"red {w}" for w in ("one", "two", "three", "four")]
+    snap = make_store(tmp_path, texts)
+    query = make_query("red two", snap, SETTINGS, now=NOW)
+    plan = route(query, None, snap)
+    pool = spread(fuse([leg("bm25", 0, 1, 2, 3)], snap, 60, {"bm25": 1.0}), query, snap, plan, PAPER.graph)
+    backwards = pool.take(np.arange(len(pool))[::-1])
+    a, b = (rank(p, query, None, snap, plan, PAPER) for p in (pool, backwards))
+    assert a.row.tolist() == b.row.tolist()
+    assert a.final.tolist() == b.final.tolist()
+    assert a.row[0] == 1
+
+
+# ------------------------------------------------------------ diversify
+
+
+def test_mmr_by_hand() -> None:
+    vectors = np.array([[1, 0], [1, 0], [0, 1]], np.float32)
+    score = np.array([1.0, 0.9, 0.5], np.float32)
+    # second choice: λ·.9 − (1 − λ)·1 against λ·.5 − 0
+    assert mmr(score, vectors, 0.5, 2).tolist() == [0, 2]  # −.05 < .25
+    assert mmr(score, vectors, 0.9, 2).tolist() == [0, 1]  # .71 > .45
+    assert mmr(score, vectors, 1.0, 3).tolist() == [0, 1, 2]
+    assert mmr(score, vectors, 0.5, 99).tolist() == [0, 2, 1]
+    assert mmr(score[:0], vectors[:0], 0.5, 3).tolist() == []
+
+
+def test_near_duplicates_leave_the_better_one(tmp_path: Path) -> None:
+    long = "the quick brown fox jumps over the lazy dog near the old mill by the river in spring"
+    texts = [long, "something else entirely about bread", long + " ok"]
+    snap = make_store(tmp_path, texts)
+    unique = repeats(snap.signatures(np.arange(3)), 0.8) < 0
+    assert unique.tolist() == [True, True, False]
+    assert repeats(snap.signatures(np.array([2, 1, 0])), 0.8).tolist() == [-1, -1, 0]
+    assert repeats(snap.signatures(np.empty(0, int)), 0.8).tolist() == []
+
+
+def test_near_duplicates_of_a_dropped_row_may_stay() -> None:
+    """a ~ b and b ~ c do not make a ~ c: c stays, since only b, which is gone, is near it."""
+    a = np.arange(64, dtype=np.uint32)
+    b = a.copy()
+    b[:12] += 1000
+    c = b.copy()
+    c[12:24] += 1000
+    assert repeats(np.stack([a, b, c]), 0.8).tolist() == [-1, 0, -1]
+
+
+def test_diversify_returns_k_best_first(tmp_path: Path) -> None:
+    snap = make_store(tmp_path, ["a one", "b two", "c three"], np.eye(3))
+    final = np.array([0.9, 0.8, 0.7], np.float32)
+    nothing = np.full(3, np.nan, np.float32)
+    pool = Candidates(np.arange(3, dtype=np.uint32), *([nothing] * 12), final)
+    chosen = diversify(pool, snap, 2, PAPER.diversify)
+    left = left_out(pool, chosen, snap, PAPER.diversify)
+    assert chosen.row.tolist() == [0, 1]
+    assert left.near.tolist() == []
+    assert left.far.tolist() == []  # the third is out by its score alone
+
+
+def test_what_diversify_leaves_out_it_accounts_for(tmp_path: Path) -> None:
+    long = "the quick brown fox jumps over the lazy dog near the old mill by the river in spring"
+    snap = make_store(tmp_path, [long, long + " ok", "b two", "c three"], np.eye(4)[[0, 0, 0, 1]])
+    final = np.array([0.9, 0.85, 0.8, 0.7], np.float32)
+    nothing = np.full(4, np.nan, np.float32)
+    pool = Candidates(np.arange(4, dtype=np.uint32), *([nothing] * 12), final)
+    chosen = diversify(pool, snap, 2, PAPER.diversify)
+    left = left_out(pool, chosen, snap, PAPER.diversify)
+    assert chosen.row.tolist() == [0, 3]  # .5·.8 − .5·1 < .5·.7
+    assert (left.near.tolist(), left.of.tolist()) == ([1], [0])
+    assert left.far.tolist() == [2]
+    assert left.alike == pytest.approx([1], abs=0.01)
+
+
+def test_what_is_left_out_makes_room_for_what_is_further_down(tmp_path: Path) -> None:
+    """Where λ is 1 only the best k are looked at, and more only as far as some of them are copies of others."""
+    long = "the quick brown fox jumps over the lazy dog near the old mill by the river in spring"
+    snap = make_store(tmp_path, [long, long + " ok", "b two", long + " yes", "c three"], np.eye(5))
+    pool = Candidates(np.arange(5, dtype=np.uint32), *([np.full(5, np.nan, np.float32)] * 12), np.linspace(1, 0.5, 5))
+    plain = replace(PAPER.diversify, lambda_=1.0)
+    assert [diversify(pool, snap, k, plain).row.tolist() for k in range(1, 5)] == [[0], [0, 2], [0, 2, 4], [0, 2, 4]]
+    assert diversify(pool.take(np.arange(0)), snap, 3, plain).row.tolist() == []

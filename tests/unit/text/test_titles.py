@@ -1,0 +1,171 @@
+"""Titles in running text: every run of terms by its number, and the documents of a store by theirs."""
+
+from __future__ import annotations
+
+import time
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.stages.features.linked import titled
+from helix.text.titles import LONGEST, bits, key_of, runs, title_keys
+from helix.text.tokenize import hash_terms, short_ids, tokenise
+from helix.types import U32
+from tests.support.tiny import make_store
+
+BASE = 0x9E3779B97F4A7C15
+
+
+def ids(text: str) -> U32:
+    return short_ids(hash_terms(tokenise(text)))
+
+
+def number(terms: list[int]) -> int:
+    """The formula of the module, in whole numbers without a bound."""
+    return sum((term + 1) * BASE ** (i + 1) for i, term in enumerate(terms)) % 2**64
+
+
+TERMS = st.lists(st.one_of(st.integers(0, 3), st.sampled_from([2**32 - 1, 2**31])), max_size=14)
+
+
+@given(st.lists(TERMS, max_size=3))
+def test_every_run_by_its_number(texts: list[list[int]]) -> None:
+    """Of every text for itself, where every number may be that of a title."""
+    of = np.repeat(np.arange(len(texts)), [len(terms) for terms in texts])
+    key, start, size = runs(of, np.array([*chain(*texts)], np.uint32), np.full(1 << 17, 255, np.uint8))
+    naive = [
+        (number(terms[begin : begin + count]), sum(map(len, texts[:i])) + begin, count)
+        for i, terms in enumerate(texts)
+        for begin in range(len(terms))
+        for count in range(1, min(LONGEST, len(terms) - begin) + 1)
+    ]
+    assert list(zip(key.tolist(), start.tolist(), size.tolist(), strict=True)) == naive
+
+
+@given(TERMS, st.sets(st.integers(0, 13)))
+def test_only_runs_that_may_be_titles(terms: list[int], begin: set[int]) -> None:
+    """All that are asked for, and others at most where the lowest bits of their numbers are the same."""
+    wanted = [number(terms[i : i + 3]) for i in sorted(begin) if i < len(terms)]
+    key, _, _ = runs(np.zeros(len(terms), np.int64), np.array(terms, np.uint32), bits(np.array(wanted, np.uint64)))
+    assert set(key.tolist()) >= set(wanted)
+    assert {one % (1 << 20) for one in key.tolist()} == {one % (1 << 20) for one in wanted}
+
+
+@given(TERMS)
+def test_the_number_of_a_title_is_that_of_the_run(terms: list[int]) -> None:
+    found = key_of(np.array(terms, np.uint32))
+    assert found == (number(terms) if 0 < len(terms) <= LONGEST else None)
+
+
+def test_the_number_of_two_terms_by_hand() -> None:
+    assert key_of(np.array([0], np.uint32)) == BASE
+    assert key_of(np.array([1, 0], np.uint32)) == (2 * BASE + BASE * BASE) % 2**64
+    assert key_of(np.array([0, 1], np.uint32)) == (BASE + 2 * BASE * BASE) % 2**64  # order counts
+
+
+def test_titles_of_documents_and_of_nothing_else() -> None:
+    nine = " ".join(f"word{i}" for i in range(9))
+    titles = ["Alien (film)", None, "", "Red Hen", "Red Hen", "The", nine, "Alien (film)", "A (b) c", "(film)"]
+    roles = ["document"] * 4 + ["user"] + ["document"] * 5
+    key, row = title_keys(titles, roles)
+    assert (key.dtype, row.dtype) == (np.uint64, np.int64)
+    wanted = {
+        (number(ids("alien film").tolist()), 0),
+        (number(ids("alien").tolist()), 0),
+        (number(ids("red hen").tolist()), 3),
+        (number(ids("alien film").tolist()), 7),
+        (number(ids("alien").tolist()), 7),
+        (number(ids("b c").tolist()), 8),  # "a" is no term; an aside stands at the end
+        (number(ids("film").tolist()), 9),  # nothing is left without the aside
+    }
+    assert set(zip(key.tolist(), row.tolist(), strict=True)) == wanted
+    assert len(key) == len(wanted)
+    assert [len(array) for array in title_keys([], [])] == [0, 0]
+
+
+def test_a_long_title_takes_no_longer_than_its_length() -> None:
+    titles = ["(" * 100_000, " " * 100_000 + "x", "a " * 50_000, "( " * 50_000, "x ()" + " " * 100_000 + "y"]
+    start = time.process_time()
+    key, row = title_keys(titles, ["document"] * len(titles))
+    assert time.process_time() - start < 3
+    assert row.tolist() == [1, 4]
+    assert set(key.tolist()) == {number(ids(text).tolist()) for text in ("x", "x y")}
+
+
+# ---------------------------------------------------------------- in a store
+
+
+def documents(folder: Path, titles: list[str | None], texts: list[str], **more: Any) -> Snapshot:
+    given = [{"title": title, "role": "document", "session": f"d{i}"} for i, title in enumerate(titles)]
+    return make_store(folder, texts, given=given, **more)
+
+
+TITLES = ["Alien (film)", "Red Hen", "Red Hen", "Walnut", "Oslo Opera House", "Red Hen Farm"]
+
+
+@pytest.fixture
+def snap(tmp_path: Path) -> Snapshot:
+    """Six documents in three segments, the second "Red Hen" deleted; a turn with a title is no document."""
+    texts = ["a monster in space", "it lays red eggs", "it is gone", "walnut a", "arias walnut", "hay walnut"]
+    return documents(tmp_path, [*TITLES], texts, cuts=(2, 4), deleted={1: [0]})
+
+
+def named(text: str, snap: Snapshot, df: int = 50) -> list[int]:
+    return titled(ids(text), snap, df).tolist()
+
+
+def test_the_documents_a_text_names(snap: Snapshot) -> None:
+    assert named("who made the film Alien", snap) == [0]
+    assert named("the Alien films", snap) == [0]  # stemmed, and the aside is a part of the whole title
+    assert named("a hen, red", snap) == []
+    assert named("a red, hen", snap) == [1]  # what stands between words is not looked at
+    assert named("Red Hen Farm", snap) == [1, 5]
+    assert named("the Oslo opera", snap) == []
+    assert named("of the Oslo Opera House and of Aliens", snap) == [0, 4]
+    assert named("", snap) == []
+    assert named("nothing of that kind", snap) == []
+
+
+def test_a_title_of_one_word_is_no_common_word(snap: Snapshot) -> None:
+    """Three items hold "walnut", and one "red": of two words a title is found whatever the bound."""
+    assert named("walnut", snap, df=3) == [3]
+    assert named("walnut", snap, df=2) == []
+    assert named("walnut of the red hen", snap, df=0) == [1]
+    (walnut,) = ids("walnut")
+    assert snap.short_df(walnut) == 3
+    assert snap.short_df(np.uint32(12345)) == 0
+
+
+def test_half_an_id_counts_every_term_that_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other half of a term's id is not kept in the order of an item; the highest there is has no next one."""
+    high, other = 0xFFFFFFFF << 32, 7 << 32
+    hashes = {"walnut": high, "parsley": high | 0xFFFFFFFF, "saffron": other | 5, "redis": other + (1 << 32)}
+    made = lambda terms: np.array([hashes[term] for term in terms], np.uint64)  # noqa: E731
+    monkeypatch.setattr("pipelines.ingest.enrich.hash_terms", made)
+    monkeypatch.setattr("pipelines.ingest.enrich.tokenise", str.split)
+    snap = make_store(tmp_path, ["walnut parsley", "parsley saffron", "redis"], cuts=(1,))
+    assert snap.short_df(np.uint32(0xFFFFFFFF)) == 3
+    assert snap.short_df(np.uint32(7)) == 1
+    assert snap.short_df(np.uint32(8)) == 1
+    assert snap.short_df(np.uint32(9)) == 0
+
+
+def test_the_keys_of_a_store_are_found_and_no_others(snap: Snapshot) -> None:
+    keys = np.array([key_of(ids(text)) for text in ("red hen", "absent", "oslo opera house", "red hen")], np.uint64)
+    at, rows = snap.titled(keys)
+    assert sorted(zip(at.tolist(), rows.tolist(), strict=True)) == [(0, 1), (2, 4), (3, 1)]
+    assert [len(found) for found in snap.titled(np.empty(0, np.uint64))] == [0, 0]
+    ends = np.array([0, 2**64 - 1], np.uint64)
+    assert [len(found) for found in snap.titled(ends)] == [0, 0]
+
+
+def test_many_documents_of_one_title(tmp_path: Path) -> None:
+    """As the sections of a note have."""
+    snap = documents(tmp_path, ["Notes on Yeast"] * 40, [f"section {i}" for i in range(40)], cuts=(7, 30))
+    assert named("my notes on yeast", snap) == list(range(40))

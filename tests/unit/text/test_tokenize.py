@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import threading
+from hashlib import blake2b
+
+import numpy as np
+import pytest
+
+from helix.text.tokenize import MAX_TERM, STOP_WORDS, hash_terms, tokenise, well_formed, words
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("The retries were running.", ["retri", "run"]),
+        ("What did I tell Priya about vacation?", ["tell", "priya", "vacat"]),
+        ("Don't! e.g. this, we'll see Priya's.", ["see", "priya"]),
+        ("visibility_timeout", ["visibility_timeout", "visibl", "timeout"]),
+        ("VisibilityTimeoutError", ["visibilitytimeouterror", "visibl", "timeout", "error"]),
+        ("parseHTTPResponse", ["parsehttprespons" + "e", "pars", "http", "respons"]),
+        ("v1.2.3,", ["v1.2.3", "v1", "v", "1", "2", "3"]),
+        ("#123", ["#123", "123"]),
+        ("(ABC-42)", ["abc-42", "abc", "42"]),
+        ("foo::bar", ["foo::bar", "foo", "bar"]),
+        ("C:\\x\\y", ["c:\\x\\y", "c", "x", "y"]),
+        ("C++ and C#", ["c++", "c", "c#", "c"]),
+        ("", []),
+        ("... --- !!", []),
+    ],
+)
+def test_terms(text: str, terms: list[str]) -> None:
+    assert tokenise(text) == terms
+
+
+def test_stop_words_go_in_any_case() -> None:
+    assert tokenise(" ".join(STOP_WORDS)) == tokenise(" ".join(STOP_WORDS).title()) == []
+
+
+def test_a_path_gives_its_whole_its_file_name_and_its_parts() -> None:
+    assert tokenise("see src/ledgerline/webhooks.py.") == [
+        "see",
+        "src/ledgerline/webhooks.py",
+        "webhooks.py",
+        "src",
+        "ledgerlin",
+        "webhook",
+        "py",
+    ]
+
+
+def test_a_dotted_name_gives_every_compound_in_it() -> None:
+    terms = tokenise("sqlite3.OperationalError: no such table")
+    assert {"sqlite3.operationalerror", "sqlite3", "operationalerror", "oper", "error", "tabl"} <= set(terms)
+
+
+def test_hashes_are_not_taken_apart() -> None:
+    assert tokenise("a3f2b1c9d0e4") == ["a3f2b1c9d0e4"]
+    uuid = "550e8400-e29b-41d4-a716-446655440000"
+    assert tokenise(uuid) == [uuid]
+
+
+def test_accents_fold_in_latin_only() -> None:
+    assert tokenise("Café Łódź Straße") == ["cafe", "lodz", "strass"]
+    assert tokenise("хай") != tokenise("хаи")
+
+
+def test_width_and_ligatures_are_normalised() -> None:
+    assert tokenise("ｆｕｌｌ ﬁne") == ["full", "fine"]
+
+
+def test_typographic_apostrophes_are_plain_ones() -> None:
+    assert tokenise("don’t Priya’s") == ["priya"]
+
+
+def test_unspaced_scripts_give_bigrams() -> None:
+    assert tokenise("東京タワー") == ["東京", "京タ", "タワ", "ワー"]
+    assert tokenise("猫。") == ["猫"]
+    assert tokenise("한국어") == ["한국", "국어"]
+    assert tokenise("Kafkaのキュー") == ["kafka", "のキ", "キュ", "ュー"]
+
+
+def test_words_of_marked_scripts_stay_whole() -> None:
+    assert tokenise("हिन्दी में") == ["हिन्दी", "में"]
+
+
+def test_query_and_index_meet_on_parts() -> None:
+    assert set(tokenise("visibility timeout")) <= set(tokenise("VISIBILITY_TIMEOUT"))
+    assert set(tokenise("webhooks.py")) <= set(tokenise("src/ledgerline/webhooks.py"))
+    assert set(tokenise("OperationalError")) <= set(tokenise("sqlite3.OperationalError"))
+
+
+@pytest.mark.parametrize("unit", ["a", "aB", "a1", "x/", "é", "漢", "_", "x::"])
+def test_a_megabyte_without_a_space_is_bounded(unit: str) -> None:
+    text = unit * (1_000_000 // len(unit))
+    terms = tokenise(text)
+    assert len(terms) <= len(text)
+    assert max(map(len, terms), default=0) <= MAX_TERM
+
+
+def test_threads_agree() -> None:
+    text = " ".join(f"running{i}s connections_{i}" for i in range(2_000))
+    expected = tokenise(text)
+    got: list[list[str]] = []
+    threads = [threading.Thread(target=lambda: got.append(tokenise(text))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert got == [expected] * 4
+
+
+def test_words_are_plain() -> None:
+    assert words("Don't stop, x_1: Café 東京") == ["don't", "stop", "x_1", "café", "東", "京"]
+    assert words("It's A/B.") == ["it's", "a", "b"]
+
+
+def test_term_ids_are_the_documented_hash() -> None:
+    ids = hash_terms(["timeout", "東京"])
+    assert ids.dtype == np.uint64
+    assert ids.tolist() == [
+        int.from_bytes(blake2b(term.encode()).digest()[:8], "little") for term in ("timeout", "東京")
+    ]
+    # The id is part of the store's format.
+    assert int(hash_terms(["helix"])[0]) == HELIX
+    assert hash_terms([]).shape == (0,)
+
+
+HELIX = 0x3F1E058748B13F8C
+
+
+def test_half_a_pair_is_replaced_and_two_halves_are_joined() -> None:
+    assert well_formed("cut \ud83d") == "cut \ufffd"
+    assert well_formed("\ude00 \ud83d\ude00") == "\ufffd \U0001f600"
+    for whole in ("plain", "naïve 東京 \U0001f600", "", "\ufeff mark"):
+        assert well_formed(whole) == whole
