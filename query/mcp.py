@@ -23,7 +23,7 @@ from pydantic import AnyUrl, BaseModel, Field, ValidationError
 from starlette.routing import BaseRoute, Route
 
 from helix import __version__
-from helix.cli.main import suggestion
+from helix.cli.parser import suggestion
 from helix.errors import HelixError
 from helix.stages.pack import CLOSE, OPEN
 from helix.text.sanitise import MOST_SAID, sanitise_all, sanitise_name, sanitise_text

@@ -1,4 +1,4 @@
-"""Where the worker of one machine meets those of others: `pipelines.maintain.replication`, with what fails said and made up for later.
+"""Replication of one worker machine: `pipelines.maintain.replication`, whose failures are logged and retried.
 
 Nothing here raises because the share is out of reach: what could not be done is done by the next round of `keep_up`,
 at a worker's start and then every HELIX_RECONCILE_INTERVAL. Without HELIX_SHARE there are no others, and nothing to do.

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from helix.cli.main import parser, port, store_of
+from helix.cli.parser import parser, port, store_of
 from helix.errors import StoreError, UsageError
 from helix.settings import Settings, load
 from workers.app import APART, QUEUES

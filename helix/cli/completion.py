@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from helix.cli.main import COMMANDS, Help, Parser, find, parser, print_json
+from helix.cli.parser import Help, Parser, parser, print_json
+from helix.cli.registry import COMMANDS, find
 
 SHELLS = ("bash", "zsh", "fish")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-from helix.cli.main import parser, print_json, store_of
+from helix.cli.parser import parser, print_json, store_of
 from helix.cli.terminal import Cell, complain, console, count, drawing, drawn, note, say, table
 from helix.errors import HelixError, UsageError
 from helix.text.sanitise import printable, printable_json, sanitise_name

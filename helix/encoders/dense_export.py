@@ -1,6 +1,7 @@
 """Weights → ONNX, int8 as a rule, once, kept with checksums. The only module of `helix` that needs torch and optimum.
 
-Runs as its own process (`python -m helix.encoders.dense_export`), so that several hundred megabytes of torch leave with it.
+Runs as its own process (`python -m helix.encoders.dense_export`), so that several hundred megabytes of torch leave with
+it.
 """
 
 from __future__ import annotations

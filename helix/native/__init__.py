@@ -535,7 +535,7 @@ def count_terms(
 
 
 def pooled(count: F32, place: I64, weight: F32, length: F32, mean_length: float, k1: float, b: float) -> F32:
-    """BM25 of n texts, each made of some rows of u: float32[n]. As `helix.ranking.bm25.saturate` says, times the weights,
+    """BM25 of n texts, each made of some rows of u: float32[n]. As `helix.ranking.bm25.saturate`, times the weights,
     added up in the order of the terms.
 
     Args:

@@ -104,7 +104,8 @@ def anchor(text: str) -> Anchor | None:
     """The event that a question counts from, or None where it names none.
 
     "Before you start", "after all", "since it is slow", "until now" and "after every deploy" name none; nor do dates,
-    which `helix.question.time_ranges.spoken_days` reads, nor "before deploying" in a question that speaks of nothing past.
+    which `helix.question.time_ranges.spoken_days` reads, nor "before deploying" in a question that speaks of nothing
+    past.
     """
     text = text[:SCANNED]
     for led in islice(_LED.finditer(text), MAX_EVENTS):

@@ -1,7 +1,7 @@
 """The retention model of the recipe `engram`: a small network that says how likely an item is to be of use again.
 
-`helix train` fits it to a store's access events and publishes it as an index of its own: see `pipelines.training.retention`.
-Here it is only read, and its forward pass is numpy.
+`helix train` fits it to a store's access events and publishes it as an index of its own: see
+`pipelines.training.retention`. Here it is only read, and its forward pass is numpy.
 """
 
 from __future__ import annotations

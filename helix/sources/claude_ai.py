@@ -7,8 +7,8 @@ What makes it hard, and what is done about it:
 - An answer holds the calls of tools and their results in one message: the text and the calls are one turn, each result
   is one.
 - What a person pastes at length, or attaches, becomes a text beside the message: a turn of its own, both ends of it.
-- `parent_message_uuid` makes a tree of the messages; branches are those of `helix.sources.common.branches`. Older exports
-  do not have it: there each message answers the one before it.
+- `parent_message_uuid` makes a tree of the messages; branches are those of `helix.sources.common.branches`. Older
+exports do not have it: there each message answers the one before it.
 
 The lists beside it are of the same format: documents that were put into projects are turns, accounts and what the site
 itself remembers are not.

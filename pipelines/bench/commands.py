@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from helix.cli.main import parser, print_json
+from helix.cli.parser import parser, print_json
 from helix.cli.terminal import complain, figures, say
 from helix.errors import UsageError
 from helix.settings import load

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from helix.cli.main import parser, print_json, store_of
+from helix.cli.parser import parser, print_json, store_of
 from helix.cli.terminal import Cell, complain, count, drawn, note, say, table
 from helix.errors import EncoderError, UsageError
 from helix.settings import load

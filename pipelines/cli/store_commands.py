@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, TextIO
 
-from helix.cli.main import parser, print_json, store_of
+from helix.cli.parser import parser, print_json, store_of
 from helix.cli.terminal import Cell, count, say, table
 from helix.errors import UsageError
 from helix.settings import load

@@ -1,9 +1,9 @@
 """Fits the weights of the similarity to benchmark sets: what each feature is worth, found on some haystacks and tried
 on others.
 
-A question's pool is ranked by w · x over the features of its items (`helix.stages.features.similarity`); the loss is the cross
-entropy of the gold turns' items under the softmax of it, list by list (Cao et al. 2007, "Learning to Rank: From
-Pairwise Approach to Listwise Approach"), with λ |w − w₀|² towards the weights there are. All sets weigh the same.
+A question's pool is ranked by w · x over the features of its items (`helix.stages.features.similarity`); the loss is
+the cross entropy of the gold turns' items under the softmax of it, list by list (Cao et al. 2007, "Learning to Rank:
+From Pairwise Approach to Listwise Approach"), with λ |w − w₀|² towards the weights there are. All sets weigh the same.
 """
 
 from __future__ import annotations

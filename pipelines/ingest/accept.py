@@ -1,8 +1,8 @@
 """Accepting: read, decode, redact, and put a durable envelope into the inbox. The same for every way in.
 
-Of a source that grows at its end only what is new is taken (`pipelines.ingest.increments`), of an export the conversations that
-have changed (`helix.sources.common.split`); any other is taken whole each time it has changed. What is written anew says which
-version it takes the place of.
+Of a source that grows at its end only what is new is taken (`pipelines.ingest.increments`), of an export the
+conversations that have changed (`helix.sources.common.split`); any other is taken whole each time it has changed. What
+is written anew says which version it takes the place of.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What machines without a common folder do when: each accepts and enriches, one of them, the home, commits.
 
-They meet at HELIX_SHARE (`helix.snapshot.replication.share` has its objects). A machine offers what it accepts, fetches what it
-enriches with all that is read before it, and hands in its parts. Home collects, commits and publishes. Whatever is
-interrupted is done by the next round of `keep_up`, since each step first looks what is there.
+They meet at HELIX_SHARE (`helix.snapshot.replication.share` has its objects). A machine offers what it accepts, fetches
+what it enriches with all that is read before it, and hands in its parts. Home collects, commits and publishes. Whatever
+is interrupted is done by the next round of `keep_up`, since each step first looks what is there.
 """
 
 from __future__ import annotations

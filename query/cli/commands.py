@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from helix.cli.main import parser, port, print_json, store_of
+from helix.cli.parser import parser, port, print_json, store_of
 from helix.cli.terminal import Cell, complain, console, drawn, note, patch, say, table
 from helix.errors import StoreError, UsageError
 from helix.settings import load

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from helix.cli.main import parser, print_json, store_of
+from helix.cli.parser import parser, print_json, store_of
 from helix.cli.terminal import drawn, note, say, table
 from helix.settings import load
 from helix.text.sanitise import printable

@@ -90,7 +90,7 @@ def _leave() -> int:
 
 
 def _help(argv: Sequence[str]) -> int:
-    from helix.cli.main import parser
+    from helix.cli.parser import parser
 
     new = parser("hook", hook.__doc__ or "", "  helix hook UserPromptSubmit --store ~/memory < event.json")
     new.add_argument("event", metavar="EVENT", help=f"{', '.join(EVENTS)}; auto: what stdin says")

@@ -1,8 +1,9 @@
 """`helix install`: the configuration by which an agent asks the memory and hands its transcripts over.
 
 Four agents, each with a file for hooks and one for MCP servers, in two scopes. A file is changed as a person would
-change it (`query.install.json_edit`): everything else keeps its place, its order and its formatting. The change is worked out,
-checked against what it must mean, shown, and only then written, whole or not at all, with the file as it was beside it.
+change it (`query.install.json_edit`): everything else keeps its place, its order and its formatting. The change is
+worked out, checked against what it must mean, shown, and only then written, whole or not at all, with the file as it
+was beside it.
 """
 
 from __future__ import annotations

@@ -18,7 +18,9 @@ from pathlib import Path
 import pytest
 
 from helix.cli import main as cli
+from helix.cli import registry
 from helix.cli.completion import parser_of
+from helix.cli.parser import Help
 
 QUESTION = "What did I tell Priya about vacation?"
 MARCH = "I told Priya we can do March for vacation"
@@ -190,9 +192,9 @@ KINDS += [["eval", "report"], ["eval", "fit"]]
 
 
 def test_the_overview_has_every_command_in_a_group(run_helix) -> None:
-    assert sorted(name for group in cli.COMMANDS.values() for name in group) == COMMANDS
+    assert sorted(name for group in registry.COMMANDS.values() for name in group) == COMMANDS
     said = run_helix("--help").stdout
-    for title, group in cli.COMMANDS.items():
+    for title, group in registry.COMMANDS.items():
         assert f"\n{title}:\n  {next(iter(group))} " in said
     assert all(len(line) <= 80 for line in said.splitlines())
     assert run_helix("help").stdout == said
@@ -200,10 +202,10 @@ def test_the_overview_has_every_command_in_a_group(run_helix) -> None:
 
 
 def test_a_command_of_another_package_is_listed_and_may_be_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    there = cli._commands()
-    other = EntryPoint("other", "json:dumps", cli.GROUP)
-    broken = EntryPoint("broken", "no_such_module:x", cli.GROUP)
-    monkeypatch.setattr(cli, "_commands", lambda: {**there, "other": other, "broken": broken})
+    there = registry.commands()
+    other = EntryPoint("other", "json:dumps", registry.GROUP)
+    broken = EntryPoint("broken", "no_such_module:x", registry.GROUP)
+    monkeypatch.setattr(cli, "commands", lambda: {**there, "other": other, "broken": broken})
     said = cli._overview()
     assert (
         "of other packages:\n  broken      cannot be loaded: No module named 'no_such_module'\n  other       Ser"
@@ -232,7 +234,7 @@ def test_every_command_has_examples_and_its_parser_takes_them(words: list[str]) 
     for one in shown:
         given = shlex.split(re.split(r" [<>&]", one)[0])
         parser, taken = parser_of(given)
-        with contextlib.suppress(cli.Help):
+        with contextlib.suppress(Help):
             parser.parse_args(given[taken:])
 
 

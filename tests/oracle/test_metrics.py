@@ -1,4 +1,4 @@
-"""The formulas of `pipelines.eval.metrics` against trec_eval on random rankings; the bootstrap against the normal law."""
+"""The formulas of `pipelines.eval.metrics` against trec_eval; the bootstrap against the normal law."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Arrays of a store with other values, dtypes and lengths, whose digests are right again, under the real reader.
 
-`python -m tests.support.damaged STORE WORK SEED [quick]` tries them one by one. Each store is opened and asked: what comes is
-an answer or a HelixError. A process that is ended by a signal or a sanitiser has said which file it was at.
+`python -m tests.support.damaged STORE WORK SEED [quick]` tries them one by one. Each store is opened and asked: what
+comes is an answer or a HelixError. A process that is ended by a signal or a sanitiser has said which file it was at.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A call of every kernel with arrays that are as they have to be, at random; and what arrays can be instead.
 
-`python -m tests.support.kernels SEED SECONDS` calls them with hostile arrays: each call ends in an answer or in an error, which
-the sanitisers hold it to where the library was compiled with them (tests/support/sanitised.py).
+`python -m tests.support.kernels SEED SECONDS` calls them with hostile arrays: each call ends in an answer or in an
+error, which the sanitisers hold it to where the library was compiled with them (tests/support/sanitised.py).
 """
 
 from __future__ import annotations

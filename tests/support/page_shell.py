@@ -29,7 +29,7 @@ from typing import Any
 
 import pytest
 
-import helix.cli.main
+from helix.cli.parser import Parser
 from tests.conftest import SAMPLE
 from tests.support.pages import ROOT, blocks
 
@@ -353,14 +353,14 @@ def takes(words: Sequence[str]) -> None:
     Raises:
         UsageError: it does not take them.
     """
-    read = helix.cli.Parser.parse_args
+    read = Parser.parse_args
 
     def only_read(self: Any, *given: Any) -> Any:
         read(self, *given)
         raise Understood
 
     with pytest.MonkeyPatch.context() as patch, suppress(Understood):
-        patch.setattr(helix.cli.Parser, "parse_args", only_read)
+        patch.setattr(Parser, "parse_args", only_read)
         command(words[0])(list(words[1:]))
         raise AssertionError(f"helix {shlex.join(words)} read no arguments")
 
@@ -388,7 +388,7 @@ def options(name: str, kind: str = "") -> frozenset[str]:
         raise Asked(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(helix.cli.Parser, "parse_args", ask)
+        patch.setattr(Parser, "parse_args", ask)
         try:
             command(name)([kind] if kind else ["--help"])
         except Asked as asked:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from helix.cli.main import parser, port, print_json, store_of
+from helix.cli.parser import parser, port, print_json, store_of
 from helix.cli.terminal import complain, count, say
 from helix.errors import UsageError
 from helix.settings import load

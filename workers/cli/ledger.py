@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from helix.cli.main import Parser, parser, print_json, store_of
+from helix.cli.parser import Parser, parser, print_json, store_of
 from helix.cli.terminal import count, say
 from helix.errors import UsageError
 from helix.settings import load

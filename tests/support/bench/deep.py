@@ -1,9 +1,9 @@
 """What the tier deep costs beside the model, and what a model of a given quality would make of it.
 
-`cost` asks a chat server that answers at once, so what is measured is Helix alone: `python -m tests.support.bench.deep cost`.
-`gain` simulates the model on a benchmark set: `python -m tests.support.bench.deep gain locomo locomo10.json --every 3`. A word
-of a wording is right (of the gold turn, not in the question) with probability p, else of some other turn; an order has
-each gold item first with probability p, else where it was.
+`cost` asks a chat server that answers at once, so what is measured is Helix alone: `python -m tests.support.bench.deep
+cost`. `gain` simulates the model on a benchmark set: `python -m tests.support.bench.deep gain locomo locomo10.json
+--every 3`. A word of a wording is right (of the gold turn, not in the question) with probability p, else of some other
+turn; an order has each gold item first with probability p, else where it was.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Which questions are answered without looking into the memory: few, and only those that need none.
 
-`tests/support/data/no_memory_prompts.txt` was written before any of it was scored, and shares no line with what is trained on.
+`tests/support/data/no_memory_prompts.txt` was written before any of it was scored, and shares no line with what is
+trained on.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import pytest
 
 import helix
 from helix.cli import main as cli
+from helix.cli import registry
 from helix.settings import Settings
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.sources import claude_code, codex, cursor, gemini
@@ -35,11 +36,12 @@ def outside_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_registered_is_what_is_installed() -> None:
     """The short way to a command finds what the long one does."""
-    listed = {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in cli._registered())}
-    assert listed == {entry.name: entry.value for entry in entry_points(group=cli.GROUP)}
+    lines = (line.partition("=") for line in registry._registered())
+    listed = {name.strip(): value.strip() for name, _, value in lines}
+    assert listed == {entry.name: entry.value for entry in entry_points(group=registry.GROUP)}
     assert listed["hook"] == "query.hooks.command:hook"
-    assert cli._own("hook") is hook_client.hook
-    assert cli._own("no-such-command") is None
+    assert registry._own("hook") is hook_client.hook
+    assert registry._own("no-such-command") is None
 
 
 def test_a_command_of_another_distribution_is_found(tmp_path: Path, monkeypatch, capsys) -> None:
@@ -54,7 +56,7 @@ def test_a_command_of_another_distribution_is_found(tmp_path: Path, monkeypatch,
 
 def test_where_nothing_is_installed_the_long_way_is_gone(monkeypatch) -> None:
     monkeypatch.setattr("sys.path", ["/nowhere"])
-    assert cli._registered() == []
+    assert registry._registered() == []
 
 
 # ------------------------------------------------------------ what an agent says
