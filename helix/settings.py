@@ -161,8 +161,8 @@ def _check_url(name: str, given: str, variable: str) -> None:
     from helix.util import urls  # an agent's hook, which may have none, waits for this module
 
     if name == "deep_url":
-        urls.check_web(given, variable, "http://127.0.0.1:11434/v1")
+        urls.check_http_url(given, variable, "http://127.0.0.1:11434/v1")
     elif name == "redis_url":
-        urls.check_redis(given, variable)
+        urls.check_redis_url(given, variable)
     else:
-        urls.check_place(given, variable)
+        urls.check_store_url(given, variable)

@@ -42,7 +42,7 @@ def ahead() -> Iterator[None]:
     from helix.util import priority as behind
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(behind, "stand_behind", lambda *_: None)
+        patch.setattr(behind, "lower_priority", lambda *_: None)
         yield
 
 

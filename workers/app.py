@@ -7,9 +7,9 @@ from typing import Final
 
 from celery import Celery, signals
 
+from helix.cli.logging import configure_logging
 from helix.errors import UsageError
 from helix.settings import Settings, load
-from helix.util import logging as logs
 from workers import kombu_patch as broker
 from workers import liveness as alive
 from workers import signing
@@ -69,7 +69,7 @@ def create(settings: Settings) -> Celery:
         worker_pool_start_method="spawn",  # ONNX Runtime sessions do not survive a fork
         worker_proc_alive_timeout=60,  # a spawned child imports numpy and pyarrow first: longer than 4 s
         worker_cancel_long_running_tasks_on_connection_loss=False,  # the work is good, whether Redis hears of it or not
-        worker_hijack_root_logger=False,  # logs are ours (helix/util/logging.py): JSON, with the document's name
+        worker_hijack_root_logger=False,  # logs are ours (helix/cli/logging.py): JSON, with the document's name
         worker_send_task_events=False,  # nobody listens; a Redis that is full would only get fuller
         worker_enable_remote_control=False,  # whoever writes to the broker could end workers, or have them tell all
         task_create_missing_queues=True,
@@ -90,7 +90,7 @@ def create(settings: Settings) -> Celery:
 @signals.setup_logging.connect(weak=False)  # type: ignore[untyped-decorator]
 def _log(**_: object) -> None:
     """In place of Celery's own logs, in a worker and in the processes of its pool, which inherit nothing."""
-    logs.begin()
+    configure_logging()
 
 
 app = create(load())

@@ -10,9 +10,9 @@ from typing import Final
 
 from celery.signals import worker_ready, worker_shutting_down
 
+from helix.cli.logging import configure_logging
 from helix.settings import load
-from helix.util import logging as logs
-from helix.util.priority import stand_behind
+from helix.util.priority import lower_priority
 from workers import deep_jobs as deep
 from workers import metrics
 from workers import process_loss as lost
@@ -26,10 +26,10 @@ def run(root: Path, queues: list[str], concurrency: int, port: int) -> None:
     Args:
         port: for Prometheus; 0: none.
     """
-    logs.begin()
+    configure_logging()
     lost.listen()
     if set(queues) <= BEHIND:
-        stand_behind()
+        lower_priority()
     settings = load()
     if port:
         metrics.serve(app, root, port)
@@ -76,6 +76,6 @@ def _end(**_: object) -> None:
 
 def run_beat() -> None:
     """Send what is due, now and then."""
-    logs.begin()
+    configure_logging()
     logging.getLogger("helix.workers").info("beat begins")
     app.start(["--quiet", "beat", "--pidfile="])

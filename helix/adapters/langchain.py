@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from helix.adapters import Recalls, metadata
-from helix.util.extras import install
+from helix.util.extras import explain_missing_package
 
 try:
     from langchain_core.callbacks import CallbackManagerForRetrieverRun
     from langchain_core.documents import Document
     from langchain_core.retrievers import BaseRetriever
 except ModuleNotFoundError as error:
-    raise install(error) from None
+    raise explain_missing_package(error) from None
 
 
 class HelixRetriever(BaseRetriever):

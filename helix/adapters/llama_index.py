@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from helix.adapters import Recalls, metadata
 from helix.types import Bundle, Item
-from helix.util.extras import install
+from helix.util.extras import explain_missing_package
 
 try:
     from llama_index.core.base.base_retriever import BaseRetriever
     from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 except ModuleNotFoundError as error:
-    raise install(error) from None
+    raise explain_missing_package(error) from None
 
 READ_WITH_THE_TEXT: Final = frozenset({"session", "speaker", "time"})
 """The metadata that a language model is shown, as in the context that Helix packs."""

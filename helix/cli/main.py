@@ -1,6 +1,6 @@
-"""The `helix` command. Subcommands are entry points (`helix.commands`), loaded only when called.
+"""The `helix` command. It imports only the called subcommand, by its entry point (`helix.commands`).
 
-An agent's hook waits for this module: what only some commands need is imported where they need it.
+Agent hooks wait for this module, so rare needs are imported inside functions.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from helix.cli.parser import JSON, STORE, Help, suggestion
-from helix.cli.registry import COMMANDS, commands, find, summary
+from helix.cli.parser import JSON, STORE, HelpRequest, suggest_name
+from helix.cli.registry import COMMANDS, find_command, list_commands, read_summary
 from helix.errors import HelixError, StoreError, UsageError
 
 EXAMPLES = """\
@@ -20,32 +20,36 @@ EXAMPLES = """\
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand; returns the exit status of CONTRACT: 0 done, 2 usage, 3 some inputs refused, 4 bad store."""
-    if "_ARGCOMPLETE" in os.environ:  # a shell asks what may stand at the cursor
-        from helix.cli.completion import complete
+    """Run one subcommand.
 
-        complete()
+    Returns:
+        The exit status of CONTRACT: 0 done, 2 wrong usage, 3 some inputs refused, 4 unusable store.
+    """
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks for completions
+        from helix.cli.completion import answer_shell
+
+        answer_shell()
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
     name, rest = arguments[0] if arguments else "", arguments[1:]
     try:
         status = _run(name, rest)
-        sys.stdout.flush()  # now, while a reader that went away is still ours to deal with
+        sys.stdout.flush()  # here, so that a closed pipe raises inside this `try`
         return status
     except HelixError as error:
-        return _fail(name, error)
+        return _report(name, error)
     except ModuleNotFoundError as error:
         from helix.util.extras import install
 
-        return _fail(name, install(error))
+        return _report(name, install(error))
     except BrokenPipeError:
-        # The reader of our output went away (`| head`): not an error, but stdout must not be flushed again.
+        # The reader of stdout ended (`| head`): no error, but Python must not flush stdout again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
-        return _fail(name, StoreError(f"{error.strerror or error}{where}", "check permissions and free space"))
+        return _report(name, StoreError(f"{error.strerror or error}{where}", "check permissions and free space"))
     except KeyboardInterrupt:
         print(f"helix {name}: stopped", file=sys.stderr)
         return 130
@@ -53,28 +57,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(name: str, rest: Sequence[str]) -> int:
     if name in ("", "-h", "--help"):
-        _show_help(_overview())
+        _show_help(_format_overview())
         return 0 if name else 2
     if name == "--version":
         from helix import __version__
 
         print(f"helix {__version__}")
         return 0
-    if command := find(name):
+    if command := find_command(name):
         try:
             return command(rest)
-        except Help as asked:
-            _show_help(asked.parser.format_help())
+        except HelpRequest as request:
+            _show_help(request.parser.format_help())
             return 0
-    remedy = suggestion(name, [*commands(), "--version", "--help"])
-    return _fail("", UsageError(f"no command {name!r}", remedy or "'helix --help' lists them"))
+    remedy = suggest_name(name, [*list_commands(), "--version", "--help"])
+    return _report("", UsageError(f"no command {name!r}", remedy or "'helix --help' lists them"))
 
 
-def _fail(name: str, error: HelixError) -> int:
-    """Say on stderr what went wrong, in one line; returns the exit status."""
-    from helix.cli.terminal import complain
+def _report(name: str, error: HelixError) -> int:
+    """Print an error as one line on stderr; return its exit status."""
+    from helix.cli.terminal import print_error
 
-    complain(f"helix {name}".rstrip(), str(error))
+    print_error(f"helix {name}".rstrip(), str(error))
     return error.exit_status
 
 
@@ -84,29 +88,29 @@ def _show_help(text: str) -> None:
     show_help(text)
 
 
-def _overview() -> str:
-    """What `helix --help` says: every command that is installed, by what it is for."""
-    found = commands()
-    groups = {title: {name: said for name, said in group.items() if name in found} for title, group in COMMANDS.items()}
-    ours = {name for group in groups.values() for name in group}
-    groups["of other packages"] = {name: summary(found[name]) for name in sorted(found.keys() - ours)}
+def _format_overview() -> str:
+    """Return the text of `helix --help`: every installed command, in groups."""
+    present = list_commands()
+    groups = {
+        title: {name: about for name, about in group.items() if name in present} for title, group in COMMANDS.items()
+    }
+    own = {name for group in groups.values() for name in group}
+    groups["of other packages"] = {name: read_summary(present[name]) for name in sorted(present.keys() - own)}
     lines = ["usage: helix COMMAND [OPTION …]", "", "Memory for coding agents and assistants.", ""]
     for title, group in groups.items():
         if group:
-            lines += [f"{title}:", *(f"  {name:<11} {said}" for name, said in group.items()), ""]
-    return "\n".join(
-        [
-            *lines,
-            "options of every command:",
-            f"  --store DIR  {STORE}",
-            f"  --json       {JSON}",
-            "  -h, --help   what the command does, its options, and examples",
-            "",
-            "helix --version says which one this is.",
-            "",
-            "examples:",
-            EXAMPLES,
-        ]
+            lines += [f"{title}:", *(f"  {name:<11} {about}" for name, about in group.items()), ""]
+    return "\n".join(lines) + (
+        f"""
+options of every command:
+  --store DIR  {STORE}
+  --json       {JSON}
+  -h, --help   what the command does, its options, and examples
+
+helix --version prints the version.
+
+examples:
+{EXAMPLES}"""
     )
 
 

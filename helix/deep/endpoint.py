@@ -19,7 +19,7 @@ from helix.deep.prompts import Messages
 from helix.deep.replies import Unanswered
 from helix.errors import UsageError
 from helix.settings import Settings
-from helix.util.urls import check_web
+from helix.util.urls import check_http_url
 
 MOST_BYTES: Final = 1 << 20
 """Of an answer."""
@@ -56,7 +56,7 @@ def endpoint_of(settings: Settings) -> Endpoint | None:
     if not settings.deep_url:
         return None
     url = settings.deep_url.rstrip("/").removesuffix("/chat/completions")
-    check_web(url, "HELIX_DEEP_URL", "http://127.0.0.1:11434/v1")
+    check_http_url(url, "HELIX_DEEP_URL", "http://127.0.0.1:11434/v1")
     if not settings.deep_model:
         raise UsageError("HELIX_DEEP_URL names an endpoint, but no model", "set HELIX_DEEP_MODEL")
     key = settings.deep_key.strip()

@@ -46,10 +46,10 @@ __all__ = ["Profile", "recall"]
 def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models: Rerankers) -> Bundle:
     """Answer one question from one snapshot. Same snapshot, query, `now` and profile: same answer."""
     query = asked(query, snap, profile.ask)
-    within = snap.meanwhile(timed, scope, query, snap)  # what needs no vector goes on while the question is embedded
-    words = snap.meanwhile(lambda: _by_words(query, snap, within()[0], profile))
-    weighs = bool(profile.retrieve.sparse and snap.impacts)
-    weights = snap.meanwhile(_by_weights, query, snap, within, profile) if weighs else None
+    within = snap.start_work(timed, scope, query, snap)  # what needs no vector goes on while the question is embedded
+    words = snap.start_work(lambda: _by_words(query, snap, within()[0], profile))
+    weighs = bool(profile.retrieve.sparse and snap.lexical.impacts)
+    weights = snap.start_work(_by_weights, query, snap, within, profile) if weighs else None
     vector, plan = begin(query, snap, trace, query.spoken, within)
     if plan.skip:
         return bundle(query, snap, profile, trace, skipped=True)
@@ -101,7 +101,7 @@ def asked(query: Query, snap: Snapshot, how: Ask) -> Query:
     about = core(query.text) if how.core else query.text
     said = hash_terms(tokenise(about))
     project = None if query.project is None else snap.projects.index(query.project)
-    names = snap.speaker_names.get(project, frozenset()) if how.speaker else frozenset()
+    names = snap.catalog.speaker_names.get(project, frozenset()) if how.speaker else frozenset()
     return replace(query, terms=np.unique(said), said=said, spoken=spoken(about, names))
 
 
@@ -111,7 +111,7 @@ def _anchored(plan: Plan, query: Query, snap: Snapshot, profile: Profile, trace:
     if event is None:
         return plan
     spoken = replace(query, terms=np.unique(hash_terms(tokenise(event.phrase))))
-    leg = search_lexical(spoken, snap, plan, TOP, profile.retrieve.k1, profile.retrieve.b)
+    leg = search_lexical(spoken, snap.lexical, plan, TOP, profile.retrieve.k1, profile.retrieve.b)
     days = window(event.relation, snap.columns.time[leg.rows], leg.scores)
     trace.note("anchor", rows_in=plan.allowed_rows, rows_out=len(leg.rows), event=event.phrase, window=days)
     return plan if days is None else replace(plan, days=(*plan.days, days))
@@ -138,8 +138,8 @@ def _by_words(query: Query, snap: Snapshot, plan: Plan, profile: Profile) -> lis
     """The lexical legs there are: items by their own words, and by the questions a model wrote for them."""
     how = profile.retrieve
     fields: list[tuple[str, str, Field | None, int]] = [
-        ("lexical", "bm25", snap, how.bm25),
-        ("doc2query", "doc2query", snap.expansion if how.doc2query else None, how.doc2query),
+        ("lexical", "bm25", snap.lexical, how.bm25),
+        ("doc2query", "doc2query", snap.lexical.expansion if how.doc2query else None, how.doc2query),
     ]
     found = []
     for stage, name, field, limit in fields:
@@ -161,7 +161,7 @@ class Weighed(NamedTuple):
 
 def _by_weights(query: Query, snap: Snapshot, within: Callable[[], tuple[Plan, Spent]], profile: Profile) -> Weighed:
     """The sparse leg, where there are weights of items; the time of encoding the question is part of its own."""
-    field, k = snap.impacts, profile.retrieve.sparse
+    field, k = snap.lexical.impacts, profile.retrieve.sparse
     if field is None:
         return Weighed(None, [], [])
     try:
@@ -270,7 +270,7 @@ def _short(query: Query, snap: Snapshot, how: Pack) -> Short:
     """How long items are shown in few words: by those sentences that have the question's terms."""
     said, wanted = sorted(set(tokenise(query.text))), set(query.terms.tolist())
     terms = {term: key for term, key in zip(said, hash_terms(said), strict=True) if int(key) in wanted}
-    weights = idf(np.array([snap.df(key) for key in terms.values()], np.int64), snap.live).tolist()
+    weights = idf(np.array([snap.lexical.df(key) for key in terms.values()], np.int64), snap.live).tolist()
     cap = max(LEAST, int(how.excerpt * query.budget)) if how.excerpt else 0
     return Short(dict(zip(terms, weights, strict=True)), cap, how.full)
 
@@ -282,8 +282,8 @@ def _shown(chosen: Candidates, snap: Snapshot) -> tuple[list[Item], list[dict[st
         tokens = snap.columns.tokens[chosen.row].tolist()
         entries = [{**entry, "tokens": n} for entry, n in zip(entries, tokens, strict=True)]
     found: list[dict[str, Any]] = []
-    if snap.expansion:
+    if snap.lexical.expansion:
         unseen = np.isnan(chosen.doc2query).tolist()
-        asked = snap.expansion.of(chosen.row)
+        asked = snap.lexical.expansion.of(chosen.row)
         found = [{} if nothing else {"queries": one} for nothing, one in zip(unseen, asked, strict=True)]
     return items_of(chosen.pool(), entries, snap, found), entries

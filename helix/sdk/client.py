@@ -13,7 +13,7 @@ import httpx2
 from helix import __version__
 from helix.errors import AccessError, HelixError, StoreError, UsageError
 from helix.types import Bundle, Item
-from helix.util.urls import check_web
+from helix.util.urls import check_http_url
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -40,7 +40,7 @@ class Remote:
     """
 
     def __init__(self, url: str, key: str | None = None, *, timeout: float = SECONDS) -> None:
-        check_web(url, "the URL of a query process", "http://127.0.0.1:8765")
+        check_http_url(url, "the URL of a query process", "http://127.0.0.1:8765")
         self.url = url.rstrip("/")
         headers = {"User-Agent": f"helix/{__version__}", **({"Authorization": f"Bearer {key}"} if key else {})}
         transport = httpx2.HTTPTransport(retries=_TRIES)

@@ -16,10 +16,11 @@ import numpy.typing as npt
 from helix.native import inner_products
 from helix.ranking.topk import top_k
 from helix.types import F32, I64, Bool, Leg, Plan
-from helix.util.threads import Meanwhile, later
+from helix.util.threads import WorkStarter, defer_work
 
 if TYPE_CHECKING:
-    from helix.snapshot.reader.snapshot import Block, Snapshot
+    from helix.snapshot.reader.snapshot import Snapshot
+    from helix.snapshot.reader.vectors import Block
 
 F16 = npt.NDArray[np.float16]
 
@@ -37,8 +38,8 @@ def search_dense(vector: F32, snap: Snapshot, plan: Plan, k: int) -> Leg:
     """
     few = plan.allowed is not None and plan.allowed_rows <= EXACT_ROWS
     scan = few and (snap.is_view or plan.allowed_rows < snap.live)
-    others = [snap.meanwhile(_of_block, vector, snap, block, plan, k, scan) for block in snap.blocks[1::2]]
-    found = [_of_block(vector, snap, block, plan, k, scan) for block in snap.blocks[::2]]
+    others = [snap.start_work(_of_block, vector, snap, block, plan, k, scan) for block in snap.vectors.blocks[1::2]]
+    found = [_of_block(vector, snap, block, plan, k, scan) for block in snap.vectors.blocks[::2]]
     found += [other() for other in others]
     rows = np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in found)])
     scores = np.concatenate([np.empty(0, np.float32), *(scores for _, scores in found)])
@@ -49,8 +50,8 @@ def search_dense(vector: F32, snap: Snapshot, plan: Plan, k: int) -> Leg:
 def _of_block(vector: F32, snap: Snapshot, block: Block, plan: Plan, k: int, scan: bool) -> tuple[I64, F32]:
     """Rows of one segment, among which its k nearest are, and their scores: (int64[m], float32[m])."""
     allowed = None if plan.allowed is None else plan.allowed[block.start : block.start + len(block.codes)]
-    left = plan.allowed_rows if len(snap.blocks) == 1 else None
-    rows = candidates(vector, block, allowed, k, scan, left, snap.meanwhile)
+    left = plan.allowed_rows if len(snap.vectors.blocks) == 1 else None
+    rows = candidates(vector, block, allowed, k, scan, left, snap.start_work)
     scores = score(vector, block, rows)
     if block.exact is not None:
         rows = np.sort(rows[top_k(scores, snap.columns.key[block.start + rows], _EXACT * k)])
@@ -60,7 +61,7 @@ def _of_block(vector: F32, snap: Snapshot, block: Block, plan: Plan, k: int, sca
 
 def dense_score(vector: F32, snap: Snapshot, row: int) -> float:
     """What the search gives one row, but for half precision."""
-    return float((snap.vectors(np.array([row])) @ vector)[0])
+    return float((snap.vectors.dequantise(np.array([row])) @ vector)[0])
 
 
 def candidates(
@@ -70,19 +71,19 @@ def candidates(
     k: int,
     scan: bool = False,
     left: int | None = None,
-    meanwhile: Meanwhile = later,
+    start_work: WorkStarter = defer_work,
 ) -> I64:
     """Rows of one segment, ascending, among which its k best are: int64[m].
 
     Args:
         scan: all that are allowed, whether there is an index or not.
         left: how many are, where that is known.
-        meanwhile: how half of the work is done.
+        start_work: how half of the work is done.
     """
     if left is None:
         left = len(block.codes) if allowed is None else int(np.count_nonzero(allowed))
     if block.dense is not None and not scan and (left > _SCANNED or 2 * left > len(block.codes)):
-        return np.sort(block.dense.search(vector, k, allowed, left, meanwhile))
+        return np.sort(block.dense.search(vector, k, allowed, left, start_work))
     return np.arange(len(block.codes)) if allowed is None else np.flatnonzero(allowed)
 
 

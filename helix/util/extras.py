@@ -1,4 +1,4 @@
-"""A package that is not installed: which extra of Helix brings it, by what Helix's own metadata requires."""
+"""Optional extras: the one that brings a missing package, by Helix's own metadata."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ _REQUIREMENT = re.compile(r"""([\w.-]+)(?:.*extra == ['"]([\w-]+)['"])?""")
 
 
 class MissingPackage(HelixError):
-    """A package of one of Helix's extras is not there."""
+    """A package of an optional extra is not installed."""
 
     exit_status = 4
 
 
-def install(error: ModuleNotFoundError) -> MissingPackage:
-    """What to install, for an import that failed.
+def explain_missing_package(error: ModuleNotFoundError) -> MissingPackage:
+    """Return the error that names the package to install.
 
     Raises:
-        ModuleNotFoundError: the same error, where a module of Helix itself is missing.
+        ModuleNotFoundError: the same error, for a missing module of Helix itself.
     """
     package = (error.name or "").partition(".")[0]
     if package in OURS:
         raise error
-    extra = extra_of(package, requires(DISTRIBUTION) or ())
+    extra = find_extra(package, requires(DISTRIBUTION) or ())
     wanted = f"{DISTRIBUTION}[{extra}]" if extra else DISTRIBUTION
     return MissingPackage(f"the package {package} is not installed", f"pip install '{wanted}'")
 
 
-def extra_of(package: str, required: list[str] | tuple[str, ...]) -> str:
-    """The smallest extra that brings a package; "" where the core does.
+def find_extra(package: str, required: list[str] | tuple[str, ...]) -> str:
+    """Return the smallest extra that brings a package, or "" if the core does.
 
-    What no line names comes with a package of another name (sklearn with scikit-learn), as only `workers` has them.
+    A package that no line names comes with one of another name (sklearn with scikit-learn). Only `workers` has such.
 
     Args:
         package: the name it is imported by.
@@ -43,8 +43,12 @@ def extra_of(package: str, required: list[str] | tuple[str, ...]) -> str:
     """
     extras: dict[str, list[str]] = {}
     for line in required:
-        if found := _REQUIREMENT.match(line):
-            extras.setdefault(found[2] or "", []).append(re.sub(r"[-_.]+", "-", found[1]).lower())
-    name = re.sub(r"[-_.]+", "-", package).lower()
-    bring = [extra for extra, brought in extras.items() if any(f"{one}-".startswith(f"{name}-") for one in brought)]
+        if match := _REQUIREMENT.match(line):
+            extras.setdefault(match[2] or "", []).append(_normalise(match[1]))
+    prefix = f"{_normalise(package)}-"
+    bring = [extra for extra, names in extras.items() if any(f"{name}-".startswith(prefix) for name in names)]
     return "" if "" in bring else min(bring, key=lambda extra: (len(extras[extra]), extra), default="workers")
+
+
+def _normalise(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

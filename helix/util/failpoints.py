@@ -1,6 +1,6 @@
-"""Named places where a test may kill the process: `HELIX_FAILPOINT=commit.manifest` dies there by SIGKILL.
+"""Named places where a test can kill the process: `HELIX_FAILPOINT=commit.manifest` kills it there by SIGKILL.
 
-`HELIX_FAILPOINT=enrich.begin@<document>` dies with that document alone.
+`HELIX_FAILPOINT=enrich.begin@<document>` kills it with that document only.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import signal
 
 
 def failpoint(name: str, about: str = "") -> None:
-    """Die here if the environment names this place; otherwise one dictionary look-up."""
+    """Kill this process if the environment names this place; otherwise look up one variable."""
     wanted = os.environ.get("HELIX_FAILPOINT")
     if wanted is not None and wanted in (name, f"{name}@{about}"):
         os.kill(os.getpid(), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Standing behind others: for work nobody waits for, on a machine where somebody is waited for."""
+"""Lower CPU priority, for background work on a machine that also answers questions."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ import time
 from typing import Final
 
 NICE: Final = 19
-"""The nicest there is: of a core that somebody else wants such a process gets a sixtieth."""
+"""The lowest priority: on a core that another process wants, it gets about a sixtieth."""
 
-_TRIES: Final = 40
+_ATTEMPTS: Final = 40
 _PAUSE: Final = 0.1
-"""Seconds: the kernel lets one session in all of the machine be told in so many."""
+"""Seconds between two writes of any session's niceness, on the whole machine: a limit of the kernel."""
 
 
-def stand_behind(nice: int = NICE) -> None:
-    """Leave the cores to whoever wants them; processes started from here on do the same.
+def lower_priority(nice: int = NICE) -> None:
+    """Lower the CPU priority of this process and of those it starts from now on.
 
-    Linux may share the cores out among sessions first, and to a session as such niceness says nothing (sched(7), "The
-    autogroup feature"). So a process that leads one, as a service does, makes all of it nice.
+    Linux may divide cores among sessions first; then the niceness of a process means nothing to other sessions (see
+    sched(7), "The autogroup feature"). A process that leads a session, as a service does, lowers the whole session.
     """
     os.setpriority(os.PRIO_PROCESS, 0, max(nice, os.getpriority(os.PRIO_PROCESS, 0)))
     if os.getsid(0) == os.getpid():
-        _tell_session(nice)
+        _lower_session(nice)
 
 
-def _tell_session(nice: int) -> None:
-    for _ in range(_TRIES):
+def _lower_session(nice: int) -> None:
+    for _ in range(_ATTEMPTS):
         try:
             with open("/proc/self/autogroup", "w") as file:
                 file.write(str(nice))
         except BlockingIOError:
-            time.sleep(_PAUSE * (1 + os.getpid() % 7 / 7))  # so that those who wait do not come back at once
-        except OSError:  # a kernel that does not share out by sessions
+            time.sleep(_PAUSE * (1 + os.getpid() % 7 / 7))  # spread, so that waiting processes do not collide again
+        except OSError:  # this kernel has no autogroups
             return
         else:
             return

@@ -1,5 +1,4 @@
-"""Work done in a second thread while this one waits for a model: both leave the interpreter's lock alone most of the
-time."""
+"""Work in a second thread while this one waits for a model: both seldom hold the interpreter's lock."""
 
 from __future__ import annotations
 
@@ -13,43 +12,42 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Meanwhile(Protocol):
-    """How some work is done while the caller goes on: `beside` or `later`."""
+class WorkStarter(Protocol):
+    """A way to start work while the caller continues: `start_in_background` or `defer_work`."""
 
     def __call__(self, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Callable[[], R]:
-        """What gives the result."""
+        """Return a function that gives the result."""
         ...
 
 
-def beside(work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Callable[[], R]:
-    """Begin some work; what is returned waits for it and gives its result, or raises what it raised.
+def start_in_background(work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Callable[[], R]:
+    """Start work in a background thread; return a function that waits for its result or raises its error.
 
-    On one core nothing is gained, and where all threads are busy it would only wait: there it is done when its result
-    is asked for.
+    With one core, or with all threads busy, the caller does the work when it asks for the result.
     """
-    mine = later(work, *args, **kwargs)
-    if _cores() < 2:
-        return mine
-    begun = _threads().submit(work, *args, **kwargs)
-    return lambda: mine() if begun.cancel() else begun.result()
+    deferred = defer_work(work, *args, **kwargs)
+    if _count_cores() < 2:
+        return deferred
+    future = _open_pool().submit(work, *args, **kwargs)
+    return lambda: deferred() if future.cancel() else future.result()
 
 
-def later(work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Callable[[], R]:
-    """The same without a second thread: it is done when its result is first asked for."""
+def defer_work(work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Callable[[], R]:
+    """Return a function that does the work at its first call and retains the result."""
     return cache(partial(work, *args, **kwargs))
 
 
 @cache
-def _threads() -> ThreadPoolExecutor:
-    """Made by the first question and kept: to begin a thread takes longer than many a search."""
-    return ThreadPoolExecutor(_cores(), "helix-beside")
+def _open_pool() -> ThreadPoolExecutor:
+    """Open the pool once: starting a thread takes longer than many a search."""
+    return ThreadPoolExecutor(_count_cores(), "helix-background")
 
 
 @cache
-def _cores() -> int:
-    """Cores this process may use."""
+def _count_cores() -> int:
+    """Count the cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-if hasattr(os, "register_at_fork"):  # the threads stay behind in the parent
-    os.register_at_fork(after_in_child=_threads.cache_clear)
+if hasattr(os, "register_at_fork"):  # a forked child has none of the parent's threads
+    os.register_at_fork(after_in_child=_open_pool.cache_clear)

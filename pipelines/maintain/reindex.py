@@ -35,7 +35,7 @@ from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.segment.open import forgotten_keys
 from helix.util.failpoints import failpoint
-from helix.util.priority import stand_behind
+from helix.util.priority import lower_priority
 from pipelines.ingest.commit import commit
 from pipelines.ingest.enrich import enrich, part_folder, pipeline_fingerprint
 from pipelines.maintain.compact import Progress, compact, still
@@ -274,7 +274,7 @@ def _uninterrupted() -> Iterator[None]:
 def _begin() -> None:
     """A process of the pool stands behind all others, and does not outlive the one that made it, however that dies."""
     os.setsid()
-    stand_behind()
+    lower_priority()
     parent = parent_process()
 
     def watch() -> None:

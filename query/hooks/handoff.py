@@ -1,7 +1,7 @@
-"""Handing a transcript over: `helix ingest`, or `helix enqueue` where there is a broker, outlives the hook.
+"""Handing transcripts to `helix ingest`, or to `helix enqueue` with a broker, in a process that outlives the hook.
 
-An agent comes with the same transcript after every answer. One process a transcript works at a time, and one more
-waits for it: that one will read whatever is there by then, so whoever finds somebody waiting has nothing to do.
+An agent hands the same transcript over after every answer. Per transcript one process works and one waits. The waiting
+one will read everything written by then, so a third has nothing to do.
 """
 
 from __future__ import annotations
@@ -14,70 +14,69 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from helix.util.priority import stand_behind
-from query.hooks.command import ENQUEUE, cache, open_log
+from helix.util.priority import lower_priority
+from query.hooks.protocol import ENQUEUE, get_cache_folder, open_log
 
 _POLL = 0.02  # seconds
-_NICE = 10  # the agent's own work goes first
+_NICE = 10  # below the agent's own work
 
 
-def hand_over(root: str, paths: Sequence[str], project: str = "") -> str:
-    """Begin to take transcripts in, the first of which names the session; what was done, in words.
+def start_ingest(root: str, paths: Sequence[str], project: str = "") -> str:
+    """Start to ingest transcripts and return a note for the log. The first path names the session.
 
     Args:
-        project: of all of them; what each says where empty.
+        project: of every transcript; empty: as each transcript says.
     """
-    queue = bool(os.environ.get("HELIX_REDIS_URL"))
+    has_broker = bool(os.environ.get("HELIX_REDIS_URL"))
     child = os.fork()
     if not child:
-        command = ["enqueue" if queue else "ingest", *paths, "--store", root]
-        _work(root, paths[0], [*command, f"--project={project}"] if project else command)
-    if not queue:
+        command = ["enqueue" if has_broker else "ingest", *paths, "--store", root]
+        _become_helix(root, paths[0], [*command, f"--project={project}"] if project else command)
+    if not has_broker:
         return f"{len(paths)} handed to ingest"
     until = time.monotonic() + ENQUEUE
     while time.monotonic() < until:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
             return f"{len(paths)} handed to enqueue, status {os.waitstatus_to_exitcode(status)}"
         time.sleep(_POLL)
-    return f"{len(paths)} handed to enqueue, which is still at work"
+    return f"{len(paths)} handed to enqueue, still running"
 
 
-def _work(root: str, session: str, command: Sequence[str]) -> None:
-    """In a process of its own: wait for the turn, and become `helix`. Never returns."""
-    status = 70
+def _become_helix(root: str, session: str, command: Sequence[str]) -> None:
+    """Wait for this session's turn and become `helix`, in the child. Never return."""
     with suppress(BaseException):
-        os.setsid()  # the agent ends its hooks when it ends
-        _quiet(root)
-        stand_behind(_NICE)
+        os.setsid()  # an agent that ends kills its own group
+        _redirect_streams(root)
+        lower_priority(_NICE)
         name = hashlib.sha256(os.fsencode(f"{root}\0{session}")).hexdigest()[:16]
-        waiting = _locked(f"{name}.waiting", fcntl.LOCK_EX | fcntl.LOCK_NB)
+        waiting = _lock_file(f"{name}.waiting", fcntl.LOCK_EX | fcntl.LOCK_NB)
         if waiting is None:
             os._exit(0)
-        working = _locked(f"{name}.working", fcntl.LOCK_EX)
+        working = _lock_file(f"{name}.working", fcntl.LOCK_EX)
         os.close(waiting)
         if working is not None:
             os.set_inheritable(working, True)  # held until `helix` ends
-        # -P: the folder the agent works in has no say in what is imported.
+        # -P: modules in the agent's folder are not imported.
         os.execv(sys.executable, [sys.executable, "-P", "-m", "helix.cli", *command])
-    os._exit(status)
+    os._exit(70)
 
 
-def _quiet(root: str) -> None:
-    """Let go of what the agent waits for, and write to the log instead."""
-    nothing, log = os.open(os.devnull, os.O_RDONLY), open_log(root)
-    os.dup2(nothing, 0)
+def _redirect_streams(root: str) -> None:
+    """Release the agent's streams, and write to the log instead."""
+    null, log = os.open(os.devnull, os.O_RDONLY), open_log(root)
+    os.dup2(null, 0)
     os.dup2(log, 1)
     os.dup2(log, 2)
 
 
-def _locked(name: str, how: int) -> int | None:
-    """A lock file of this user, held; None where another process holds it."""
-    folder = f"{cache()}/hooks"
+def _lock_file(name: str, operation: int) -> int | None:
+    """Return a locked file of this user; None where another process holds it."""
+    folder = f"{get_cache_folder()}/hooks"
     os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
     handle = os.open(f"{folder}/{name}", os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(handle, how)
+        fcntl.flock(handle, operation)
     except BlockingIOError:
         os.close(handle)
         return None

@@ -31,7 +31,7 @@ from helix.errors import StoreError, UsageError
 from helix.native import damaged
 from helix.snapshot.index.pq import Coded, nearest_coded, open_coded
 from helix.types import F32, I64, Bool
-from helix.util.threads import Meanwhile, later
+from helix.util.threads import WorkStarter, defer_work
 
 INDEXED_ROWS = 8_192
 """A smaller segment is scanned: that costs less than a millisecond."""
@@ -269,14 +269,19 @@ class Dense:
     coded: Coded | None = None  # an inverted file over codes of 4 bits
 
     def search(
-        self, vector: F32, k: int, allowed: Bool | None, left: int | None = None, meanwhile: Meanwhile | None = later
+        self,
+        vector: F32,
+        k: int,
+        allowed: Bool | None,
+        left: int | None = None,
+        start_work: WorkStarter | None = defer_work,
     ) -> I64:
         """The rows the index holds nearest, to be rescored: int64[m].
 
         Args:
             allowed: bool[n]; None allows all.
             left: how many are allowed, where that is known.
-            meanwhile: how half of many lists is looked into; with None they are not divided.
+            start_work: how half of many lists is looked into; with None they are not divided.
 
         They are k at most; in a tier whose own scores are coarse over · k, as measured, but no fewer than over · 100,
         and up to a quarter more where the lists are looked into by halves.
@@ -300,12 +305,12 @@ class Dense:
         while True:
             lists = min(probes, self.index.nlist)
             if self.coded:
-                found = nearest_coded(self.coded, short[0], k, lists, allowed, meanwhile)
+                found = nearest_coded(self.coded, short[0], k, lists, allowed, start_work)
             else:
                 found = self._by_faiss(short, k, allowed, nprobe=lists)
-            if len(found) >= wanted or (lists == self.index.nlist and meanwhile is None):
+            if len(found) >= wanted or (lists == self.index.nlist and start_work is None):
                 return found
-            probes, meanwhile = probes * 4, None  # what is allowed lies far from the question, or mostly in one half
+            probes, start_work = probes * 4, None  # what is allowed lies far from the question, or mostly in one half
 
     def _by_faiss(self, asked: npt.NDArray[Any], k: int, allowed: Bool | None, **chosen: int) -> I64:
         """The k nearest allowed rows: int64[≤ k].

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from helix.native import CODES, GROUP, Lists, best_coded, code_parts, in_steps, inner_products, lists_of
 from helix.snapshot.segment.arrays import quantise
 from helix.types import F32, I64, Bool
-from helix.util.threads import Meanwhile
+from helix.util.threads import WorkStarter
 
 _TOP = 255  # what a table's entry is at most
 _SUM = (1 << 16) - 1  # what all may add up to
@@ -73,7 +73,7 @@ def _seen(faiss: Any, at: Any, size: int, dtype: Any) -> npt.NDArray[Any]:
 
 
 def nearest_coded(
-    coded: Coded, vector: F32, k: int, lists: int, allowed: Bool | None, meanwhile: Meanwhile | None
+    coded: Coded, vector: F32, k: int, lists: int, allowed: Bool | None, start_work: WorkStarter | None
 ) -> I64:
     """The k best allowed rows in the nearest lists, in no order: int64[≤ k]. Where these hold many rows, each half of
     them is asked for five eighths: they may be a quarter more then, or fewer than there are.
@@ -82,16 +82,16 @@ def nearest_coded(
         vector: float32[d].
         lists: how many are looked into.
         allowed: bool[n]; None allows all.
-        meanwhile: how half of many lists is looked into; with None they are not divided.
+        start_work: how half of many lists is looked into; with None they are not divided.
     """
     score = inner_products(coded.centre, coded.scale, coded.every, vector)
     nearest = np.argpartition(score, len(score) - lists)[len(score) - lists :]
     nearest = nearest[score[nearest].argsort()[::-1]]  # the best first: what is worse than k of those is passed over
     table, near = tables(coded, vector, score[nearest])
-    if meanwhile is None or lists * coded.rows < _HALVED * len(coded.every):
+    if start_work is None or lists * coded.rows < _HALVED * len(coded.every):
         return _looked_into(coded, nearest, near, table, k, allowed)
     each = -(-_OF_HALF * k // 8)
-    odd = meanwhile(_looked_into, coded, nearest[1::2], near[1::2], table, each, allowed)
+    odd = start_work(_looked_into, coded, nearest[1::2], near[1::2], table, each, allowed)
     even = _looked_into(coded, nearest[::2], near[::2], table, each, allowed)
     return np.concatenate([even, odd()])
 

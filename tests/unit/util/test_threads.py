@@ -1,5 +1,3 @@
-"""Work in a second thread."""
-
 from __future__ import annotations
 
 import os
@@ -8,52 +6,52 @@ import threading
 import pytest
 
 from helix.util import threads as module
-from helix.util.threads import beside
+from helix.util.threads import start_in_background
 
 
 @pytest.fixture(params=[1, 2])
 def cores(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(module, "_cores", lambda: request.param)
+    monkeypatch.setattr(module, "_count_cores", lambda: request.param)
     return int(request.param)
 
 
 @pytest.mark.usefixtures("cores")
-def test_the_result_or_the_error_comes_when_asked_for() -> None:
-    assert beside(divmod, 7, 2)() == (3, 1)
-    waiting = beside(divmod, 7, 0)
+def test_a_result_or_error_comes_when_the_caller_asks() -> None:
+    assert start_in_background(divmod, 7, 2)() == (3, 1)
+    waiting = start_in_background(divmod, 7, 0)
     with pytest.raises(ZeroDivisionError):
         waiting()
 
 
-def test_one_core_does_it_in_turn_two_at_once(cores: int) -> None:
+def test_two_cores_work_at_once_and_one_core_in_turn(cores: int) -> None:
     begun = threading.Event()
-    waiting = beside(lambda: begun.set() or threading.current_thread())
+    waiting = start_in_background(lambda: begun.set() or threading.current_thread())
     assert begun.wait(5 if cores == 2 else 0.05) == (cores == 2)
     assert (waiting() is threading.current_thread()) == (cores == 1)
     meet = threading.Barrier(2, timeout=5 if cores == 2 else 0.05)
-    other = beside(meet.wait)
+    other = start_in_background(meet.wait)
     if cores == 2:
-        mine = meet.wait()  # before it is asked for
+        mine = meet.wait()  # before the result is asked for
         assert {mine, other()} == {0, 1}
     else:
         with pytest.raises(threading.BrokenBarrierError):
             meet.wait()
 
 
-def test_what_waits_for_a_free_thread_is_done_by_who_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_cores", lambda: 2)
+def test_the_caller_does_work_that_no_thread_is_free_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_count_cores", lambda: 2)
     done = threading.Event()
-    busy = [beside(done.wait, 30) for _ in range(os.cpu_count() or 2)] + [beside(done.wait, 30) for _ in range(2)]
-    waiting = beside(threading.current_thread)
+    busy = [start_in_background(done.wait, 30) for _ in range((os.cpu_count() or 2) + 2)]
+    waiting = start_in_background(threading.current_thread)
     assert waiting() is threading.current_thread()
     assert waiting() is threading.current_thread()  # and once only
     done.set()
     assert all(one() for one in busy)
 
 
-def test_a_forked_process_begins_threads_of_its_own() -> None:
-    beside(int)()
+def test_a_forked_process_starts_its_own_threads() -> None:
+    start_in_background(int)()
     child = os.fork()
     if not child:
-        os._exit(beside(lambda: 7)())
+        os._exit(start_in_background(lambda: 7)())
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
+from helix.cli.logging import build_formatter
 from helix.settings import load
-from helix.util.logging import formatter
 from query.rest import create_app
 from query.service import Service
 
@@ -23,7 +23,7 @@ NAME = "ab" * 32
 def said(request: pytest.FixtureRequest) -> tuple[bool, logging.Logger, io.StringIO]:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(formatter(json=request.param))
+    handler.setFormatter(build_formatter(json=request.param))
     logger = logging.Logger("helix.test")
     logger.addHandler(handler)
     return request.param, logger, stream

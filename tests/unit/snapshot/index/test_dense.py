@@ -23,13 +23,14 @@ from helix.question.build import make_query
 from helix.snapshot.index import dense
 from helix.snapshot.index import pq as coded
 from helix.snapshot.index.dense import Dense, build, open_dense
-from helix.snapshot.reader.snapshot import Block, Snapshot
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.reader.vectors import Block
 from helix.snapshot.segment.arrays import quantise
 from helix.snapshot.verify import verify
 from helix.stages.dense import candidates, score, search_dense
 from helix.stages.route import route
 from helix.types import Plan
-from helix.util.threads import later
+from helix.util.threads import defer_work
 from pipelines.maintain.compact import compact
 from tests.support.tiny import BASE, SETTINGS, make_store
 
@@ -167,7 +168,7 @@ def test_each_half_looks_into_every_second_list(world, monkeypatch) -> None:
 
     def half(work: Callable[..., Any], /, *given: Any) -> Callable[[], Any]:
         halves.append(set(given[1].tolist()))
-        return later(work, *given)
+        return defer_work(work, *given)
 
     for number in (1, 2, 5):
         whole = coded.nearest_coded(lists, questions[0], N, number, None, None)
@@ -359,10 +360,10 @@ def test_float16_vectors_settle_what_int8_cannot_tell() -> None:
     snap = SimpleNamespace(
         blocks=[SimpleNamespace(start=0, codes=codes, scale=scale, dense=None, exact=None)],
         columns=SimpleNamespace(key=np.arange(400)),
-        meanwhile=later,
+        start_work=defer_work,
     )
     assert search_dense(question, snap, Plan(None, 400), 10).rows.tolist() != wanted.tolist()
-    snap.blocks[0].exact = points.astype(np.float16)
+    snap.vectors.blocks[0].exact = points.astype(np.float16)
     leg = search_dense(question, snap, Plan(None, 400), 10)
     exact = points.astype(np.float16).astype(np.float32) @ question
     assert set(leg.rows.tolist()) <= set(best((codes.astype(np.float32) @ question) * scale, 40).tolist())
@@ -386,12 +387,12 @@ def indexed_store(root: Path, monkeypatch) -> tuple[Snapshot, np.ndarray]:
     monkeypatch.setattr(dense, "INDEXED_ROWS", 500)
     done = compact(root, SETTINGS)
     assert (done.indexed, done.merged) == (2, 0)
-    return Snapshot(root), questions
+    return Snapshot.open(root), questions
 
 
 def plain(snapshot: Snapshot) -> Snapshot:
     """The same generation as if nothing were indexed."""
-    other = Snapshot(snapshot.root, snapshot.name)
+    other = Snapshot.open(snapshot.root, snapshot.name)
     other._dense = {}
     return other
 
@@ -404,8 +405,8 @@ def plan_of(snapshot: Snapshot, project: str | None) -> Plan:
 def test_a_store_answers_the_same_with_and_without_indexes(tmp_path: Path, monkeypatch, project: str | None) -> None:
     snapshot, questions = indexed_store(tmp_path / "s", monkeypatch)
     without = plain(snapshot)
-    assert [block.dense is not None for block in snapshot.blocks] == [True, True, False]
-    assert [block.dense is not None for block in without.blocks] == [False] * 3
+    assert [block.dense is not None for block in snapshot.vectors.blocks] == [True, True, False]
+    assert [block.dense is not None for block in without.vectors.blocks] == [False] * 3
     monkeypatch.setattr(stage, "_SCANNED", 100)
     monkeypatch.setattr(stage, "EXACT_ROWS", 100)
     asked = []
@@ -432,7 +433,7 @@ def test_an_index_goes_with_its_segment(tmp_path: Path, monkeypatch) -> None:
     snapshot, questions = indexed_store(tmp_path / "s", monkeypatch)
     done = compact(tmp_path / "s", SETTINGS, full=True)
     assert (done.segments, done.indexed) == (1, 0)  # built along with the merge
-    after = Snapshot(tmp_path / "s")
+    after = Snapshot.open(tmp_path / "s")
     assert after.manifest is not None
     (index,) = after.manifest.indexes
     assert index.covers == (after.manifest.segments[0].id,)
