@@ -23,7 +23,7 @@ from pydantic import AnyUrl, BaseModel, Field, ValidationError
 from starlette.routing import BaseRoute, Route
 
 from helix import __version__
-from helix.cli.parser import suggestion
+from helix.cli.parser import suggest_name
 from helix.errors import HelixError
 from helix.stages.pack import CLOSE, OPEN
 from helix.text.sanitise import MOST_SAID, sanitise_all, sanitise_name, sanitise_text
@@ -120,7 +120,7 @@ class Server(MCPServer):
         for tool in tools:
             known = tool.input_schema["properties"]
             if tool.name == name and (unknown := [given for given in arguments if given not in known]):
-                near, there = suggestion(unknown[0], [*known]), ", ".join(known)
+                near, there = suggest_name(unknown[0], [*known]), ", ".join(known)
                 there = f"there are {there}" if known else "it takes none"
                 raise ToolError(f"{name} has no argument {unknown[0]!r}; {f'{near} ' if near else ''}{there}")
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from helix.cli.parser import parser, port, store_of
+from helix.cli.parser import build_parser, parse_port, resolve_store
 from helix.errors import StoreError, UsageError
 from helix.settings import Settings, load
 from workers.app import APART, QUEUES
@@ -58,20 +58,20 @@ _PDEATHSIG: Final = 1  # prctl(2)
 
 def up(argv: Sequence[str]) -> int:
     """Run everything on this machine: workers, beat and query process, with a Redis of its own. Ctrl-C ends all."""
-    new = parser(
+    new = build_parser(
         "up",
         up.__doc__ or "",
         "  helix up --store memory\n  helix up --watch             # and take in what agents write, as they write it",
     )
-    new.add_argument("--port", type=port, default=8765, help="of the query process, on 127.0.0.1 (8765)")
+    new.add_argument("--port", type=parse_port, default=8765, help="of the query process, on 127.0.0.1 (8765)")
     new.add_argument("--watch", action="store_true", help="also watch the session folders of every agent of yours")
     new.add_argument(
-        "--metrics-port", type=port, default=0, metavar="N", help="Prometheus metrics of all workers (none)"
+        "--metrics-port", type=parse_port, default=0, metavar="N", help="Prometheus metrics of all workers (none)"
     )
     new.add_argument("--bulk", type=int, default=1, metavar="N", help="processes for imports and reindexing (1)")
     options = new.parse_args(argv)
     settings = load()
-    root = store_of(options, settings).absolute()
+    root = resolve_store(options, settings).absolute()
     from helix.snapshot import paths
 
     paths.create(root)

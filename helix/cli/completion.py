@@ -1,8 +1,7 @@
-"""`helix completion`: what a TAB completes in bash, zsh and fish.
+"""`helix completion`: completion at TAB in bash, zsh and fish.
 
-At a TAB the shell runs `helix` with `_ARGCOMPLETE` set, and argcomplete answers from the parser of the command on the
-line: nothing of it is written down twice. Somebody waits, so this imports next to nothing, and reads of a store only
-what it needs: no numpy, no DuckDB. Whatever goes wrong, nothing is completed, and nothing is said.
+At TAB the shell runs `helix` with `_ARGCOMPLETE` set. argcomplete then answers from the command's own parser. A person
+waits, so this module imports neither numpy nor DuckDB. An error prints nothing and completes nothing.
 """
 
 from __future__ import annotations
@@ -15,25 +14,25 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from helix.cli.parser import Help, Parser, parser, print_json
-from helix.cli.registry import COMMANDS, find
+from helix.cli.parser import HelpRequest, Parser, build_parser, print_json
+from helix.cli.registry import COMMANDS, find_command
 
 SHELLS = ("bash", "zsh", "fish")
 
 
 def completion(argv: Sequence[str]) -> int:
-    """Print what has a shell complete commands, options, files, and the names a store knows, at TAB.
+    """Print a script that lets a shell complete commands, options, files and names of the store.
 
-    Of a store (--store on the line, else HELIX_STORE) these are projects, speakers and generations.
+    Names are the projects, speakers and generations of --store, else of HELIX_STORE.
     """
-    new = parser(
+    new = build_parser(
         "completion",
         completion.__doc__ or "",
         "  helix completion bash > ~/.local/share/bash-completion/completions/helix    # with bash-completion\n"
         "  helix completion bash >> ~/.bashrc                                          # without\n"
         '  helix completion zsh > "${fpath[1]}/_helix"                                 # compinit in ~/.zshrc\n'
         "  helix completion fish > ~/.config/fish/completions/helix.fish\n\n"
-        "Each shell that is begun after that completes.",
+        "New shells complete; open ones need a restart.",
     )
     new.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
     options = new.parse_args(argv)
@@ -47,8 +46,8 @@ def completion(argv: Sequence[str]) -> int:
     return 0
 
 
-def complete() -> NoReturn:
-    """Answer a shell that asks what may stand at the cursor, and end this process."""
+def answer_shell() -> NoReturn:
+    """Print the completions at the cursor, and end this process."""
     try:
         from argcomplete import autocomplete
         from argcomplete.completers import SuppressCompleter
@@ -60,149 +59,149 @@ def complete() -> NoReturn:
             name, _, value = word.partition("=")
             if name.startswith("HELIX_"):
                 os.environ[name] = value
-        asked, taken = parser_of(words[first + 1 :])
-        os.environ["_ARGCOMPLETE"] = str(first + taken + 1)  # where the words of this parser begin
-        autocomplete(asked, always_complete_options=False, default_completer=SuppressCompleter())
-    except Exception:  # noqa: BLE001 — whoever types must not be disturbed
+        parser, consumed = find_parser(words[first + 1 :])
+        os.environ["_ARGCOMPLETE"] = str(first + consumed + 1)  # index of the parser's first word
+        autocomplete(parser, always_complete_options=False, default_completer=SuppressCompleter())
+    except Exception:  # noqa: BLE001 — an error must not disturb the command line
         pass
     os._exit(1)
 
 
-def parser_of(words: Sequence[str]) -> tuple[Parser, int]:
-    """The parser that reads a line, and how many of its words say which one that is: ["bench", "recall"] for two.
+def find_parser(words: Sequence[str]) -> tuple[Parser, int]:
+    """Return the parser of a line, and the number of words that select it: 2 for ["bench", "recall"].
 
     Args:
-        words: what stands after `helix`.
+        words: the words after `helix`.
     """
-    command = find(words[0]) if words else None
+    command = find_command(words[0]) if words else None
     if command is None:
-        return _overview(), 0
+        return _build_overview(), 0
     kind = [word for word in words[1:2] if not word.startswith("-")]
     try:
         command([*kind, "--help"])
-    except Help as asked:
-        return _completed(asked.parser), len(asked.parser.prog.split()) - 1
+    except HelpRequest as request:
+        _add_completers(request.parser)
+        return request.parser, len(request.parser.prog.split()) - 1
     raise RuntimeError(f"'helix {words[0]} --help' shows no help")
 
 
-def _overview() -> Parser:
-    """What stands where a command is to be named."""
+def _build_overview() -> Parser:
+    """Return the parser of a line that has no command yet."""
     new = Parser(prog="helix")
-    new.add_argument("--version", action="store_true", help="which Helix this is")
-    told = {name: said for group in COMMANDS.values() for name, said in group.items()}
-    _complete_by(new.add_argument("command"), lambda **_: told)
+    new.add_argument("--version", action="store_true", help="print the version")
+    summaries = {name: about for group in COMMANDS.values() for name, about in group.items()}
+    _set_completer(new.add_argument("command"), lambda **_: summaries)
     return new
 
 
-def _completed(new: Parser) -> Parser:
-    """The parser, with what its arguments may be: by their names, and what is a file by the name of the value."""
-    for action in new._actions:
+def _add_completers(parser: Parser) -> None:
+    """Set the completer of each argument, by the argument's name or metavar."""
+    for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for below in action.choices.values():
-                _completed(below)
+            for subparser in action.choices.values():
+                _add_completers(subparser)
         elif action.choices is None and action.dest in VALUES:
-            _complete_by(action, VALUES[action.dest])
+            _set_completer(action, VALUES[action.dest])
         elif action.choices is None and action.metavar in FILES:
-            _complete_by(action, _folders if action.metavar == "DIR" else _files)
-    return new
+            _set_completer(action, _list_folders if action.metavar == "DIR" else _list_files)
 
 
-def _complete_by(action: argparse.Action, values: Callable[..., Iterable[str]]) -> None:
-    """Have argcomplete take an argument's values from a function: it looks for an attribute of this name."""
+def _set_completer(action: argparse.Action, values: Callable[..., Iterable[str]]) -> None:
+    """Set the attribute that argcomplete reads."""
     action.completer = values  # type: ignore[attr-defined]
 
 
 # ---------------------------------------------------------------- files
 
 FILES = ("PATH", "FILE", "DIR", "URL")
-"""Names of values that are looked for on the disk."""
+"""Metavars of arguments that name files."""
 
 
-def _files(prefix: str, **_: Any) -> list[str]:
+def _list_files(prefix: str, **_: Any) -> list[str]:
     head, slash, tail = prefix.rpartition("/")
-    with os.scandir(Path(head + slash or ".").expanduser()) as found:
+    with os.scandir(Path(head + slash or ".").expanduser()) as entries:
         return [
             f"{head}{slash}{entry.name}{'/' if entry.is_dir() else ''}"
-            for entry in found
+            for entry in entries
             if entry.name.startswith(tail) and (tail or entry.name[0] != ".")
         ]
 
 
-def _folders(prefix: str, **_: Any) -> list[str]:
-    return [path for path in _files(prefix) if path.endswith("/")]
+def _list_folders(prefix: str, **_: Any) -> list[str]:
+    return [path for path in _list_files(prefix) if path.endswith("/")]
 
 
 # ---------------------------------------------------------------- names
 
 
-def _store(given: argparse.Namespace) -> Path:
-    """The store that is meant, as far as the line says: as `store_of`, without the settings of everything else."""
-    return Path(getattr(given, "store", None) or os.environ.get("HELIX_STORE") or "helix-store").expanduser()
+def _resolve_store(parsed_args: argparse.Namespace) -> Path:
+    """Return the store's path, as `parser.resolve_store` does, without loading settings."""
+    return Path(getattr(parsed_args, "store", None) or os.environ.get("HELIX_STORE") or "helix-store").expanduser()
 
 
-def _generations(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    return [str(int(path.name[:8])) for path in (_store(parsed_args) / "manifests").glob("[0-9]*.json")]
+def _list_generations(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    return [str(int(path.name[:8])) for path in (_resolve_store(parsed_args) / "manifests").glob("[0-9]*.json")]
 
 
-def _in_column(name: str) -> Callable[..., set[str]]:
-    """The different values of a dictionary column over the segments of the newest generation."""
+def _read_column(name: str) -> Callable[..., set[str]]:
+    """Return a completer: the distinct values of a dictionary column in the newest generation."""
 
-    def values(parsed_args: argparse.Namespace, **_: Any) -> set[str]:
-        sys.modules["numpy"] = None  # type: ignore[assignment]  # pyarrow begins twice as fast without it
+    def read_values(parsed_args: argparse.Namespace, **_: Any) -> set[str]:
+        sys.modules["numpy"] = None  # type: ignore[assignment]  # pyarrow imports twice as fast without it
         import pyarrow as pa
 
         from helix.snapshot.paths import read_regular
 
-        root = _store(parsed_args)
-        current = read_regular(root / "CURRENT", 256).decode().strip()  # a pipe in its place holds nobody up
+        root = _resolve_store(parsed_args)
+        current = read_regular(root / "CURRENT", 256).decode().strip()  # does not block on a pipe
         manifest = json.loads((root / "manifests" / current).read_bytes())
-        found: set[str] = set()
+        values: set[str] = set()
         for segment in manifest["segments"]:
             with pa.memory_map(str(root / "segments" / segment["id"] / "columns.arrow")) as file:
                 for batch in pa.ipc.open_file(file).read_all().column(name).chunks:
-                    found.update(filter(None, batch.dictionary.to_pylist()))
-        return {name for name in found if name.isprintable()}  # a shell shows them as they are
+                    values.update(filter(None, batch.dictionary.to_pylist()))
+        return {value for value in values if value.isprintable()}  # a shell prints them unescaped
 
-    return values
+    return read_values
 
 
-def _profiles(**_: Any) -> list[str]:
+def _list_profiles(**_: Any) -> list[str]:
     own = os.environ.get("HELIX_PROFILES")
     folders = [Path(__file__).parents[1] / "recipes" / "profiles", *([Path(own).expanduser()] if own else [])]
     return [path.stem for folder in folders for path in folder.glob("*.toml")]
 
 
-def _dead(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    return [path.stem for path in (_store(parsed_args) / "dead").glob("[0-9a-f]*.json")]
+def _list_dead(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    return [path.stem for path in (_resolve_store(parsed_args) / "dead").glob("[0-9a-f]*.json")]
 
 
-def _models(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+def _list_models(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     from helix.encoders.registry import MODELS
 
     return [] if getattr(parsed_args, "action", "") == "list" else [*MODELS]
 
 
-def _formats(**_: Any) -> list[str]:
+def _list_formats(**_: Any) -> list[str]:
     from helix.sources.registry import FORMATS
 
     return ["auto", *FORMATS]
 
 
 TYPES = ("episodic", "semantic", "procedural", "decision", "code")
-"""As `helix.types` has them, which needs numpy."""
+"""The same as `helix.types.TYPES`, whose module needs numpy."""
 
 VALUES: dict[str, Callable[..., Iterable[str]]] = {
-    "project": _in_column("project"),
-    "speaker": _in_column("speaker"),
-    "snapshot": _generations,
-    "generation": _generations,
-    "documents": _dead,
-    "profile": _profiles,
+    "project": _read_column("project"),
+    "speaker": _read_column("speaker"),
+    "snapshot": _list_generations,
+    "generation": _list_generations,
+    "documents": _list_dead,
+    "profile": _list_profiles,
     "type": lambda **_: TYPES,
     "rerank": lambda **_: ("late", "cross"),
     "tier": lambda **_: ("fast", "deep"),
-    "format": _formats,
-    "encoder": _models,
-    "model": _models,
+    "format": _list_formats,
+    "encoder": _list_models,
+    "model": _list_models,
 }
-"""What an argument may be, by its name."""
+"""Completers by the name of the argument."""

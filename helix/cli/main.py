@@ -40,9 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except HelixError as error:
         return _report(name, error)
     except ModuleNotFoundError as error:
-        from helix.util.extras import install
+        from helix.util.extras import explain_missing_package
 
-        return _report(name, install(error))
+        return _report(name, explain_missing_package(error))
     except BrokenPipeError:
         # The reader of stdout ended (`| head`): no error, but Python must not flush stdout again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,8 @@
-"""The subcommands there are: Helix's own and those of other distributions, by entry point."""
+"""The registry of subcommands: Helix's own and those of other packages, by entry point.
+
+An entry point of the group `helix.commands` names a module and a function. `find_command` imports that module: this
+is the plug-in mechanism of commands, and the only import by name. Only the called command is imported.
+"""
 
 from __future__ import annotations
 
@@ -19,102 +23,93 @@ GROUP = "helix.commands"
 DISTRIBUTION = "helix_recall"
 
 COMMANDS: dict[str, dict[str, str]] = {
-    "take in": {
-        "ingest": "take transcripts, logs and notes in and publish them",
-        "watch": "take in what agents write, as they write it",
-        "expand": "have a model write questions for items",
+    "ingest": {
+        "ingest": "read transcripts, logs and notes, and publish them",
+        "watch": "ingest the logs of agents while they grow",
+        "expand": "add questions and sparse weights to items, by a model",
     },
-    "ask": {
-        "recall": "ask a question: what is known of it, ranked and explained",
-        "sql": "ask the items in SQL",
+    "recall": {
+        "recall": "find items that answer a question, ranked and explained",
+        "sql": "query the items in SQL",
     },
     "connect": {
         "install": "connect an agent: its hooks and the MCP server",
         "hook": "answer a hook of an agent",
         "mcp": "serve an agent over MCP, on stdio",
         "serve": "serve REST, MCP and the page",
-        "keys": "who may ask from elsewhere, and what they see",
+        "keys": "manage API keys: who may ask, and what they see",
     },
     "the store": {
-        "status": "what is published, what waits, what was given up",
+        "status": "show the published, pending and dead documents",
         "verify": "check every byte",
         "forget": "delete items from every byte, with a receipt",
         "rollback": "return to an earlier generation",
         "compact": "merge segments, build indexes",
         "gc": "remove old generations",
-        "reindex": "embed everything anew beside what serves, and swap",
-        "touch": "fold in what was of use",
+        "reindex": "embed all items again in the background, then swap",
+        "touch": "apply feedback: raise the priority of useful items",
         "train": "fit the retention model of the profile engram",
         "push": "publish the store to an object store or a folder",
-        "pull": "take what was pushed",
+        "pull": "fetch what was pushed",
     },
     "workers": {
-        "up": "all of it on this machine: workers, server, broker",
-        "enqueue": "accept durably, hand over to the workers",
-        "worker": "work on what is enqueued",
-        "beat": "have done what is due now and then",
-        "retry": "try again what was given up",
-        "drop": "remove the text of what was given up",
+        "up": "run everything on this machine: workers, server, broker",
+        "enqueue": "accept documents durably and queue them for workers",
+        "worker": "process queued tasks",
+        "beat": "queue maintenance tasks on a schedule",
+        "retry": "try dead documents again",
+        "drop": "remove the text of dead documents",
     },
     "models and measurements": {
-        "models": "which models are in reach; fetch or export one",
+        "models": "list, fetch or export models",
         "eval": "measure recall on a benchmark set",
         "bench": "measure the speed of this machine",
     },
     "the shell": {
-        "completion": "what TAB completes, for bash, zsh and fish",
+        "completion": "print the completion script of bash, zsh or fish",
     },
 }
-"""What each command is for, as `helix --help` groups them: to import all takes long, and packages may be missing."""
+"""The groups of `helix --help`. They are a table because importing every command is slow and may need extras."""
 
 
-def find(name: str) -> Command | None:
-    """The command of that name; None where there is none."""
-    return _own(name) or _of_others(name)
-
-
-def _own(name: str) -> Command | None:
-    """A command of Helix's own distribution."""
-    for line in _registered():
+def find_command(name: str) -> Command | None:
+    """Import and return the command of that name, or None."""
+    for line in _read_own_entries():
         given, _, value = line.partition("=")
         if given.strip() == name:
             module, _, attribute = value.strip().partition(":")
             command: Command = getattr(import_module(module), attribute)
             return command
-    return None
+    entry = list_commands().get(name)
+    return entry.load() if entry else None
 
 
-def _registered() -> list[str]:
-    """`name = module:attribute` of every command that Helix was installed with.
+def _read_own_entries() -> list[str]:
+    """Read `name = module:attribute` of every command of Helix's own distribution.
 
-    To look through all that is installed, as `entry_points` does, takes longer than a hook may take.
+    `importlib.metadata.entry_points` reads every installed package: too slow for a hook.
     """
-    for place in sys.path:
+    for folder in sys.path:
         try:
-            there = [name for name in os.listdir(place or ".") if name.startswith(f"{DISTRIBUTION}-")]  # noqa: PTH208
-            for name in there:
-                with open(f"{place or '.'}/{name}/entry_points.txt", encoding="utf-8") as file:
-                    _, _, commands = file.read().partition(f"[{GROUP}]\n")
-                    return commands.partition("\n[")[0].splitlines()
+            for name in os.listdir(folder or "."):  # noqa: PTH208
+                if name.startswith(f"{DISTRIBUTION}-"):
+                    with open(f"{folder or '.'}/{name}/entry_points.txt", encoding="utf-8") as file:
+                        section = file.read().partition(f"[{GROUP}]\n")[2]
+                        return section.partition("\n[")[0].splitlines()
         except OSError:
-            continue  # not a folder, or of something else
+            continue  # no folder, or no entry points
     return []
 
 
-def _of_others(name: str) -> Command | None:
-    """A command that another distribution adds."""
-    found = commands().get(name)
-    return found.load() if found else None
-
-
-def commands() -> dict[str, EntryPoint]:
+def list_commands() -> dict[str, EntryPoint]:
+    """Return the entry point of every installed command, by name."""
     from importlib.metadata import entry_points
 
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
-def summary(command: EntryPoint) -> str:
-    """The first line of what another distribution's command says of itself."""
+def read_summary(command: EntryPoint) -> str:
+    """Return the first line of a command's docstring, or the error of its import."""
     try:
         return ((command.load().__doc__ or "").strip().splitlines() or [""])[0]
     except ImportError as error:

@@ -1,6 +1,6 @@
-"""What a person sees: tables and colours on a terminal, and the same as plain lines, whole, where the output is piped.
+"""Output for a person: tables and colours on a terminal, complete plain lines in a pipe.
 
-rich is imported where there is a terminal to draw on, and nowhere else. It heeds NO_COLOR.
+Only output to a terminal imports rich, which respects NO_COLOR.
 """
 
 from __future__ import annotations
@@ -19,43 +19,43 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 Cell = str | tuple[str, str]
-"""What stands in a table; with the style it has on a terminal."""
+"""The text of a table's cell, or its text and style."""
 
 GAP = 2  # blanks between columns
 
 
-def drawn(stream: TextIO | None = None) -> bool:
-    """Whether somebody looks at the stream (stdout), on a terminal that knows more than plain lines."""
+def is_drawn(stream: TextIO | None = None) -> bool:
+    """Return whether the stream (stdout) is a terminal that can draw."""
     stream = sys.stdout if stream is None else stream
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def console(stream: TextIO | None = None) -> Console:
-    """The terminal behind a stream (stdout). Nothing that is written is taken as markup, or as the name of an emoji."""
+def open_console(stream: TextIO | None = None) -> Console:
+    """Return rich's console of a stream (stdout), without markup and emoji names."""
     from rich.console import Console
 
     return Console(file=stream, highlight=False, markup=False, emoji=False)
 
 
-def count(n: int, what: str) -> str:
-    """So many of something: "1 item", "2,000 items"."""
-    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+def format_count(n: int, noun: str) -> str:
+    """Return a number and its noun: "1 item", "2,000 items"."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
-def table(
+def print_table(
     rows: Iterable[Sequence[Cell]],
     header: Sequence[str] = (),
     right: Collection[int] = (),
     whole: Collection[int] = (),
 ) -> None:
-    """Rows under a header, each cell folded in its column; piped, the rows alone, a line each with their cells whole.
+    """Print rows below a header, each cell folded in its column; in a pipe one line a row, without the header.
 
     Args:
-        right: columns that are aligned to the right.
-        whole: columns that are not folded while others can be.
+        right: right-aligned columns.
+        whole: columns that fold last.
     """
-    if drawn():
-        console().print(drawing(rows, header, right, whole))
+    if is_drawn():
+        open_console().print(build_table(rows, header, right, whole))
         return
     cells = [[printable(cell if isinstance(cell, str) else cell[0]) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -64,111 +64,111 @@ def table(
         print((" " * GAP).join(line).rstrip())
 
 
-def drawing(
+def build_table(
     rows: Iterable[Sequence[Cell]],
     header: Sequence[str] = (),
     right: Collection[int] = (),
     whole: Collection[int] = (),
 ) -> Table:
-    """The same, to be drawn on a terminal."""
+    """Return the table of `print_table`, for a terminal."""
     from rich.table import Table
     from rich.text import Text
 
     rows = [list(row) for row in rows]
-    made = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold", show_header=bool(header))
+    result = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold", show_header=bool(header))
     for i in range(max(map(len, [*rows, header]))):
         name = printable(header[i]) if i < len(header) else ""
-        made.add_column(Text(name), justify="right" if i in right else "left", overflow="fold", no_wrap=i in whole)
+        result.add_column(Text(name), justify="right" if i in right else "left", overflow="fold", no_wrap=i in whole)
     for row in rows:
         pairs = ((cell, "") if isinstance(cell, str) else cell for cell in row)
-        made.add_row(*(Text(printable(cell), style) for cell, style in pairs))
-    return made
+        result.add_row(*(Text(printable(cell), style) for cell, style in pairs))
+    return result
 
 
-def say(text: str, style: str = "") -> None:
-    """Lines on stdout; on a terminal their figures stand out, or all of it has a style."""
+def print_text(text: str, style: str = "") -> None:
+    """Print lines to stdout; on a terminal in a style, or with bold numbers."""
     text = printable_lines(text)
-    if drawn():
+    if is_drawn():
         from rich.text import Text
 
-        console().print(Text(text, style) if style else _marked(text))
+        open_console().print(Text(text, style) if style else _bold_numbers(text))
     else:
         print(text)
 
 
-def figures(text: str) -> None:
-    """A title, and below it a line for each figure: indented, its name, two blanks or more, and what it is.
+def print_figures(text: str) -> None:
+    """Print a title, and below it indented lines: a name, two blanks or more, a value.
 
-    On a terminal the names stand back, and what does not fit is folded below itself.
+    On a terminal the names are dim, and long values fold in their column.
     """
     text = printable_lines(text)
-    if not drawn():
+    if not is_drawn():
         print(text)
         return
     from rich.table import Table
     from rich.text import Text
 
     title, *lines = text.splitlines()
-    console().print(Text(title, "bold"))
-    named = [found.end() for line in lines if (found := re.match(r" +\S.*?  +(?=\S)", line))]
-    begin = min(named, default=0)  # where what is said of a name begins in every line
+    open_console().print(Text(title, "bold"))
+    ends = [match.end() for line in lines if (match := re.match(r" +\S.*?  +(?=\S)", line))]
+    begin = min(ends, default=0)  # column of the values
     grid = Table.grid()
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     for line in lines:
-        grid.add_row(Text(line[:begin], "dim"), _marked(line[begin:]))
-    console().print(grid)
+        grid.add_row(Text(line[:begin], "dim"), _bold_numbers(line[begin:]))
+    open_console().print(grid)
 
 
-def _marked(text: str) -> Text:
+def _bold_numbers(text: str) -> Text:
     from rich.text import Text
 
-    said = Text(text)
-    said.highlight_regex(r"(?<![\w.:/@-])\d[\d,.]*\b(?![:/-])", "bold")
-    return said
+    result = Text(text)
+    result.highlight_regex(r"(?<![\w.:/@-])\d[\d,.]*\b(?![:/-])", "bold")
+    return result
 
 
-def patch(diff: str) -> None:
-    """A unified diff; on a terminal what is put in is green, and what is taken away red."""
+def print_diff(diff: str) -> None:
+    """Print a unified diff; on a terminal additions are green and removals red."""
     diff = printable_lines(diff.rstrip("\n"))
-    if not drawn():
+    if not is_drawn():
         print(diff)
         return
     from rich.text import Text
 
-    said = Text(diff)
+    result = Text(diff)
     for style, line in (("green", r"\+"), ("red", "-"), ("cyan", "@@"), ("bold", r"(?:---|\+\+\+) ")):
-        said.highlight_regex(rf"(?m)^{line}.*$", style)
-    console().print(said, soft_wrap=True)
+        result.highlight_regex(rf"(?m)^{line}.*$", style)
+    open_console().print(result, soft_wrap=True)
 
 
-def complain(who: str, text: str) -> None:
-    """One line on stderr: who says it, and what is wrong."""
+def print_error(command: str, text: str) -> None:
+    """Print one line to stderr: the command, and its error."""
     text = printable(text)
-    if drawn(sys.stderr):
+    if is_drawn(sys.stderr):
         from rich.text import Text
 
-        console(sys.stderr).print(Text.assemble((f"{who}: ", "bold red"), text), soft_wrap=True)
+        open_console(sys.stderr).print(Text.assemble((f"{command}: ", "bold red"), text), soft_wrap=True)
     else:
-        print(f"{who}: {text}", file=sys.stderr)
+        print(f"{command}: {text}", file=sys.stderr)
 
 
-def note(text: str) -> None:
-    """One plain line on stderr."""
+def print_note(text: str) -> None:
+    """Print one plain line to stderr."""
     print(printable(text), file=sys.stderr)
 
 
 def show_help(text: str) -> None:
-    """The text of a --help; on a terminal with its headings and options set off."""
+    """Print the text of a --help; on a terminal headings, options and commands have colours."""
     text = text.rstrip("\n")
-    if not drawn():
+    if not is_drawn():
         print(text)
         return
     from rich.text import Text
 
-    said = Text(text)
-    said.highlight_regex(r"(?m)^\w[\w ]*:", "bold")
-    said.highlight_regex(r"(?<![\w-])--?[a-zA-Z][\w-]*", "cyan")
-    said.highlight_regex(r"(?m)^  (?P<green>(?:\w+=\S+ )*helix [\w-]+).*?(?P<dim> {2,}\S.*)?$")
-    said.highlight_regex(r"(?m)^  (?P<green>[a-z][\w-]*)(?= {2,}\S)")
-    console().print(said, soft_wrap=True)
+    result = Text(text)
+    result.highlight_regex(r"(?m)^\w[\w ]*:", "bold")
+    result.highlight_regex(r"(?<![\w-])--?[a-zA-Z][\w-]*", "cyan")
+    result.highlight_regex(r"(?m)^  (?P<green>(?:\w+=\S+ )*helix [\w-]+).*?(?P<dim> {2,}\S.*)?$")
+    result.highlight_regex(r"(?m)^  (?P<green>[a-z][\w-]*)(?= {2,}\S)")
+    open_console().print(result, soft_wrap=True)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from helix.cli.parser import parser, print_json
-from helix.cli.terminal import complain, figures, say
+from helix.cli.parser import build_parser, print_json
+from helix.cli.terminal import print_error, print_figures, print_text
 from helix.errors import UsageError
 from helix.settings import load
 
@@ -18,7 +18,7 @@ def bench(argv: Sequence[str]) -> int:
     if argv and argv[0] in KINDS:
         return KINDS[argv[0]](argv[1:])
     kinds = "\n".join(f"  {name:8}{(kind.__doc__ or '').splitlines()[0]}" for name, kind in KINDS.items())
-    new = parser(
+    new = build_parser(
         "bench",
         bench.__doc__ or "",
         "  helix bench recall --items 100000\n  helix bench ingest --logs ~/.claude/projects\n"
@@ -35,7 +35,7 @@ def _store(argv: Sequence[str]) -> int:
 
     The store is made once and kept: in --store, else in the cache folder (HELIX_CACHE), never in HELIX_STORE.
     """
-    new = parser("bench store", _store.__doc__ or "", "  helix bench store --items 100000 --json")
+    new = build_parser("bench store", _store.__doc__ or "", "  helix bench store --items 100000 --json")
     new.add_argument("--items", type=int, default=1_000_000, metavar="N", help="items of the store (1000000)")
     new.add_argument("--seed", type=int, default=1, metavar="S", help="of the generator (1)")
     new.add_argument("--keep", action="store_true", help="keep the copy that was written to, beside the store")
@@ -51,7 +51,7 @@ def _store(argv: Sequence[str]) -> int:
     if options.json:
         print_json(report)
     else:
-        figures(table(report))
+        print_figures(table(report))
     return 0
 
 
@@ -59,7 +59,7 @@ def _graph(argv: Sequence[str]) -> int:
     """What share of the graph's edges joins two items that answer the same question, on a benchmark set."""
     from pipelines.eval.sets.registry import SETS
 
-    new = parser("bench graph", _graph.__doc__ or "", "  helix bench graph locomo locomo10.json")
+    new = build_parser("bench graph", _graph.__doc__ or "", "  helix bench graph locomo locomo10.json")
     new.add_argument("set", choices=SETS, metavar="SET", help=", ".join(SETS))
     new.add_argument("path", metavar="PATH", help="the set's file or folder")
     options = new.parse_args(argv)
@@ -78,7 +78,7 @@ def _graph(argv: Sequence[str]) -> int:
 
 def _ingest(argv: Sequence[str]) -> int:
     """Items/s of the whole fast path, beside the encoder and the raw ONNX session on the same texts; and memory."""
-    new = parser(
+    new = build_parser(
         "bench ingest", _ingest.__doc__ or "", "  helix bench ingest\n  helix bench ingest --logs ~/.claude/projects"
     )
     new.add_argument("--items", type=int, default=10_000, metavar="N", help="synthetic items to take in (10000)")
@@ -92,7 +92,7 @@ def _ingest(argv: Sequence[str]) -> int:
     if options.json:
         print_json(report)
     else:
-        figures(ingest.table(report))
+        print_figures(ingest.table(report))
     return 0
 
 
@@ -102,7 +102,7 @@ def _recall(argv: Sequence[str]) -> int:
     The stores are made once and kept in the cache folder (HELIX_CACHE), never in HELIX_STORE. With --out the report is
     written as Markdown with plots, of everything measured into --keep; without --items nothing is measured for it.
     """
-    new = parser(
+    new = build_parser(
         "bench recall",
         _recall.__doc__ or "",
         "  helix bench recall --items 1000000 --json\n"
@@ -141,13 +141,13 @@ def _recall(argv: Sequence[str]) -> int:
     if options.json:
         print_json(report)
     else:
-        figures(speed.table(report))
+        print_figures(speed.table(report))
     return 0
 
 
 def _logs(argv: Sequence[str]) -> int:
     """What logs cost to take in before anything is embedded: MB/s of redacting and reading, and memory."""
-    new = parser(
+    new = build_parser(
         "bench logs",
         _logs.__doc__ or "",
         "  helix bench logs ~/.claude/projects ~/.codex/sessions\n"
@@ -172,15 +172,17 @@ def _logs(argv: Sequence[str]) -> int:
         print_json(report)
         return 0
     for name, one in (*report.get("formats", {}).items(), *([("total", report["total"])] if options.paths else ())):
-        say(f"{name:12}" + "  ".join(f"{key} {value}" for key, value in one.items()))
+        print_text(f"{name:12}" + "  ".join(f"{key} {value}" for key, value in one.items()))
     for path, reason in report.get("refused", {}).items():
-        complain("refused", f"{path}: {reason}")
+        print_error("refused", f"{path}: {reason}")
     return 0
 
 
 def _watch(argv: Sequence[str]) -> int:
     """How long after a turn was written `helix watch` has it recallable, in seconds."""
-    new = parser("bench watch", _watch.__doc__ or "", "  helix bench watch\n  helix bench watch --store copy-of-memory")
+    new = build_parser(
+        "bench watch", _watch.__doc__ or "", "  helix bench watch\n  helix bench watch --store copy-of-memory"
+    )
     new.add_argument("--turns", type=int, default=40, metavar="N", help="turns to write (40)")
     options = new.parse_args(argv)
     if options.turns < 1:
@@ -192,7 +194,7 @@ def _watch(argv: Sequence[str]) -> int:
     if options.json:
         print_json(report)
     else:
-        say(", ".join(f"{name} {value} s" for name, value in report["seconds"].items()))
+        print_text(", ".join(f"{name} {value} s" for name, value in report["seconds"].items()))
     return 0
 
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from helix.cli.parser import parser, print_json, store_of
-from helix.cli.terminal import Cell, complain, count, drawn, note, say, table
+from helix.cli.parser import build_parser, print_json, resolve_store
+from helix.cli.terminal import Cell, format_count, is_drawn, print_error, print_note, print_table, print_text
 from helix.errors import EncoderError, UsageError
 from helix.settings import load
 from helix.text.sanitise import sanitise_name
@@ -37,7 +37,7 @@ def acl_of(options: argparse.Namespace) -> tuple[str, ...]:
 @contextmanager
 def progress_bar(enabled: bool) -> Iterator[Progress | None]:
     """A bar on a terminal's stderr; nothing where nobody looks."""
-    if not enabled or not drawn(sys.stderr):
+    if not enabled or not is_drawn(sys.stderr):
         yield None
         return
     from rich.console import Console
@@ -58,18 +58,20 @@ def progress_bar(enabled: bool) -> Iterator[Progress | None]:
 def refuse_aloud(refused: Sequence[dict[str, str]], command: str) -> None:
     """One line on stderr for everything that was not taken."""
     for entry in refused:
-        complain(f"helix {command}", f"{entry['path']}: {entry['reason']}")
+        print_error(f"helix {command}", f"{entry['path']}: {entry['reason']}")
 
 
 def tell_forgotten(report: Report, command: str) -> None:
     """Say on stderr what stays out because it was forgotten, and how it comes back."""
     how = "'helix ingest --remember PATH' takes it in again"
     for path in report.forgotten[:NAMED]:
-        complain(f"helix {command}", f"{path}: what was forgotten of it stays out; {how}")
+        print_error(f"helix {command}", f"{path}: what was forgotten of it stays out; {how}")
     if len(report.forgotten) > NAMED:
-        complain(f"helix {command}", f"{len(report.forgotten) - NAMED:,} more paths like these")
+        print_error(f"helix {command}", f"{len(report.forgotten) - NAMED:,} more paths like these")
     if report.stay_out:
-        complain(f"helix {command}", f"{count(report.stay_out, 'item')} stay out, since they were forgotten; {how}")
+        print_error(
+            f"helix {command}", f"{format_count(report.stay_out, 'item')} stay out, since they were forgotten; {how}"
+        )
 
 
 NAMED = 20
@@ -78,13 +80,13 @@ NAMED = 20
 
 def accepted_of(report: Report) -> str:
     """How many documents were taken, how many were known, how many were refused."""
-    taken, known = count(report.accepted, "document"), count(report.duplicates, "duplicate")
+    taken, known = format_count(report.accepted, "document"), format_count(report.duplicates, "duplicate")
     return f"{taken} accepted, {known}, {len(report.refused)} refused"
 
 
 def ingest(argv: Sequence[str]) -> int:
     """Take transcripts, logs and notes in and publish them, in this process."""
-    new = parser(
+    new = build_parser(
         "ingest",
         ingest.__doc__ or "",
         "  helix ingest ~/.claude/projects --store memory\n"
@@ -98,7 +100,7 @@ def ingest(argv: Sequence[str]) -> int:
     from pipelines.ingest.ingest import Report, as_json, share
     from pipelines.ingest.ingest import ingest as run
 
-    settings, root = load(), store_of(options)
+    settings, root = load(), resolve_store(options)
     if options.remember and settings.share:
         from pipelines.maintain.replication import check_home
 
@@ -115,7 +117,7 @@ def ingest(argv: Sequence[str]) -> int:
             acl=acl_of(options),
             remember=options.remember,
             progress=progress,
-            say=note,
+            say=print_note,
         )
     seconds = time.perf_counter() - began
     refuse_aloud(report.refused, "ingest")
@@ -123,23 +125,23 @@ def ingest(argv: Sequence[str]) -> int:
     if options.json:
         print_json(as_json(report, seconds))
     else:
-        say(
-            f"{accepted_of(report)}; {count(report.turns, 'turn')}, {count(report.items, 'new item')}; "
+        print_text(
+            f"{accepted_of(report)}; {format_count(report.turns, 'turn')}, {format_count(report.items, 'new item')}; "
             f"generation {report.snapshot} in {seconds:.1f} s"
         )
         backlog = status(root)["backlog"]
         for name, what in (("doc2query", "questions"), ("sparse", "weights")):
             if waiting := backlog.get(name):
-                note(f"{count(waiting, 'item')} wait for their {what}: 'helix expand'")
+                print_note(f"{format_count(waiting, 'item')} wait for their {what}: 'helix expand'")
         if report.redacted:
-            say("redacted: " + ", ".join(f"{kind} {n}" for kind, n in report.redacted.most_common()))
+            print_text("redacted: " + ", ".join(f"{kind} {n}" for kind, n in report.redacted.most_common()))
         if report.junk:
             total = report.junk.total() + report.chars
             parts = ", ".join(f"{rule} {n / total:.1%}" for rule, n in report.junk.most_common())
-            say(f"left out as junk: {share(report):.1%} of the text ({parts})")
+            print_text(f"left out as junk: {share(report):.1%} of the text ({parts})")
         if report.unknown:
             kinds = ", ".join(f"{sanitise_name(kind)} {n}" for kind, n in report.unknown.most_common())
-            say(f"unknown records: {kinds}")
+            print_text(f"unknown records: {kinds}")
     if options.follow:
         follow(root, settings, options.paths, options.project, acl_of(options))
     return 3 if report.refused else 0
@@ -168,7 +170,7 @@ def expand(argv: Sequence[str]) -> int:
     """Have models add to items, so that they are found by words they do not hold: questions, and a sparse encoder's
     weights.
     """
-    new = parser(
+    new = build_parser(
         "expand",
         expand.__doc__ or "",
         "  helix expand --store memory\n  HELIX_DOC2QUERY=~/models/my-t5 helix expand --limit 1000\n"
@@ -187,7 +189,7 @@ def expand(argv: Sequence[str]) -> int:
     from pipelines.passes.doc2query import expand as run
     from pipelines.passes.sparse import document_encoder, encode
 
-    settings, root = load(), store_of(options)
+    settings, root = load(), resolve_store(options)
     model, weighs = generator(settings), document_encoder(settings)
     if isinstance(model, str) and isinstance(weighs, str):
         raise EncoderError(
@@ -213,13 +215,13 @@ def expand(argv: Sequence[str]) -> int:
         return 0
     if gave and not isinstance(weighs, str):
         rate = gave.items / max(half - began, 1e-9)
-        say(
-            f"{count(gave.items, 'item')} weighed by {weighs.spec.name}, {rate:.1f} items/s; {gave.waiting:,} wait; "
-            f"generation {gave.generation}"
+        print_text(
+            f"{format_count(gave.items, 'item')} weighed by {weighs.spec.name}, {rate:.1f} items/s; "
+            f"{gave.waiting:,} wait; generation {gave.generation}"
         )
     if not isinstance(model, str):
-        say(
-            f"{count(done.items, 'item')} expanded by {count(done.queries, 'question')} of {model.name}, "
+        print_text(
+            f"{format_count(done.items, 'item')} expanded by {format_count(done.queries, 'question')} of {model.name}, "
             f"{done.items / max(end - half, 1e-9):.1f} items/s; {done.waiting:,} wait; generation {done.generation}"
         )
     return 0
@@ -232,7 +234,7 @@ def evaluate(argv: Sequence[str]) -> int:
         return others[argv[0]](argv[1:])
     from pipelines.eval.sets.registry import SETS
 
-    new = parser(
+    new = build_parser(
         "eval",
         evaluate.__doc__ or "",
         "  helix eval locomo locomo10.json\n  helix eval musique musique/ --store sets/musique --expansion on,off\n"
@@ -291,7 +293,7 @@ def evaluate(argv: Sequence[str]) -> int:
         profiles=profiles,
         pooled=(*LEGS, *WEIGHED, *profiles) if options.pooled else (),
         runs=Path(options.runs).expanduser() if options.runs else None,
-        say=note,
+        say=print_note,
     )
     if options.json:
         print_json(report)
@@ -309,19 +311,19 @@ def _show_rows(report: dict[str, Any]) -> None:
     from pipelines.eval.evaluate import table as text
 
     told = text(report).splitlines()
-    if not drawn():
-        say("\n".join(told))
+    if not is_drawn():
+        print_text("\n".join(told))
         return
     rows: dict[str, dict[str, float]] = report["rows"]
     names = [name for name in next(iter(rows.values())) if "@" in name and name not in ("rec@10", "ndcg@10")]
     first = ("rec@10", "low", "high", "ndcg@10", "mrr", "skipped", *_LOW)
     second = [name for name in names if name.startswith(("any", "rec"))]
-    say(told[0], "bold")
+    print_text(told[0], "bold")
     for columns in (first, second, [name for name in names if name not in second]):
         best = {name: (min if name in _LOW else max)(row[name] for row in rows.values()) for name in columns}
         shown = [[way, *(_figure(name, row[name], best[name]) for name in columns)] for way, row in rows.items()]
-        table(shown, ("", *columns), range(1, len(columns) + 1))
-    say("\n".join(told[1 + 2 * (1 + len(rows)) :]), "dim")  # the remarks below the two blocks of figures
+        print_table(shown, ("", *columns), range(1, len(columns) + 1))
+    print_text("\n".join(told[1 + 2 * (1 + len(rows)) :]), "dim")  # the remarks below the two blocks of figures
 
 
 def _figure(name: str, value: float, best: float) -> Cell:
@@ -331,7 +333,7 @@ def _figure(name: str, value: float, best: float) -> Cell:
 
 def _report(argv: Sequence[str]) -> int:
     """Measure every set that is not kept yet, and write what is kept as a report with tables and plots."""
-    new = parser(
+    new = build_parser(
         "eval report",
         _report.__doc__ or "",
         "  helix eval report locomo=locomo10.json beir:scifact=scifact/ --keep measured\n"
@@ -354,18 +356,18 @@ def _report(argv: Sequence[str]) -> int:
 
     keep, out = Path(options.keep).expanduser(), Path(options.out).expanduser()
     jobs = [job(given) for given in options.sets]
-    refused = measure(jobs, keep, load(), profiles=tuple(options.profile) or PROFILES, say=note)
+    refused = measure(jobs, keep, load(), profiles=tuple(options.profile) or PROFILES, say=print_note)
     written = write(keep, out)
     if options.json:
         print_json({"report": str(out), "sets": written, "refused": refused})
     else:
-        say(f"{out}: {', '.join(written)}")
+        print_text(f"{out}: {', '.join(written)}")
     return 3 if refused else 0
 
 
 def _fit(argv: Sequence[str]) -> int:
     """Fit the weights of the ranking to sets, and try them on haystacks and on sets they were not fitted to."""
-    new = parser(
+    new = build_parser(
         "eval fit",
         _fit.__doc__ or "",
         "  helix eval fit locomo=locomo10.json beam=beam/ musique=musique/\n\n"
@@ -379,7 +381,7 @@ def _fit(argv: Sequence[str]) -> int:
     from pipelines.eval.report import job
 
     jobs = {one.label: (one.set, one.path) for one in map(job, options.sets)}
-    found = fit(jobs, load(), strength=options.strength, say=note)
+    found = fit(jobs, load(), strength=options.strength, say=print_note)
     if options.json:
         print_json(found._asdict())
     else:
@@ -389,19 +391,19 @@ def _fit(argv: Sequence[str]) -> int:
 
 def touch(argv: Sequence[str]) -> int:
     """Fold access events into the snapshot: when and how often items were of use."""
-    options = parser("touch", touch.__doc__ or "", "  helix touch --store memory").parse_args(argv)
+    options = build_parser("touch", touch.__doc__ or "", "  helix touch --store memory").parse_args(argv)
     from dataclasses import asdict
 
     from pipelines.maintain.touch import touch as run
 
     settings = load()
-    done = run(store_of(options, settings), settings)
+    done = run(resolve_store(options, settings), settings)
     if options.json:
         print_json(asdict(done))
     else:
         ignored = f", {done.ignored} left out" if done.ignored else ""
-        events = f"{count(done.events, 'event')} on {count(done.items, 'item')}"
-        say(f"{events} folded{ignored}; generation {done.generation}")
+        events = f"{format_count(done.events, 'event')} on {format_count(done.items, 'item')}"
+        print_text(f"{events} folded{ignored}; generation {done.generation}")
     return 0
 
 
@@ -409,7 +411,7 @@ def models(argv: Sequence[str]) -> int:
     """Which models are in reach; `models pull NAME` downloads one, `models export NAME` makes a reranker or a sparse
     encoder usable.
     """
-    new = parser(
+    new = build_parser(
         "models",
         models.__doc__ or "",
         "  helix models\n  helix models pull bge-small-en-v1.5\n"
@@ -435,20 +437,20 @@ def models(argv: Sequence[str]) -> int:
         if options.json:
             print_json(made)
         else:
-            say(f"{made['name']} is exported to {made['folder']}; {made['setting']} takes it into use")
+            print_text(f"{made['name']} is exported to {made['folder']}; {made['setting']} takes it into use")
         return 0
     if options.action == "pull":
         folder = pull(options.model, settings)
         if options.json:
             print_json({"name": options.model, "folder": str(folder)})
         else:
-            say(f"{options.model} is in {folder}")
+            print_text(f"{options.model} is in {folder}")
         return 0
     rows = known(settings)
     if options.json:
         print_json(rows)
         return 0
-    table([_model(row) for row in rows], ("model", "what it is", "licence", "where"), whole=(0, 1, 2))
+    print_table([_model(row) for row in rows], ("model", "what it is", "licence", "where"), whole=(0, 1, 2))
     return 0
 
 
@@ -465,17 +467,17 @@ def _model(row: dict[str, Any]) -> tuple[Cell, ...]:
 
 def train(argv: Sequence[str]) -> int:
     """Fit the retention model of the profile engram to what was of use, as its access events say."""
-    options = parser("train", train.__doc__ or "", "  helix train --store memory").parse_args(argv)
+    options = build_parser("train", train.__doc__ or "", "  helix train --store memory").parse_args(argv)
     from dataclasses import asdict
 
     from pipelines.training.retention import train as run
 
     settings = load()
-    done = run(store_of(options, settings), settings)
+    done = run(resolve_store(options, settings), settings)
     if options.json:
         print_json(asdict(done))
     elif done.off:
-        say(f"nothing was trained: {done.off}; generation {done.generation}")
+        print_text(f"nothing was trained: {done.off}; generation {done.generation}")
     else:
-        say(f"trained on {count(done.positives, 'item')} that were of use; generation {done.generation}")
+        print_text(f"trained on {format_count(done.positives, 'item')} that were of use; generation {done.generation}")
     return 0

@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, TextIO
 
-from helix.cli.parser import parser, print_json, store_of
-from helix.cli.terminal import Cell, count, say, table
+from helix.cli.parser import build_parser, print_json, resolve_store
+from helix.cli.terminal import Cell, format_count, print_table, print_text
 from helix.errors import UsageError
 from helix.settings import load
 from helix.text.sanitise import printable
@@ -25,7 +25,7 @@ def _say(line: str) -> None:
 
 def compact(argv: Sequence[str]) -> int:
     """Merge small segments, drop deleted rows, build dense indexes."""
-    new = parser("compact", compact.__doc__ or "", "  helix compact --store memory\n  helix compact --full")
+    new = build_parser("compact", compact.__doc__ or "", "  helix compact --store memory\n  helix compact --full")
     new.add_argument("--full", action="store_true", help="make one segment of all")
     options = new.parse_args(argv)
     from helix.snapshot.checked_arrays import MEND
@@ -34,16 +34,17 @@ def compact(argv: Sequence[str]) -> int:
     from pipelines.maintain.forget import resume
 
     settings = load()
-    root = store_of(options, settings)
+    root = resolve_store(options, settings)
     with progress_bar(not options.json) as progress:
         done = run(root, settings, None if progress else _say, full=options.full, progress=progress or still)
     resume(root, settings, _say)
     if options.json:
         print_json(asdict(done))
     else:
-        say(
-            f"{count(done.merged, 'segment')} merged, {count(done.dropped, 'deleted row')} dropped, "
-            f"{done.indexed} dense indexes built; {count(done.segments, 'segment')}, generation {done.generation}"
+        print_text(
+            f"{format_count(done.merged, 'segment')} merged, {format_count(done.dropped, 'deleted row')} dropped, "
+            f"{done.indexed} dense indexes built; "
+            f"{format_count(done.segments, 'segment')}, generation {done.generation}"
         )
     for problem in done.damaged:
         _say(f"helix compact: left as it is: {problem}; {MEND}")
@@ -53,7 +54,7 @@ def compact(argv: Sequence[str]) -> int:
 def gc(argv: Sequence[str]) -> int:
     """Remove old generations and the files only they need."""
     settings = load()
-    new = parser("gc", gc.__doc__ or "", "  helix gc --store memory\n  helix gc --keep 1 --grace 0")
+    new = build_parser("gc", gc.__doc__ or "", "  helix gc --store memory\n  helix gc --keep 1 --grace 0")
     new.add_argument(
         "--keep", type=int, default=settings.keep_generations, metavar="N", help="generations to keep (%(default)s)"
     )
@@ -70,22 +71,22 @@ def gc(argv: Sequence[str]) -> int:
     from helix.snapshot.gc import collect
     from helix.snapshot.ledger.inbox import current
 
-    root = store_of(options, settings)
+    root = resolve_store(options, settings)
     current(root)  # a store that is none says so
     done = collect(root, options.keep, options.grace, settings.lock_wait)
     if options.json:
         print_json(asdict(done))
     else:
-        say(
+        print_text(
             f"{len(done.removed)} files and folders removed, {done.bytes / 1e6:.1f} MB; "
-            f"{count(done.kept, 'generation')} kept, {done.pinned} in use"
+            f"{format_count(done.kept, 'generation')} kept, {done.pinned} in use"
         )
     return 0
 
 
 def rollback(argv: Sequence[str]) -> int:
     """Return to an earlier generation; documents taken in since are set aside."""
-    new = parser(
+    new = build_parser(
         "rollback",
         rollback.__doc__ or "",
         "  helix rollback --list\n  helix rollback\n  helix rollback 41 --store memory",
@@ -98,7 +99,7 @@ def rollback(argv: Sequence[str]) -> int:
     from pipelines.maintain.rollback import rollback as run
 
     settings = load()
-    root = store_of(options, settings)
+    root = resolve_store(options, settings)
     if options.list:
         found = [m for _, m in listed(root)]
         if options.json:
@@ -113,12 +114,12 @@ def rollback(argv: Sequence[str]) -> int:
             [
                 (str(m.generation), "bold"),
                 m.created,
-                f"{count(m.counts['items'], 'item')}, {count(m.counts['documents'], 'document')}",
+                f"{format_count(m.counts['items'], 'item')}, {format_count(m.counts['documents'], 'document')}",
                 m.lineage.name,
             ]
             for m in found
         ]
-        table(rows, ("generation", "created", "holds", "encoder"), (0,))
+        print_table(rows, ("generation", "created", "holds", "encoder"), (0,))
         return 0
     mended = mend(root, settings)
     resume(root, settings, _say)
@@ -127,8 +128,12 @@ def rollback(argv: Sequence[str]) -> int:
         print_json(asdict(done))
     else:
         are = "is" if len(done.set_aside) == 1 else "are"
-        aside = f"; {count(len(done.set_aside), 'document')} taken in since {are} set aside" if done.set_aside else ""
-        say(f"generation {done.generation} holds what {done.to} held{aside}")
+        aside = (
+            f"; {format_count(len(done.set_aside), 'document')} taken in since {are} set aside"
+            if done.set_aside
+            else ""
+        )
+        print_text(f"generation {done.generation} holds what {done.to} held{aside}")
         if done.set_aside:
             _say("helix rollback: offer a document again ('helix ingest PATH') to take it in again")
     return 0
@@ -139,7 +144,7 @@ def forget(argv: Sequence[str]) -> int:
 
     On a terminal it says first what that is, and asks.
     """
-    new = parser(
+    new = build_parser(
         "forget",
         forget.__doc__ or "",
         "  helix forget --item 3f9a04c1d2e5b678 --store memory\n"
@@ -159,7 +164,7 @@ def forget(argv: Sequence[str]) -> int:
     from pipelines.maintain.forget import forget as run
 
     settings = load()
-    root = store_of(options, settings)
+    root = resolve_store(options, settings)
     items = tuple(item for given in options.item for item in given)
     ledger.current(root)  # a store that is none says so
     named = Selection(items, options.session, options.project)
@@ -190,9 +195,9 @@ def forget(argv: Sequence[str]) -> int:
         for file in receipt["files"]
     ]
     files += [(there["action"], there["path"], "of the share") for there in receipt.get("share", ())]
-    table(files, ("what", "file", "sha256 before"), whole=(0, 2))
-    say(
-        f"{count(len(receipt['items']), 'item')} forgotten; {count(receipt['removed'], 'file')} removed, "
+    print_table(files, ("what", "file", "sha256 before"), whole=(0, 2))
+    print_text(
+        f"{format_count(len(receipt['items']), 'item')} forgotten; {format_count(receipt['removed'], 'file')} removed, "
         f"{receipt['rewritten']} rewritten; generation {receipt['snapshot']}; "
         f"receipt: {root / 'receipts' / receipt['id']}.json"
     )
@@ -201,9 +206,9 @@ def forget(argv: Sequence[str]) -> int:
 
 def _show(selection: Selection, found: Preview, stream: TextIO) -> None:
     """Print what a deletion means, for a person: how much it is, and the newest of it."""
-    where = f"{count(found.sessions, 'session')}, in {count(found.documents, 'document')}"
+    where = f"{format_count(found.sessions, 'session')}, in {format_count(found.documents, 'document')}"
     what = "these items" if selection.items else selection.value
-    lines = [f"{what}: {count(found.items, 'item')} of {where}"]
+    lines = [f"{what}: {format_count(found.items, 'item')} of {where}"]
     for row in found.shown:
         text = " ".join(row["text"].split())
         when = row["time"].strftime("%Y-%m-%d %H:%M") if row["time"] else "-" * 16

@@ -6,8 +6,17 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from helix.cli.parser import parser, port, print_json, store_of
-from helix.cli.terminal import Cell, complain, console, drawn, note, patch, say, table
+from helix.cli.parser import build_parser, parse_port, print_json, resolve_store
+from helix.cli.terminal import (
+    Cell,
+    is_drawn,
+    open_console,
+    print_diff,
+    print_error,
+    print_note,
+    print_table,
+    print_text,
+)
 from helix.errors import StoreError, UsageError
 from helix.settings import load
 from helix.text.sanitise import printable, sanitise_name
@@ -18,7 +27,7 @@ if TYPE_CHECKING:
 
 def recall(argv: Sequence[str]) -> int:
     """Ask the memory a question."""
-    new = parser(
+    new = build_parser(
         "recall",
         recall.__doc__ or "",
         '  helix recall "What did I tell Priya about vacation?"\n'
@@ -50,7 +59,7 @@ def recall(argv: Sequence[str]) -> int:
     from helix.sdk.memory import Memory
     from query.schema import RecallRequest, answer
 
-    memory = Memory(store_of(options), load(), snapshot=options.snapshot, warm=False)
+    memory = Memory(resolve_store(options), load(), snapshot=options.snapshot, warm=False)
     request = RecallRequest(
         query=options.query,
         k=options.k,
@@ -83,12 +92,12 @@ def recall(argv: Sequence[str]) -> int:
 def _show(found: dict[str, Any]) -> None:
     """The answer for a person; piped, a line each, whole."""
     for line in found["degraded"]:
-        complain("degraded", line)
+        print_error("degraded", line)
     if found["skipped"]:
-        say("skipped: this question needs no memory (a filter such as --project forces a search)")
+        print_text("skipped: this question needs no memory (a filter such as --project forces a search)")
         return
     if not found["items"]:
-        say("nothing found")
+        print_text("nothing found")
     for place, item in enumerate(found["items"], 1):
         when = (item["time"] or "")[:16].replace("T", " ")
         who = " · ".join(printable(part) for part in (when, sanitise_name(item["speaker"] or "")) if part)
@@ -115,12 +124,12 @@ def _show(found: dict[str, Any]) -> None:
     if deep := found.get("deep"):
         _line((_asked(deep), "dim"))
     if trace := found.get("trace"):
-        table(_stages(trace), ("stage", "in → out", "ms", "what it did"), (2,), (0, 1, 2))
-        table(_candidates(trace), ("rank", "item", "score", "why [and where it was left out]"), (0,), (0, 1, 2))
+        print_table(_stages(trace), ("stage", "in → out", "ms", "what it did"), (2,), (0, 1, 2))
+        print_table(_candidates(trace), ("rank", "item", "score", "why [and where it was left out]"), (0,), (0, 1, 2))
         if (more := len(trace.get("candidates", ())) - SHOWN) > 0:
-            say(f"and {more} more candidates: --json lists them")
+            print_text(f"and {more} more candidates: --json lists them")
         if "why_not" in trace:
-            say(f"why not: {trace['why_not']}")
+            print_text(f"why not: {trace['why_not']}")
 
 
 def _asked(deep: dict[str, Any]) -> str:
@@ -132,21 +141,21 @@ def _asked(deep: dict[str, Any]) -> str:
 
 def _line(*parts: Cell) -> None:
     """One line; on a terminal with the styles of its parts, and folded by the terminal itself."""
-    if drawn():
+    if is_drawn():
         from rich.text import Text
 
-        console().print(Text.assemble(*parts), soft_wrap=True)
+        open_console().print(Text.assemble(*parts), soft_wrap=True)
     else:
         print("".join(part if isinstance(part, str) else part[0] for part in parts))
 
 
 def _block(text: str, style: str = "") -> None:
     """An indented paragraph, folded on a terminal; a line where the output is piped."""
-    if drawn():
+    if is_drawn():
         from rich.padding import Padding
         from rich.text import Text
 
-        console().print(Padding(Text(text, style), (0, 0, 0, 4)))
+        open_console().print(Padding(Text(text, style), (0, 0, 0, 4)))
     else:
         print(f"    {text}")
 
@@ -209,7 +218,7 @@ def _made_of(why: dict[str, Any]) -> str:
 
 def serve(argv: Sequence[str]) -> int:
     """Serve REST, MCP and the page from one store, read-only."""
-    new = parser(
+    new = build_parser(
         "serve",
         serve.__doc__ or "",
         "  helix serve --store memory --port 8765         # this machine only, without a key\n"
@@ -217,7 +226,7 @@ def serve(argv: Sequence[str]) -> int:
         "  helix serve --allow-host memory.example.org    # behind a proxy on this machine, with keys",
     )
     new.add_argument("--host", default="127.0.0.1", help="where to listen (127.0.0.1); any other address asks for keys")
-    new.add_argument("--port", type=port, default=8765, help="0 takes a free one (8765)")
+    new.add_argument("--port", type=parse_port, default=8765, help="0 takes a free one (8765)")
     new.add_argument("--workers", type=int, default=1, metavar="N", help="processes that answer (1)")
     new.add_argument(
         "--allow-host",
@@ -234,7 +243,7 @@ def serve(argv: Sequence[str]) -> int:
     if not 1 <= options.workers <= MOST:
         raise UsageError(f"workers is {options.workers}", f"give a number from 1 to {MOST}")
     settings = load()
-    root = store_of(options, settings)
+    root = resolve_store(options, settings)
     if not options.wait:
         _is_there(root)
     policy = policy_of(
@@ -259,7 +268,7 @@ def _is_there(root: Path) -> None:
 
 def mcp(argv: Sequence[str]) -> int:
     """Serve the memory to an agent over MCP, on stdio."""
-    new = parser(
+    new = build_parser(
         "mcp",
         mcp.__doc__ or "",
         "  helix mcp --store memory\n"
@@ -275,7 +284,7 @@ def mcp(argv: Sequence[str]) -> int:
 
     settings = load()
     projects = None if options.project is None else tuple(options.project)
-    service = Service(store_of(options, settings), settings)
+    service = Service(resolve_store(options, settings), settings)
     service.begin()  # the store is opened while the SDK is imported: an agent waits for both
     from query.mcp import serve as run
 
@@ -287,7 +296,7 @@ def install(argv: Sequence[str]) -> int:
     """Connect an agent with the memory: its hooks, and the MCP server."""
     from query.install.agents import AGENTS, changes, forget, helix_command, keep, write
 
-    new = parser(
+    new = build_parser(
         "install",
         install.__doc__ or "",
         "  helix install claude-code --store ~/memory\n  helix install codex --remove\n\n"
@@ -303,12 +312,12 @@ def install(argv: Sequence[str]) -> int:
 
     def tell(lines: str) -> None:
         for line in lines.split("\n"):
-            note(line) if options.json else say(line)
+            print_note(line) if options.json else print_text(line)
 
-    store = store_of(options).absolute()
+    store = resolve_store(options).absolute()
     found = changes(options.agent, options.scope, helix_command(), store, remove=options.remove)
     for change in found:
-        tell(change.diff.rstrip("\n")) if options.json else patch(change.diff)
+        tell(change.diff.rstrip("\n")) if options.json else print_diff(change.diff)
     if found and not options.yes:
         if options.json or not sys.stdin.isatty():
             raise UsageError("nobody can be asked here whether to write this", "add --yes")

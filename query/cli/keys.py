@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from helix.cli.parser import parser, print_json, store_of
-from helix.cli.terminal import drawn, note, say, table
+from helix.cli.parser import build_parser, print_json, resolve_store
+from helix.cli.terminal import is_drawn, print_note, print_table, print_text
 from helix.settings import load
 from helix.text.sanitise import printable
 from query import auth
@@ -16,7 +16,7 @@ from query import auth
 
 def keys(argv: Sequence[str]) -> int:
     """API keys: who may ask from elsewhere, and what they see."""
-    new = parser(
+    new = build_parser(
         "keys",
         keys.__doc__ or "",
         "  helix keys create --principal ana --project ledgerline --expires 90d\n"
@@ -42,7 +42,7 @@ def keys(argv: Sequence[str]) -> int:
     new.add_argument("--overlap", metavar="AGE", default="1d", help="how long a rotated key goes on (1d)")
     options = new.parse_args(argv)
     settings = load()
-    path = auth.path_of(store_of(options, settings), settings)
+    path = auth.path_of(resolve_store(options, settings), settings)
     if options.action == "list":
         return _list(auth.load(path), options.json)
     if options.action == "create":
@@ -66,7 +66,7 @@ def keys(argv: Sequence[str]) -> int:
     if options.json:
         print_json(record.shown(datetime.now(UTC)))
     else:
-        say(f"revoked {record.id}, of {record.principal}")
+        print_text(f"revoked {record.id}, of {record.principal}")
     return 0
 
 
@@ -77,7 +77,7 @@ def _made(key: str, record: auth.Record, as_json: bool) -> int:
     print(key)
     where = ", ".join(record.projects) if record.projects else "all projects"
     ends = f"until {record.expires}" if record.expires else "until it is revoked"
-    note(
+    print_note(
         f"{record.id}: {record.principal} may {' and '.join(record.scopes)} in {where}, {ends}. "
         "It is not shown again; send it as 'Authorization: Bearer KEY'."
     )
@@ -91,14 +91,16 @@ def _list(records: Sequence[auth.Record], as_json: bool) -> int:
         print_json({"keys": shown})
         return 0
     if not shown:
-        note("no keys; 'helix keys create --principal NAME' makes one")
+        print_note("no keys; 'helix keys create --principal NAME' makes one")
         return 0
     rows = [[_cell(name, one[name]) for name in _COLUMNS] for one in shown]
-    if not drawn():
+    if not is_drawn():
         for row in ([*_COLUMNS], *rows):
             print("\t".join(map(printable, row)))
         return 0
-    table([[(_brief(cell), "" if row[1] == "live" else "dim") for cell in row] for row in rows], _COLUMNS, whole=(0,))
+    print_table(
+        [[(_brief(cell), "" if row[1] == "live" else "dim") for cell in row] for row in rows], _COLUMNS, whole=(0,)
+    )
     return 0
 
 

@@ -1,11 +1,10 @@
-"""`helix hook EVENT`: what an agent (Claude Code, Codex, Gemini, Cursor) runs at a point of its session.
+"""`helix hook EVENT`: the command that Claude Code, Codex, Gemini and Cursor run at points of a session.
 
-The agent waits for it, so this module imports next to nothing: the query process that serves the store is asked, and
-only where there is none does this process open the store itself. An agent must never suffer from its memory, either:
-whatever goes wrong is one line in a log, no output, and exit status 0.
+The agent waits for it, so this module imports next to nothing. It asks the query process that serves the store; without
+one it opens the store itself. A failure must not harm the agent: it is one line in a log, no output, exit status 0.
 
-What a hook answers is `{"hookSpecificOutput": {"hookEventName": …, "additionalContext": …}}`; Cursor has a shape of its
-own. Transcripts are handed to `helix ingest` (`helix enqueue` where there is a broker) in a process of its own.
+The answer is `{"hookSpecificOutput": {"hookEventName": …, "additionalContext": …}}`; Cursor has another shape. A
+separate process ingests transcripts (`query.hooks.handoff`).
 """
 
 from __future__ import annotations
@@ -20,327 +19,222 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from query.discovery_read import listening
+from query.discovery_read import get_local_address, read_address
+from query.hooks import protocol
 
-TYPE_CHECKING = False  # as in `typing`, which is one of the things to be waited for
+TYPE_CHECKING = False  # `typing` imports slowly
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-EVENTS = {
-    "SessionStart": "start",
-    "UserPromptSubmit": "prompt",
-    "BeforeAgent": "prompt",  # Gemini's name of it
-    "Stop": "transcript",
-    "SubagentStop": "transcript",
-    "PreCompact": "transcript",
-    "SessionEnd": "transcript",
-    "AfterAgent": "transcript",  # Gemini's Stop
-    "PreCompress": "transcript",  # and its PreCompact
-}
-"""What is done at each: memories are given, or the transcript is taken."""
-
-CONNECT = 0.12  # seconds: who serves on this machine accepts at once
-ANSWER = 2.0  # seconds for the answer of the query process; then the store is opened here
-DEADLINE = 8.0  # seconds for all of it; then nothing is said
-ENQUEUE = 5.0  # seconds that are waited for `helix enqueue`; it goes on by itself
-MOST_INPUT = 64 << 20  # bytes on stdin
-MOST_PROMPT = 4_000  # characters of a prompt that are asked with, half of them from its end
-MOST_LOG = 1 << 20  # bytes; the log before is kept beside it
-
-_FILLERS = """
-    a again ahead alright and continue cool do done exactly fine finish go good great hello hey hi it k keep lgtm looks
-    me more n next nice no nope now ok okay on one perfect please proceed resume retry right same sounds stop sure thank
-    thanks that that's the then there this thx try wait y yeah yep yes you
-"""
-"""A short prompt of such words alone goes on with what is in the agent's context, and asks for nothing else."""
+CONNECT = 0.12  # seconds to connect; a process of this machine accepts at once
+ANSWER = 2.0  # seconds for the query process to answer; then the hook opens the store
+DEADLINE = 8.0  # seconds for the whole hook; then it answers nothing
+MAX_INPUT = 64 << 20  # bytes of stdin
 
 
 def hook(argv: Sequence[str]) -> int:
-    """Answer a hook of Claude Code, Codex, Gemini or Cursor, and take its transcript."""
+    """Answer an event of Claude Code, Codex, Gemini or Cursor, or ingest its transcript."""
     if {"-h", "--help"} & set(argv):
-        return _help(argv)
-    call = Call(argv)
-    gc.disable()  # this process ends before there is anything worth collecting
+        return _show_help(argv)
+    call = HookCall(argv)
+    gc.disable()  # this short process leaves nothing to collect
     try:
-        signal.signal(signal.SIGALRM, _too_late)
+        signal.signal(signal.SIGALRM, _raise_deadline)
         signal.setitimer(signal.ITIMER_REAL, DEADLINE)
-        call.answer()
-    except BaseException as error:  # noqa: BLE001 — the agent goes on, whatever it is
-        call.failed(error)
+        call.run()
+    except BaseException as error:  # noqa: BLE001 — the agent must continue after any failure
+        call.note_failure(error)
     signal.setitimer(signal.ITIMER_REAL, 0)
-    call.log()
-    return _leave()
+    call.write_log()
+    return _exit_now()
 
 
-class TooLate(BaseException):
-    """The deadline."""
+class DeadlineExceeded(BaseException):
+    """The hook took longer than DEADLINE."""
 
 
-def _too_late(*_: object) -> NoReturn:
-    raise TooLate
+def _raise_deadline(*_: object) -> NoReturn:
+    raise DeadlineExceeded
 
 
-def _leave() -> int:
-    """End this process at once: to take down what a recall has imported takes a sixth of the time there is."""
+def _exit_now() -> int:
+    """End this process without tearing down its imports, which takes a sixth of the hook's time."""
     import atexit
 
     with suppress(BaseException):
-        atexit._run_exitfuncs()  # the pin on the store's generation, for one
+        atexit._run_exitfuncs()  # releases the pin on the store's generation
     os._exit(0)
 
 
-def _help(argv: Sequence[str]) -> int:
-    from helix.cli.parser import parser
+def _show_help(argv: Sequence[str]) -> int:
+    from helix.cli.parser import build_parser
 
-    new = parser("hook", hook.__doc__ or "", "  helix hook UserPromptSubmit --store ~/memory < event.json")
-    new.add_argument("event", metavar="EVENT", help=f"{', '.join(EVENTS)}; auto: what stdin says")
+    new = build_parser("hook", hook.__doc__ or "", "  helix hook UserPromptSubmit --store ~/memory < event.json")
+    new.add_argument("event", metavar="EVENT", help=f"{', '.join(protocol.EVENTS)}; auto: the event on stdin")
     new.parse_args(argv)
     return 0
 
 
-class Call:
-    """One call of the hook: what was asked, what was said, and what goes into the log."""
+class HookCall:
+    """One call of the hook, with the notes for its log line."""
 
     def __init__(self, argv: Sequence[str]) -> None:
         self._began = time.perf_counter()
         self._argv = argv
         self._event = "?"
-        self._host = "?"
+        self._agent = "?"
         self._notes: list[str] = []
         self._root = ""
 
-    def answer(self) -> None:
-        """Read the event, and write the answer where there is one."""
-        word, self._root = _arguments(self._argv)
-        given = _payload()
-        self._host = host_of(given)
-        event = event_of(str(given.get("hook_event_name")) if word == "auto" else word)
+    def run(self) -> None:
+        """Read the event, and write an answer where the event asks for one."""
+        word, self._root = read_arguments(self._argv)
+        payload = _read_payload()
+        self._agent = protocol.detect_agent(payload)
+        event = protocol.find_event(str(payload.get("hook_event_name")) if word == "auto" else word)
         if event is None:
-            self._notes.append("not an event that asks for anything")
+            self._notes.append("an event that Helix ignores")
             return
         self._event = event
-        if EVENTS[event] == "transcript":
-            self._take(given)
+        if protocol.EVENTS[event] == "transcript":
+            self._ingest_transcripts(payload)
             return
-        asked = question(event, given)
-        if asked is None:
-            self._notes.append("asks for nothing")
+        request = protocol.build_request(event, payload)
+        if request is None:
+            self._notes.append("the prompt needs no memory")
             return
-        context = self._ask(asked)
+        context = self._fetch_context(request)
         if context:
-            sys.stdout.write(json.dumps(answer_of(self._host, event, context)) + "\n")
+            sys.stdout.write(json.dumps(protocol.format_answer(self._agent, event, context)) + "\n")
             sys.stdout.flush()
 
-    def failed(self, error: BaseException) -> None:
-        """Keep what failed, without a word of what was asked."""
+    def note_failure(self, error: BaseException) -> None:
+        """Note an error for the log, without a word of the prompt."""
         from helix.errors import HelixError, UsageError
 
-        if isinstance(error, TooLate):
+        if isinstance(error, DeadlineExceeded):
             self._notes.append(f"gave up after {DEADLINE:.0f} s")
             return
-        what = type(error).__name__
+        text = type(error).__name__
         if isinstance(error, HelixError) and not isinstance(error, UsageError):
-            what += f": {error.what}"
+            text += f": {error.what}"
         elif isinstance(error, OSError):
-            what += f": {error.strerror}"
+            text += f": {error.strerror}"
         at = error.__traceback__
         while at and at.tb_next:
             at = at.tb_next
-        where = f" ({os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno})" if at else ""  # noqa: PTH119
-        self._notes.append(f"failed: {what}{where}")
+        place = f" ({os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno})" if at else ""  # noqa: PTH119
+        self._notes.append(f"failed: {text}{place}")
 
-    def log(self) -> None:
-        """One line: when, what, for whom, how long, and what came of it."""
+    def write_log(self) -> None:
+        """Append one line: time, event, agent, milliseconds and notes."""
         ms = (time.perf_counter() - self._began) * 1000
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        line = f"{now} {self._event} {self._host} {ms:.0f} ms {'; '.join(self._notes) or 'nothing'}"
-        with suppress(Exception):  # no log is no reason to fail
-            handle = open_log(self._root)
+        line = f"{now} {self._event} {self._agent} {ms:.0f} ms {'; '.join(self._notes) or 'nothing'}"
+        with suppress(Exception):  # an unwritable log must not fail the hook
+            handle = protocol.open_log(self._root)
             os.write(handle, (" ".join(line.split()) + "\n").encode("utf-8", "replace"))
             os.close(handle)
 
-    def _ask(self, asked: Mapping[str, Any]) -> str:
-        """The context, of the query process, or of the store opened here."""
+    def _fetch_context(self, request: Mapping[str, Any]) -> str:
+        """Return the context from the query process, or from the store opened here."""
         try:
-            served = server_of(self._root)
-            if served:
-                found = ask(*served, asked)
-                self._notes.append(f"server: {found['said']}")
-                return str(found["context"])
-        except Exception as error:  # noqa: BLE001 — there is another way
+            server = find_server(self._root)
+            if server:
+                answer = request_context(*server, request)
+                self._notes.append(f"server: {answer['said']}")
+                return str(answer["context"])
+        except Exception as error:  # noqa: BLE001 — the hook opens the store instead
             self._notes.append(f"server: {type(error).__name__}")
-        if not os.path.exists(f"{self._root}/CURRENT") and not _has_manifests(self._root):  # noqa: PTH110
-            self._notes.append("no store" if not is_store(self._root) else "nothing is published yet")
+        if not os.path.exists(f"{self._root}/CURRENT") and not protocol.has_manifests(self._root):  # noqa: PTH110
+            self._notes.append("nothing is published yet" if protocol.is_store(self._root) else "no store")
             return ""
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # to start others takes longer than one question gains
-        from query.hooks.encoder_process import begin
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more threads start slower than one question runs
+        from query.hooks.encoder_process import start_encoder
 
-        encoder = begin(self._root)
-        from query.hooks.context import answer, open_memory
+        encoder = start_encoder(self._root)
+        from query.hooks.context import answer_hook, open_memory
 
-        found = answer(open_memory(self._root, encoder), asked)
-        self._notes.append(f"here: {found['said']}")
-        return str(found["context"])
+        answer = answer_hook(open_memory(self._root, encoder), request)
+        self._notes.append(f"here: {answer['said']}")
+        return str(answer["context"])
 
-    def _take(self, given: Mapping[str, Any]) -> None:
-        """Have the transcripts taken in."""
-        paths = transcripts(given)
-        there = [path for path in paths if os.path.isfile(path)]  # noqa: PTH113
-        if not there:
-            self._notes.append("no transcript: the event names none" if not paths else "the transcript is missing")
+    def _ingest_transcripts(self, payload: Mapping[str, Any]) -> None:
+        paths = protocol.list_transcripts(payload)
+        present = [path for path in paths if os.path.isfile(path)]  # noqa: PTH113
+        if not present:
+            self._notes.append("the transcript is missing" if paths else "no transcript: the event names none")
             return
-        from query.hooks.handoff import hand_over
+        from query.hooks.handoff import start_ingest
 
-        # Theirs do not say in which folder a session was, or not always.
-        of = folders(given) if self._host in ("gemini", "cursor") else []
-        self._notes.append(hand_over(self._root, there, project_of(of[0]) if of else ""))
+        # Gemini's and Cursor's transcripts may not name the session's folder.
+        folders = protocol.list_folders(payload) if self._agent in ("gemini", "cursor") else []
+        self._notes.append(start_ingest(self._root, present, protocol.get_project_name(folders[0]) if folders else ""))
 
 
-def _arguments(argv: Sequence[str]) -> tuple[str, str]:
-    """(the word for the event, the store)."""
+def read_arguments(argv: Sequence[str]) -> tuple[str, str]:
+    """Return (the event's word, the store's absolute path)."""
     word, store, rest = "auto", os.environ.get("HELIX_STORE") or "helix-store", iter(argv)
-    for given in rest:
-        if given == "--store":
+    for argument in rest:
+        if argument == "--store":
             store = next(rest, store)
-        elif given.startswith("--store="):
-            store = given.partition("=")[2]
-        elif not given.startswith("-"):
-            word = given
+        elif argument.startswith("--store="):
+            store = argument.partition("=")[2]
+        elif not argument.startswith("-"):
+            word = argument
     return word, os.path.abspath(os.path.expanduser(store))  # noqa: PTH100, PTH111
 
 
-def _payload() -> dict[str, Any]:
-    """What the agent says on stdin."""
+def _read_payload() -> dict[str, Any]:
     if sys.stdin is None or sys.stdin.isatty():
         return {}
-    given = json.loads(sys.stdin.buffer.read(MOST_INPUT))
-    return given if isinstance(given, dict) else {}
-
-
-def event_of(word: str) -> str | None:
-    """The event, whatever the case of its name and whatever stands between its words; None where it is another."""
-    letters = "".join(filter(str.isalpha, word)).lower()
-    return next((event for event in EVENTS if event.lower() == letters), None)
-
-
-def host_of(given: Mapping[str, Any]) -> str:
-    """Whose event it is, by the names only that agent uses."""
-    if "cursor_version" in given:
-        return "cursor"
-    if str(given.get("hook_event_name")) in ("BeforeAgent", "AfterAgent", "PreCompress") or "timestamp" in given:
-        return "gemini"
-    # Codex has Claude Code's names, and says at every event which model answers.
-    transcript = str(given.get("transcript_path"))
-    return "codex" if "turn_id" in given or "/.codex/" in transcript or "/rollout-" in transcript else "claude-code"
-
-
-def _text(given: Mapping[str, Any], *names: str) -> str:
-    return next((value for name in names if isinstance(value := given.get(name), str) and value), "")
-
-
-def transcripts(given: Mapping[str, Any]) -> list[str]:
-    """The transcript, and those of its subagents."""
-    paths = [_text(given, "transcript_path"), _text(given, "agent_transcript_path")]
-    beside = f"{paths[0].removesuffix('.jsonl')}/subagents"
-    with suppress(OSError):
-        paths += sorted(f"{beside}/{name}" for name in os.listdir(beside) if name.endswith(".jsonl"))  # noqa: PTH208
-    whole = (os.path.abspath(os.path.expanduser(path)) for path in paths if path)  # noqa: PTH100, PTH111
-    return list(dict.fromkeys(whole))
-
-
-def question(event: str, given: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What the query process is asked; None where the prompt asks for nothing."""
-    prompt = _text(given, "prompt")
-    if EVENTS[event] == "prompt" and not asks(prompt):
-        return None
-    half = MOST_PROMPT // 2
-    if len(prompt) > MOST_PROMPT:
-        prompt = f"{prompt[:half]}\n{prompt[-half:]}"
-    return {
-        "kind": EVENTS[event],
-        "prompt": prompt,
-        "folders": folders(given),
-        "session": _text(given, "session_id", "conversation_id"),
-        "source": _text(given, "source"),
-    }
-
-
-def folders(given: Mapping[str, Any]) -> list[str]:
-    """The folders the agent works in, the likeliest first."""
-    roots = given.get("workspace_roots")
-    found = [
-        os.environ.get("CLAUDE_PROJECT_DIR", ""),  # where the session began: its folder now may be another one
-        os.environ.get("GEMINI_PROJECT_DIR", ""),
-        _text(given, "cwd"),
-        *([root for root in roots if isinstance(root, str)] if isinstance(roots, list) else []),
-    ]
-    return [folder for folder in found if folder]
-
-
-def project_of(folder: str) -> str:
-    """The project of sessions in a folder: its name, as `helix.sources.common.shared.folder_name` has it."""
-    return folder.replace("\\", "/").rstrip("/").rpartition("/")[2]
-
-
-def asks(prompt: str) -> bool:
-    """Whether a prompt can want anything of the memory: a command of the agent, or "yes, go ahead", does not."""
-    words = prompt.split()
-    if not words:
-        return False
-    if words[0][0] == "/" and "/" not in words[0][1:]:  # a path has more of them
-        return False
-    letters = ["".join(c for c in word.lower() if c.isalnum() or c == "'") for word in words]
-    fillers = _FILLERS.split()
-    return len(words) > 8 or not all(word in fillers or not word or word.isdigit() for word in letters)
-
-
-def answer_of(host: str, event: str, context: str) -> dict[str, Any]:
-    """The answer, in the agent's shape."""
-    if host == "cursor":
-        return {"additional_context": context}
-    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}}
+    payload = json.loads(sys.stdin.buffer.read(MAX_INPUT))
+    return payload if isinstance(payload, dict) else {}
 
 
 # ---------------------------------------------------------------- the query process
 
 
-def server_of(root: str) -> tuple[str, int, str, str] | None:
-    """(host, port, path before ours, key) of the query process: HELIX_URL with HELIX_KEY, else the one that serves the
-    store, which has said there what it takes for its owner's.
+def find_server(root: str) -> tuple[str, int, str, str] | None:
+    """Return (host, port, path prefix, key) of the query process; None without one.
+
+    HELIX_URL and HELIX_KEY name it, else the process that serves the store, with its owner's token.
 
     Raises:
-        ValueError: HELIX_URL is not of the form http://host:port.
+        ValueError: HELIX_URL is not http://host:port.
     """
     url = os.environ.get("HELIX_URL")
     if not url:
-        found = listening(root)
-        return (*found[:2], "", found[2]) if found else None
+        address = read_address(root)
+        return (*address[:2], "", address[2]) if address else None
     scheme, _, rest = url.partition("://")
-    address, slash, path = rest.partition("/")
-    name, colon, port = address.rpartition(":")
-    if scheme != "http" or not address:
+    authority, slash, path = rest.partition("/")
+    host, colon, port = authority.rpartition(":")
+    if scheme != "http" or not authority:
         raise ValueError("HELIX_URL is not http://host:port")
-    if not colon or address.endswith("]"):
-        name, port = address, "80"
-    return name.strip("[]"), int(port), (slash + path).rstrip("/"), os.environ.get("HELIX_KEY", "")
+    if not colon or authority.endswith("]"):
+        host, port = authority, "80"
+    return host.strip("[]"), int(port), (slash + path).rstrip("/"), os.environ.get("HELIX_KEY", "")
 
 
-def ask(host: str, port: int, path: str, key: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Ask the query process: HTTP by hand, since to import a client takes longer than the answer.
+def request_context(host: str, port: int, path: str, key: str, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the query process's answer to POST /v1/hook.
+
+    The HTTP is written by hand: an HTTP client imports longer than the answer takes.
 
     Raises:
-        OSError: it is not there, or too slow.
-        ValueError: what it says is no answer.
+        OSError: the process is gone or too slow.
+        ValueError: the response is no answer.
     """
     until = time.monotonic() + ANSWER
-    body = json.dumps(asked).encode()
+    body = json.dumps(request).encode()
     name = f"[{host}]" if ":" in host else host
-    known = f"Authorization: Bearer {key}\r\n" if key else ""
+    authorization = f"Authorization: Bearer {key}\r\n" if key else ""
     head = (
-        f"POST {path}/v1/hook HTTP/1.0\r\nHost: {name}:{port}\r\nContent-Type: application/json\r\n{known}"
+        f"POST {path}/v1/hook HTTP/1.0\r\nHost: {name}:{port}\r\nContent-Type: application/json\r\n{authorization}"
         f"Content-Length: {len(body)}\r\n\r\n"
     )
-    with socket.create_connection(dialled(host, port), CONNECT) as connection:
+    with socket.create_connection((get_local_address(host), port), CONNECT) as connection:
         connection.settimeout(ANSWER)
         connection.sendall(head.encode() + body)
         parts = []
@@ -351,44 +245,10 @@ def ask(host: str, port: int, path: str, key: str, asked: Mapping[str, Any]) -> 
                 break
             parts.append(part)
     status, _, rest = b"".join(parts).partition(b"\r\n")
-    _, blank, said = rest.partition(b"\r\n\r\n")
+    _, blank, content = rest.partition(b"\r\n\r\n")
     if not blank or status.split()[1:2] != [b"200"]:
         raise ValueError(f"status {status[:40]!r}")
-    found = json.loads(said)
-    if not isinstance(found, dict) or not isinstance(found.get("context"), str):
+    answer = json.loads(content)
+    if not isinstance(answer, dict) or not isinstance(answer.get("context"), str):
         raise ValueError("no context")
-    return found
-
-
-def dialled(host: str, port: int) -> tuple[str, int]:
-    """Who listens on every address listens on this machine's own."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port
-
-
-# ---------------------------------------------------------------- the log
-
-
-def is_store(root: str) -> bool:
-    """Whether there is a store."""
-    return os.path.isdir(f"{root}/manifests")  # noqa: PTH112
-
-
-def _has_manifests(root: str) -> bool:
-    """Return whether something was published: without CURRENT the store is then damaged, and its reader says so."""
-    return is_store(root) and any(name.endswith(".json") for name in os.listdir(f"{root}/manifests"))  # noqa: PTH208
-
-
-def cache() -> str:
-    """Helix's own folder of this user."""
-    return os.environ.get("HELIX_CACHE") or os.path.expanduser("~/.cache/helix")  # noqa: PTH111
-
-
-def open_log(root: str) -> int:
-    """The log, to append to: the store's own, or the user's where there is no store."""
-    folder = f"{root}/logs" if is_store(root) else cache()
-    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
-    path = f"{folder}/hook.log"
-    with suppress(OSError):
-        if os.stat(path).st_size > MOST_LOG:  # noqa: PTH116
-            os.replace(path, f"{path}.1")  # noqa: PTH105
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    return answer

@@ -19,8 +19,8 @@ import pytest
 
 from helix.cli import main as cli
 from helix.cli import registry
-from helix.cli.completion import parser_of
-from helix.cli.parser import Help
+from helix.cli.completion import find_parser
+from helix.cli.parser import HelpRequest
 
 QUESTION = "What did I tell Priya about vacation?"
 MARCH = "I told Priya we can do March for vacation"
@@ -202,11 +202,11 @@ def test_the_overview_has_every_command_in_a_group(run_helix) -> None:
 
 
 def test_a_command_of_another_package_is_listed_and_may_be_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    there = registry.commands()
+    there = registry.list_commands()
     other = EntryPoint("other", "json:dumps", registry.GROUP)
     broken = EntryPoint("broken", "no_such_module:x", registry.GROUP)
-    monkeypatch.setattr(cli, "commands", lambda: {**there, "other": other, "broken": broken})
-    said = cli._overview()
+    monkeypatch.setattr(cli, "list_commands", lambda: {**there, "other": other, "broken": broken})
+    said = cli._format_overview()
     assert (
         "of other packages:\n  broken      cannot be loaded: No module named 'no_such_module'\n  other       Ser"
         in said
@@ -223,7 +223,7 @@ def test_help_of_a_command_in_three_ways(run_helix) -> None:
 
 def examples(words: list[str]) -> list[str]:
     """The commands that a help text shows."""
-    epilog = parser_of(words)[0].epilog or ""
+    epilog = find_parser(words)[0].epilog or ""
     return re.findall(r"^  (?:\w+=\S+ )*helix (.*?)(?:  .*)?$", epilog, re.M)
 
 
@@ -233,8 +233,8 @@ def test_every_command_has_examples_and_its_parser_takes_them(words: list[str]) 
     assert any(one.startswith(" ".join(words)) for one in shown)
     for one in shown:
         given = shlex.split(re.split(r" [<>&]", one)[0])
-        parser, taken = parser_of(given)
-        with contextlib.suppress(Help):
+        parser, taken = find_parser(given)
+        with contextlib.suppress(HelpRequest):
             parser.parse_args(given[taken:])
 
 
@@ -256,7 +256,7 @@ def test_every_command_has_examples_and_its_parser_takes_them(words: list[str]) 
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_arguments_may_stand_between_options(words: list[str], dest: str, found: object) -> None:
-    parser, taken = parser_of(words)
+    parser, taken = find_parser(words)
     assert vars(parser.parse_args(words[taken:]))[dest] == found
 
 
@@ -274,7 +274,7 @@ def test_arguments_may_stand_between_options(words: list[str], dest: str, found:
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(
     package: str, extra: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cli, "find", lambda name: lambda rest: import_module(package))
+    monkeypatch.setattr(cli, "find_command", lambda name: lambda rest: import_module(package))
     monkeypatch.setitem(sys.modules, package, None)
     assert cli.main(["anything"]) == 4
     wanted = f"helix-recall[{extra}]" if extra else "helix-recall"
@@ -283,7 +283,7 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(
 
 
 def test_a_missing_module_of_ours_is_a_fault_and_no_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "find", lambda name: lambda rest: import_module("helix.no_such_module"))
+    monkeypatch.setattr(cli, "find_command", lambda name: lambda rest: import_module("helix.no_such_module"))
     with pytest.raises(ModuleNotFoundError):
         cli.main(["anything"])
 

@@ -131,7 +131,7 @@ def test_names_are_of_the_newest_generation(tmp_path: Path, cache: Path, complet
 
 def test_what_is_written_down_here_is_so() -> None:
     assert set(completion.TYPES) == set(TYPES)
-    assert set(completion._profiles()) == set(names())
+    assert set(completion._list_profiles()) == set(names())
 
 
 def test_a_profile_of_ones_own(tmp_path: Path, complete: Complete) -> None:
@@ -142,9 +142,9 @@ def test_a_profile_of_ones_own(tmp_path: Path, complete: Complete) -> None:
 def test_who_types_waits_for_next_to_nothing() -> None:
     """Every command's options are known without what makes a start slow; only workers have Celery with them."""
     code = (
-        "import sys\nfrom helix.cli.completion import parser_of\n"
+        "import sys\nfrom helix.cli.completion import find_parser\n"
         f"for name in {sorted(entry.name for entry in entry_points(group='helix.commands'))!r}:\n"
-        "    if name not in ('worker', 'up'):\n        parser_of([name])\n"
+        "    if name not in ('worker', 'up'):\n        find_parser([name])\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -188,7 +188,7 @@ def test_recalled_text_is_no_markup(tmp_path: Path, cache: Path, shown: Shown, r
 
 def test_no_cell_can_steer_a_terminal(shown: Shown, capsys: pytest.CaptureFixture[str]) -> None:
     def show() -> None:
-        terminal.table([("name", (HOSTILE, "red"))], ("what", HOSTILE))
+        terminal.print_table([("name", (HOSTILE, "red"))], ("what", HOSTILE))
 
     drawn = plain(shown(show))
     assert "\x1b" not in drawn
@@ -202,11 +202,11 @@ def test_no_line_can_steer_a_terminal(shown: Shown, capsys: pytest.CaptureFixtur
     hostile = f"{HOSTILE}</memory>"
 
     def show() -> None:
-        terminal.say(f"one {hostile}\ntwo")
-        terminal.figures(f"title {hostile}\n  name  {hostile}")
-        terminal.patch(f"+ {hostile}")
-        terminal.note(f"noted {hostile}\nthree")
-        terminal.complain("helix x", f"wrong {hostile}\nfour")
+        terminal.print_text(f"one {hostile}\ntwo")
+        terminal.print_figures(f"title {hostile}\n  name  {hostile}")
+        terminal.print_diff(f"+ {hostile}")
+        terminal.print_note(f"noted {hostile}\nthree")
+        terminal.print_error("helix x", f"wrong {hostile}\nfour")
 
     show()
     said = capsys.readouterr()
@@ -220,7 +220,7 @@ def test_no_line_can_steer_a_terminal(shown: Shown, capsys: pytest.CaptureFixtur
 
 def test_a_table_is_aligned_drawn_or_piped(shown: Shown, capsys: pytest.CaptureFixture[str]) -> None:
     def show() -> None:
-        terminal.table([("a", "1", "x"), (("bcd", "green"), "1,000", "y")], ("name", "n", "what"), (1,))
+        terminal.print_table([("a", "1", "x"), (("bcd", "green"), "1,000", "y")], ("name", "n", "what"), (1,))
 
     show()
     assert capsys.readouterr().out == "a        1  x\nbcd  1,000  y\n"
@@ -231,15 +231,15 @@ def test_a_table_is_aligned_drawn_or_piped(shown: Shown, capsys: pytest.CaptureF
         "bcd   1,000  y",
     ]
     assert "\x1b[32mbcd" in drawn
-    terminal.table([])
+    terminal.print_table([])
     assert capsys.readouterr().out == ""
 
 
 def test_figures_fold_below_themselves(shown: Shown, capsys: pytest.CaptureFixture[str]) -> None:
     text = "3 items, 2 cores\n  commit          0.2 s\n    of its stages   " + ", ".join(["embed 3.88"] * 12)
-    terminal.figures(text)
+    terminal.print_figures(text)
     assert capsys.readouterr().out == text + "\n"
-    lines = plain(shown(lambda: terminal.figures(text))).splitlines()
+    lines = plain(shown(lambda: terminal.print_figures(text))).splitlines()
     assert lines[0] == "3 items, 2 cores"
     assert all(len(line) <= 80 for line in lines)
     assert len(lines) > 3
@@ -315,4 +315,9 @@ def test_nothing_is_drawn_with_where_nobody_looks(sample_store: Path) -> None:
 
 
 def test_one_is_no_plural() -> None:
-    assert [terminal.count(n, "item") for n in (0, 1, 2, 2_000)] == ["0 items", "1 item", "2 items", "2,000 items"]
+    assert [terminal.format_count(n, "item") for n in (0, 1, 2, 2_000)] == [
+        "0 items",
+        "1 item",
+        "2 items",
+        "2,000 items",
+    ]

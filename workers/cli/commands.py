@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from helix.cli.parser import parser, port, print_json, store_of
-from helix.cli.terminal import complain, count, say
+from helix.cli.parser import build_parser, parse_port, print_json, resolve_store
+from helix.cli.terminal import format_count, print_error, print_text
 from helix.errors import UsageError
 from helix.settings import load
 from pipelines.cli.commands import accepted_of, acl_of, input_options, progress_bar, refuse_aloud, tell_forgotten
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def enqueue(argv: Sequence[str]) -> int:
     """Accept durably, hand over to the workers, return at once."""
-    new = parser(
+    new = build_parser(
         "enqueue",
         enqueue.__doc__ or "",
         "  helix enqueue ~/.claude/projects --project ledgerline\n"
@@ -38,7 +38,7 @@ def enqueue(argv: Sequence[str]) -> int:
     from pipelines.ingest.backpressure import Backlog
     from pipelines.ingest.ingest import Report, accept_all, as_json
 
-    settings, root = load(), store_of(options)
+    settings, root = load(), resolve_store(options)
     if settings.redis_url:
         import celery  # noqa: F401  missing: better said before anything is accepted
     if options.defer:
@@ -64,7 +64,7 @@ def enqueue(argv: Sequence[str]) -> int:
     if options.json:
         print_json({**as_json(report, seconds), "queued": queued})
     else:
-        say(f"{accepted_of(report)}; {queued} queued")
+        print_text(f"{accepted_of(report)}; {queued} queued")
     return 3 if report.refused else 0
 
 
@@ -86,11 +86,11 @@ def _defer(root: Path, options: argparse.Namespace, settings: Settings) -> int:
         except BROKEN:
             pass
     if not told:
-        complain("helix enqueue", f"noted, but {_why_not(settings)}; a worker takes it up when it runs")
+        print_error("helix enqueue", f"noted, but {_why_not(settings)}; a worker takes it up when it runs")
     if options.json:
         print_json({"order": order, "queued": told})
     else:
-        say(f"order {order[:12]}: {count(len(paths), 'path')}; 'helix status' tells what became of it")
+        print_text(f"order {order[:12]}: {format_count(len(paths), 'path')}; 'helix status' tells what became of it")
     return 0
 
 
@@ -118,13 +118,13 @@ def send(root: Path, documents: Sequence[str], settings: Settings, command: str 
             sent = 0
     if not sent and documents:
         later = "a worker picks the documents up when it starts, 'helix ingest' at once"
-        complain(f"helix {command}", f"accepted, but {_why_not(settings)}; {later}")
+        print_error(f"helix {command}", f"accepted, but {_why_not(settings)}; {later}")
     return sent
 
 
 def watch(argv: Sequence[str]) -> int:
     """Take in what agents write, as they write it: new turns are recallable within two seconds."""
-    new = parser(
+    new = build_parser(
         "watch",
         watch.__doc__ or "",
         "  helix watch                # the session folders of every agent of yours\n"
@@ -146,16 +146,16 @@ def watch(argv: Sequence[str]) -> int:
     import signal
     import threading
 
+    from helix.cli.logging import configure_logging
     from helix.sources.common.places import Place, installed
-    from helix.util import logging as logs
     from pipelines.ingest.accept import Inbox, check
     from pipelines.ingest.backpressure import Backlog
     from pipelines.ingest.watch import Publisher, Watch
     from pipelines.ingest.watch import watch as run
 
-    settings, root = load(), store_of(options)
+    settings, root = load(), resolve_store(options)
     check(root, "auto")
-    logs.begin()
+    configure_logging()
     own = [Place("given", path) for path in given]
 
     def places() -> list[Place]:
@@ -213,7 +213,7 @@ def worker(argv: Sequence[str]) -> int:
     """Work on what is enqueued: enrich in parallel, commit one at a time."""
     from workers.app import APART, QUEUES
 
-    new = parser(
+    new = build_parser(
         "worker",
         worker.__doc__ or "",
         "  helix worker                    # everything, in one process: what is fresh goes first\n"
@@ -225,7 +225,9 @@ def worker(argv: Sequence[str]) -> int:
     new.add_argument(
         "--concurrency", type=int, default=1, metavar="N", help="processes (1; commits are one at a time anyway)"
     )
-    new.add_argument("--metrics-port", type=port, default=0, metavar="N", help="Prometheus metrics on this port (none)")
+    new.add_argument(
+        "--metrics-port", type=parse_port, default=0, metavar="N", help="Prometheus metrics on this port (none)"
+    )
     options = new.parse_args(argv)
     queues = [name.strip() for name in options.queues.split(",") if name.strip()]
     if not queues or set(queues) - {*QUEUES, *APART}:
@@ -271,7 +273,7 @@ _COUNTED = "PROMETHEUS_MULTIPROC_DIR"
 
 def beat(argv: Sequence[str]) -> int:
     """Have what is to be done now and then done: merges, what was of use, training. One is enough."""
-    options = parser("beat", beat.__doc__ or "", "  helix beat &").parse_args(argv)
+    options = build_parser("beat", beat.__doc__ or "", "  helix beat &").parse_args(argv)
     _begin(options)
     from workers.run import run_beat
 
@@ -291,7 +293,7 @@ def _begin(options: argparse.Namespace) -> tuple[Path, Settings]:
         raise UsageError(
             "no broker", "set HELIX_REDIS_URL, e.g. redis://localhost:6379/0, or use 'helix ingest' without one"
         )
-    root = store_of(options, settings).absolute()
+    root = resolve_store(options, settings).absolute()
     from helix.snapshot import paths
     from helix.snapshot.index import dense
     from workers import liveness as alive
@@ -311,7 +313,7 @@ _POLL = 0.5  # seconds
 
 def reindex(argv: Sequence[str]) -> int:
     """Build a new lineage beside the one that serves, and swap when it is complete."""
-    new = parser(
+    new = build_parser(
         "reindex",
         reindex.__doc__ or "",
         "  helix reindex --encoder bge-small-en-v1.5 --store memory\n"
@@ -322,28 +324,28 @@ def reindex(argv: Sequence[str]) -> int:
     options = new.parse_args(argv)
     from dataclasses import asdict
 
-    from helix.util.priority import stand_behind
+    from helix.util.priority import lower_priority
     from pipelines.maintain.compact import still
     from pipelines.maintain.forget import resume
     from pipelines.maintain.reindex import make_parts
     from pipelines.maintain.reindex import reindex as run
 
     settings = load()
-    root = store_of(options, settings).absolute()
+    root = resolve_store(options, settings).absolute()
 
     def say(line: str) -> None:
         print(line, file=sys.stderr)
 
-    resume(root, settings, say)
+    resume(root, settings, print_text)
     work = _distributed if settings.redis_url and not settings.share else make_parts  # a folder of parts is no share's
-    stand_behind()  # whoever is asked meanwhile goes first
+    lower_priority()  # whoever is asked meanwhile goes first
     with progress_bar(not options.json) as progress:
-        told = None if progress else say
+        told = None if progress else print_text
         done = run(root, settings, options.encoder, work=work, say=told, progress=progress or still)
     if options.json:
         print_json(asdict(done))
     elif done.swapped:
-        items = count(done.items, "item")
+        items = format_count(done.items, "item")
         print(f"generation {done.generation}: {items} by {done.encoder}; 'helix rollback' returns to the old")
     else:
         print(f"nothing to do: the store is by {done.encoder} and this pipeline already")

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from helix.cli.parser import Parser, parser, print_json, store_of
-from helix.cli.terminal import count, say
+from helix.cli.parser import Parser, build_parser, print_json, resolve_store
+from helix.cli.terminal import format_count, print_text
 from helix.errors import UsageError
 from helix.settings import load
 
@@ -17,11 +17,11 @@ SHORTEST = 8  # digits of a name
 def retry(argv: Sequence[str]) -> int:
     """Have documents that were given up tried again, as if for the first time."""
     examples = "  helix retry 3f2a90c1…    # one, by the name 'helix status' gives it\n  helix retry --all"
-    new = parser("retry", retry.__doc__ or "", examples)
+    new = build_parser("retry", retry.__doc__ or "", examples)
     options = _which(new).parse_args(argv)
     from helix.snapshot.ledger import inbox as ledger
 
-    settings, root = load(), store_of(options)
+    settings, root = load(), resolve_store(options)
     chosen = _chosen(root, options)
     for document in chosen:
         ledger.revive(root, document)
@@ -31,15 +31,17 @@ def retry(argv: Sequence[str]) -> int:
     if options.json:
         print_json({"retried": chosen, "queued": queued})
     else:
-        say(f"{count(len(chosen), 'document')} {'waits' if len(chosen) == 1 else 'wait'} again, {queued} queued")
+        print_text(
+            f"{format_count(len(chosen), 'document')} {'waits' if len(chosen) == 1 else 'wait'} again, {queued} queued"
+        )
     return 0
 
 
 def drop(argv: Sequence[str]) -> int:
     """Have the text of documents that were given up removed; offered again, they stay out."""
-    new = parser("drop", drop.__doc__ or "", "  helix drop 3f2a90c1…\n  helix drop --all")
+    new = build_parser("drop", drop.__doc__ or "", "  helix drop 3f2a90c1…\n  helix drop --all")
     options = _which(new).parse_args(argv)
-    settings, root = load(), store_of(options)
+    settings, root = load(), resolve_store(options)
     chosen = _chosen(root, options)
     from helix.snapshot.ledger import inbox as ledger
     from pipelines.maintain.forget import drop_dead
@@ -57,7 +59,7 @@ def drop(argv: Sequence[str]) -> int:
     if options.json:
         print_json({"dropped": chosen})
     else:
-        say(f"{count(len(chosen), 'document')} dropped: their text is gone from the store")
+        print_text(f"{format_count(len(chosen), 'document')} dropped: their text is gone from the store")
     return 0
 
 

@@ -1,0 +1,113 @@
+"""`helix push` and `helix pull`: copies of a store at an object store or in a shared folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from helix.cli.parser import build_parser, print_json, resolve_store
+from helix.cli.terminal import format_count, print_error, print_text
+from helix.errors import HelixError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from helix.snapshot.replication.remote import Report
+
+URL_HELP = (
+    "s3://bucket/prefix[?endpoint_override=HOST:PORT&scheme=http&region=R], file:///folder or a folder; "
+    "credentials come from the environment"
+)
+
+
+def push(argv: Sequence[str]) -> int:
+    """Publish the store to an object store or a shared folder."""
+    examples = "  helix push s3://bucket/memory\n  helix push /mnt/shared/memory --prune"
+    new = build_parser("push", push.__doc__ or "", examples)
+    new.add_argument("url", metavar="URL", help=URL_HELP)
+    new.add_argument("--force", action="store_true", help="replace the published store, whatever its history")
+    new.add_argument("--prune", action="store_true", help="then remove files that the newest manifests do not name")
+    new.add_argument("--keep", type=int, metavar="N", help="manifests that --prune retains (2)")
+    options = new.parse_args(argv)
+    from helix.snapshot.replication import remote as sync
+
+    root, keep = resolve_store(options), sync.KEEP if options.keep is None else options.keep
+    report = _transfer(lambda: sync.push(root, options.url, force=options.force, prune=options.prune, keep=keep))
+    if options.json:
+        print_json(report)
+    else:
+        moved = _format_moved(report, "sent")
+        print_text(f"generation {report.generation} of {root} is published at {report.url}: {moved}")
+    return 0
+
+
+def pull(argv: Sequence[str]) -> int:
+    """Fetch a store that was pushed to an object store or a shared folder."""
+    new = build_parser(
+        "pull",
+        pull.__doc__ or "",
+        "  helix pull s3://bucket/memory --store memory\n"
+        "  helix pull s3://bucket/memory --store memory --follow 5 &\n  helix serve --store memory",
+    )
+    new.add_argument("url", metavar="URL", help=URL_HELP)
+    new.add_argument("--force", action="store_true", help="discard local generations that were not pushed")
+    follow_help = "keep running, pull at this interval, and retain the newest generation only; Ctrl-C ends"
+    new.add_argument("--follow", type=float, metavar="SECONDS", help=follow_help)
+    options = new.parse_args(argv)
+    from helix.settings import load
+    from helix.snapshot.replication import remote as sync
+
+    settings = load()
+    root = resolve_store(options, settings)
+    if options.follow is not None:
+        if options.follow <= 0 or options.force:
+            raise UsageError("--follow takes more than 0 seconds, and no --force", "pull once with --force before")
+        _follow(options.url, root, options.follow, settings.lock_wait)
+        return 0
+    report = _transfer(lambda: sync.pull(options.url, root, force=options.force, wait=settings.lock_wait))
+    if options.json:
+        print_json(report)
+    else:
+        print_text(f"{root} is at generation {report.generation} of {report.url}: {_format_moved(report, 'fetched')}")
+    return 0
+
+
+def _follow(url: str, root: Path, seconds: float, wait: float) -> None:
+    """Pull every new generation until Ctrl-C or SIGTERM. A repeated error is printed once."""
+    import signal
+    import threading
+
+    from helix.errors import StoreError
+    from helix.snapshot.replication import remote as sync
+
+    stop, last_error = threading.Event(), ""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    while not stop.is_set():
+        try:
+            if report := sync.follow(url, root, wait=wait):
+                print(f"{root} is at generation {report.generation}: {_format_moved(report, 'fetched')}", flush=True)
+            last_error = ""
+        except (StoreError, OSError) as error:
+            if str(error) != last_error:
+                print_error("helix pull", f"{error}; trying again every {seconds:g} s")
+            last_error = str(error)
+        stop.wait(seconds)
+
+
+def _format_moved(report: Report, done: str) -> str:
+    removed = f", {report.removed} old ones removed" if report.removed else ""
+    return f"{report.transferred} of {format_count(report.files, 'file')} {done}, {report.bytes / 1e6:.1f} MB{removed}"
+
+
+def _transfer(work: Callable[[], Report]) -> Report:
+    """Run a push or a pull, then shut S3 down while nothing refers to it; see `remote.shut_down`."""
+    from helix.snapshot.replication import remote as sync
+
+    try:
+        return work()
+    except HelixError as error:
+        failure = type(error)(error.what, error.remedy)  # without the frames, which hold file systems
+    finally:
+        sync.shut_down()
+    raise failure
