@@ -21,9 +21,9 @@ from helix.stages.rerank import check_top
 from helix.text.entities import entities as find_entities
 from helix.text.gazetteer import COMMON, GIVEN_CAPITAL, KIN
 from helix.text.names import NAME_KINDS
-from helix.text.sanitise import MOST_NAME, sanitise_name
 from helix.text.tokenize import STOP_WORDS, hash_terms, tokenise, well_formed
 from helix.types import TYPES, Query
+from helix.util.sanitise import MOST_NAME, sanitise_name
 
 Time = datetime | str | None
 
@@ -73,7 +73,7 @@ def make_query(
         )
     check_range("k", k, 1, settings.max_k)
     check_range("budget", budget, 0, settings.max_budget)
-    project = check_known("project", project, snap.live_projects)
+    project = check_known("project", project, snap.catalog.live_projects)
     check_known("type", type, TYPES)
     check_known("rerank tier", rerank, TIERS)
     if rerank == "cross" and not settings.cross_encoder:
@@ -156,7 +156,7 @@ def _sessions(name: str | None, snap: Snapshot) -> tuple[int, ...]:
     """
     if name is None:
         return ()
-    codes = snap.sessions_named(name)
+    codes = snap.catalog.sessions_named(name)
     if not codes:
         raise UsageError(f"unknown session {name[:MOST_NAME]!r}", "take its name from a recalled item")
     return codes
@@ -170,7 +170,7 @@ def _speakers(name: str | None, snap: Snapshot) -> tuple[int, ...]:
     """
     if name is None:
         return ()
-    live = snap.live_speakers
+    live = snap.catalog.live_speakers
     meant = check_known("speaker", name.casefold(), [snap.speakers[code].casefold() for code in live])
     return tuple(code for code in live if snap.speakers[code].casefold() == meant)
 

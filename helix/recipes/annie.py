@@ -140,17 +140,19 @@ def _retrieve(
     """The lists there are, and by row the fact that stands for it."""
     how, legs = profile.lists, []
     k = how.bm25 * profile.limit
-    legs.append(trace.run("lexical", search_lexical, query, snap, plan, k, how.k1, how.b))
-    trace.leg("lexical", legs[-1], plan.allowed_rows, k, partial(lexical_score, query, snap, k1=how.k1, b=how.b))
+    legs.append(trace.run("lexical", search_lexical, query, snap.lexical, plan, k, how.k1, how.b))
+    score = partial(lexical_score, query, snap.lexical, k1=how.k1, b=how.b)
+    trace.leg("lexical", legs[-1], plan.allowed_rows, k, score)
     if vector is not None:
         k = how.dense * profile.limit
         legs.append(trace.run("dense", search_dense, vector, snap, plan, k))
         trace.leg("dense", legs[-1], plan.allowed_rows, k, partial(dense_score, vector, snap))
     k = how.facts * profile.limit
     facts = trace.run("facts", facts_about, query, snap, plan)
-    rows, confidence = snap.facts.row[facts], snap.facts.confidence[facts]
+    known = snap.facts.columns
+    rows, confidence = known.row[facts], known.confidence[facts]
     legs.append(Leg("facts", rows[:k].astype(np.uint32), confidence[:k]))
-    trace.leg("facts", legs[-1], len(snap.facts.row), k, lambda row: float(confidence[rows == row].max(initial=0)))
+    trace.leg("facts", legs[-1], len(known.row), k, lambda row: float(confidence[rows == row].max(initial=0)))
     return legs, dict(zip(rows[:k].tolist(), facts[:k].tolist(), strict=True))
 
 
@@ -158,11 +160,11 @@ def facts_about(query: Query, snap: Snapshot, plan: Plan) -> I64:
     """Facts that hold now and whose subject or object the question names, surest first, the best one of each row.
 
     Returns:
-        int64[f], entries of `snap.facts`; of allowed rows.
+        int64[f], entries of `snap.facts.columns`; of allowed rows.
     """
-    facts = snap.facts
+    facts = snap.facts.columns
     named = among(facts.subject_entity, query.mentions) | among(facts.object_entity, query.mentions)
-    chosen = np.flatnonzero(named & snap.facts_holding(int((query.as_of or query.now).timestamp())))
+    chosen = np.flatnonzero(named & snap.facts.holding(int((query.as_of or query.now).timestamp())))
     if plan.allowed is not None:
         chosen = chosen[plan.allowed[facts.row[chosen]]]
     chosen = chosen[order(facts.confidence[chosen], snap.columns.key[facts.row[chosen]])]
@@ -211,16 +213,17 @@ def evergreen(rows: npt.NDArray[Any], snap: Snapshot) -> Bool:
 
     That is: it names one besides its speaker, or states a fact whose subject is one.
     """
-    at, named = snap.entities_of(rows)
+    at, named = snap.graph.entities_of(rows)
     others = named != _speakers(rows, snap)[at]
-    stated = np.flatnonzero(among(snap.facts.row, np.sort(rows)))
-    row = np.concatenate([rows[at[others]], snap.facts.row[stated]])
-    subject = np.concatenate([named[others], snap.facts.subject_entity[stated]])
+    stated = np.flatnonzero(among(snap.facts.columns.row, np.sort(rows)))
+    row = np.concatenate([rows[at[others]], snap.facts.columns.row[stated]])
+    subject = np.concatenate([named[others], snap.facts.columns.subject_entity[stated]])
     green = np.zeros(len(subject), bool)
     for segment in snap.manifest.segments if snap.manifest and len(subject) else ():
         green |= among(subject, _evergreen(snap.root, segment.id))
     known, which = np.unique(subject, return_inverse=True)
-    green &= np.isin(known, known[snap.rows_of(known)[0]])[which]  # a segment's list is also of rows that are not seen
+    # A segment's list names hidden rows, too.
+    green &= np.isin(known, known[snap.graph.rows_of(known)[0]])[which]
     return np.isin(rows, row[green])
 
 
@@ -266,10 +269,10 @@ def _diverse(pool: Pool, snap: Snapshot, k: int, how: Mmr, trace: Trace) -> tupl
 def _statements(pool: Pool, stated: Mapping[int, int], snap: Snapshot) -> list[str]:
     """The fact of each row as a sentence; empty where none brought it, or its segment keeps no sentences."""
     facts = [stated.get(row, -1) for row in pool.row.tolist()]
-    known = [fact for fact in facts if fact >= 0 and snap.fact_field.indexed[fact]]
+    known = [fact for fact in facts if fact >= 0 and snap.facts.field.indexed[fact]]
     sentences = {
         fact: str(entry["text"])
-        for fact, entry in zip(known, snap.fact_field.text(np.array(known, np.int64)) if known else [], strict=True)
+        for fact, entry in zip(known, snap.facts.field.text(np.array(known, np.int64)) if known else [], strict=True)
     }
     return [sentences.get(fact, "") for fact in facts]
 

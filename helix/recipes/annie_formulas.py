@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from helix.stages.pack import CLOSE, OPEN, Count
-from helix.text.sanitise import sanitise_text
 from helix.text.tokenize import words
 from helix.types import F32
+from helix.util.sanitise import sanitise_text
 
 
 def rrf(ranks: F32, k: float) -> F32:

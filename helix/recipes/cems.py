@@ -39,9 +39,9 @@ from helix.stages.fuse import union
 from helix.stages.lexical import lexical_score, search_lexical
 from helix.stages.pack import CLOSE, OPEN, Count, header
 from helix.stages.trace import Trace
-from helix.text.sanitise import sanitise_text
 from helix.text.tokenize import hash_terms, tokenise
 from helix.types import F32, I64, ROLES, U32, Bool, Bundle, Leg, Plan, Pool, Query
+from helix.util.sanitise import sanitise_text
 
 if TYPE_CHECKING:
     from helix.encoders.rerank import Rerankers
@@ -177,8 +177,9 @@ def _retrieve(
         legs.append(_dense("dense", vector, snap, plan, how.dense, trace))
     if mode == "vector":
         return legs
-    bm25 = trace.run("lexical", search_lexical, query, snap, plan, how.bm25, how.k1, how.b)
-    trace.leg("lexical", bm25, plan.allowed_rows, how.bm25, partial(lexical_score, query, snap, k1=how.k1, b=how.b))
+    bm25 = trace.run("lexical", search_lexical, query, snap.lexical, plan, how.bm25, how.k1, how.b)
+    score = partial(lexical_score, query, snap.lexical, k1=how.k1, b=how.b)
+    trace.leg("lexical", bm25, plan.allowed_rows, how.bm25, score)
     legs.append(bm25)
     if vector is None or strong(bm25.scores, profile.strong.top, profile.strong.gap):
         trace.note("expand", shortcut=vector is not None)
@@ -219,7 +220,7 @@ def probe(query: Query, snap: Snapshot, plan: Plan, profile: Profile) -> list[st
     allowed = users & (snap.alive if plan.allowed is None else plan.allowed)
     asked = replace(query, terms=np.union1d(query.terms, hash_terms(tokenise(PROBE))))
     theirs = replace(plan, allowed=allowed, allowed_rows=int(np.count_nonzero(allowed)))
-    leg = search_lexical(asked, snap, theirs, profile.expand.probe, profile.lists.k1, profile.lists.b)
+    leg = search_lexical(asked, snap.lexical, theirs, profile.expand.probe, profile.lists.k1, profile.lists.b)
     return own_phrases([str(entry["text"]) for entry in snap.text(leg.rows)], profile.expand.most)
 
 
@@ -233,7 +234,7 @@ def _rank(
     how, columns = profile.score, snap.columns
     rows, ranks = union(legs)
     signals: dict[str, F32] = {}
-    near = None if vector is None else np.maximum(snap.vectors(rows) @ vector, 0).astype(np.float32)
+    near = None if vector is None else np.maximum(snap.vectors.dequantise(rows) @ vector, 0).astype(np.float32)
     if mode == "hybrid":
         weights = [profile.fuse.weights["original" if name in _ORIGINAL else "other"] for name in ranks]
         fused = rrf(np.stack(list(ranks.values())), weights, profile.fuse.k, **profile.fuse.bonus)
@@ -241,7 +242,7 @@ def _rank(
     if near is not None:
         signals["vector"] = near
     base = blend(signals["fused"], near, how.fused) if mode == "hybrid" else signals["vector"]
-    days = (query.now.timestamp() - snap.last_access[rows]) / _DAY
+    days = (query.now.timestamp() - snap.catalog.last_access[rows]) / _DAY
     # Of the project that is asked for there is nothing else; one that the question only names is preferred.
     wanted = snap.projects.index(query.project) if query.project is not None else next(iter(plan.projects), None)
     none = snap.projects.index(_NO_PROJECT) if _NO_PROJECT in snap.projects else -1

@@ -155,13 +155,13 @@ def _channels(
     if vector is not None:
         legs.append(trace.run("dense", search_dense, vector, snap, plan, how.dense))
         trace.leg("dense", legs[0], plan.allowed_rows, how.dense, partial(dense_score, vector, snap))
-    legs.append(trace.run("lexical", search_lexical, query, snap, plan, how.bm25, how.k1, how.b))
-    score = partial(lexical_score, query, snap, k1=how.k1, b=how.b)
+    legs.append(trace.run("lexical", search_lexical, query, snap.lexical, plan, how.bm25, how.k1, how.b))
+    score = partial(lexical_score, query, snap.lexical, k1=how.k1, b=how.b)
     trace.leg("lexical", legs[-1], plan.allowed_rows, how.bm25, score)
     first = trace.run("fuse", fuse, legs, snap, profile.fuse.k, weights)  # what the walk starts from
     trace.note("fuse", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(first))
     if vector is not None and profile.hopfield.weight and len(legs[0].rows):
-        nearest = snap.vectors(legs[0].rows[: profile.hopfield.neighbours])
+        nearest = snap.vectors.dequantise(legs[0].rows[: profile.hopfield.neighbours])
         state = hopfield(vector, nearest, profile.hopfield.beta)
         found = trace.run("hopfield", search_dense, state, snap, plan, how.hopfield)
         legs.append(replace(found, name="hopfield"))
@@ -193,13 +193,13 @@ def _activated(
     """The union of the channels, best first: rrf·date·decay·access·retention over the best of these, and noise."""
     rows, ranks, fused = rrf(legs, weights, profile.fuse.k)
     columns, how = snap.columns, profile.activation
-    age = age_days(snap.last_access[rows], query.now.timestamp())
+    age = age_days(snap.catalog.last_access[rows], query.now.timestamp())
     fading = profile.decay
     factors = {
         "rrf": fused,
         "date": date_boost(columns.time[rows], query.days, profile.fuse.date),
         "decay": decay(age, columns.type[rows] == _FADES, fading.rate, fading.half_life, fading.floor),
-        "access": access_boost(snap.access_count[rows], how.access),
+        "access": access_boost(snap.catalog.access_count[rows], how.access),
     }
     factors |= _retention(rows, age, vector, snap, how.retention, trace)
     activation = normalised(np.prod(list(factors.values()), axis=0, dtype=np.float64).astype(np.float32))
@@ -220,8 +220,8 @@ def _retention(rows: Any, age: F32, vector: F32 | None, snap: Snapshot, weight: 
     columns = snap.columns
     rate, half_life, floor = model.decay.tolist()  # as it was trained, whatever the profile says now
     left = decay(age, columns.type[rows] == _FADES, rate, half_life, floor)
-    cosine, salience = snap.vectors(rows) @ vector, columns.salience[rows]
-    x = features(cosine, salience, snap.access_count[rows], age, columns.type[rows], left)
+    cosine, salience = snap.vectors.dequantise(rows) @ vector, columns.salience[rows]
+    x = features(cosine, salience, snap.catalog.access_count[rows], age, columns.type[rows], left)
     trace.note("retention", rows_in=len(rows), rows_out=len(rows), weight=weight)
     return {"retention": retention_boost(forward(model, x), weight)}
 

@@ -99,19 +99,19 @@ def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models:
     allowed = trace.run("facts", candidates, query, snap, plan)
     trace.note("facts", rows_in=len(allowed), rows_out=int(np.count_nonzero(allowed)))
     legs = _retrieve(query, vector, snap, allowed, profile, trace)
-    pool = trace.run("fuse", fuse, legs, snap.fact_field.key, profile.fuse.k)
+    pool = trace.run("fuse", fuse, legs, snap.facts.field.key, profile.fuse.k)
     trace.note("fuse", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
-    pool = trace.run("rank", demote, pool, _over(query, snap), snap.fact_field.key, profile.rank.superseded)
+    pool = trace.run("rank", demote, pool, _over(query, snap), snap.facts.field.key, profile.rank.superseded)
     trace.note("rank", rows_in=len(pool), rows_out=len(pool))
     pool = _reranked(pool, query, snap, profile.rerank, trace, models)
-    trace.ranked(replace(pool, row=snap.facts.row[pool.row].astype(np.uint32)))
+    trace.ranked(replace(pool, row=snap.facts.columns.row[pool.row].astype(np.uint32)))
     items, entries = _shown(pool.take(np.arange(min(query.k, profile.limit, len(pool)))), query, snap)
     context, tokens, placed = trace.run("pack", pack, entries, query.budget, snap.counter)
     return bundle(query, snap, profile, trace, items, context, tokens, placed)
 
 
 def _tell_share(snap: Snapshot, trace: Trace) -> None:
-    field = snap.fact_field
+    field = snap.facts.field
     if field.live < field.rows:
         trace.degraded.append(
             f"facts: {field.rows - field.live} of {field.rows} have no index; 'helix reindex' makes it"
@@ -127,7 +127,7 @@ def candidates(query: Query, snap: Snapshot, plan: Plan) -> Bool:
     Not what says that something ended, nor what the plan leaves out. With `as_of` only what was known and held then,
     with `current_only` only what holds.
     """
-    known, seen = snap.facts, snap.fact_field.indexed & ~snap.facts.closes
+    known, seen = snap.facts.columns, snap.facts.field.indexed & ~snap.facts.columns.closes
     if plan.allowed is not None:
         seen &= plan.allowed[known.row]
     if query.as_of is not None:
@@ -141,7 +141,7 @@ def candidates(query: Query, snap: Snapshot, plan: Plan) -> Bool:
 def _over(query: Query, snap: Snapshot) -> Bool:
     """bool[facts]: those that no longer hold at the moment asked about."""
     at = int((query.as_of or query.now).timestamp())
-    over: Bool = (snap.fact_ends != HOLDS) & (snap.fact_ends <= at)
+    over: Bool = (snap.facts.ends != HOLDS) & (snap.facts.ends <= at)
     return over
 
 
@@ -152,14 +152,15 @@ def _retrieve(
     query: Query, vector: F32 | None, snap: Snapshot, allowed: Bool, profile: Profile, trace: Trace
 ) -> list[Leg]:
     """The lists there are; their rows are facts."""
-    field, how = snap.fact_field, profile.retrieve
+    field, how = snap.facts.field, profile.retrieve
     count = int(np.count_nonzero(allowed))
     legs: list[Leg] = []
 
     def keep(stage: str, leg: Leg, limit: int, score: Callable[[I64], float]) -> None:
         legs.append(leg)
-        rows = replace(leg, rows=snap.facts.row[leg.rows].astype(np.uint32))
-        trace.leg(stage, rows, count, limit, lambda row: score(np.flatnonzero(allowed & (snap.facts.row == row))))
+        row_of = snap.facts.columns.row
+        rows = replace(leg, rows=row_of[leg.rows].astype(np.uint32))
+        trace.leg(stage, rows, count, limit, lambda row: score(np.flatnonzero(allowed & (row_of == row))))
 
     if vector is not None:
         leg = trace.run("dense", field.nearest, vector, how.dense, allowed)
@@ -198,13 +199,13 @@ def graph_scores(named: U64, snap: Snapshot, allowed: Bool, how: Walk) -> F32:
     Args:
         named: uint64[m], hashes of entities; may be none.
     """
-    known, out = snap.facts, np.zeros(len(allowed), np.float32)
+    known, out = snap.facts.columns, np.zeros(len(allowed), np.float32)
     joins = (known.subject_entity != 0) & (known.object_entity != 0) & (known.subject_entity != known.object_entity)
     facts = np.flatnonzero(allowed & joins)
     if not len(named) or not len(facts):
         return out
     edges = Edges(known.subject_entity[facts], known.object_entity[facts], known.confidence[facts])
-    reached = reach(edges, snap.fact_field.key[facts], named, how.hops, how.facts)
+    reached = reach(edges, snap.facts.field.key[facts], named, how.hops, how.facts)
     near = Edges(edges.left[reached], edges.right[reached], edges.weight[reached])
     out[facts[reached]] = walk(near, named, how.restart, how.steps)
     return out
@@ -292,7 +293,7 @@ def _reranked(pool: Pool, query: Query, snap: Snapshot, how: Cross, trace: Trace
     if cross is None or not len(pool):
         return pool
     head = pool.row[: how.top]
-    texts = [str(entry["text"]) for entry in snap.fact_field.text(head)]
+    texts = [str(entry["text"]) for entry in snap.facts.field.text(head)]
     scores = trace.run("rerank", cross.score, query.text, texts)
     if why := unusable(scores):
         trace.note("rerank", rows_in=len(head), rows_out=len(head), off=why)
@@ -302,7 +303,7 @@ def _reranked(pool: Pool, query: Query, snap: Snapshot, how: Cross, trace: Trace
     signal[: len(head)] = scores
     final = rerank(pool.final, scores * pool.signals["holds"][: len(head)], how.weight)
     changed = replace(pool, final=final, signals={**pool.signals, "cross": signal})
-    return changed.take(order(final, snap.fact_field.key[pool.row]))
+    return changed.take(order(final, snap.facts.field.key[pool.row]))
 
 
 def _cross(models: Rerankers, trace: Trace) -> CrossEncoder | None:
@@ -319,11 +320,11 @@ def _cross(models: Rerankers, trace: Trace) -> CrossEncoder | None:
 
 def _shown(pool: Pool, query: Query, snap: Snapshot) -> tuple[list[Item], list[dict[str, Any]]]:
     """Facts in words: as items, and as entries of the context; the only place that reads text."""
-    facts, field = pool.row, snap.fact_field
-    by_row = replace(pool, row=snap.facts.row[facts].astype(np.uint32))
+    facts, field = pool.row, snap.facts.field
+    by_row = replace(pool, row=snap.facts.columns.row[facts].astype(np.uint32))
     sources, told = snap.text(by_row.row), field.text(facts)
     over = _over(query, snap)[facts].tolist()
-    times = zip(snap.facts.t_valid[facts].tolist(), snap.fact_ends[facts].tolist(), over, strict=True)
+    times = zip(snap.facts.columns.t_valid[facts].tolist(), snap.facts.ends[facts].tolist(), over, strict=True)
     spans = [Span(day(since), day(until), ended) for since, until, ended in times]
     entries = [entry_of(source, fact, span) for source, fact, span in zip(sources, told, spans, strict=True)]
     about = [{"fact": {**_triple(fact), **span._asdict()}} for fact, span in zip(told, spans, strict=True)]

@@ -77,7 +77,7 @@ def session(snap: Snapshot, name: str, *, offset: int = 0, limit: int = 200) -> 
 
     Two formats may each have a session of a name: then one follows the other.
     """
-    codes = snap.sessions_named(name)
+    codes = snap.catalog.sessions_named(name)
     if not codes:
         return None
     columns = snap.columns
@@ -107,7 +107,7 @@ def timeline(
     limit: int = 50,
 ) -> dict[str, Any]:
     """Sessions, the one that ended last first; those without a time come after all that have one."""
-    began, ended = snap.session_spans
+    began, ended = snap.catalog.session_spans
     first = _first_rows(snap)
     chosen = first >= 0
     if project is not None:
@@ -141,7 +141,7 @@ def _told(snap: Snapshot, codes: I64, first: I64) -> list[dict[str, Any]]:
         kinds[code][TYPES[kind]] += 1
         if voice >= 0:
             voices[code][snap.speakers[voice]] += 1
-    began, ended = snap.session_spans
+    began, ended = snap.catalog.session_spans
     found = []
     for code, entry in zip(codes.tolist(), snap.text(first), strict=True):
         words = " ".join(entry["text"].split())
@@ -199,20 +199,20 @@ def facts(
     """
     now = at or datetime.now(UTC)
     hashes = mentions("", [entity], now)
-    known = snap.facts
+    known = snap.facts.columns
     about = np.flatnonzero(np.isin(known.subject_entity, hashes) | np.isin(known.object_entity, hashes))
-    about = np.union1d(about, snap.facts_naming(entity.strip()))  # "timeout" is no entity, and things are said of it
+    about = np.union1d(about, snap.facts.naming(entity.strip()))  # "timeout" is no entity, and things are said of it
     about = about[np.lexsort((about, -known.t_valid[about].astype(np.float64)))]
-    holds = snap.facts_holding(int(now.timestamp()))
+    holds = snap.facts.holding(int(now.timestamp()))
     shown = about[offset : offset + limit]
     found = []
     identities = ids(known.row[shown], snap)
-    for fact, identity, told in zip(shown.tolist(), identities, snap.fact_texts(shown), strict=True):
+    for fact, identity, told in zip(shown.tolist(), identities, snap.facts.texts(shown), strict=True):
         found.append(
             {
                 **told,
                 "t_valid": _utc(known.t_valid[fact]),
-                "t_invalid": _utc(snap.fact_ends[fact]),
+                "t_invalid": _utc(snap.facts.ends[fact]),
                 "holds": bool(holds[fact]),
                 "confidence": _round(known.confidence[fact]),
                 "item": identity,
@@ -239,13 +239,13 @@ def neighbours(snap: Snapshot, identity: str) -> dict[str, Any] | None:
             rows[beside] = None
             here, there = _key(snap, row), _key(snap, beside)
             joined(*((here, there) if forwards else (there, here)), "next")
-    _, linked, kinds = snap.links_of(np.array([row]))
+    _, linked, kinds = snap.graph.links_of(np.array([row]))
     for other, kind in zip(linked.tolist(), kinds.tolist(), strict=True):
         rows[other] = None
         joined(_key(snap, row), _key(snap, other), LINKS[kind])
-    _, named = snap.entities_of(np.array([row]))
-    named = named[np.lexsort((named, snap.naming(named)))[:_RARE]]
-    at, others = snap.rows_of(named)
+    _, named = snap.graph.entities_of(np.array([row]))
+    named = named[np.lexsort((named, snap.graph.count_items(named)))[:_RARE]]
+    at, others = snap.graph.rows_of(named)
     for i, entity in enumerate(named.tolist()):
         joined(_key(snap, row), f"{entity:016x}", "mentions")
         also = others[at == i].astype(np.int64)
@@ -253,10 +253,11 @@ def neighbours(snap: Snapshot, identity: str) -> dict[str, Any] | None:
         for other in also[np.lexsort((also, -columns.time[also].astype(np.float64)))][:_EACH].tolist():
             rows[other] = None
             joined(_key(snap, other), f"{entity:016x}", "mentions")
-    stated = np.flatnonzero(snap.facts.row == row)
-    subjects, objects = snap.facts.subject_entity[stated].tolist(), snap.facts.object_entity[stated].tolist()
+    facts = snap.facts.columns
+    stated = np.flatnonzero(facts.row == row)
+    subjects, objects = facts.subject_entity[stated].tolist(), facts.object_entity[stated].tolist()
     said: dict[int, str] = {}  # what facts call their ends: not all of them are names that stand in an item
-    for subject, object_, told in zip(subjects, objects, snap.fact_texts(stated), strict=True):
+    for subject, object_, told in zip(subjects, objects, snap.facts.texts(stated), strict=True):
         said |= {subject: told["subject"], object_: told["object"]}
         if subject and object_:
             joined(f"{subject:016x}", f"{object_:016x}", told["relation"])
@@ -287,7 +288,7 @@ def _item_nodes(snap: Snapshot, rows: Sequence[int]) -> list[dict[str, Any]]:
 
 
 def _entity_nodes(snap: Snapshot, entities: U64, said: Mapping[int, str]) -> list[dict[str, Any]]:
-    names, counts = snap.entity_names(entities), snap.naming(entities).tolist()
+    names, counts = snap.facts.entity_names(entities), snap.graph.count_items(entities).tolist()
     found = []
     for entity, count in zip(entities.tolist(), counts, strict=True):
         kind, name = names.get(entity, ("name", said.get(entity, f"{entity:016x}")))
@@ -309,7 +310,7 @@ def choices(snap: Snapshot) -> dict[str, Any]:
     return {
         "snapshot": snap.generation,
         "items": snap.live,
-        "sessions": int((snap.session_size > 0).sum()),
+        "sessions": int((snap.catalog.session_size > 0).sum()),
         "first": _utc(time.min()) if len(time) else None,
         "last": _utc(time.max()) if len(time) else None,
         "projects": counted(columns.project, dict(enumerate(snap.projects))),

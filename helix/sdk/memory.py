@@ -81,7 +81,7 @@ class Memory:
         self.root = Path(store)
         self._fixed = snapshot is not None
         name = None if snapshot is None else manifests.name_of(self.root, snapshot)
-        self._snapshot = Snapshot(self.root, name, threads=self.settings.threads)
+        self._snapshot = Snapshot.open(self.root, name, threads=self.settings.threads)
         self._refreshing = threading.Lock()
         self._events = Appender(self.root)
         self._models = Rerankers(self.settings)
@@ -144,7 +144,7 @@ class Memory:
             entities: names the graph walk starts from, besides those in the question.
             principal: who asks; items with an ACL are only for those it names.
             projects: the only ones that exist for who asks; None: all.
-            profile: a file of `helix/profiles`, or of the folder `HELIX_PROFILES`.
+            profile: a file of `helix/recipes/profiles`, or of the folder `HELIX_PROFILES`.
             rerank: `late` (token by token) or `cross` (a cross-encoder) scores the best items anew, for milliseconds
                 that `ms` reports.
             rerank_top: how many, at most 30.
@@ -299,7 +299,7 @@ class Memory:
 
         _page(offset, limit)
         snap = self._snapshot.seen_by(principal, projects)
-        project = check_known("project", project, snap.live_projects)
+        project = check_known("project", project, snap.catalog.live_projects)
         start, end = moment_of(since, "since"), moment_of(until, "until", end=True)
         return browse.timeline(snap, project=project, since=start, until=end, offset=offset, limit=limit)
 
@@ -362,7 +362,7 @@ class Memory:
         with self._refreshing:
             if not self.stale():
                 return False
-            fresh = Snapshot(self.root, threads=self.settings.threads, before=self._snapshot)
+            fresh = Snapshot.open(self.root, threads=self.settings.threads, before=self._snapshot)
             if fresh.name is None:  # not that nothing was published yet: that was, and is open here
                 raise StoreError(
                     f"{self.root / 'CURRENT'} is gone", f"write {self._snapshot.name!r} into it, or restore the store"

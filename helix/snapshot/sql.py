@@ -28,13 +28,13 @@ from helix.errors import StoreError, UsageError
 from helix.snapshot import manifest as manifests
 from helix.snapshot.checked_arrays import damaged
 from helix.snapshot.index.doc2query import KIND
-from helix.snapshot.index.fact_columns import Facts, invalid_since, join
+from helix.snapshot.index.fact_columns import FactColumns, invalid_since, join
 from helix.snapshot.manifest import Deletes, Index, Manifest, Segment
 from helix.snapshot.pins import pin, release
 from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, NO_TIME
 from helix.snapshot.segment.open import check_files, deleted_rows, open_segment, read_table
 from helix.text.entities import EVERGREEN
-from helix.text.sanitise import printable
+from helix.util.sanitise import printable
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -277,7 +277,7 @@ def _register(db: duckdb.DuckDBPyConnection, root: Path, manifest: Manifest | No
     """The views over the live rows of a generation; over nothing where there is none.
 
     Args:
-        statement: in lower case. Facts are read and joined only for one that speaks of them.
+        statement: in lower case. FactColumns are read and joined only for one that speaks of them.
     """
     segments = manifest.segments if manifest else ()
     deletes = manifest.deletes if manifest else ()
@@ -329,7 +329,7 @@ def _facts(root: Path, segments: Sequence[Segment], deletes: Sequence[Deletes]) 
         columns.append(join([opened], np.zeros(1, np.int64), alive))
     if not tables:
         return _no_facts()
-    numbers = Facts(*map(np.concatenate, zip(*columns, strict=True)))
+    numbers = FactColumns(*map(np.concatenate, zip(*columns, strict=True)))
     since = invalid_since(numbers)
     ends = pa.array(since, mask=since == NO_TIME).cast(FACTS.field("t_valid").type)
     return pa.concat_tables(tables).cast(FACTS).append_column("t_invalid", ends)

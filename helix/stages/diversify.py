@@ -44,22 +44,22 @@ def diversify(pool: Candidates, snap: Snapshot, k: int, profile: Diversify) -> C
     kept = np.arange(0)
     while seen < reach:  # what is left out makes room for what is further down
         seen = reach
-        unique = repeats(snap.signatures(pool.row[:seen]), profile.jaccard) < 0
+        unique = repeats(snap.row_map.signatures(pool.row[:seen]), profile.jaccard) < 0
         kept = unique.nonzero()[0]
         left = np.concatenate([score[kept], score[seen:]])
         reach = within_reach(left, trade, k) + seen - len(kept)
-    chosen = kept[mmr(score[kept], snap.vectors(pool.row[kept]), trade, k)]
+    chosen = kept[mmr(score[kept], snap.vectors.dequantise(pool.row[kept]), trade, k)]
     rows = pool.row[chosen]
     return pool.take(chosen[order(score[chosen], snap.columns.key[rows])])
 
 
 def left_out(pool: Candidates, chosen: Candidates, snap: Snapshot, profile: Diversify) -> Left:
     """Why the rest of the pool is not among the chosen: for the explanation."""
-    repeated = repeats(snap.signatures(pool.row), profile.jaccard)
+    repeated = repeats(snap.row_map.signatures(pool.row), profile.jaccard)
     near = repeated >= 0
     as_good = pool.final >= chosen.final.min(initial=np.inf)
     passed = pool.row[as_good & ~near & ~np.isin(pool.row, chosen.row)]
-    alike = (snap.vectors(passed) @ snap.vectors(chosen.row).T).max(axis=1, initial=-1)
+    alike = (snap.vectors.dequantise(passed) @ snap.vectors.dequantise(chosen.row).T).max(axis=1, initial=-1)
     return Left(pool.row[near], pool.row[repeated[near]], passed, alike)
 
 

@@ -67,14 +67,14 @@ def look(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: Gr
     """The graph as the question sees it, and the entities it names, ascending: those that some live item names. A hub
     among them leads to items of the pool only: it adds none.
     """
-    known, df = snap.graph.find(query.mentions)
+    known, df = snap.graph.nodes.find(query.mentions)
     named = (df > 0).nonzero()[0]
     asked = query.mentions[named]
     is_hub = df[named] > profile.entity_df
     row, hub = _naming(pool.row, asked[is_hub], snap)
     hubs = (known[named][is_hub][hub], row, np.log1p(snap.live / df[named][is_hub][hub]))
     weights = profile.edges
-    seen = Seen(snap.graph, plan.allowed, asked, hubs, profile.entity_df, profile.session_size, weights)
+    seen = Seen(snap.graph.nodes, plan.allowed, asked, hubs, profile.entity_df, profile.session_size, weights)
     return seen, np.sort(known[named])
 
 
@@ -82,7 +82,7 @@ def _naming(rows: npt.NDArray[np.uint32], entities: npt.NDArray[np.uint64], snap
     """(row int64[m], position int64[m] among the entities, ascending, of one it names)."""
     if not len(entities):
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    at, keys = snap.entities_of(rows)
+    at, keys = snap.graph.entities_of(rows)
     place = _position(keys, entities)
     here = place >= 0
     return rows[at[here]].astype(np.int64), place[here]

@@ -60,20 +60,20 @@ class _Term(NamedTuple):
     parts: list[Part]
 
 
-def search_lexical(query: Query, snap: Field, plan: Plan, k: int, k1: float, b: float, name: str = "bm25") -> Leg:
+def search_lexical(query: Query, field: Field, plan: Plan, k: int, k1: float, b: float, name: str = "bm25") -> Leg:
     """The k best allowed rows by BM25, best first, ties to the smaller id. Statistics are of the whole field,
     whatever the filter; rows that hold none of the terms are never in it.
 
     Args:
-        snap: the field that is searched; a snapshot is that of the items' own text.
+        field: the field to search; `Snapshot.lexical` is that of the items' own text.
         name: of the leg.
     """
-    terms = _terms(query, snap, k1)
+    terms = _terms(query, field, k1)
     if k <= 0 or not terms:
         return Leg(name, np.empty(0, np.uint32), np.empty(0, np.float32))
-    norm, allowed = snap.norm(k1, b), plan.allowed
+    norm, allowed = field.norm(k1, b), plan.allowed
     slack = 1 - (len(terms) + 8) * 2.0**-23  # scores and bounds are rounded apart; this is more than that can make
-    few = np.flatnonzero(allowed) if allowed is not None and _LOOK_UP * plan.allowed_rows < snap.rows else None
+    few = np.flatnonzero(allowed) if allowed is not None and _LOOK_UP * plan.allowed_rows < field.rows else None
     parts = [term.parts if few is None else list(narrow(term.parts, few, _LOOK_UP)) for term in terms]
     floor, rare = 0.0, _rare(parts)
     if 0 < rare < len(terms):
@@ -81,28 +81,28 @@ def search_lexical(query: Query, snap: Field, plan: Plan, k: int, k1: float, b: 
     rows, scores, _ = best_rows(flat(parts), *_bounds(terms, k1), allowed, norm, k, slack, floor)
     best = np.flatnonzero(scores >= kth(scores, k))
     rows, scores = rows.take(best), scores.take(best)
-    order = top_k(scores, snap.key.take(rows), k)
+    order = top_k(scores, field.key.take(rows), k)
     return Leg(name, rows[order], scores[order])
 
 
-def lexical_score(query: Query, snap: Field, row: int, k1: float, b: float) -> float:
+def lexical_score(query: Query, field: Field, row: int, k1: float, b: float) -> float:
     """What the search gives one row; 0 where it holds none of the terms."""
-    score, norm = np.zeros(1, np.float32), snap.norm(k1, b)
-    for term in _terms(query, snap, k1):
+    score, norm = np.zeros(1, np.float32), field.norm(k1, b)
+    for term in _terms(query, field, k1):
         for rows, tf in look_up(term.parts, np.array([row])):
             score[: len(rows)] += gain(tf, norm.take(rows), term.weight, k1)
     return float(score[0])
 
 
-def _terms(query: Query, snap: Field, k1: float) -> list[_Term]:
+def _terms(query: Query, field: Field, k1: float) -> list[_Term]:
     """The terms that some segment holds, rarest first, among equals the smaller hash."""
     found = []
     for hashed in query.terms:
-        parts = snap.term(hashed)
+        parts = field.term(hashed)
         if parts:
             size = sum(len(local) for _, local, _ in parts)
-            df = size if snap.live == snap.rows else snap.df(hashed)
-            weight = float(idf(df, snap.live))
+            df = size if field.live == field.rows else field.df(hashed)
+            weight = float(idf(df, field.live))
             found.append((df, int(hashed), _Term(weight, weight * (k1 + 1), size, _joined(parts))))
     return [term for *_, term in sorted(found, key=lambda entry: entry[:2])]
 

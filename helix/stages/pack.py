@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from helix.stages.features.excerpt import excerpt
-from helix.text.sanitise import sanitise_name, sanitise_text
+from helix.util.sanitise import sanitise_name, sanitise_text
 
 Count = Callable[[Sequence[str]], list[int]]
 

@@ -75,6 +75,6 @@ def type_weights(profile: Profile, recent: bool) -> F32:
 
 def recency(rows: npt.NDArray[Any], query: Query, snap: Snapshot, profile: Profile) -> F32:
     """decay ** hours since last access, by type; the future counts as now."""
-    hours = np.maximum(query.now.timestamp() - snap.last_access[rows], 0) / 3600
+    hours = np.maximum(query.now.timestamp() - snap.catalog.last_access[rows], 0) / 3600
     decay = np.array([profile.rank.decay[kind] for kind in TYPES])[snap.columns.type[rows]]
     return np.asarray(np.power(decay, hours), np.float32)

@@ -71,7 +71,7 @@ def _named_projects(query: Query, snap: Snapshot) -> tuple[int, ...]:
     said = project_words(query.text)
     found = []
     for at, word in enumerate(said):
-        for name, code in snap.project_names.get(word, ()):
+        for name, code in snap.catalog.project_names.get(word, ()):
             if said[at : at + len(name)] == name:
                 found.append(code)
     return tuple(sorted(set(found)))
@@ -111,7 +111,7 @@ def _over(query: Query, snap: Snapshot) -> npt.NDArray[Any]:
     """Rows that no longer hold; with `current_only` also those that only say facts that no longer do."""
     ends, at = snap.columns.ends, int((query.as_of or query.now).timestamp())
     over = ends[snap.columns.t_invalid[ends] <= at] if len(ends) else ends
-    return np.union1d(over, snap.superseded(at)) if query.current_only else over
+    return np.union1d(over, snap.facts.superseded(at)) if query.current_only else over
 
 
 def _ranges(query: Query, snap: Snapshot) -> Iterator[tuple[str, str, int, int]]:
@@ -168,4 +168,4 @@ def _type_scores(vector: F32 | None, snap: Snapshot) -> F32 | None:
     """Cosine of the question to the centroid of each type: float32[types]; 0 where a type has no items."""
     if vector is None or not snap.rows:
         return None
-    return np.asarray(snap.type_directions @ vector)
+    return np.asarray(snap.vectors.type_directions @ vector)

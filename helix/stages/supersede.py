@@ -27,10 +27,10 @@ class Outdated(NamedTuple):
 
 def outdated(rows: U32, snap: Snapshot, at: int) -> Outdated | None:
     """What of a pool is superseded at a moment, in seconds; None for nothing."""
-    stale = rows[snap.stale(rows, at)].astype(np.int64)
+    stale = rows[snap.facts.stale(rows, at)].astype(np.int64)
     if not len(stale):
         return None
-    of, new = snap.successors(stale, at)
+    of, new = snap.facts.successors(stale, at)
     return Outdated(stale, stale[of], new)
 
 

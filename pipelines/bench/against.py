@@ -113,7 +113,7 @@ def prepare(name: str, root: str, folder: str, asks: Sequence[Ask], wanted: floa
         UsageError: it takes no so many items, or there is no such peer.
     """
     peer = PEERS[name]()
-    snap = Snapshot(Path(root))
+    snap = Snapshot.open(Path(root))
     whole = corpus(Path(root), snap)
     items = min(whole.n, peer.most_items or whole.n)
     part = Corpus(items, whole.vectors, whole.texts, whole.project)
@@ -172,7 +172,7 @@ def corpus(root: Path, snap: Snapshot) -> Corpus:
     )
     return Corpus(
         items.num_rows,
-        lambda start, stop: snap.vectors(np.arange(start, stop)),
+        lambda start, stop: snap.vectors.dequantise(np.arange(start, stop)),
         lambda start, stop: texts(items.slice(start, stop - start)),
         lambda start, stop: items["project"].slice(start, stop - start).to_pylist(),
     )

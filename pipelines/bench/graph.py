@@ -28,7 +28,7 @@ def diagnose(name: str, path: Path, work: Path, settings: Settings) -> dict[str,
     """The report of one benchmark set, ingested into `work`."""
     found = read(name, path, work / "documents")
     ingest(work / "store", list(found.documents), settings)
-    snap = Snapshot(work / "store")
+    snap = Snapshot.open(work / "store")
     gold = gold_pairs(snap, found)
     n = snap.live
     rows = {}
@@ -73,14 +73,14 @@ def edges(snap: Snapshot) -> dict[str, I64]:
     rows = np.flatnonzero(snap.alive)
     following = snap.columns.next[rows]
     out = {"next": np.stack([rows, following], axis=1)[following >= 0]}
-    at, to, kind = snap.links_of(rows)
+    at, to, kind = snap.graph.links_of(rows)
     for code, name in enumerate(LINKS):
         out[name] = np.stack([rows[at[kind == code]], to[kind == code]], axis=1)
     out["session"] = _within(snap.columns.session[rows], rows)
-    at, keys = snap.entities_of(rows)
+    at, keys = snap.graph.entities_of(rows)
     entities, entity = np.unique(keys, return_inverse=True)
     out["entity"] = _within(entity, rows[at])
-    subjects, objects, *_ = snap.fact_edges
+    subjects, objects, *_ = snap.facts.edges
     named = {int(key): rows[at[entity == i]] for i, key in enumerate(entities.tolist())}
     out["fact"] = _pairs(_across(subjects, objects, named))
     return out

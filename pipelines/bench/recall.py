@@ -389,7 +389,7 @@ def exact_dense(posed: Sequence[Posed], k: int) -> list[float]:
         return []
     asked_for = np.stack([one.vector for one in posed])
     best = np.full((len(posed), k), -np.inf, np.float32)
-    for block in posed[0].snap.blocks:
+    for block in posed[0].snap.vectors.blocks:
         for start in range(0, len(block.codes), _BLOCK):
             part = slice(start, min(start + _BLOCK, len(block.codes)))
             scores = asked_for @ (block.codes[part] * block.scale[part, None]).T
@@ -404,14 +404,14 @@ def exact_dense(posed: Sequence[Posed], k: int) -> list[float]:
 def dense_share(one: Posed, least: float) -> float:
     """recall@K of the dense leg; `least` is the score of the K-th best."""
     leg = search_dense(one.vector, one.snap, one.plan, K)
-    return _share(one.snap.vectors(np.unique(leg.rows)) @ one.vector, least, min(K, one.plan.allowed_rows))
+    return _share(one.snap.vectors.dequantise(np.unique(leg.rows)) @ one.vector, least, min(K, one.plan.allowed_rows))
 
 
 def lexical_share(one: Posed, profile: Profile) -> float:
     """recall@K of the lexical leg."""
     k1, b = profile.retrieve.k1, profile.retrieve.b
     scores = exhaustive(one.query, one.snap, one.plan, k1, b)
-    leg = search_lexical(one.query, one.snap, one.plan, K, k1, b)
+    leg = search_lexical(one.query, one.snap.lexical, one.plan, K, k1, b)
     held = int(np.count_nonzero(scores))
     least = float(np.partition(scores, -K)[-K]) if held > K else 0.0
     return _share(scores[np.unique(leg.rows)], least, min(K, held))
@@ -426,10 +426,10 @@ def exhaustive(query: Query, snap: Snapshot, plan: Plan, k1: float, b: float) ->
     """BM25 of every allowed row, every posting scored: float32[rows]; 0 where it holds none of the terms."""
     scores = np.zeros(snap.rows, np.float32)
     for term in query.terms:
-        rows, tf = snap.postings(term)
+        rows, tf = snap.lexical.postings(term)
         if len(rows):
             weight = np.float32(idf(len(rows), snap.live))
-            scores[rows] += weight * saturate(tf, snap.length[rows], snap.mean_length, k1, b)
+            scores[rows] += weight * saturate(tf, snap.lexical.length[rows], snap.lexical.mean_length, k1, b)
     return scores if plan.allowed is None else np.where(plan.allowed, scores, np.float32(0)).astype(np.float32)
 
 
@@ -440,7 +440,7 @@ def effort(compared: Sequence[tuple[Posed, float]]) -> list[dict[str, float]]:
         compared: questions without a filter, each with the score of its K-th best row.
     """
     found = []
-    indexes = [block.dense for block in compared[0][0].snap.blocks if block.dense] if compared else []
+    indexes = [block.dense for block in compared[0][0].snap.vectors.blocks if block.dense] if compared else []
     if not indexes:  # a small store is scanned
         return []
     usual = indexes[0].probes
@@ -449,7 +449,7 @@ def effort(compared: Sequence[tuple[Posed, float]]) -> list[dict[str, float]]:
         for one, least in compared:
             rows = _probed(one, probes)
             spent.append(min(_timed(_probed, one, probes) for _ in range(2)))
-            shares.append(_share(one.snap.vectors(rows) @ one.vector, least, min(K, one.plan.allowed_rows)))
+            shares.append(_share(one.snap.vectors.dequantise(rows) @ one.vector, least, min(K, one.plan.allowed_rows)))
         found.append({"probes": probes, "default": probes == usual, "recall": _mean(shares), **percentiles(spent)})
     return found
 
@@ -457,7 +457,7 @@ def effort(compared: Sequence[tuple[Posed, float]]) -> list[dict[str, float]]:
 def _probed(one: Posed, probes: int) -> I64:
     """The K best rows of the indexes with so many probes, rescored: int64[≤ K]."""
     rows, scores = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
-    for block in one.snap.blocks:
+    for block in one.snap.vectors.blocks:
         if block.dense is None:
             continue
         allowed = None if one.plan.allowed is None else one.plan.allowed[block.start : block.start + len(block.codes)]
@@ -509,7 +509,7 @@ def _timed(call: Callable[..., Any], *given: Any, **named: Any) -> float:
 def search_raw(one: Posed) -> None:
     """The library's own search of every dense index, with the lists it was built for and no filter."""
     parameters: Any = library().SearchParametersIVF
-    for block in one.snap.blocks:
+    for block in one.snap.vectors.blocks:
         if block.dense is not None and block.dense.tier == "int8":
             chosen = parameters(nprobe=block.dense.probes)
             block.dense.index.search(one.vector[None, :], K, params=chosen)
@@ -528,19 +528,21 @@ def bytes_read(memory: Memory, one: Posed, profile: Profile) -> dict[str, int]:
     snap = one.snap
     bundle = memory.recall(one.ask["query"], **one.ask["with"], explain=True)
     keys = np.array([int(entry["id"], 16) for entry in (bundle.trace or {})["candidates"]], np.uint64)
-    pool = snap.rows_by_key(keys)
+    pool = snap.row_map.by_key(keys)
     beside = turns_beside(snap, pool)
     window = np.union1d(beside, turns_beside(snap, beside))
     code = len(one.vector) + 4
     seeds = pool[: profile.graph.seeds]
     return {
         "lexical": sum(
-            len(rows) * (rows.itemsize + tf.itemsize + 4) for t in one.query.terms for _, rows, tf in snap.term(t)
+            len(rows) * (rows.itemsize + tf.itemsize + 4)
+            for term in one.query.terms
+            for _, rows, tf in snap.lexical.term(term)
         ),
         "dense": K * code,
-        "graph": int(snap.names_in(seeds).sum()) * 8 + profile.graph.work * 8,
-        "rank": int(snap.length[window].sum()) * 4 + len(beside) * code,
-        "diversify": len(pool) * snap.signatures(pool[:1]).nbytes,
+        "graph": int(snap.graph.count_entities(seeds).sum()) * 8 + profile.graph.work * 8,
+        "rank": int(snap.lexical.length[window].sum()) * 4 + len(beside) * code,
+        "diversify": len(pool) * snap.row_map.signatures(pool[:1]).nbytes,
         "pack": sum(len(item.text.encode()) for item in bundle.items),
     }
 
@@ -560,7 +562,7 @@ def likeness(root: Path, snap: Snapshot) -> Report:
     import pyarrow.parquet as pq
 
     ids = pq.read_table(root / FILE, columns=["id"])["id"].to_pylist()
-    rows = snap.rows_by_key(np.array([int(each, 16) for each in ids], np.uint64))
+    rows = snap.row_map.by_key(np.array([int(each, 16) for each in ids], np.uint64))
     is_real: Bool = np.zeros(snap.rows, bool)
     is_real[rows[rows >= 0]] = True
     rng = np.random.default_rng(0)
@@ -571,7 +573,7 @@ def likeness(root: Path, snap: Snapshot) -> Report:
         chosen = sessions[: max(1, int(np.searchsorted(np.cumsum(size), _SAMPLED)))]
         some = np.flatnonzero(mask & np.isin(snap.columns.session, chosen))[:_SAMPLED]
         if len(some) > K:
-            found[name] = statistics_of(snap.vectors(some), rng)
+            found[name] = statistics_of(snap.vectors.dequantise(some), rng)
     return found
 
 

@@ -94,9 +94,9 @@ def evaluate(
         say(f"{report.turns} turns, {report.items} new items, {len(found.questions)} questions")
         _weigh(root, settings, say)
         memory = Memory(root, replace(settings, answers=0))  # every question is worked out
-        if expansions and memory.snapshot.expansion is None:
+        if expansions and memory.snapshot.lexical.expansion is None:
             raise UsageError("no model wrote anything for these items", "keep them with --store and run 'helix expand'")
-        if weights and memory.snapshot.impacts is None:
+        if weights and memory.snapshot.lexical.impacts is None:
             raise UsageError("no sparse encoder weighed these items", "set HELIX_SPARSE_ENCODER")
         haystacks = turns_of(memory.snapshot)
         found = _askable(found, memory.snapshot, haystacks, settings)
@@ -256,7 +256,7 @@ def _write_runs(path: Path, name: str, questions: Sequence[Question], answers: M
 
 def ways(memory: Memory, settings: Settings, profiles: Sequence[str] = PROFILES) -> dict[str, Ask]:
     """How a question is answered, by name: each leg there is, two fused by equal weights, and the profiles."""
-    legs = {**LEGS, **(WEIGHED if memory.snapshot.impacts else {})}
+    legs = {**LEGS, **(WEIGHED if memory.snapshot.lexical.impacts else {})}
     found: dict[str, Ask] = {name: partial(_legs, memory.snapshot, settings, chosen) for name, chosen in legs.items()}
     return {**found, **{name: partial(_recalled, memory, name) for name in profiles}}
 
@@ -270,9 +270,9 @@ def _legs(snap: Snapshot, settings: Settings, names: Sequence[str], question: Qu
     if "dense" in names:
         legs.append(search_dense(snap.encoder.query(question.text), snap, plan, LEG))
     if "bm25" in names:
-        legs.append(search_lexical(query, snap, plan, LEG, 0.9, 0.6))
-    if "sparse" in names and snap.impacts:
-        legs.append(search_sparse(snap.sparse_encoder.encode(question.text), snap.impacts, plan, LEG))
+        legs.append(search_lexical(query, snap.lexical, plan, LEG, 0.9, 0.6))
+    if "sparse" in names and snap.lexical.impacts:
+        legs.append(search_sparse(snap.sparse_encoder.encode(question.text), snap.lexical.impacts, plan, LEG))
     rows = fuse(legs, snap, 60, {"dense": 1.0, "bm25": 1.0}).row if len(legs) > 1 else legs[0].rows
     snap.text(rows[: ITEMS[RANKED]])  # as many as a recall reads
     ms = 1e3 * (time.perf_counter() - began)
@@ -328,7 +328,7 @@ def _weigh(root: Path, settings: Settings, say: Say) -> None:
 @contextmanager
 def weighed(snap: Snapshot, state: str) -> Iterator[None]:
     """The snapshot with its weights as they are, or without."""
-    before = snap.impacts
+    before = snap.lexical.impacts
     if state == "off":
         snap.__dict__["impacts"] = None
     try:
@@ -343,7 +343,7 @@ def expansion(snap: Snapshot, state: str, work: Path) -> Iterator[None]:
 
     Shuffled ones show what the mere presence of more words does.
     """
-    before = snap.expansion
+    before = snap.lexical.expansion
     if state == "off":
         snap.__dict__["expansion"] = None
     elif state == "shuffled" and before is not None:
@@ -355,7 +355,7 @@ def expansion(snap: Snapshot, state: str, work: Path) -> Iterator[None]:
 
 
 def _shuffled(snap: Snapshot, folder: Path, seed: int = 0) -> Expansion:
-    field = snap.expansion
+    field = snap.lexical.expansion
     rows = np.flatnonzero(field.looked) if field else np.empty(0, np.int64)
     asked = field.of(rows) if field else []
     order = np.random.default_rng(seed).permutation(len(rows))
@@ -366,7 +366,7 @@ def _shuffled(snap: Snapshot, folder: Path, seed: int = 0) -> Expansion:
         folder / "indexes" / "x" / KIND, rows.astype(np.uint32), ["" for _ in rows], [asked[i] for i in source]
     )
     opened = open_queries(folder, Index("x", KIND, (), ()))
-    return Expansion([Part(0, opened)], snap.rows, snap.alive, snap.key)
+    return Expansion([Part(0, opened)], snap.rows, snap.alive, snap.lexical.key)
 
 
 def table(report: dict[str, Any]) -> str:

@@ -108,7 +108,7 @@ def pools(kind: str, path: Path, settings: Settings, profile: Profile) -> list[P
         found = read(kind, path, Path(work) / "documents")
         root = Path(work) / "store"
         ingest(root, list(found.documents), settings)
-        snap = Snapshot(root)
+        snap = Snapshot.open(root)
         turns = _turns(snap)
         folds = {name: i % FOLDS for i, name in enumerate(sorted(snap.projects))}
         moments = {name: asked_at(snap, name) for name in snap.projects}

@@ -61,7 +61,7 @@ def train(root: Path, settings: Settings) -> Trained:
         StoreError: there is no store, it is damaged or cannot be written, or it was reindexed meanwhile.
     """
     failpoint("retention.begin")
-    snap = Snapshot(root)
+    snap = Snapshot.open(root)
     if snap.manifest is None:
         return Trained(0, 0, off="nothing is published yet")
     rows, access = of_use(snap)
@@ -101,7 +101,7 @@ def of_use(snap: Snapshot) -> tuple[I64, Access]:
         return np.empty(0, np.int64), events.NOTHING
     news = events.read(snap.root, snap.manifest.watermarks.get("events", {}))
     known = events.combine([events.load_access(snap.root, snap.manifest.access), news.access])
-    rows = snap.rows_by_key(known.key)
+    rows = snap.row_map.by_key(known.key)
     latest = np.lexsort((known.key, -known.last, rows < 0))[: min(MOST, int(np.count_nonzero(rows >= 0)))]
     kept = np.sort(latest)  # by key, as the events are
     return rows[kept], Access(known.key[kept], known.last[kept], known.count[kept])
@@ -135,7 +135,7 @@ def _negatives(snap: Snapshot, rows: I64, access: Access, own: I64) -> tuple[I64
     """
     never = snap.alive.copy()
     never[rows] = False
-    never[snap.access_count > 0] = False  # of use once, though not among the latest
+    never[snap.catalog.access_count > 0] = False  # of use once, though not among the latest
     idle = np.flatnonzero(never)
     idle = idle[np.lexsort((snap.columns.key[idle], own[idle]))]  # by key within a moment: whatever the row numbers
     moment = np.repeat(access.last, NEGATIVES)
@@ -149,8 +149,8 @@ def _questions(snap: Snapshot, rows: I64) -> F32:
     """float32[n, d]: the turn before an item, in place of the question it answered; or after it, or the mean of all."""
     columns = snap.columns
     neighbour = np.where(columns.previous[rows] >= 0, columns.previous[rows], columns.next[rows])
-    found = snap.vectors(np.maximum(neighbour, 0))
-    return np.where(neighbour[:, None] >= 0, found, snap.centroids[-1])
+    found = snap.vectors.dequantise(np.maximum(neighbour, 0))
+    return np.where(neighbour[:, None] >= 0, found, snap.vectors.centroids[-1])
 
 
 def _shown(snap: Snapshot, rows: I64, asked: F32, count: U32, last: I64, moment: I64, fading: Decay) -> F32:
@@ -160,7 +160,7 @@ def _shown(snap: Snapshot, rows: I64, asked: F32, count: U32, last: I64, moment:
         asked: float32[n, d], in place of the question.
         count, last: accesses until then, and the last of them, seconds.
     """
-    columns, found = snap.columns, snap.vectors(rows)
+    columns, found = snap.columns, snap.vectors.dequantise(rows)
     length = np.linalg.norm(found, axis=1) * np.linalg.norm(asked, axis=1)
     cosine = np.einsum("nd,nd->n", found, asked) / np.maximum(length, 1e-9)
     age = age_days(last, moment)

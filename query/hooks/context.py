@@ -1,8 +1,7 @@
-"""What the memory says at a point of an agent's session: the same in the query process and where the store is opened
-for one hook.
+"""The context that a hook adds to an agent's session, from the query process or from a store opened for one hook.
 
-A prompt is asked as it is, within the project of the folder the agent works in; what its own session said is in its
-context already and left out. At the start of a session the newest of the project is told.
+A prompt is recalled unchanged, within the project of the agent's folder; its own session is left out, since the agent
+has it already. A starting session gets a briefing: the newest of its project.
 """
 
 from __future__ import annotations
@@ -18,170 +17,172 @@ from helix.settings import load
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import NO_TIME, digest
 from helix.stages.trace import Trace
-from query.hooks.command import project_of
+from query.hooks.protocol import get_project_name
 
 if TYPE_CHECKING:
     from helix.encoders.dense import Encoder
     from helix.types import Bundle
-    from query.hooks.encoder_process import EncoderBeside
+    from query.hooks.encoder_process import EncoderProcess
 
 LIMIT: Final = 8_000
-"""Characters of a context, as agents count them; a longer one they cut, or put into a file."""
+"""UTF-16 characters of a context; agents cut a longer one, or move it to a file."""
 
 SOURCES: Final = ("claude-code", "codex", "gemini", "cursor")
-"""Formats that the hooks' sessions are read in: a session is known by its source and its id."""
+"""Source formats of the agents: a session is identified by its source and id."""
 
 BRIEFING: Final = "decisions, open work and next steps"
 SESSIONS: Final = 3
-"""Of a project, that a briefing is about: the newest."""
+"""Newest sessions of a project that a briefing covers."""
 
-_BUDGET: Final = 1_800  # tokens that mostly fit into LIMIT
-_TRIES: Final = 12
-_STEP: Final = 0.75  # at the most at a time: a word that is one token can have a thousand characters
-_GENERAL: Final = 400  # characters; a longer question is about something
+_BUDGET: Final = 1_800  # tokens, which mostly fit into LIMIT
+_MAX_PACKS: Final = 12  # attempts to pack within LIMIT
+_STEP: Final = 0.75  # largest factor between two budgets: one token may be a word of a thousand characters
+_GENERAL: Final = 400  # characters; a longer prompt always concerns a topic
 
 
-class Asked(NamedTuple):
-    """What a hook wants to know."""
+class HookQuestion(NamedTuple):
+    """The fields of a hook's request."""
 
     kind: str  # prompt | start
     prompt: str
-    folders: tuple[str, ...]  # that the agent works in, the likeliest first
+    folders: tuple[str, ...]  # of the agent, the likeliest first
     session: str
     source: str  # of a start: startup | resume | clear | compact
 
     @classmethod
-    def of(cls, raw: Mapping[str, Any]) -> Asked:
-        """From JSON; what is of another type counts as not said."""
+    def from_json(cls, raw: Mapping[str, Any]) -> HookQuestion:
+        """Read the fields from JSON; a value of a wrong type counts as absent."""
         folders = raw.get("folders")
-        named = tuple(one for one in folders if isinstance(one, str)) if isinstance(folders, list) else ()
+        names = tuple(one for one in folders if isinstance(one, str)) if isinstance(folders, list) else ()
         kind, prompt, session, source = (
             value if isinstance(value := raw.get(name), str) else "" for name in ("kind", "prompt", "session", "source")
         )
-        return cls(kind, prompt, named, session, source)
+        return cls(kind, prompt, names, session, source)
 
 
-def open_memory(root: Path | str, encoder: EncoderBeside | None = None) -> Memory:
-    """A store, opened for one question; `encoder` is its own, which another process reads."""
+def open_memory(root: Path | str, encoder: EncoderProcess | None = None) -> Memory:
+    """Open a store for one question, with the encoder process where it has the store's own encoder."""
     memory = Memory(root, load(), warm=False)
     if encoder and memory.snapshot.manifest and memory.snapshot.manifest.lineage.encoder == encoder.fingerprint:
         memory.snapshot.encoder = cast("Encoder", encoder)
     return memory
 
 
-def answer(memory: Memory, asked: Mapping[str, Any], whole: Snapshot | None = None) -> dict[str, str]:
-    """`context`, empty where there is nothing to say, and `said`: what was done, without a word of what was asked.
+def answer_hook(memory: Memory, request: Mapping[str, Any], view: Snapshot | None = None) -> dict[str, str]:
+    """Return `context`, which may be empty, and `said`, a note for the log without a word of the prompt.
 
     Args:
-        whole: the generation as who asks may see it; as everybody may where not given.
+        view: the caller's view of the generation; None: everybody's.
     """
-    one = Asked.of(asked)
-    whole = whole or memory.snapshot.seen_by(None)
-    snap = whole if one.kind == "start" and one.source == "compact" else _without(whole, one.session)
-    project = next((name for folder in one.folders if (name := project_of(folder)) in snap.live_projects), None)
-    say = _briefing if one.kind == "start" else _recollection
-    context, said = say(memory, snap, one, project)
-    return {"context": context, "said": f"{said}, {'project' if project else 'no project'}"}
+    question = HookQuestion.from_json(request)
+    view = view or memory.snapshot.seen_by(None)
+    after_compaction = question.kind == "start" and question.source == "compact"  # then the agent lost its session
+    snap = view if after_compaction else _drop_session(view, question.session)
+    names = (get_project_name(folder) for folder in question.folders)
+    project = next((name for name in names if name in snap.catalog.live_projects), None)
+    recall = _brief_project if question.kind == "start" else _recall_prompt
+    context, note = recall(memory, snap, question, project)
+    return {"context": context, "said": f"{note}, {'project' if project else 'no project'}"}
 
 
-def told(memory: Memory, snap: Snapshot, question: str | None, project: str | None, budget: int) -> str:
-    """A context as text: of a question, or of where the newest sessions stand, of a project or of all.
+def build_context(memory: Memory, snap: Snapshot, question: str | None, project: str | None, budget: int) -> str:
+    """Return a context as text: for a question, or a briefing about the newest sessions.
 
     Args:
-        snap: the generation as who asks may see it.
+        snap: the caller's view of the generation.
+        project: the only project; None: all.
 
     Raises:
-        UsageError: an argument is out of range or names what is not there.
+        UsageError: an argument is out of range or names something unknown.
     """
-    given: dict[str, Any] = {"project": project, "budget": budget}
+    options: dict[str, Any] = {"project": project, "budget": budget}
     if question is None:
         from helix.question.build import check_known
 
-        project = check_known("project", project, snap.live_projects)
-        question, given["since"] = _standing(project), _since(snap, project)
-    return _recall(memory, snap, question, **given).context
+        project = check_known("project", project, snap.catalog.live_projects)
+        question, options["since"] = _write_briefing_question(project), _find_begin(snap, project)
+    return _recall(memory, snap, question, **options).context
 
 
-def _recollection(memory: Memory, snap: Snapshot, one: Asked, project: str | None) -> tuple[str, str]:
-    """What the prompt brings to mind."""
-    prompt = one.prompt.strip()
+def _recall_prompt(memory: Memory, snap: Snapshot, question: HookQuestion, project: str | None) -> tuple[str, str]:
+    """Return (context, note) for a prompt."""
+    prompt = question.prompt.strip()
     if "</" in prompt:
-        from helix.sources.common.strip import strip_host, strip_memory  # here: with it come all the formats
+        from helix.sources.common.strip import strip_host, strip_memory  # imports every source format
 
         prompt = strip_host(strip_memory(prompt)).strip()
     if not prompt:
         return "", "empty"
-    # A filter forces a search, so whether the prompt is one that needs no memory is asked without it.
-    if project and len(prompt) <= _GENERAL and _needless(memory, snap, prompt):
+    # A project filter forces a search, so the skip rules are asked without it.
+    if project and len(prompt) <= _GENERAL and _is_skipped(memory, snap, prompt):
         return "", "skipped"
-    return _fitting(memory, snap, prompt, project=project)
+    return _recall_within_limit(memory, snap, prompt, project=project)
 
 
-def _briefing(memory: Memory, snap: Snapshot, one: Asked, project: str | None) -> tuple[str, str]:
-    """The newest of a project; of none that is known there is nothing to tell."""
+def _brief_project(memory: Memory, snap: Snapshot, _: HookQuestion, project: str | None) -> tuple[str, str]:
+    """Return (context, note) for a session start; an unknown project has no briefing."""
     if project is None:
         return "", "nothing"
-    return _fitting(memory, snap, _standing(project), project=project, since=_since(snap, project))
+    since = _find_begin(snap, project)
+    return _recall_within_limit(memory, snap, _write_briefing_question(project), project=project, since=since)
 
 
-def _standing(project: str | None) -> str:
-    """What a briefing asks."""
+def _write_briefing_question(project: str | None) -> str:
     return BRIEFING if project is None else f"{BRIEFING} in {project}"
 
 
-def _since(snap: Snapshot, project: str | None) -> str | None:
-    """When the oldest of the newest sessions began; None where there are no more, or some item has no time."""
+def _find_begin(snap: Snapshot, project: str | None) -> str | None:
+    """Return the begin of the oldest of the newest SESSIONS; None for few sessions or an item without a time."""
     columns = snap.columns
-    rows = np.flatnonzero(
-        snap.alive if project is None else snap.alive & (columns.project == snap.projects.index(project))
-    )
+    is_live = snap.alive if project is None else snap.alive & (columns.project == snap.projects.index(project))
+    rows = np.flatnonzero(is_live)
     times, sessions = columns.time[rows], columns.session[rows]
     if not len(rows) or (times == NO_TIME).any():
         return None
-    codes, of = np.unique(sessions, return_inverse=True)
+    codes, place = np.unique(sessions, return_inverse=True)
     if len(codes) <= SESSIONS:
         return None
-    begun = np.full(len(codes), np.iinfo(np.int64).max)
-    np.minimum.at(begun, of, times)
-    oldest = int(np.sort(begun)[-SESSIONS])
+    begins = np.full(len(codes), np.iinfo(np.int64).max)
+    np.minimum.at(begins, place, times)
+    oldest = int(np.sort(begins)[-SESSIONS])
     return str(np.datetime64(oldest, "s")) + "Z"
 
 
-def _fitting(memory: Memory, snap: Snapshot, question: str, **given: Any) -> tuple[str, str]:
-    """The context, within LIMIT: where it is longer, it is packed anew with fewer tokens."""
+def _recall_within_limit(memory: Memory, snap: Snapshot, question: str, **options: Any) -> tuple[str, str]:
+    """Return (context, note), with the budget lowered until the context fits LIMIT."""
     budget = _BUDGET
-    for _ in range(_TRIES):
-        bundle = _recall(memory, snap, question, budget=budget, **given)
+    for _ in range(_MAX_PACKS):
+        bundle = _recall(memory, snap, question, budget=budget, **options)
         if bundle.skipped:
             return "", "skipped"
-        long = _length(bundle.context)
-        if long <= LIMIT:
+        length = _count_utf16(bundle.context)
+        if length <= LIMIT:
             degraded = ", degraded" if bundle.degraded else ""
-            return bundle.context, (f"{long} characters" if long else "nothing found") + degraded
-        budget = int(min(budget, bundle.tokens) * max(_STEP, 0.97 * LIMIT / long))
+            return bundle.context, (f"{length} characters" if length else "nothing found") + degraded
+        budget = int(min(budget, bundle.tokens) * max(_STEP, 0.97 * LIMIT / length))
     return "", "too long"
 
 
-def _length(text: str) -> int:
-    """Characters as JavaScript counts them: agents are written in it."""
+def _count_utf16(text: str) -> int:
+    """Count characters as JavaScript does, the agents' language."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def _recall(memory: Memory, snap: Snapshot, question: str, **given: Any) -> Bundle:
-    """One recall of a part of a snapshot."""
+def _recall(memory: Memory, snap: Snapshot, question: str, **options: Any) -> Bundle:
+    """Recall from a view of the generation."""
     from helix.encoders.rerank import Rerankers
     from helix.question.build import make_query
-    from helix.recipes.load_profile import load as profile
+    from helix.recipes.load_profile import load as load_profile
     from helix.recipes.registry import recipe
 
     settings = memory.settings
-    constants = profile("helix", settings.profiles)
-    query = make_query(question, snap, settings, **given)
+    constants = load_profile("helix", settings.profiles)
+    query = make_query(question, snap, settings, **options)
     return recipe(constants.recipe).recall(query, snap, constants, Trace(), Rerankers(settings))
 
 
-def _needless(memory: Memory, snap: Snapshot, prompt: str) -> bool:
-    """Whether the router skips the prompt."""
+def _is_skipped(memory: Memory, snap: Snapshot, prompt: str) -> bool:
+    """Return whether the skip rules say that a prompt needs no memory."""
     from helix.question.build import make_query
     from helix.recipes.common import begin
 
@@ -189,9 +190,7 @@ def _needless(memory: Memory, snap: Snapshot, prompt: str) -> bool:
     return plan.skip
 
 
-def _without(snap: Snapshot, session: str) -> Snapshot:
-    """The same generation without a session: the agent has it in its context. After a compaction that is no longer
-    so, and at its start the agent is told.
-    """
-    codes = snap.live_sessions(np.array([int(digest(source, session), 16) for source in SOURCES], np.uint64))
+def _drop_session(snap: Snapshot, session: str) -> Snapshot:
+    """Return the view without the agent's own session."""
+    codes = snap.catalog.live_sessions(np.array([int(digest(source, session), 16) for source in SOURCES], np.uint64))
     return snap.without(codes) if codes else snap

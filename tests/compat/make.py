@@ -147,7 +147,7 @@ def take_in(root: Path, encoder: Any, turns: Sequence[Turn], day: int) -> None:
 
 def id_of(root: Path, word: str) -> str:
     """The id of the first live item whose text holds the word."""
-    snapshot = Snapshot(root)
+    snapshot = Snapshot.open(root)
     entries = snapshot.text(np.flatnonzero(snapshot.alive))
     return str(next(entry["id"] for entry in entries if word in entry["text"]))
 
@@ -155,7 +155,7 @@ def id_of(root: Path, word: str) -> str:
 def forget_row(root: Path, identity: str) -> None:
     """Publish the generation in which an item of the only segment is gone for good."""
     with writer.lock(root, 1.0) as held:
-        snapshot = Snapshot(root)
+        snapshot = Snapshot.open(root)
         manifest, row = snapshot.manifest, snapshot.find(identity)
         if manifest is None or row is None:
             raise StoreError(f"{root} holds no {identity}")
@@ -173,7 +173,7 @@ def forget_row(root: Path, identity: str) -> None:
 def expand_row(root: Path, identity: str, asked: Sequence[str]) -> None:
     """Publish the generation in which a model wrote questions for one item of the only segment."""
     with writer.lock(root, 1.0) as held:
-        snapshot = Snapshot(root)
+        snapshot = Snapshot.open(root)
         manifest, row = snapshot.manifest, snapshot.find(identity)
         if manifest is None or row is None:
             raise StoreError(f"{root} holds no {identity}")

@@ -126,7 +126,7 @@ def described(root: Path) -> dict[str, Any]:
     memory = helix.open(root)
     snapshot = memory.snapshot
     rows = np.flatnonzero(snapshot.alive)
-    at, entities = snapshot.entities_of(rows)
+    at, entities = snapshot.graph.entities_of(rows)
     key = [f"{key:016x}" for key in snapshot.columns.key.tolist()]
     items = []
     for i, (row, entry) in enumerate(zip(rows.tolist(), snapshot.text(rows), strict=True)):
@@ -139,9 +139,9 @@ def described(root: Path) -> dict[str, Any]:
                 "next": key[after] if after >= 0 else None,
                 "near": f"{int(snapshot.columns.near[row]):016x}",
                 "entities": sorted(f"{hashed:016x}" for hashed in entities[at == i].tolist()),
-                "accesses": int(snapshot.access_count[row]),
-                "last_access": int(snapshot.last_access[row]),
-                "restricted": bool(snapshot.restricted[row]),
+                "accesses": int(snapshot.catalog.access_count[row]),
+                "last_access": int(snapshot.catalog.last_access[row]),
+                "restricted": bool(snapshot.files.restricted[row]),
             }
         )
     manifest = snapshot.manifest
@@ -153,7 +153,7 @@ def described(root: Path) -> dict[str, Any]:
         "live": snapshot.live,
         "segments": [[segment.id, segment.rows] for segment in manifest.segments],
         "items": items,
-        "vectors": [[round(value, 4) for value in row] for row in snapshot.vectors(rows).tolist()],
+        "vectors": [[round(value, 4) for value in row] for row in snapshot.vectors.dequantise(rows).tolist()],
         "recall": {question: recalled(memory, question) for question in QUESTIONS},
         "sql": {statement: selected(root, statement) for statement in STATEMENTS},
     }
@@ -199,7 +199,7 @@ def test_what_only_one_may_see_and_what_was_forgotten(whole: Path) -> None:
 def test_it_can_be_read_where_nothing_may_be_written(format_folder: Path) -> None:
     """As it is checked in: no folder is there that a reader could write to."""
     before = sorted(path.name for path in (format_folder / "whole").iterdir())
-    assert Snapshot(format_folder / "whole").live
+    assert Snapshot.open(format_folder / "whole").live
     assert sorted(path.name for path in (format_folder / "whole").iterdir()) == before
 
 
@@ -234,11 +234,11 @@ def test_the_generator_makes_what_is_checked_in(tmp_path: Path) -> None:
 
 def test_what_a_later_release_adds_is_not_there_and_not_missed(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An old store has no order of terms, no cues and no titles, and a segment of today's beside its own has."""
-    snapshot = Snapshot(whole)
+    snapshot = Snapshot.open(whole)
     rows = np.arange(snapshot.rows)
-    assert [len(found) for found in snapshot.order_of(rows)] == [0, 0]
-    assert snapshot.cues(rows).tolist() == [0] * snapshot.rows
-    assert [len(found) for found in snapshot.titled(np.arange(9, dtype=np.uint64))] == [0, 0]
+    assert [len(found) for found in snapshot.lexical.order_of(rows)] == [0, 0]
+    assert snapshot.lexical.cues(rows).tolist() == [0] * snapshot.rows
+    assert [len(found) for found in snapshot.lexical.titled(np.arange(9, dtype=np.uint64))] == [0, 0]
     before = described(whole)
     for name, value in NO_MODELS.items():
         monkeypatch.setattr(name, value)
@@ -250,11 +250,11 @@ def test_what_a_later_release_adds_is_not_there_and_not_missed(whole: Path, monk
         assert [item for item in after["items"] if item["id"] in known and item["session"] == "garden"] == [
             item for item in before["items"] if item["session"] == "garden"
         ]
-        snapshot = Snapshot(whole)
-        at = np.flatnonzero(snapshot.cues(np.flatnonzero(snapshot.alive)) != 0)
+        snapshot = Snapshot.open(whole)
+        at = np.flatnonzero(snapshot.lexical.cues(np.flatnonzero(snapshot.alive)) != 0)
         said = [entry["text"] for entry in snapshot.text(np.flatnonzero(snapshot.alive)[at])]
         assert said == [text for _, _, text, _ in ADDED]
-        owner, _ = snapshot.order_of(np.flatnonzero(snapshot.alive))
+        owner, _ = snapshot.lexical.order_of(np.flatnonzero(snapshot.alive))
         assert np.unique(owner).tolist() == at.tolist()
         for question in (*QUESTIONS, "what about the yeast in the cellar"):
             bundle = helix.open(whole).recall(question, now=NOW, explain=True)
@@ -300,7 +300,7 @@ def test_a_flipped_bit_that_no_digest_was_asked_about_is_refused_or_harmless(
         changed[bit // 8] ^= 1 << bit % 8
         paths.write_file(target, bytes(changed))
         try:
-            Snapshot(whole).warm()
+            Snapshot.open(whole).warm()
         except StoreError as error:
             remedies.append(error.remedy)
     assert len(remedies) > 60

@@ -70,7 +70,7 @@ def client(store: Path) -> Iterator[httpx.Client]:
 
 
 def ids(root: Path) -> list[str]:
-    return [f"{key:016x}" for key in Snapshot(root).columns.key.tolist()]
+    return [f"{key:016x}" for key in Snapshot.open(root).columns.key.tolist()]
 
 
 def lines(root: Path) -> list[dict[str, Any]]:

@@ -234,7 +234,7 @@ def store(full: Path, tmp_path: Path) -> Path:
 
 
 def texts(root: Path) -> list[str]:
-    snapshot = Snapshot(root)
+    snapshot = Snapshot.open(root)
     return sorted(entry["text"] for entry in snapshot.text(np.flatnonzero(snapshot.alive)))
 
 
@@ -314,7 +314,7 @@ def whole(root: Path) -> None:
     collect(root, 10, 0.0, 10.0)  # what only the removed generations named
     assert verify(root).problems == verify(root).orphans == ()
     assert not list((root / "purges").iterdir())
-    snapshot = Snapshot(root)
+    snapshot = Snapshot.open(root)
     assert snapshot.manifest is not None
     assert snapshot.manifest.counts["items"] == snapshot.live == status(root)["items"]
     sessions = {entry["session"] for entry in snapshot.text(np.flatnonzero(snapshot.alive))}
@@ -716,7 +716,7 @@ def test_what_is_left_of_a_document_outlives_a_reindex(store: Path, settings: Se
 
 def reading(root: Path) -> dict[str, list[str]]:
     """The texts of each session in reading order."""
-    snapshot = Snapshot(root)
+    snapshot = Snapshot.open(root)
     found: dict[str, list[str]] = {}
     for row in np.flatnonzero(snapshot.alive & (snapshot.columns.previous < 0)).tolist():
         (entry,) = snapshot.text([row])
@@ -745,7 +745,7 @@ def test_an_older_cut_of_the_same_turn_goes_too(
     cut_store(root, tmp_path / "log.jsonl", encoder, replace(settings, item_words=first))
     now = replace(settings, item_words=then)
     assert reindex(root, now, work=serially).swapped
-    snapshot = Snapshot(root)
+    snapshot = Snapshot.open(root)
     held = {entry["id"]: entry["text"] for entry in snapshot.text(range(snapshot.rows))}
     meant = tuple(key for key, text in held.items() if "harpsichord" in text)
     receipt = forget(root, Selection(items=meant), now)
@@ -767,7 +767,7 @@ def test_while_a_reindex_with_another_cut_is_under_way(
     (document,) = ledger.accepted(root)
     enrich(root, document, encoder, TokenCounter(encoder.folder), now)
     commit(root, encoder, now, "NEXT")
-    snapshot = Snapshot(root)
+    snapshot = Snapshot.open(root)
     held = {entry["id"]: entry["text"] for entry in snapshot.text(range(snapshot.rows))}
     meant = tuple(key for key, text in held.items() if "harpsichord" in text)
     del snapshot
@@ -830,10 +830,10 @@ def test_events_of_a_process_that_lives(store: Path, settings: Settings) -> None
     assert entry["before"] != entry["after"] == sha256(path)
     memory.feedback(item("k1", "kept"))
     touch(store, settings)
-    snapshot = Snapshot(store)
-    rows = snapshot.rows_by_key(np.array([int(item(turn, "kept"), 16) for turn in ("k0", "k1")], np.uint64))
+    snapshot = Snapshot.open(store)
+    rows = snapshot.row_map.by_key(np.array([int(item(turn, "kept"), 16) for turn in ("k0", "k1")], np.uint64))
     assert rows.min() >= 0
-    assert snapshot.access_count[rows].tolist() == [2, 2]  # with the one that each had before
+    assert snapshot.catalog.access_count[rows].tolist() == [2, 2]  # with the one that each had before
 
 
 def test_what_waits_for_a_commit(store: Path, tmp_path: Path, encoder: Encoder, settings: Settings) -> None:

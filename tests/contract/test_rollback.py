@@ -82,7 +82,7 @@ def manifest_of(root: Path) -> Manifest:
 
 def texts(root: Path) -> list[str]:
     """Of every live item. That the counts of the manifest are those of the store is checked on the way."""
-    snapshot, manifest = Snapshot(root), manifest_of(root)
+    snapshot, manifest = Snapshot.open(root), manifest_of(root)
     rows = np.flatnonzero(snapshot.alive)
     counts = {
         "items": len(rows),
@@ -297,7 +297,7 @@ def test_an_open_reader_takes_it_like_any_other_generation(root: Path) -> None:
 
 def test_what_was_forgotten_stays_forgotten(root: Path, logs: list[Path], tmp_path: Path) -> None:
     settings = load()
-    snapshot = Snapshot(root)
+    snapshot = Snapshot.open(root)
     slice_it = next(e["id"] for e in snapshot.text(np.flatnonzero(snapshot.alive)) if e["text"] == "and slice it")
     del snapshot
     forget(root, Selection(items=(slice_it,)), settings)
@@ -326,10 +326,10 @@ def test_accesses_since_are_kept(root: Path) -> None:
     memory.feedback(item.id, "helpful")
     assert touch(root, load()).items == 1
     rollback(root, load(), 1)
-    snapshot = Snapshot(root)
+    snapshot = Snapshot.open(root)
     row = snapshot.find(item.id)
     assert row is not None
-    assert snapshot.access_count[row] == 1
+    assert snapshot.catalog.access_count[row] == 1
     assert touch(root, load()).items == 0  # and none is counted twice
 
 
@@ -400,7 +400,7 @@ def test_where_the_accesses_are_damaged_those_of_then_are_taken(root: Path) -> N
     rollback(root, load())
     then = named(root, newest.generation - 1)
     assert (manifest_of(root).access, manifest_of(root).watermarks) == (then.access, then.watermarks)
-    assert Snapshot(root).access_count.sum() == 1
+    assert Snapshot.open(root).catalog.access_count.sum() == 1
     rollback(root, load(), 1)
     assert texts(root) == words(BREAD)
 

@@ -172,7 +172,7 @@ def current(root: Path) -> str:
 
 
 def texts(root: Path) -> list[str]:
-    snapshot = Snapshot(root)
+    snapshot = Snapshot.open(root)
     return [entry["text"] for entry in snapshot.text(list(range(snapshot.rows)))]
 
 

@@ -191,7 +191,7 @@ def test_files_are_private(sample_store: Path) -> None:
 
 def test_arrays_are_memory_mapped(sample_store: Path) -> None:
     snapshot = Memory(sample_store).snapshot
-    for block in snapshot.blocks:
+    for block in snapshot.vectors.blocks:
         assert isinstance(block.codes.base, np.memmap) or isinstance(block.codes, np.memmap) or block.codes.base.base
 
 

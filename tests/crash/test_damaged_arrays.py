@@ -26,7 +26,7 @@ def broad_store(own_store: Path) -> Path:
         assert manifest is not None
         segment, rows = manifest.segments[0], np.arange(0, 40, 2, dtype=np.uint32)
         index = own_store / "indexes" / new_id()
-        ids = [f"{int(key):016x}" for key in Snapshot(own_store).key[rows]]
+        ids = [f"{int(key):016x}" for key in Snapshot.open(own_store).lexical.key[rows]]
         write_queries(index / KIND, rows, ids, [["why sqlite", f"what did Priya say about {row}"] for row in rows])
         found = Index(index.name, KIND, (segment.id,), describe_tree(own_store, index), {"model": "m"})
         gone = writer.write_deletes(own_store, segment.id, np.array([3, 90], np.uint32))

@@ -127,7 +127,7 @@ def contents(root: Path) -> dict[str, str]:
     """Turn to text; nothing twice, and everything verified."""
     report = verify(root)
     assert report.problems == ()
-    snapshot = Snapshot(root)
+    snapshot = Snapshot.open(root)
     rows = snapshot.text([row for row in range(snapshot.rows) if snapshot.alive[row]])
     found = {row["turns"][0]: row["text"] for row in rows}
     assert len(found) == len(rows)
@@ -225,11 +225,11 @@ def test_a_compaction_that_does_not_fit(command: list[str], small: Disk, helix: 
         failures += 1
         assert_one_clear_line(said, "compact", root)
         assert contents(root) == before
-        assert len(Snapshot(root).manifest.segments) == 8
+        assert len(Snapshot.open(root).manifest.segments) == 8
     assert failures >= 3
     small.empty()
     assert helix(*command, "--store", root).status == 0
-    assert len(Snapshot(root).manifest.segments) == 1
+    assert len(Snapshot.open(root).manifest.segments) == 1
     assert contents(root) == before
 
 
@@ -295,7 +295,7 @@ def test_whatever_else_changes_a_store_and_does_not_fit(
 ) -> None:
     root = small.folder / "store"
     before = contents(root)
-    items = [f"{key:016x}" for key in Snapshot(root).columns.key.tolist()]
+    items = [f"{key:016x}" for key in Snapshot.open(root).columns.key.tolist()]
     events.append(root, [events.Event(item, "used", 1_700_000_000) for item in items])
     monkeypatch.setenv("HELIX_ITEM_WORDS", "5")
     small.fill(leave)

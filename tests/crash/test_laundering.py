@@ -36,8 +36,8 @@ WHOLE = STORES / "format-3" / "whole"
 
 def item_of(root: Path) -> str:
     """An item that lives, and was of use."""
-    snapshot = Snapshot(root)
-    return f"{snapshot.columns.key[np.flatnonzero(snapshot.alive & (snapshot.access_count > 0))[0]]:016x}"
+    snapshot = Snapshot.open(root)
+    return f"{snapshot.columns.key[np.flatnonzero(snapshot.alive & (snapshot.catalog.access_count > 0))[0]]:016x}"
 
 
 def fold(root: Path, item: str) -> None:
@@ -54,7 +54,7 @@ OPERATIONS: dict[str, Callable[[Path, str], object]] = {
 
 def content(root: Path) -> Any:
     """All that a reader of the store is given, whatever its files are called."""
-    snapshot = Snapshot(root)
+    snapshot = Snapshot.open(root)
     opened = [
         (
             {name: array.tobytes() for name, array in segment.arrays.items()},
@@ -62,15 +62,16 @@ def content(root: Path) -> Any:
             segment.texts(np.arange(segment.rows)),
             segment.facts.to_pylist(),
         )
-        for segment in snapshot._opened
+        for segment in snapshot.files.segments
     ]
-    return opened, snapshot.alive.tolist(), snapshot.access_count.tolist(), documents(root)
+    return opened, snapshot.alive.tolist(), snapshot.catalog.access_count.tolist(), documents(root)
 
 
 def questions(root: Path) -> list[list[str]]:
     """What a model asked about each row."""
-    snapshot = Snapshot(root)
-    return snapshot.expansion.of(np.arange(snapshot.rows)) if snapshot.expansion else [[] for _ in range(snapshot.rows)]
+    snapshot = Snapshot.open(root)
+    field = snapshot.lexical.expansion
+    return field.of(np.arange(snapshot.rows)) if field else [[] for _ in range(snapshot.rows)]
 
 
 def documents(root: Path) -> list[Any]:

@@ -180,7 +180,7 @@ def held(snapshot: Snapshot) -> Contents:
 
 def contents(root: Path) -> Contents:
     assert verify(root).problems == ()
-    return held(Snapshot(root))
+    return held(Snapshot.open(root))
 
 
 def take_in(root: Path, path: Path, settings: Settings, encoder: Encoder) -> None:
@@ -224,7 +224,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, settings: Settings, encod
     both = [write_log(folder / f"{session}.tmp", session, LOGS[session]) for session in ("attic", "long")]
     (folder / "both.jsonl").write_text("".join(path.read_text() for path in both))
     take_in(root, folder / "both.jsonl", settings, encoder)
-    every = [f"{key:016x}" for key in Snapshot(root).columns.key.tolist()]
+    every = [f"{key:016x}" for key in Snapshot.open(root).columns.key.tolist()]
     events.append(root, [events.Event(item, "used", 1_700_000_000) for item in every])
     touch(root, settings)
     events.append(root, [events.Event(item, "helpful", 1_700_000_001) for item in every])
@@ -274,7 +274,7 @@ def test_a_kill_at_any_step_of_a_compaction(point: str, store: Path, settings: S
     reader = Memory(store, settings)
     kill(point, compact, store, settings)
     assert contents(store) == NOW
-    assert len(Snapshot(store).manifest.segments) == (1 if point == "commit.current" else SEGMENTS)
+    assert len(Snapshot.open(store).manifest.segments) == (1 if point == "commit.current" else SEGMENTS)
     done = compact(store, settings)
     assert (done.segments, done.merged) == (1, 0 if point == "commit.current" else SEGMENTS)
     assert contents(store) == NOW
@@ -456,7 +456,7 @@ def assert_forgotten(root: Path, settings: Settings, ids: set[str], documents: s
         assert (file["after"] is not None) == (root / file["path"]).exists()
         assert file["before"] != file["after"]
     keys = np.array([int(item, 16) for item in ids], np.uint64)
-    snapshot = Snapshot(root)
+    snapshot = Snapshot.open(root)
     assert not np.isin(keys, events.load_access(root, snapshot.manifest.access).key).any()
     assert not any(item in path.read_text() for path in (root / "events").iterdir() for item in ids)
     found = Memory(root, settings).recall(f"{SECRET} harp zither")
@@ -507,7 +507,7 @@ def test_what_is_offered_again_after_it_was_forgotten_can_be_forgotten_again(
     store: Path, settings: Settings, tmp_path: Path
 ) -> None:
     """The item stays out of the segments, but its words are in the envelope of the log that has grown."""
-    snapshot = Snapshot(store)
+    snapshot = Snapshot.open(store)
     drum = next(row["id"] for row in snapshot.text(range(snapshot.rows)) if row["text"] == "and a zorbified drum")
     forget(store, Selection(items=(drum,)), settings)
     assert contents(store) == NOW - Counter({("attic", "attic:3", "and a zorbified drum"): 1})

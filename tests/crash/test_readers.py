@@ -50,8 +50,8 @@ def pinned_files(root: Path) -> list[str]:
 def found(snapshot: Snapshot) -> list[str]:
     """What a snapshot shows: every live text, and what the lazily opened parts say."""
     rows = np.flatnonzero(snapshot.alive)
-    assert len(snapshot.last_access) == snapshot.rows
-    assert snapshot.centroids.shape[1] == DIM
+    assert len(snapshot.catalog.last_access) == snapshot.rows
+    assert snapshot.vectors.centroids.shape[1] == DIM
     return [entry["text"] for entry in snapshot.text(rows)]
 
 
@@ -190,7 +190,7 @@ def test_what_a_reader_has_open_stays_until_it_takes_the_next(root: Path) -> Non
     collect_all(root)
     assert {path.name for path in (root / "manifests").iterdir()} == {name, manifests.current_name(root)}
     assert all(path.exists() for path in held)
-    assert found(Snapshot(root, name)) == before  # a second reader of it, opened now
+    assert found(Snapshot.open(root, name)) == before  # a second reader of it, opened now
     assert memory.recall("walnut jar", now=NOW).items == answer
     assert verify.verify(root).problems == ()
     assert memory.refresh()
@@ -257,7 +257,7 @@ def test_a_reader_that_ends_leaves_no_pin(root: Path, child: Start) -> None:
 @pytest.mark.parametrize("first", ["child", "parent"])
 def test_a_fork_shares_a_claim_and_the_last_one_to_let_go_ends_it(root: Path, first: str) -> None:
     """A server that opens the store and then forks its workers."""
-    snapshot = Snapshot(root)
+    snapshot = Snapshot.open(root)
     held = files_of(root, str(snapshot.name))
     let_go, told = os.pipe()
     child = os.fork()
@@ -344,7 +344,7 @@ def test_a_generation_removed_before_it_was_pinned_is_given_up_for_the_next(
         return real(where, name)
 
     monkeypatch.setattr(reader, "pin", late)
-    snapshot = Snapshot(root)
+    snapshot = Snapshot.open(root)
     assert snapshot.name == manifests.current_name(root) == wanted[-1] != wanted[0]
     assert "the parsley is in the blue bowl" in found(snapshot)
     assert pins.pinned(root) == {snapshot.name}
@@ -364,7 +364,7 @@ def test_a_reader_that_loads_what_a_gc_is_about_to_remove_keeps_its_files(
     def early(where: Path) -> set[str]:
         names = real(where)
         if not opened:
-            opened.append(Snapshot(root, old))
+            opened.append(Snapshot.open(root, old))
         return names
 
     monkeypatch.setattr(collector, "pinned", early)
@@ -396,7 +396,7 @@ def test_without_a_pin_files_that_go_while_they_are_opened_are_no_damage(
 
     monkeypatch.setattr(reader, "pin", lambda *_: None)
     monkeypatch.setattr(reader, "open_segment", late)
-    snapshot = Snapshot(root)
+    snapshot = Snapshot.open(root)
     assert snapshot.name == manifests.current_name(root)
     assert "the parsley is in the blue bowl" in found(snapshot)
 
@@ -413,7 +413,7 @@ def test_generations_that_change_faster_than_they_open_end_in_an_error(
 
     monkeypatch.setattr(reader, "pin", late)
     with pytest.raises(StoreError, match="change faster") as error:
-        Snapshot(root)
+        Snapshot.open(root)
     assert error.value.remedy == "try again"
     assert pinned_files(root) == []
 
@@ -423,7 +423,7 @@ def test_a_generation_asked_for_by_name_that_is_gone_is_an_error(root: Path) -> 
     move_on(root)
     collect_all(root)
     with pytest.raises(StoreError, match="does not exist"):
-        Snapshot(root, name)
+        Snapshot.open(root, name)
     assert pinned_files(root) == []
 
 
@@ -458,14 +458,14 @@ def test_the_grace_period_is_for_readers_that_cannot_pin(without_pins: Path) -> 
     move_on(root)
     collect(root, keep=1, grace=60.0, wait=5.0)
     assert all(path.exists() for path in held)
-    assert found(Snapshot(root, held[0].name)) == TEXTS
+    assert found(Snapshot.open(root, held[0].name)) == TEXTS
 
 
 # ---------------------------------------------------------------- pins themselves
 
 
 def test_pins_of_the_dead_go_and_those_of_the_living_and_the_coming_stay(root: Path) -> None:
-    snapshot = Snapshot(root)
+    snapshot = Snapshot.open(root)
     folder = root / "pins"
     for name in ("0123456789abcdef", ".tmp-0123456789abcdef", ".tmp-fedcba9876543210"):
         (folder / name).write_text('{"manifest": "00000001-gone.json", "pid": 1, "host": "h"}')
@@ -479,7 +479,7 @@ def test_pins_of_the_dead_go_and_those_of_the_living_and_the_coming_stay(root: P
 def test_a_pin_says_whose_it_is(root: Path) -> None:
     import json
 
-    snapshot = Snapshot(root)
+    snapshot = Snapshot.open(root)
     (path,) = (root / "pins").iterdir()
     said = json.loads(path.read_text())
     assert (said["manifest"], said["pid"]) == (snapshot.name, os.getpid())

@@ -40,7 +40,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def ids(root: Path) -> list[str]:
-    return [f"{key:016x}" for key in Snapshot(root).columns.key.tolist()]
+    return [f"{key:016x}" for key in Snapshot.open(root).columns.key.tolist()]
 
 
 def counts(root: Path) -> Counter[str]:

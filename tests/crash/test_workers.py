@@ -193,7 +193,7 @@ def test_items_are_recallable_first_and_expanded_afterwards(
         state = json.loads(run_helix("status", "--store", root, "--json").stdout)
     assert state["backlog"] == {}
     assert state["coverage"]["doc2query"]["items"] == 3
-    first, last = (Snapshot(root, path.name) for path in sorted((root / "manifests").glob("[0-9]*.json")))
+    first, last = (Snapshot.open(root, path.name) for path in sorted((root / "manifests").glob("[0-9]*.json")))
     assert [entry["text"] for entry in first.text(np.arange(3))] == texts  # recallable, with nothing asked yet
     assert first.manifest.coverage["doc2query"]["items"] == 0
     assert first.expansion is None

@@ -82,7 +82,7 @@ def test_three_lists_meet_in_one_pool(tmp_path: Path) -> None:
     assert pool.row[0] == 0
     assert pool.final[0] == pytest.approx(1 / 61 + 1 / 62 + 1 / 62, abs=1e-8)
     assert set(pool.row[1:].tolist()) == {1, 2}  # 1/61 each: the smaller id first
-    assert np.diff(snap.key[pool.row[1:]].astype(object))[0] > 0
+    assert np.diff(snap.lexical.key[pool.row[1:]].astype(object))[0] > 0
     assert np.isnan(pool.ranks["x"][1:]).all()
 
 
@@ -161,7 +161,7 @@ def test_the_look_back_is_168_hours_where_there_is_one(tmp_path: Path) -> None:
     week, trace = replace(ANNIE, look_back=168), Trace(True)
     found = ask(snap, "Priya ferry", week, trace, now=at(BASE))
     assert {one.text for one in found.items} == {"ferry week", "ferry new"}
-    old = f"{snap.key[0]:016x}"
+    old = f"{snap.lexical.key[0]:016x}"
     assert why_not(old, 0, trace, found.items, found.packed) == "route: 169 hours old, and the look-back is 168"
     stage = next(stage for stage in (found.trace or {})["stages"] if stage["stage"] == "look-back")
     assert (stage["rows_in"], stage["rows_out"]) == (3, 2)
@@ -195,14 +195,14 @@ def test_facts_that_hold_of_whom_the_question_names(tmp_path: Path) -> None:
     given: list[dict[str, Any]] = [{}] * 8 + [{"project": "q"}]
     snap = make_store(tmp_path, [name for name, *_ in said], facts=facts, given=given, deleted={0: [7]})
     query = make_query("and priya?", snap, SETTINGS, now=at(BASE + DAY), project="p")
-    rows = snap.facts.row[facts_about(query, snap, route(query, None, snap))]
+    rows = snap.facts.columns.row[facts_about(query, snap, route(query, None, snap))]
     assert rows.tolist() == [1, 4, 0]  # .9, .7, .6: one fact an item, its surest
     found = ask(snap, "and priya?", project="p")
     assert [one.why["facts"] for one in found.items] == [1, 2, 3]
     # Before the move the first home held.
     early = make_query("and priya?", snap, SETTINGS, now=at(BASE + 200), project="p")
     homes = facts_about(early, snap, route(early, None, snap))
-    assert snap.facts.row[homes].tolist() == [1, 3, 0]
+    assert snap.facts.columns.row[homes].tolist() == [1, 3, 0]
 
 
 def test_a_fact_comes_as_a_statement_where_no_words_found_it(tmp_path: Path) -> None:
@@ -394,7 +394,7 @@ def test_without_an_encoder_words_and_facts_answer(vacation: Path) -> None:
 def without_encoder(snap: Snapshot) -> Snapshot:
     """The snapshot as on a machine that lost the encoder's files."""
     assert snap.manifest is not None
-    lost = Snapshot(snap.root)
+    lost = Snapshot.open(snap.root)
     assert lost.manifest is not None
     lost.manifest = replace(lost.manifest, lineage=replace(lost.manifest.lineage, encoder="0" * 16))
     return lost
@@ -447,5 +447,5 @@ def test_ids_are_the_tie_rule(tmp_path: Path) -> None:
     trace = Trace(True)
     ask(snap, "ferry", replace(ANNIE, mmr=replace(ANNIE.mmr, lambda_=1.0)), trace)
     assert trace.pool is not None
-    keys = snap.key[trace.pool.row].astype(object)
+    keys = snap.lexical.key[trace.pool.row].astype(object)
     assert (np.diff(keys) > 0).all()

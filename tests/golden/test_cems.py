@@ -389,7 +389,7 @@ def test_the_threshold_is_on_the_blend(tmp_path: Path) -> None:
     trace = Trace(True)
     found = ask(snap, "x", VECTOR, trace)
     assert [one.text for one in found.items] == ["near"]
-    why = {row: why_not(f"{snap.key[row]:016x}", row, trace, found.items, found.packed) for row in (1, 2)}
+    why = {row: why_not(f"{snap.lexical.key[row]:016x}", row, trace, found.items, found.packed) for row in (1, 2)}
     assert why[1].startswith("threshold: 0.286, and 0.3 is wanted")
     assert why[2].startswith("threshold: 0.000, and 0.3 is wanted")
     everything = replace(VECTOR, score=replace(CEMS.score, threshold=0.0))
@@ -423,7 +423,7 @@ def test_the_best_piece_of_a_long_turn(tmp_path: Path) -> None:
     trace = Trace(True)
     found = ask(seeing(snap, {}, [1, 0]), "x", VECTOR, trace)
     assert [one.text for one in found.items] == ["piece two", "another"]
-    lost = why_not(f"{snap.key[0]:016x}", 0, trace, found.items, found.packed)
+    lost = why_not(f"{snap.lexical.key[0]:016x}", 0, trace, found.items, found.packed)
     assert lost.startswith("document: a better piece of the same turn or section is kept")
 
 
@@ -480,7 +480,7 @@ def test_what_does_not_fit_is_passed_over_and_said(tmp_path: Path) -> None:
     trace = Trace(True)
     found = ask(seeing(snap, {}, [1, 0]), "ferry", VECTOR, trace, budget=100)
     assert [one.text for one in found.packed] == ["ferry two"]
-    lost = why_not(f"{snap.key[0]:016x}", 0, trace, found.items, found.packed)
+    lost = why_not(f"{snap.lexical.key[0]:016x}", 0, trace, found.items, found.packed)
     assert lost.startswith("pack: no room for it in 100 tokens behind better ones")
 
 

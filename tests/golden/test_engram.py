@@ -205,13 +205,13 @@ def test_only_episodes_fade_from_their_last_access(tmp_path: Path) -> None:
     make_store(tmp_path, texts, np.eye(3), given)
     year = ENGRAM.decay.half_life
     now = datetime.fromtimestamp(BASE + year * DAY, UTC)
-    found = why(ask(Snapshot(tmp_path), "walnut", now=now))
+    found = why(ask(Snapshot.open(tmp_path), "walnut", now=now))
     assert found["walnut one"]["decay"] == pytest.approx(0.5, abs=1e-3)
     assert found["walnut two"]["decay"] == 1.0
     assert found["walnut old"]["decay"] == 0.5
-    events.append(tmp_path, [Event(f"{Snapshot(tmp_path).columns.key[2]:016x}", "used", BASE + year * DAY / 2)])
+    events.append(tmp_path, [Event(f"{Snapshot.open(tmp_path).columns.key[2]:016x}", "used", BASE + year * DAY / 2)])
     touch(tmp_path, SETTINGS)
-    found = why(ask(Snapshot(tmp_path), "walnut", now=now))
+    found = why(ask(Snapshot.open(tmp_path), "walnut", now=now))
     assert found["walnut old"]["decay"] == pytest.approx(math.exp(-0.3465), abs=1e-3)
 
 
@@ -222,7 +222,7 @@ def test_accesses_by_the_natural_logarithm(tmp_path: Path) -> None:
     second = f"{snap.columns.key[1]:016x}"
     events.append(tmp_path, [Event(second, "used", BASE)] * 9)
     touch(tmp_path, SETTINGS)
-    signals = why(ask(Snapshot(tmp_path), "walnut"))
+    signals = why(ask(Snapshot.open(tmp_path), "walnut"))
     assert signals["walnut two"]["access"] == pytest.approx(1 + 0.1 * math.log(10), abs=1e-6)
     assert signals["walnut one"]["access"] == 1.0
 
@@ -335,7 +335,7 @@ def published(root: Path, model: Perceptron) -> Snapshot:
         assert manifest is not None
         index = writer.write_index(root, KIND, {"retention.npz": dump(model)}, {})
         writer.publish(held, writer.following(held, name, manifest, indexes=(*manifest.indexes, index)))
-    return Snapshot(root)
+    return Snapshot.open(root)
 
 
 def test_the_retention_model_is_a_factor_and_its_absence_is_said(tmp_path: Path) -> None:
@@ -489,7 +489,7 @@ def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
     from helix.snapshot import paths
 
     paths.create(tmp_path / "empty")
-    found = ask(Snapshot(tmp_path / "empty"), "why walnut")
+    found = ask(Snapshot.open(tmp_path / "empty"), "why walnut")
     assert (found.items, found.context, found.tokens) == ((), "", 0)
     none = ask(make_store(tmp_path / "s", ["parsley"]), "walnut")
     assert (none.items, none.context) == ((), "")

@@ -33,7 +33,7 @@ FILES = 20
 FIRST = """
 import json, sys
 from helix.memory import Memory
-from helix.recipes import recipe
+from helix.recipes.registry import recipe
 from helix.settings import Settings
 recipe("helix")
 opened = []

@@ -186,11 +186,11 @@ def test_scores_are_of_the_codes_whatever_the_index_holds(
     """Switch: `search_dense` that takes an index's rows in the index's own order, unscored."""
     texts, passages, questions = vectors
     snapshot = make_store(tmp_path / "store", texts, passages)
-    (block,) = snapshot.blocks
+    (block,) = snapshot.vectors.blocks
     params = dense.build(block.codes, block.scale, tmp_path / "index", tier=tier)
     assert snapshot.manifest is not None
-    snapshot._dense[snapshot.manifest.segments[0].id] = dense.open_dense(tmp_path / "index", params)
-    assert snapshot.blocks[0].dense is not None
+    snapshot.files.dense[snapshot.manifest.segments[0].id] = dense.open_dense(tmp_path / "index", params)
+    assert snapshot.vectors.blocks[0].dense is not None
     for question in questions:
         leg = search_dense(question, snapshot, Plan(None, snapshot.rows), K)
         assert (np.diff(leg.scores) <= 0).all()

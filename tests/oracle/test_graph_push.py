@@ -203,7 +203,7 @@ def named(world: World, state: Any) -> dict[Any, tuple[float, float]]:
     snap = world.snap
     sessions = {int(digest("tiny", name), 16): name for name in set(world.session)}
     nodes: dict[int, Any] = {row: ("item", row) for row in range(world.n)}
-    nodes |= {snap.graph.sessions + code: ("session", sessions[int(k)]) for code, k in enumerate(snap.sessions)}
+    nodes |= {snap.graph.nodes.sessions + code: ("session", sessions[int(k)]) for code, k in enumerate(snap.sessions)}
     nodes |= {number_of(snap, name): ("entity", name) for name in NAMES}
     numbers, *mass = (part.tolist() for part in state.nodes)
     return {nodes[number]: (p, r) for number, p, r in zip(numbers, *mass, strict=True)}
@@ -211,7 +211,7 @@ def named(world: World, state: Any) -> dict[Any, tuple[float, float]]:
 
 def number_of(snap: Snapshot, name: str) -> int:
     """The node of a person, −1 for one whom nobody names."""
-    return int(snap.graph.find(np.array([key(name)], np.uint64))[0][0])
+    return int(snap.graph.nodes.find(np.array([key(name)], np.uint64))[0][0])
 
 
 def test_to_the_end_a_push_is_pagerank(world: World) -> None:
@@ -498,7 +498,7 @@ def test_entities_that_are_forced_are_seeds(tmp_path: Path) -> None:
 
 def test_the_same_again_byte_for_byte(world: World) -> None:
     query, plan = world.query()
-    again = Snapshot(world.snap.root)
+    again = Snapshot.open(world.snap.root)
     graph = load("helix").graph
     found = [walk(pool_of(snap, *world.pool), query, snap, plan, graph)[0] for snap in (world.snap, world.snap, again)]
     assert len({(p.row.tobytes(), p.ppr.tobytes()) for p in found}) == 1

@@ -97,7 +97,7 @@ def test_the_best_are_the_naive_best(tmp_path: Path, seed: int) -> None:
             plan = world.plan(share)
             words = world.rng.sample(WORDS, world.rng.randint(1, 8))
             query: Any = SimpleNamespace(terms=hash_terms([*words, "absent"]))
-            found = search_lexical(query, world.snap, plan, k, 0.9, 0.6)
+            found = search_lexical(query, world.snap.lexical, plan, k, 0.9, 0.6)
             naive = world.naive(words, plan, 0.9, 0.6)
             check(found, naive, world, k)
             same = exhaustive(query, world.snap, plan, k, 0.9, 0.6)
@@ -197,6 +197,6 @@ def test_nothing_to_find(k: int) -> None:
     snap: Any = store
     for terms in (keys if k <= 0 else keys[:0], np.array([1], np.uint64)):
         query: Any = SimpleNamespace(terms=terms)
-        found = search_lexical(query, snap, Plan(None, store.rows), k, 1.2, 0.75)
+        found = search_lexical(query, snap.lexical, Plan(None, store.rows), k, 1.2, 0.75)
         assert (len(found.rows), len(found.scores)) == (0, 0)
         assert (found.rows.dtype, found.scores.dtype) == (np.uint32, np.float32)

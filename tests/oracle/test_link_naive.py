@@ -119,19 +119,20 @@ def test_sessions_and_neighbours(world: World) -> None:
                 at = step[at] if at >= 0 else -1
                 around.append(at)
         windows.append(sum(lengths[at] for at in around if at >= 0))
-    assert snap.mean_window_length == pytest.approx(max(1.0, sum(windows) / len(windows)))
+    assert snap.lexical.mean_window_length == pytest.approx(max(1.0, sum(windows) / len(windows)))
 
 
 def test_the_order_of_the_terms(world: World) -> None:
     snap, rng = world.snap, random.Random(3)
     asked = [rng.randrange(len(world.items)) for _ in range(40)]
-    at, terms = snap.order_of(np.array(asked))
+    at, terms = snap.lexical.order_of(np.array(asked))
     for i, row in enumerate(asked):
         assert terms[at == i].tolist() == short(world.items[row]["text"])
-    assert [len(found) for found in snap.order_of(np.empty(0, np.int64))] == [0, 0]
+    assert [len(found) for found in snap.lexical.order_of(np.empty(0, np.int64))] == [0, 0]
     for word in (*WORDS, "absent"):
         (key,) = short(word)
-        assert snap.short_df(np.uint32(key)) >= sum(key in short(world.items[row]["text"]) for row in world.live)
+        holding = sum(key in short(world.items[row]["text"]) for row in world.live)
+        assert snap.lexical.short_df(np.uint32(key)) >= holding
 
 
 def short(text: str) -> list[int]:
@@ -141,7 +142,7 @@ def short(text: str) -> list[int]:
 def test_cues(world: World) -> None:
     asked = np.array([random.Random(4).randrange(len(world.items)) for _ in range(40)])
     items = [world.items[row] for row in asked.tolist()]
-    assert world.snap.cues(asked).tolist() == [cues(item["text"], item["role"]) for item in items]
+    assert world.snap.lexical.cues(asked).tolist() == [cues(item["text"], item["role"]) for item in items]
     assert {cues(item["text"], item["role"]) for item in world.items} >= {0, 1, 2}
 
 
@@ -149,7 +150,7 @@ def test_titles(world: World) -> None:
     """The live documents of a title, and of no other."""
     snap = world.snap
     keys = np.array([key_of(np.array(short(title), np.uint32)) for title in (*TITLES, "absent")], np.uint64)
-    at, rows = snap.titled(keys)
+    at, rows = snap.lexical.titled(keys)
     wanted = [
         (i, row)
         for i, title in enumerate(TITLES)
@@ -165,7 +166,7 @@ def test_who_speaks_in_a_project(world: World) -> None:
         words = set((item["speaker"] or "").lower().split())
         found.setdefault(world.snap.projects.index(item["project"]), set()).update(words)
         found[None] |= words
-    assert world.snap.speaker_names == found
+    assert world.snap.catalog.speaker_names == found
 
 
 def test_linking_does_not_depend_on_the_cuts(world: World, tmp_path: Path) -> None:
@@ -190,8 +191,8 @@ def test_rows_by_key(world: World) -> None:
     rows = {int(item["id"], 16): row for row, item in enumerate(world.items) if item["alive"]}
     keys = sorted({int(item["id"], 16) for item in world.items})
     asked = [ABSENT, *keys, 0, *reversed(keys)]
-    assert snap.rows_by_key(np.array(asked, np.uint64)).tolist() == [rows.get(key, -1) for key in asked]
-    assert snap.rows_by_key(np.empty(0, np.uint64)).tolist() == []
+    assert snap.row_map.by_key(np.array(asked, np.uint64)).tolist() == [rows.get(key, -1) for key in asked]
+    assert snap.row_map.by_key(np.empty(0, np.uint64)).tolist() == []
     assert [snap.find(f"{key:016x}") for key in asked] == [rows.get(key) for key in asked]
     assert [snap.find(odd) for odd in ("", "no hex", "f" * 20)] == [None] * 3
 
@@ -202,32 +203,32 @@ def test_terms(world: World) -> None:
         (stem,) = tokenise(word)
         (key,) = hash_terms([stem])
         holds = {row: terms[stem] for row, terms in enumerate(world.terms) if terms[stem]}
-        assert snap.df(key) == sum(world.items[row]["alive"] for row in holds)
+        assert snap.lexical.df(key) == sum(world.items[row]["alive"] for row in holds)
         found = {
             start + row: tf
-            for start, rows, tfs in snap.term(key)
+            for start, rows, tfs in snap.lexical.term(key)
             for row, tf in zip(rows.tolist(), tfs.tolist(), strict=True)
         }
         assert found == holds
-        assert all((np.diff(rows.astype(np.int64)) > 0).all() for _, rows, _ in snap.term(key))
-        rows, tf = snap.postings(key)
+        assert all((np.diff(rows.astype(np.int64)) > 0).all() for _, rows, _ in snap.lexical.term(key))
+        rows, tf = snap.lexical.postings(key)
         assert list(zip(rows.tolist(), tf.tolist(), strict=True)) == [
             (row, count) for row, count in sorted(holds.items()) if world.items[row]["alive"]
         ]
     assert snap.live == len(world.live)
     mean = sum(sum(world.terms[row].values()) for row in world.live) / max(1, len(world.live))
-    assert snap.mean_length == pytest.approx(max(1.0, mean))
+    assert snap.lexical.mean_length == pytest.approx(max(1.0, mean))
 
 
 def test_entities(world: World) -> None:
     snap, rng = world.snap, random.Random(1)
     hashes = {entity: int(digest(*entity[:2]), 16) for entity in ENTITIES}
     asked = [rng.randrange(len(world.items)) for _ in range(50)]
-    at, keys = snap.entities_of(np.array(asked))
+    at, keys = snap.graph.entities_of(np.array(asked))
     mentions = [(i, hashes[entity]) for i, row in enumerate(asked) for entity in world.items[row]["mentions"]]
     assert sorted(zip(at.tolist(), keys.tolist(), strict=True)) == sorted(mentions)
     wanted = [*hashes.values(), ABSENT, next(iter(hashes.values()))]
-    at, rows = snap.rows_of(np.array(wanted, np.uint64))
+    at, rows = snap.graph.rows_of(np.array(wanted, np.uint64))
     expected = [
         (i, row)
         for i, key in enumerate(wanted)
@@ -236,7 +237,11 @@ def test_entities(world: World) -> None:
     ]
     assert sorted(zip(at.tolist(), rows.tolist(), strict=True)) == sorted(expected)
     assert [
-        len(found) for found in (*snap.entities_of(np.empty(0, np.int64)), *snap.rows_of(np.empty(0, np.uint64)))
+        len(found)
+        for found in (
+            *snap.graph.entities_of(np.empty(0, np.int64)),
+            *snap.graph.rows_of(np.empty(0, np.uint64)),
+        )
     ] == [0] * 4
 
 
@@ -255,14 +260,14 @@ def test_what_is_said_of_a_row(world: World) -> None:
     assert [TYPES[code] for code in columns.type.tolist()] == [item["type"] for item in world.items]
     assert columns.time.tolist() == [item["time"] for item in world.items]
     for who in ("team", "boss", "nobody"):
-        assert snap.named_in_acl(who).tolist() == [who in item["acl"] for item in world.items]
-    assert snap.restricted.tolist() == [bool(item["acl"]) for item in world.items]
+        assert snap.catalog.named_in_acl(who).tolist() == [who in item["acl"] for item in world.items]
+    assert snap.files.restricted.tolist() == [bool(item["acl"]) for item in world.items]
 
 
 def test_centroids(world: World) -> None:
     snap = world.snap
-    vectors = snap.vectors(np.arange(snap.rows))
+    vectors = snap.vectors.dequantise(np.arange(snap.rows))
     for i, kind in enumerate((*TYPES, None)):
         rows = [row for row in world.live if kind in (None, world.items[row]["type"])]
         mean = vectors[rows].mean(axis=0) if rows else np.zeros(8)
-        np.testing.assert_allclose(snap.centroids[i], mean, atol=1e-5)
+        np.testing.assert_allclose(snap.vectors.centroids[i], mean, atol=1e-5)

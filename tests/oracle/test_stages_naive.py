@@ -100,7 +100,7 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def test_lexical(world: World) -> None:
     query = world.query()
-    found = search_lexical(query, world.snap, route(query, None, world.snap), 10, 0.9, 0.6)
+    found = search_lexical(query, world.snap.lexical, route(query, None, world.snap), 10, 0.9, 0.6)
     documents = {i: world.terms[i] for i in world.live()}
     naive = {i: world.bm25(i, 0.9, 0.6, documents, world.df(), len(world.live())) for i in world.rows()}
     naive = {i: score for i, score in naive.items() if score > 0}
@@ -132,7 +132,7 @@ def test_fuse(world: World) -> None:
     plan = route(query, None, world.snap)
     legs = [
         search_dense(world.vectors[1], world.snap, plan, 12),
-        search_lexical(query, world.snap, plan, 12, 0.9, 0.6),
+        search_lexical(query, world.snap.lexical, plan, 12, 0.9, 0.6),
     ]
     pool = fuse(legs, world.snap, 60, {"dense": 1.0, "bm25": 1.0})
     naive: dict[int, float] = {}
@@ -267,7 +267,7 @@ def test_repeats_are_found_whatever_else_is_there() -> None:
 def test_every_filter_equals_brute_force(world: World) -> None:
     """Top-k under a filter is the top-k of the allowed rows, however few there are."""
     vector = world.vectors[3]
-    scored = world.snap.vectors(np.arange(world.snap.rows)) @ vector
+    scored = world.snap.vectors.dequantise(np.arange(world.snap.rows)) @ vector
     for low in range(0, 60, 7):
         since = datetime.fromtimestamp(BASE + low, UTC)
         query = make_query(world.query_text, world.snap, SETTINGS, since=since, now=NOW)

@@ -38,7 +38,7 @@ from helix.stages import dense as stage
 from helix.stages.dense import search_dense
 from helix.stages.route import route
 from helix.types import F32, TYPES, Query
-from helix.util.threads import later
+from helix.util.threads import defer_work
 from pipelines.ingest.enrich import build_rows
 from query.rest import create_app
 from query.schema import Asked, response
@@ -445,8 +445,9 @@ def test_under_an_index_hidden_rows_move_nothing(tmp_path: Path) -> None:
     for question in asked:
         plan = route(question_of("w"), question, seen)
         found = search_dense(question, seen, plan, 50)
-        scores = (snap.blocks[0].codes[allowed].astype(np.float32) @ question) * snap.blocks[0].scale[allowed]
-        best = allowed[top_k(scores, snap.key[allowed], 50)]
+        block = snap.vectors.blocks[0]
+        scores = (block.codes[allowed].astype(np.float32) @ question) * block.scale[allowed]
+        best = allowed[top_k(scores, snap.lexical.key[allowed], 50)]
         assert set(found.rows.tolist()) == set(best.tolist())
 
 
@@ -460,10 +461,10 @@ def indexed(snap: Snapshot) -> Snapshot:
     """The store with an index of its one segment that looks into one list only, and so misses much."""
     from helix.snapshot.index.dense import open_dense
 
-    (block,) = snap.blocks
+    (block,) = snap.vectors.blocks
     path = snap.root / "ivf.faiss"
     params = build_dense(block.codes, block.scale, path)
-    snap._dense = {snap._opened[0].id: open_dense(path, {**params, "probes": 1})}
+    snap.files.dense = {snap.files.segments[0].id: open_dense(path, {**params, "probes": 1})}
     return snap
 
 
@@ -550,7 +551,7 @@ def lines_of(run: Callable[[], Any]) -> list[tuple[str, int]]:
 @pytest.fixture
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two threads nobody knows which is first, and the tracer sees one."""
-    monkeypatch.setattr(Snapshot, "meanwhile", staticmethod(later))
+    monkeypatch.setattr(Snapshot, "start_work", staticmethod(defer_work))
 
 
 @pytest.mark.usefixtures("one_thread")

@@ -28,7 +28,8 @@ from helix.snapshot import paths, writer
 from helix.snapshot.index.dense import Dense, open_dense
 from helix.snapshot.index.dense import build as build_dense
 from helix.snapshot.manifest import Lineage, Manifest
-from helix.snapshot.reader.snapshot import Block, Snapshot
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.reader.vectors import Block
 from helix.snapshot.segment.arrays import hexes
 from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, Rows
 from helix.snapshot.segment.write import write_segment
@@ -144,11 +145,11 @@ def written(root: Path, made: Mapping[str, Any]) -> Snapshot:
             **{"counts": {"items": N, "sessions": 5, "documents": 0}},
         )
         writer.publish(held, manifest)
-    snap = Snapshot(root)
-    for segment, block in list(zip(segments, snap.blocks, strict=True))[:2]:
+    snap = Snapshot.open(root)
+    for segment, block in list(zip(segments, snap.vectors.blocks, strict=True))[:2]:
         path = root / f"{segment.id}.faiss"
         params = build_dense(block.codes, block.scale, path)
-        snap._dense[segment.id] = open_dense(path, {**params, "probes": 1})
+        snap.files.dense[segment.id] = open_dense(path, {**params, "probes": 1})
     return snap
 
 

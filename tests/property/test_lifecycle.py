@@ -292,7 +292,7 @@ class Life(RuleBasedStateMachine):
             assert not bundle.degraded
             out |= {f"{question} {item.id}": item.score for item in bundle.items}
             query = make_query(question, memory.snapshot, self.settings)
-            leg = search_lexical(query, memory.snapshot, route(query, None, memory.snapshot), 20, 0.9, 0.6)
+            leg = search_lexical(query, memory.snapshot.lexical, route(query, None, memory.snapshot), 20, 0.9, 0.6)
             for i, (row, score) in enumerate(zip(leg.rows.tolist(), leg.scores.tolist(), strict=True)):
                 key = memory.snapshot.columns.key[row]
                 out |= {f"{question} leg {i} {key:016x} {score!r}": score}
@@ -459,7 +459,7 @@ class Life(RuleBasedStateMachine):
                 after[where[left]], before[where[right]] = where[right], where[left]
         assert dict(zip(rows, snapshot.columns.previous[rows].tolist(), strict=True)) == before
         assert dict(zip(rows, snapshot.columns.next[rows].tolist(), strict=True)) == after
-        counted = {key: int(snapshot.access_count[row]) for key, row in where.items()}
+        counted = {key: int(snapshot.catalog.access_count[row]) for key, row in where.items()}
         assert counted == {key: self.used.get(key, 0) for key in where}
 
         for generation in range(max(self.history, default=0) + 1, snapshot.generation + 1):

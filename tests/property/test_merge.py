@@ -184,12 +184,13 @@ def test_a_store_reads_the_same_cut_or_whole(batches: list[list[dict[str, Any]]]
         place = {row: i for i, row in enumerate(rows.tolist())}
         every = np.arange(len(kept))
         for i in every.tolist():
-            assert cut.order_of(rows[i : i + 1])[1].tolist() == whole.order_of(every[i : i + 1])[1].tolist()
-        assert cut.cues(rows).tolist() == whole.cues(every).tolist()
-        assert cut.speaker_names.keys() - {None} == {cut.projects.index(item["project"]) for item in kept}
-        assert cut.mean_window_length == pytest.approx(whole.mean_window_length)
+            mine, theirs = cut.lexical.order_of(rows[i : i + 1]), whole.lexical.order_of(every[i : i + 1])
+            assert mine[1].tolist() == theirs[1].tolist()
+        assert cut.lexical.cues(rows).tolist() == whole.lexical.cues(every).tolist()
+        assert cut.catalog.speaker_names.keys() - {None} == {cut.projects.index(item["project"]) for item in kept}
+        assert cut.lexical.mean_window_length == pytest.approx(whole.lexical.mean_window_length)
         keys = np.unique(title_keys([item["title"] for item in items], [item["role"] for item in items])[0])
-        (at, found), (at_whole, found_whole) = cut.titled(keys), whole.titled(keys)
+        (at, found), (at_whole, found_whole) = cut.lexical.titled(keys), whole.lexical.titled(keys)
         moved = [place[row] for row in found.tolist()]  # KeyError: a deleted one was found
         assert sorted(zip(at.tolist(), moved, strict=True)) == sorted(
             zip(at_whole.tolist(), found_whole.tolist(), strict=True)

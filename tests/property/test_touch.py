@@ -88,7 +88,7 @@ def test_every_event_counts_exactly_once(base: Path, steps) -> None:
     with tempfile.TemporaryDirectory() as work:
         root = Path(work) / "s"
         shutil.copytree(base, root)
-        keys = [*Snapshot(root).columns.key.tolist(), 1]
+        keys = [*Snapshot.open(root).columns.key.tolist(), 1]
         appenders = [Appender(root) for _ in range(3)]
         count: Counter[int] = Counter()
         last: dict[int, int] = {}

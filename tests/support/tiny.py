@@ -147,7 +147,7 @@ def make_store(
             token=held.token,
         )
         writer.publish(held, manifest)
-    return Snapshot(root)
+    return Snapshot.open(root)
 
 
 SETTINGS = Settings()

@@ -95,4 +95,4 @@ def fact_store(
                 counts={"items": len(items), "sessions": 1, "documents": 0},
             ),
         )
-    return Snapshot(root)
+    return Snapshot.open(root)

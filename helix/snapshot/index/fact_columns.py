@@ -17,7 +17,7 @@ from helix.snapshot.segment.open import Opened
 from helix.types import F32, I64, U64, Bool
 
 
-class Facts(NamedTuple):
+class FactColumns(NamedTuple):
     """One entry a fact of a live item. Times in seconds, `t_ingested` in microseconds; the least int64 is none."""
 
     row: I64  # of the snapshot
@@ -33,12 +33,12 @@ class Facts(NamedTuple):
     functional: Bool
     closes: Bool
 
-    def take(self, chosen: npt.NDArray[Any]) -> Facts:
+    def take(self, chosen: npt.NDArray[Any]) -> FactColumns:
         """Some of them."""
-        return Facts(*(array[chosen] for array in self))
+        return FactColumns(*(array[chosen] for array in self))
 
 
-def join(opened: Sequence[Opened], starts: I64, alive: Bool) -> Facts:
+def join(opened: Sequence[Opened], starts: I64, alive: Bool) -> FactColumns:
     """The facts of the live rows of a snapshot, segment by segment."""
 
     def column(name: str, dtype: Any) -> npt.NDArray[Any]:
@@ -51,10 +51,10 @@ def join(opened: Sequence[Opened], starts: I64, alive: Bool) -> Facts:
     kinds: dict[str, Any] = {"confidence": np.float32, "functional": bool, "closes": bool}
     kinds |= dict.fromkeys(("group", "family", "object", "subject_entity", "object_entity"), np.uint64)
     kinds |= dict.fromkeys(("t_valid", "until", "t_ingested"), np.int64)
-    return Facts(row, **{name: column(name, kind) for name, kind in kinds.items()}).take(alive[row])
+    return FactColumns(row, **{name: column(name, kind) for name, kind in kinds.items()}).take(alive[row])
 
 
-def invalid_since(facts: Facts) -> I64:
+def invalid_since(facts: FactColumns) -> I64:
     """int64[f]: since when each fact no longer holds, in seconds; the least int64 where it does."""
     return resolve(
         facts.group,

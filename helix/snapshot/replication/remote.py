@@ -32,7 +32,7 @@ from helix.snapshot import manifest as manifests
 from helix.snapshot import paths, pins
 from helix.snapshot.manifest import File, Manifest
 from helix.util.failpoints import failpoint
-from helix.util.urls import check_place, check_web
+from helix.util.urls import check_http_url, check_store_url
 
 BLOCK = 1 << 20  # bytes; on S3 also what one request reads
 THREADS = 8
@@ -630,7 +630,7 @@ def connect(url: str) -> Remote:
         UsageError: not `s3://bucket/prefix`, `file:///folder` or a folder, or it carries credentials.
         StoreError: the bucket's region cannot be found.
     """
-    check_place(url, "the URL")
+    check_store_url(url, "the URL")
     if url and "://" not in url and not url.startswith(("s3:", "file:")):
         return _folder(url)
     remedy = "use s3://bucket/prefix, file:///folder or a folder"
@@ -667,7 +667,7 @@ def _s3(bucket: str, prefix: str, options: dict[str, str]) -> Remote:
     if scheme not in ("http", "https"):
         raise UsageError("the option scheme of an s3:// URL is http or https", "leave it out for https")
     if endpoint:
-        check_web(f"{scheme}://{endpoint}", "what endpoint_override or AWS_ENDPOINT_URL names", "127.0.0.1:9000")
+        check_http_url(f"{scheme}://{endpoint}", "what endpoint_override or AWS_ENDPOINT_URL names", "127.0.0.1:9000")
     base = f"{bucket}/{prefix}".rstrip("/")
     remote = Remote(None, base, f"s3://{base}" + (f"?{urlencode(options, safe=':/')}" if options else ""), None)
     _shut_down_at_exit()

@@ -55,14 +55,14 @@ def hear(rows: I64, terms: U64, said: U64, snap: Snapshot) -> Heard:
     """
     ring = around(snap.columns.previous, snap.columns.next, rows)
     there, place = distinct(np.concatenate([_NONE, ring.ravel()]))
-    df = np.array([snap.df(term) for term in terms], np.int64)
+    df = np.array([snap.lexical.df(term) for term in terms], np.int64)
     weight = np.where(df > 0, idf(df, snap.live), np.float32(0))
     order = terms.searchsorted(said).tolist()
     follow = [pair for pair in dict.fromkeys(pairwise(order)) if pair[0] != pair[1]]
     pairs = np.array(follow, np.int64).reshape(-1, 2).T.copy()
     counts = np.zeros((len(terms), len(there)), np.float32)
     follows = np.zeros((len(follow), len(there)), np.float32)
-    counts[:, 1:], follows[:, 1:] = snap.occurrences(there[1:], terms, pairs)
+    counts[:, 1:], follows[:, 1:] = snap.lexical.occurrences(there[1:], terms, pairs)
     return Heard(there, place[1:].reshape(ring.shape), weight, counts, pairs, follows)
 
 
@@ -72,8 +72,8 @@ def lexical(heard: Heard, snap: Snapshot, how: Profile) -> Lexical:
     length = lengths(heard, snap)
     k1, b = how.retrieve.k1, how.retrieve.b
     near = ring[1:3].reshape(1, -1)  # the turn before, and the item
-    before, own = pooled(heard.counts, near, weight, length, snap.mean_length, k1, b).reshape(2, -1)
-    window = pooled(heard.counts, ring, weight, length, snap.mean_window_length, *_FIELDS)
+    before, own = pooled(heard.counts, near, weight, length, snap.lexical.mean_length, k1, b).reshape(2, -1)
+    window = pooled(heard.counts, ring, weight, length, snap.lexical.mean_window_length, *_FIELDS)
     rarity = ((weight / idf(1, snap.live)) ** RARE).astype(np.float32)
     rare = ((heard.counts.take(item, axis=1) > 0) * rarity[:, None]).max(axis=0, initial=0)
     return Lexical(own, before, window, rare)
@@ -95,4 +95,4 @@ def adjacent(heard: Heard, snap: Snapshot) -> F32:
         float32[n].
     """
     weight = heard.weight[heard.pairs[0]] + heard.weight[heard.pairs[1]]
-    return pooled(heard.follows, heard.ring[2:3], weight, lengths(heard, snap), snap.mean_length, *_FIELDS)
+    return pooled(heard.follows, heard.ring[2:3], weight, lengths(heard, snap), snap.lexical.mean_length, *_FIELDS)

@@ -34,16 +34,16 @@ def _named(text: I64, terms: U32, snap: Snapshot, df: int) -> tuple[I64, I64]:
     Args:
         text: of each term; the terms of one lie together.
     """
-    keys, start, size = runs(text, terms, snap.some_titles)
+    keys, start, size = runs(text, terms, snap.lexical.title_bits)
     if not len(keys):  # most questions, and many items
         return start, start
-    run, row = snap.titled(keys)
+    run, row = snap.lexical.titled(keys)
     if not len(run):
         return run, row
     alone = (size[run] == 1).nonzero()[0]
     if len(alone):
         word = terms[start[run[alone]]]
-        common = [term for term in np.unique(word) if snap.short_df(term) > df]
+        common = [term for term in np.unique(word) if snap.lexical.short_df(term) > df]
         run, row = (np.delete(one, alone[np.isin(word, common)]) for one in (run, row))
     text = text[start[run]]
     best = np.lexsort((snap.columns.key[row], text))
@@ -60,7 +60,7 @@ def join(pool: Candidates, snap: Snapshot, plan: Plan, how: Link) -> Candidates:
     documents, there = list[int](), set(pool.row.tolist())
     if how.extra:
         named = [] if plan.titled is None else plan.titled.tolist()
-        named += _named(*snap.order_of(pool.row[: how.readers]), snap, how.title_df)[1].tolist()
+        named += _named(*snap.lexical.order_of(pool.row[: how.readers]), snap, how.title_df)[1].tolist()
         documents = _fresh(named, there, plan)[: how.extra]
     best = pool.row[: how.beside]
     beside = np.stack([snap.columns.previous[best], snap.columns.next[best]]).T.ravel()
@@ -89,7 +89,7 @@ def link(rows: I64, score: F32, snap: Snapshot, how: Link) -> F32:
 
 def _by_title(rows: I64, score: F32, snap: Snapshot, how: Link) -> F32:
     seeds = order(score, snap.columns.key[rows])[: how.seeds]
-    text, target = _named(*snap.order_of(rows[seeds]), snap, how.title_df)
+    text, target = _named(*snap.lexical.order_of(rows[seeds]), snap, how.title_df)
     if not len(target):
         return score
     place = rows.argsort()
@@ -105,13 +105,13 @@ def _by_entity(rows: I64, score: F32, snap: Snapshot, how: Link) -> F32:
     seeds = order(score, snap.columns.key[rows])[: how.seeds]
     is_seed = np.zeros(len(rows), bool)
     is_seed[seeds] = True
-    at, keys = snap.entities_of(rows)
+    at, keys = snap.graph.entities_of(rows)
     named = np.unique(keys[is_seed[at]])  # by no other entity does anything come from a seed
     if not len(named):
         return score
     entity = np.minimum(named.searchsorted(keys), len(named) - 1)
     shared = named[entity] == keys
-    at, entity, df = at[shared], entity[shared], snap.naming(named)
+    at, entity, df = at[shared], entity[shared], snap.graph.count_items(named)
     is_document = snap.columns.role[rows] == ROLES.index("document")
     most = np.where(is_document, how.walk_df, how.walk_df_turns)[at]
     edge = np.where((df[entity] >= 2) & (df[entity] <= most), np.log1p(snap.live / np.maximum(df, 1))[entity], 0)

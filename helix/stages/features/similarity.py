@@ -56,18 +56,18 @@ def parts(
     if len(query.terms) and (sim.own or sim.window or sim.rare or sim.reply or sim.session):
         words = lexical(heard, snap, how)
         best = np.float32(max(float(words.own.max()), _LEAST))
-        answers = snap.cues(np.maximum(columns.previous[rows], 0)) & ASKS > 0
+        answers = snap.lexical.cues(np.maximum(columns.previous[rows], 0)) & ASKS > 0
         own = words.own / best
         found |= {"own": own, "window": over_best(words.window), "rare": words.rare}
         found["reply"] = np.where(answers, words.before, 0) / best
     if sim.adjacent:
         found["adjacent"] = over_best(adjacent(heard, snap))
-    if sim.doc2query and snap.expansion:
-        found["doc2query"] = over_best(expanded(rows, query, snap.expansion, how))
-    if sim.sparse and snap.impacts and query.weighed:
-        found["sparse"] = over_best(snap.impacts.scores(rows, query.weighed))
+    if sim.doc2query and snap.lexical.expansion:
+        found["doc2query"] = over_best(expanded(rows, query, snap.lexical.expansion, how))
+    if sim.sparse and snap.lexical.impacts and query.weighed:
+        found["sparse"] = over_best(snap.lexical.impacts.scores(rows, query.weighed))
     if vector is not None and (sim.dense or sim.standing or sim.session):
-        taken = np.float32(sim.mean) * np.float32(snap.centroids[-1] @ vector)
+        taken = np.float32(sim.mean) * np.float32(snap.vectors.centroids[-1] @ vector)
         alone, among = leant(heard, vector, snap, sim.lean)
         meant = over_best(alone - taken)
         found["dense"] = over_best(among - taken)
@@ -77,7 +77,7 @@ def parts(
         halves = np.float32(0.5) * (found["window"] + found["dense"])
         found["window"] = np.where(document, halves, found["window"])
     if sim.first_person or sim.standing:
-        cues = snap.cues(rows)
+        cues = snap.lexical.cues(rows)
         found |= {"first_person": cues & FIRST_PERSON > 0, "standing": meant * (cues & STANDING > 0)}
     salience = columns.salience[rows]
     found["salience"] = np.where(document, salience.mean(), salience)  # which turn matters is no question of a document
@@ -106,7 +106,7 @@ def leant(heard: Heard, vector: F32, snap: Snapshot, share: float) -> tuple[F32,
         share: of each neighbour.
     """
     rows, question = heard.rows[heard.ring[1:4]], np.ascontiguousarray(vector, np.float32)
-    alone, leaning = leaning_products(snap.vector_table, rows, question, share)
+    alone, leaning = leaning_products(snap.vectors.table, rows, question, share)
     return alone, leaning if share else alone
 
 
@@ -125,7 +125,7 @@ def hints(rows: I64, query: Query, snap: Snapshot, plan: Plan) -> dict[str, npt.
     columns = snap.columns
     found: dict[str, npt.NDArray[Any]] = {}
     if not plan.asker_speaks:
-        named = [code for word in query.words for code in snap.speaker_codes.get(word, ())]
+        named = [code for word in query.words for code in snap.catalog.speaker_codes.get(word, ())]
         if named:
             found["speaker"] = np.isin(columns.speaker[rows], named)
     if plan.first_person:

@@ -80,15 +80,15 @@ def exhaustive(query: Any, snap: Any, plan: Plan, k: int, k1: float, b: float) -
     """What `search_lexical` has to equal: every posting of every term scored, in the same order of terms."""
     terms = []
     for term in query.terms:
-        parts = snap.term(term)
+        parts = snap.lexical.term(term)
         if parts:
             rows = np.concatenate([local.astype(np.intp) + start for start, local, _ in parts])
             tf = np.concatenate([tfs for *_, tfs in parts])
-            weight = float(idf(snap.df(term), snap.live))
-            terms.append((snap.df(term), int(term), weight, rows, tf))
+            weight = float(idf(snap.lexical.df(term), snap.live))
+            terms.append((snap.lexical.df(term), int(term), weight, rows, tf))
     scores = np.zeros(snap.rows, np.float32)
     for *_, weight, rows, tf in sorted(terms, key=lambda entry: entry[:2]):
-        scores[rows] += gain(tf, snap.norm(k1, b)[rows], weight, k1)
+        scores[rows] += gain(tf, snap.lexical.norm(k1, b)[rows], weight, k1)
     if plan.allowed is not None:
         scores *= plan.allowed
     hits = np.flatnonzero(scores)

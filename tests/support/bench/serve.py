@@ -30,7 +30,7 @@ from helix.sdk.memory import Memory
 from helix.settings import load
 from pipelines.bench import questions
 from pipelines.bench.store import build
-from query.discovery_read import listening
+from query.discovery_read import read_address
 
 CLIENTS = (1, 8)
 ROUNDS = 3
@@ -44,7 +44,7 @@ def served(root: Path, workers: int) -> Iterator[tuple[str, int]]:
     process = subprocess.Popen([*command, "--workers", str(workers)], env=environ, stderr=subprocess.DEVNULL)
     try:
         until = time.monotonic() + 120
-        while (place := listening(str(root))) is None:
+        while (place := read_address(str(root))) is None:
             assert time.monotonic() < until
             assert process.poll() is None
             time.sleep(0.05)

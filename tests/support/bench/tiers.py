@@ -28,7 +28,7 @@ from helix.encoders.registry import choose
 from helix.ranking.topk import top_k
 from helix.settings import load
 from helix.snapshot.index import dense
-from helix.snapshot.reader.snapshot import Block
+from helix.snapshot.reader.vectors import Block
 from helix.snapshot.segment.arrays import quantise
 from helix.stages.dense import candidates, score
 from helix.types import F32, Bool

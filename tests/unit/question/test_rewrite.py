@@ -111,7 +111,7 @@ def test_a_question_is_worked_out_before_it_is_asked(tmp_path: Path) -> None:
         {"speaker": "Zoe", "project": "work"},
     ]
     snap = make_store(tmp_path, ["one", "two", "three", "four"], given=given, cuts=(2,), deleted={1: [1]})
-    assert snap.speaker_names == {
+    assert snap.catalog.speaker_names == {
         None: {"ana", "lopez", "bo"},  # who said only what is deleted is not known
         snap.projects.index("home"): {"ana", "lopez"},
         snap.projects.index("work"): {"bo"},
@@ -138,9 +138,9 @@ def test_a_question_is_worked_out_before_it_is_asked(tmp_path: Path) -> None:
 def test_only_those_an_acl_shows_are_known_speakers(tmp_path: Path) -> None:
     given = [{"speaker": "Ana", "time": BASE}, {"speaker": "Mallory", "acl": ["boss"], "project": "vault"}]
     snap = make_store(tmp_path, ["one", "two"], given=given)
-    assert snap.seen_by(None).speaker_names == {None: {"ana"}, snap.projects.index("p"): {"ana"}}
-    assert snap.seen_by("boss").speaker_names[None] == {"ana", "mallory"}
-    assert snap.speaker_names[None] == {"ana", "mallory"}
+    assert snap.seen_by(None).catalog.speaker_names == {None: {"ana"}, snap.projects.index("p"): {"ana"}}
+    assert snap.seen_by("boss").catalog.speaker_names[None] == {"ana", "mallory"}
+    assert snap.catalog.speaker_names[None] == {"ana", "mallory"}
     assert make_store(tmp_path / "empty", []).speaker_names == {None: frozenset()}
 
 

@@ -103,8 +103,8 @@ def test_current_only_leaves_them_out(tmp_path: Path) -> None:
     assert allowed(current_only=True) == [1, 2]
     then = datetime.fromtimestamp(BASE + 500, UTC)
     assert allowed(current_only=True, as_of=then) == [0, 2]  # Rome was not yet said
-    assert snap.stale(np.arange(3), BASE + 5000).tolist() == [True, False, False]
-    assert snap.stale(np.arange(3), BASE + 500).tolist() == [False, False, False]
+    assert snap.facts.stale(np.arange(3), BASE + 5000).tolist() == [True, False, False]
+    assert snap.facts.stale(np.arange(3), BASE + 500).tolist() == [False, False, False]
 
 
 # ------------------------------------------------------------ session and speaker, through the whole path

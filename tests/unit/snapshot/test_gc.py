@@ -102,7 +102,7 @@ def shown(snapshot: Snapshot) -> list[tuple[str, str]]:
 
 
 def opened(root: Path) -> tuple[Snapshot, list[tuple[str, str]]]:
-    snapshot = Snapshot(root)
+    snapshot = Snapshot.open(root)
     return snapshot, shown(snapshot)
 
 
@@ -159,7 +159,7 @@ def test_random_histories_leave_exactly_what_the_model_says(root: Path, seed: in
             assert (done.kept, done.pinned) == (len(stay), len(held)), said
             assert verify(root).problems == (), said
             assert all(shown(snapshot) == texts for snapshot, texts in held.values()), said
-            assert all(shown(Snapshot(root, name)) == texts for name, (_, texts) in held.items()), said
+            assert all(shown(Snapshot.open(root, name)) == texts for name, (_, texts) in held.items()), said
             assert collect(root, keep, grace, 5.0) == Collected((), 0, len(stay), len(held)), said
             for _, manifest in generations(root)[1:]:  # what can be returned to is whole
                 assert all((root / file.path).exists() for file in manifest.files()), said
@@ -194,7 +194,7 @@ def test_what_was_made_from_the_current_generation_stays_until_that_moves_on(roo
     assert names(root) == set(chain[:3])
     paths.write_file(root / "CURRENT", f"{chain[0]}\n".encode())
     assert verify(root).problems == ()
-    assert len(shown(Snapshot(root))) == 6 + 5
+    assert len(shown(Snapshot.open(root))) == 6 + 5
     # One of them that cannot be read might be the parent of others.
     paths.write_file(root / "CURRENT", f"{chain[2]}\n".encode())
     (root / "manifests" / chain[1]).write_bytes(b"{}")
@@ -234,7 +234,7 @@ def test_a_damaged_pointer_is_no_empty_store(
 
 
 def check_pointer(root: Path, how: str, capsys: pytest.CaptureFixture[str]) -> None:
-    serving, wanted = Memory(root), shown(Snapshot(root))
+    serving, wanted = Memory(root), shown(Snapshot.open(root))
     before = names(root), entries(root)
     note = root.with_name("note.md")
     note.write_text("# A note\n\nabout walnuts")
@@ -256,11 +256,11 @@ def check_pointer(root: Path, how: str, capsys: pytest.CaptureFixture[str]) -> N
     assert main(["rollback", "--json", "--store", str(root)]) == 0
     done = orjson.loads(capsys.readouterr().out)
     assert (done["generation"], done["set_aside"]) == (done["to"] + 1, [])
-    assert shown(Snapshot(root)) == wanted
+    assert shown(Snapshot.open(root)) == wanted
     assert serving.refresh()
     assert main(["gc", "--keep", "1", "--grace", "0", "--store", str(root)]) == 0
     assert verify(root).problems == ()
-    assert shown(Snapshot(root)) == wanted
+    assert shown(Snapshot.open(root)) == wanted
 
 
 def test_a_crash_before_the_first_pointer_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,7 +271,7 @@ def test_a_crash_before_the_first_pointer_is_no_damage(tmp_path: Path, monkeypat
     monkeypatch.undo()
     assert (tmp_path / "new" / "CURRENT").read_text() == "-\n"
     assert len(names(tmp_path / "new")) == 1
-    assert Snapshot(tmp_path / "new").generation == 0
+    assert Snapshot.open(tmp_path / "new").generation == 0
     assert verify(tmp_path / "new").problems == ()
     assert collect(tmp_path / "new", 1, 0.0, 5.0).removed == ()
 
@@ -327,7 +327,7 @@ def test_a_young_generation_keeps_old_files(root: Path) -> None:
     os.utime(root / "manifests" / before)
     collect(root, 1, HOUR, 5.0)
     assert names(root) == {raw(root, before)["parent"], before, name_of(root)}
-    assert Snapshot(root, before).live == 7
+    assert Snapshot.open(root, before).live == 7
     assert verify(root).problems == ()
 
 
@@ -340,7 +340,7 @@ def test_what_is_being_built_stays_and_so_does_its_place(root: Path) -> None:
         collect(root, 1, 0.0, 5.0)
         assert (folder / "half.npy").exists()
     assert names(root) == {name_of(root), target}
-    assert Snapshot(root, target).live == 6
+    assert Snapshot.open(root, target).live == 6
     with writer.lock(root, 1.0, "NEXT"), pytest.raises(StoreError, match="writes the store"):
         collect(root, 1, 0.0, 0.05)  # a commit to it may have written what nothing names yet
 
@@ -381,7 +381,7 @@ def test_a_kill_between_manifests_and_files_leaves_a_store_that_is_whole(root: P
     grow(root, ["the parsley is in the blue bowl"])
     delete(root, 0, [1])
     compact(root, SETTINGS, full=True)
-    texts = shown(Snapshot(root))
+    texts = shown(Snapshot.open(root))
     before = entries(root)
     command = ("gc", "--keep", "1", "--grace", "0", "--store", root)
     assert run_helix(*command, HELIX_FAILPOINT="gc.manifests").returncode == -signal.SIGKILL
@@ -390,13 +390,13 @@ def test_a_kill_between_manifests_and_files_leaves_a_store_that_is_whole(root: P
     report = verify(root)
     assert report.problems == ()
     assert len(report.orphans) == 3  # two segments, one file of deletes
-    assert shown(Snapshot(root)) == texts
+    assert shown(Snapshot.open(root)) == texts
     done = run_helix(*command, "--json")
     assert done.returncode == 0
     assert len(json.loads(done.stdout)["removed"]) == 3
     report = verify(root)
     assert (report.problems, report.orphans) == ((), ())
-    assert shown(Snapshot(root)) == texts
+    assert shown(Snapshot.open(root)) == texts
 
 
 def test_the_command(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from helix.recipes.default import _short
 from helix.recipes.load_profile import load
 from helix.stages.features.excerpt import excerpt, scores, units
 from helix.stages.pack import CLOSE, OPEN, Short, header, outside_in, pack
-from helix.text.sanitise import MOST_NAME, sanitise_text
+from helix.util.sanitise import MOST_NAME, sanitise_text
 from tests.support.tiny import SETTINGS, make_store
 
 DAY = datetime(2026, 2, 3, 9, tzinfo=UTC)

@@ -72,7 +72,7 @@ def test_idf_and_saturation_by_hand() -> None:
 def test_lexical_leg_by_hand(tmp_path: Path) -> None:
     snap = make_store(tmp_path, ["redis timeout", "redis redis cache cache", "walnut bread"])
     query = make_query("redis", snap, SETTINGS, now=NOW)
-    found = search_lexical(query, snap, route(query, None, snap), 100, 0.9, 0.6)
+    found = search_lexical(query, snap.lexical, route(query, None, snap), 100, 0.9, 0.6)
     mean = 8 / 3
     weight = np.log(1 + 1.5 / 2.5)
     first = weight * 1 * 1.9 / (1 + 0.9 * (0.4 + 0.6 * 2 / mean))
@@ -86,13 +86,13 @@ def test_statistics_are_of_all_segments_and_leave_deleted_rows_out(tmp_path: Pat
     whole = make_store(tmp_path / "a", texts)
     cut_up = make_store(tmp_path / "b", texts, cuts=(1, 3))
     query = make_query("redis walnut", whole, SETTINGS, now=NOW)
-    a, b = (search_lexical(query, snap, route(query, None, snap), 100, 0.9, 0.6) for snap in (whole, cut_up))
+    a, b = (search_lexical(query, snap.lexical, route(query, None, snap), 100, 0.9, 0.6) for snap in (whole, cut_up))
     assert a.rows.tolist() == b.rows.tolist()
     assert a.scores.tolist() == pytest.approx(b.scores.tolist())
     # Without the deleted row the others score as if it had never been there.
     less = make_store(tmp_path / "c", texts, cuts=(3,), deleted={1: [0]})
     never = make_store(tmp_path / "d", texts[:3])
-    c, d = (search_lexical(query, snap, route(query, None, snap), 100, 0.9, 0.6) for snap in (less, never))
+    c, d = (search_lexical(query, snap.lexical, route(query, None, snap), 100, 0.9, 0.6) for snap in (less, never))
     assert c.rows.tolist() == d.rows.tolist()
     assert c.scores.tolist() == pytest.approx(d.scores.tolist())
 
@@ -123,7 +123,7 @@ def test_filters_are_pre_filters(tmp_path: Path) -> None:
     def allowed(**filters):
         query = make_query("red", snap, SETTINGS, now=NOW, **filters)
         plan = route(query, None, snap)
-        leg = search_lexical(query, snap, plan, 100, 0.9, 0.6)
+        leg = search_lexical(query, snap.lexical, plan, 100, 0.9, 0.6)
         near = search_dense(np.array([1, 0, 0], np.float32), snap, plan, 100)
         assert set(leg.rows.tolist()) == set(near.rows.tolist())
         return set(leg.rows.tolist())
@@ -142,7 +142,7 @@ def test_an_acl_hides_an_item_from_everybody_it_does_not_name(tmp_path: Path) ->
     for principal, rows in ((None, [1]), ("ana", [0, 1]), ("eve", [1])):
         seen = snap.seen_by(principal)
         query = make_query("red", seen, SETTINGS, principal=principal, now=NOW)
-        found = search_lexical(query, seen, route(query, None, seen), 100, 0.9, 0.6)
+        found = search_lexical(query, seen.lexical, route(query, None, seen), 100, 0.9, 0.6)
         assert sorted(found.rows.tolist()) == rows
 
 
@@ -202,7 +202,7 @@ def test_the_walk_brings_items_that_share_an_entity_and_no_word(tmp_path: Path) 
     snap = make_store(tmp_path, texts, given=given, mentions=mentions)
     query = make_query("vacation", snap, SETTINGS, now=NOW)
     plan = route(query, None, snap)
-    pool = fuse([search_lexical(query, snap, plan, 100, 0.9, 0.6)], snap, 60, {"dense": 1.0, "bm25": 1.0})
+    pool = fuse([search_lexical(query, snap.lexical, plan, 100, 0.9, 0.6)], snap, 60, {"dense": 1.0, "bm25": 1.0})
     assert pool.row.tolist() == [0]
     spreaded = spread(pool, query, snap, plan, PAPER.graph)
     assert set(spreaded.row.tolist()) == {0, 1}
@@ -217,7 +217,7 @@ def test_the_walk_never_leaves_the_filter(tmp_path: Path) -> None:
     snap = make_store(tmp_path, ["plan vacation", "look at flights"], given=given, mentions=[goa, goa])
     query = make_query("vacation", snap, SETTINGS, project="a", now=NOW)
     plan = route(query, None, snap)
-    pool = fuse([search_lexical(query, snap, plan, 100, 0.9, 0.6)], snap, 60, {"dense": 1.0, "bm25": 1.0})
+    pool = fuse([search_lexical(query, snap.lexical, plan, 100, 0.9, 0.6)], snap, 60, {"dense": 1.0, "bm25": 1.0})
     assert spread(pool, query, snap, plan, PAPER.graph).row.tolist() == [0]
 
 
@@ -230,7 +230,7 @@ def test_hubs_carry_nothing(tmp_path: Path) -> None:
     )
     query = make_query("vacation", snap, SETTINGS, now=NOW)
     plan = route(query, None, snap)
-    pool = fuse([search_lexical(query, snap, plan, 100, 0.9, 0.6)], snap, 60, {"dense": 1.0, "bm25": 1.0})
+    pool = fuse([search_lexical(query, snap.lexical, plan, 100, 0.9, 0.6)], snap, 60, {"dense": 1.0, "bm25": 1.0})
     assert spread(pool, query, snap, plan, PAPER.graph).row.tolist() == [0]
 
 
@@ -334,10 +334,10 @@ def test_near_duplicates_leave_the_better_one(tmp_path: Path) -> None:
     long = "the quick brown fox jumps over the lazy dog near the old mill by the river in spring"
     texts = [long, "something else entirely about bread", long + " ok"]
     snap = make_store(tmp_path, texts)
-    unique = repeats(snap.signatures(np.arange(3)), 0.8) < 0
+    unique = repeats(snap.row_map.signatures(np.arange(3)), 0.8) < 0
     assert unique.tolist() == [True, True, False]
-    assert repeats(snap.signatures(np.array([2, 1, 0])), 0.8).tolist() == [-1, -1, 0]
-    assert repeats(snap.signatures(np.empty(0, int)), 0.8).tolist() == []
+    assert repeats(snap.row_map.signatures(np.array([2, 1, 0])), 0.8).tolist() == [-1, -1, 0]
+    assert repeats(snap.row_map.signatures(np.empty(0, int)), 0.8).tolist() == []
 
 
 def test_near_duplicates_of_a_dropped_row_may_stay() -> None:

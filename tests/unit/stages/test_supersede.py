@@ -37,7 +37,7 @@ def homes(root: Path) -> Snapshot:
 def test_successors_are_those_that_hold(tmp_path: Path) -> None:
     snap = homes(tmp_path)
     rows = np.arange(6)
-    assert snap.stale(rows, NOW).tolist() == [True, True, False, True, False, False]
+    assert snap.facts.stale(rows, NOW).tolist() == [True, True, False, True, False, False]
     found = superseded(rows, snap)
     assert found.rows.tolist() == [0, 1, 3]
     assert list(zip(found.old.tolist(), found.new.tolist(), strict=True)) == [(0, 2), (1, 2)]  # not the one between

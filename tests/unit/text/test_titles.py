@@ -138,8 +138,8 @@ def test_a_title_of_one_word_is_no_common_word(snap: Snapshot) -> None:
     assert named("walnut", snap, df=2) == []
     assert named("walnut of the red hen", snap, df=0) == [1]
     (walnut,) = ids("walnut")
-    assert snap.short_df(walnut) == 3
-    assert snap.short_df(np.uint32(12345)) == 0
+    assert snap.lexical.short_df(walnut) == 3
+    assert snap.lexical.short_df(np.uint32(12345)) == 0
 
 
 def test_half_an_id_counts_every_term_that_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,19 +150,19 @@ def test_half_an_id_counts_every_term_that_has_it(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("pipelines.ingest.enrich.hash_terms", made)
     monkeypatch.setattr("pipelines.ingest.enrich.tokenise", str.split)
     snap = make_store(tmp_path, ["walnut parsley", "parsley saffron", "redis"], cuts=(1,))
-    assert snap.short_df(np.uint32(0xFFFFFFFF)) == 3
-    assert snap.short_df(np.uint32(7)) == 1
-    assert snap.short_df(np.uint32(8)) == 1
-    assert snap.short_df(np.uint32(9)) == 0
+    assert snap.lexical.short_df(np.uint32(0xFFFFFFFF)) == 3
+    assert snap.lexical.short_df(np.uint32(7)) == 1
+    assert snap.lexical.short_df(np.uint32(8)) == 1
+    assert snap.lexical.short_df(np.uint32(9)) == 0
 
 
 def test_the_keys_of_a_store_are_found_and_no_others(snap: Snapshot) -> None:
     keys = np.array([key_of(ids(text)) for text in ("red hen", "absent", "oslo opera house", "red hen")], np.uint64)
-    at, rows = snap.titled(keys)
+    at, rows = snap.lexical.titled(keys)
     assert sorted(zip(at.tolist(), rows.tolist(), strict=True)) == [(0, 1), (2, 4), (3, 1)]
-    assert [len(found) for found in snap.titled(np.empty(0, np.uint64))] == [0, 0]
+    assert [len(found) for found in snap.lexical.titled(np.empty(0, np.uint64))] == [0, 0]
     ends = np.array([0, 2**64 - 1], np.uint64)
-    assert [len(found) for found in snap.titled(ends)] == [0, 0]
+    assert [len(found) for found in snap.lexical.titled(ends)] == [0, 0]
 
 
 def test_many_documents_of_one_title(tmp_path: Path) -> None:

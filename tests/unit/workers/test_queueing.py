@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 import redis
 from celery import Celery
+from pipelines.ingest.deferred import Order
 
 from helix.errors import InputRefused
 from helix.settings import Settings, load
@@ -24,7 +25,6 @@ from helix.snapshot.ledger.inbox import Envelope
 from helix.snapshot.status import status
 from pipelines.ingest import deferred as orders
 from pipelines.ingest.backpressure import Backlog
-from pipelines.ingest.deferred import Order
 from workers import liveness as alive
 from workers.app import APART, QUEUES, create
 from workers.beat import MOST, Scheduler

@@ -136,6 +136,6 @@ def test_hubs_join_nothing(tmp_path: Path, cache: Path, monkeypatch: pytest.Monk
     graph.diagnose("locomo", path, tmp_path / "work", load())
     monkeypatch.setattr(graph, "MOST", 2)
     found = {kind: len({tuple(sorted(pair)) for pair in pairs.tolist()}) for kind, pairs in
-             graph.edges(Snapshot(tmp_path / "work" / "store")).items()}  # fmt: skip
+             graph.edges(Snapshot.open(tmp_path / "work" / "store")).items()}  # fmt: skip
     # Three items name Ana, and three are of the first session.
     assert found == {"next": 3, "reply": 1, "same": 1, "session": 1, "entity": 3, "fact": 0}

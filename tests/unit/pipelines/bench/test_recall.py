@@ -82,7 +82,7 @@ def test_filters_leave_the_share_they_promise(built: Path) -> None:
 
 def test_exact_scores_are_those_of_every_row(posed: list[recall.Posed]) -> None:
     for one, least in zip(posed, recall.exact_dense(posed, 10), strict=True):
-        scores = one.snap.vectors(np.arange(one.snap.rows)) @ one.vector
+        scores = one.snap.vectors.dequantise(np.arange(one.snap.rows)) @ one.vector
         if one.plan.allowed is not None:
             scores[~one.plan.allowed] = -np.inf
         assert least == pytest.approx(np.sort(scores)[-10], abs=1e-4)

@@ -57,7 +57,7 @@ def embed(one: recall.Posed) -> None:
 
 def dense(one: recall.Posed) -> None:
     """Every row scored, and the best sorted."""
-    for block in one.snap.blocks:
+    for block in one.snap.vectors.blocks:
         scores = (block.codes.astype(np.float32) @ one.vector) * block.scale
         best = np.argpartition(scores, -100)[-100:]
         best[np.argsort(-scores[best])]
@@ -82,8 +82,8 @@ def graph(one: recall.Posed) -> None:
     """What the best name, who else names it, the turns beside them, and the same again from there."""
     rows = np.arange(0, POOL, POOL // 5)
     for _ in range(2):
-        _, named = one.snap.entities_of(rows)
-        found, count = np.unique(one.snap.rows_of(np.unique(named))[1], return_counts=True)
+        _, named = one.snap.graph.entities_of(rows)
+        found, count = np.unique(one.snap.graph.rows_of(np.unique(named))[1], return_counts=True)
         beside = np.concatenate([one.snap.columns.previous[rows], one.snap.columns.next[rows]])
         rows = np.unique(np.concatenate([rows, beside[beside >= 0], found[np.argsort(-count)[:20]]])).astype(np.int64)
 
@@ -92,9 +92,9 @@ def rank(one: recall.Posed) -> None:
     """Inner products of a pool and its neighbours, and term frequencies of the question in five turns of each."""
     rows = np.arange(POOL)
     near = np.clip(rows[:, None] + np.arange(-1, 2), 0, ITEMS - 1).ravel()
-    one.snap.vectors(near) @ one.vector
+    one.snap.vectors.dequantise(near) @ one.vector
     window = np.clip(rows[:, None] + np.arange(-2, 3), 0, ITEMS - 1).ravel()
-    at, terms = one.snap.order_of(window)
+    at, terms = one.snap.lexical.order_of(window)
     for term in one.query.terms >> np.uint64(32):
         np.bincount(at[terms == np.uint32(term)], minlength=len(window))
 
@@ -102,7 +102,7 @@ def rank(one: recall.Posed) -> None:
 def diversify(one: recall.Posed) -> None:
     """Every pair of a pool compared by signature and by vector, then maximal marginal relevance."""
     rows = np.arange(POOL)
-    signatures, vectors = one.snap.signatures(rows), one.snap.vectors(rows)
+    signatures, vectors = one.snap.row_map.signatures(rows), one.snap.vectors.dequantise(rows)
     [np.mean(signatures == each, axis=1) for each in signatures]
     alike, chosen = vectors @ vectors.T, [0]
     while len(chosen) < SHOWN:

@@ -285,13 +285,13 @@ def test_a_store_of_something_else_is_told(tmp_path: Path) -> None:
 
 def test_a_kept_store_is_used_again(kept: tuple[Path, dict[str, Any]]) -> None:
     folder, report = kept
-    generation = Snapshot(folder / "store").manifest.generation
+    generation = Snapshot.open(folder / "store").manifest.generation
     said: list[str] = []
     again = evaluate("locomo", folder / "in.json", load(), store=folder / "store", say=said.append)
     assert timeless(again["rows"]) == timeless(report["rows"])
     assert {name: again[name] for name in again if name != "rows"} == {n: report[n] for n in report if n != "rows"}
     assert said[0].startswith("0 turns, 0 new items")
-    assert Snapshot(folder / "store").manifest.generation == generation
+    assert Snapshot.open(folder / "store").manifest.generation == generation
 
 
 def test_the_command(
@@ -353,11 +353,11 @@ def test_shuffled_questions_are_those_of_others(tmp_path: Path) -> None:
     make_store(tmp_path / "s", [f"item {i}" for i in range(8)], cuts=(5,), deleted={1: [2]})
     publish(tmp_path / "s", 0, [0, 1, 2, 3, 4], ASKED)
     snap = publish(tmp_path / "s", 1, [1, 2], [["who is left"], ["who is gone"]])
-    before = snap.expansion
+    before = snap.lexical.expansion
     assert before is not None
     own = before.of(np.arange(8))
     with expansion(snap, "shuffled", tmp_path):
-        after = snap.expansion
+        after = snap.lexical.expansion
         assert after is not None
         assert after is not before
         theirs = after.of(np.arange(8))
@@ -369,22 +369,22 @@ def test_shuffled_questions_are_those_of_others(tmp_path: Path) -> None:
         (sings,) = hash_terms(tokenise("sings"))
         ((_, rows, _),) = after.term(sings)  # they are what is searched, too
         assert rows.tolist() == [row for row in range(8) if theirs[row] == own[0]] != [0]
-    assert snap.expansion is before
-    assert snap.expansion.of(np.arange(8)) == own
+    assert snap.lexical.expansion is before
+    assert snap.lexical.expansion.of(np.arange(8)) == own
 
 
 def test_the_snapshot_is_as_it_was_whatever_happens(tmp_path: Path) -> None:
     make_store(tmp_path / "s", ["one", "two"])
     snap = publish(tmp_path / "s", 0, [0, 1], [["what is one"], ["what is two"]])
-    before = snap.expansion
+    before = snap.lexical.expansion
     for i, state in enumerate(EXPANSIONS):
         with suppress(ZeroDivisionError), expansion(snap, state, tmp_path / str(i)):
-            assert (snap.expansion is before) == (state == "on")
-            assert (snap.expansion is None) == (state == "off")
+            assert (snap.lexical.expansion is before) == (state == "on")
+            assert (snap.lexical.expansion is None) == (state == "off")
             raise ZeroDivisionError
-        assert snap.expansion is before
+        assert snap.lexical.expansion is before
     with expansion(snap, "shuffled", tmp_path / "two"):
-        assert snap.expansion.of(np.arange(2)) == [["what is two"], ["what is one"]]
+        assert snap.lexical.expansion.of(np.arange(2)) == [["what is two"], ["what is one"]]
 
 
 def without(row: dict[str, Any], name: str) -> dict[str, Any]:
@@ -399,7 +399,7 @@ def test_what_a_model_wrote_is_measured_on_off_and_shuffled(
     given = ["eval", "locomo", str(path), "--store", str(root), "--expansion"]
     assert main([*given, "on"]) == 2  # nobody was asked yet
     assert "helix expand" in capsys.readouterr().err
-    snap = Snapshot(root)
+    snap = Snapshot.open(root)
     rows = np.arange(snap.rows)
     # The one question no turn shares a word with is what a model wrote for its answer; of every other one something.
     asked = [["flimmern"] if entry["text"].startswith("A quibblex") else ["marmot"] for entry in snap.text(rows)]

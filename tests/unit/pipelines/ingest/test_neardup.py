@@ -50,8 +50,8 @@ def store(
 def marks(new: list[str], names: list[str], snapshot: Snapshot | None = None) -> list[int]:
     if snapshot is None:
         return mark(keys(*names), signatures(new), [], []).tolist()
-    alive = np.split(snapshot.alive, snapshot._starts[1:])
-    return mark(keys(*names), signatures(new), snapshot._opened, alive).tolist()
+    alive = np.split(snapshot.alive, snapshot.files.starts[1:])
+    return mark(keys(*names), signatures(new), snapshot.files.segments, alive).tolist()
 
 
 def test_within_one_commit_the_earliest_wins() -> None:
@@ -99,7 +99,7 @@ def test_marks_are_written_and_nothing_is_dropped(tmp_path: Path, cache: Path) -
         lines = [{"session": f"s{i}", "id": f"t{j}", "text": text} for j, text in enumerate(texts)]
         log.write_text("".join(json.dumps(line) + "\n" for line in lines))
         ingest(tmp_path / "s", [log], load())
-    snapshot = Snapshot(tmp_path / "s")
+    snapshot = Snapshot.open(tmp_path / "s")
     assert snapshot.live == 5
     first = int(snapshot.columns.key[0])
     assert snapshot.columns.near.tolist() == [0, 0, first, 0, first]

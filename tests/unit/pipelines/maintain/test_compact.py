@@ -181,7 +181,7 @@ def test_a_full_compaction_keeps_the_order_and_drops_the_dead(tmp_path: Path) ->
     kept = live(before)
     done = compact(tmp_path / "s", SETTINGS, full=True)
     assert (done.merged, done.segments, done.dropped) == (3, 1, 3)
-    after = Snapshot(tmp_path / "s")
+    after = Snapshot.open(tmp_path / "s")
     assert live(after) == kept == [text for i, text in enumerate(TEXTS) if i not in (1, 7, 11)]
     assert after.rows == 9
     assert compact(tmp_path / "s", SETTINGS, full=True).generation == done.generation  # there is nothing left to do
@@ -199,7 +199,7 @@ def test_what_is_deleted_while_a_merge_runs_is_deleted_after_it(tmp_path: Path, 
 
     during_the_merge(monkeypatch, meanwhile)
     compact(root, SETTINGS, full=True)
-    after = Snapshot(root)
+    after = Snapshot.open(root)
     assert live(after) == [text for i, text in enumerate(TEXTS) if i not in (1, 2, 11)]
     assert after.manifest is not None
     (merged,) = after.manifest.segments
@@ -215,7 +215,7 @@ def test_what_is_deleted_meanwhile_may_be_enough_for_another_merge(tmp_path: Pat
     during_the_merge(monkeypatch, lambda: delete(root, last, [0, 1, 2]))
     done = compact(root, SETTINGS, full=True)
     assert (done.merged, done.dropped, done.segments) == (4, 3, 1)
-    after = Snapshot(root)
+    after = Snapshot.open(root)
     assert live(after) == [text for i, text in enumerate(TEXTS) if i not in (7, 8, 9)]
     assert after.rows == 9
 
@@ -227,7 +227,7 @@ def test_what_is_deleted_meanwhile_elsewhere_is_left_as_it_is(tmp_path: Path, mo
     thin, whole = (segment.id for segment in before.manifest.segments)
     during_the_merge(monkeypatch, lambda: delete(root, whole, [5]))
     compact(root, SETTINGS)  # rewrites the first segment only
-    after = Snapshot(root)
+    after = Snapshot.open(root)
     assert after.manifest is not None
     assert thin not in {segment.id for segment in after.manifest.segments}
     assert [(entry.segment, entry.rows) for entry in after.manifest.deletes] == [(whole, 1)]
@@ -238,7 +238,7 @@ def test_a_segment_all_of_whose_rows_are_deleted_goes(tmp_path: Path) -> None:
     make_store(tmp_path / "s", TEXTS, cuts=[3], deleted={0: [0, 1, 2]})
     done = compact(tmp_path / "s", SETTINGS)
     assert (done.segments, done.dropped) == (1, 3)
-    assert live(Snapshot(tmp_path / "s")) == TEXTS[3:]
+    assert live(Snapshot.open(tmp_path / "s")) == TEXTS[3:]
 
 
 def test_two_compactions_at_once(tmp_path: Path, monkeypatch) -> None:
@@ -250,7 +250,7 @@ def test_two_compactions_at_once(tmp_path: Path, monkeypatch) -> None:
     during_the_merge(monkeypatch, lambda: compact(root, SETTINGS, full=True))
     with pytest.raises(Conflict, match="changed while they were merged"):
         merge_segments(root, chosen, SETTINGS, "CURRENT")
-    assert live(Snapshot(root)) == [text for i, text in enumerate(TEXTS) if i != 1]
+    assert live(Snapshot.open(root)) == [text for i, text in enumerate(TEXTS) if i != 1]
     assert not list((root / "building").iterdir())
     assert verify(root).problems == verify(root).orphans == ()
 
@@ -266,7 +266,7 @@ def test_a_commit_while_a_merge_runs(tmp_path: Path, monkeypatch, encoder: Encod
     paths[0].write_text("".join(json.dumps(line) + "\n" for line in lines))
     during_the_merge(monkeypatch, lambda: take(root, paths[0], encoder))
     compact(root, load(), full=True)
-    after = Snapshot(root)
+    after = Snapshot.open(root)
     talks = ["talk 0 about bread", "talk 2 about bread", "talk 3 about bread"]
     assert sorted(live(after)) == ["amen", *talks[:1], "talk 1 about salt", *talks[1:]]
     assert after.manifest is not None

@@ -73,11 +73,11 @@ def encoder(root: Path, settings: Settings) -> Encoder:
 
 def asked(root: Path) -> dict[str, list[str]]:
     """The questions of every live item that has any."""
-    snapshot = Snapshot(root)
-    if snapshot.expansion is None:
+    snapshot = Snapshot.open(root)
+    if snapshot.lexical.expansion is None:
         return {}
     rows = np.flatnonzero(snapshot.alive)
-    found = zip(snapshot.text(rows), snapshot.expansion.of(rows), strict=True)
+    found = zip(snapshot.text(rows), snapshot.lexical.expansion.of(rows), strict=True)
     return {entry["text"]: queries for entry, queries in found if queries}
 
 
@@ -194,7 +194,7 @@ def test_a_forgotten_item_leaves_no_question_behind(
     expand(root, model, encoder, settings)
     found = asked(root)
     text, queries = next((text, queries) for text, queries in found.items() if text != TURNS[1])
-    snapshot = Snapshot(root)
+    snapshot = Snapshot.open(root)
     entry = next(entry for entry in snapshot.text(np.flatnonzero(snapshot.alive)) if entry["text"] == text)
     assert any(query.encode() in path.read_bytes() for query in queries for path in files(root))
     forget(root, Selection(items=(entry["id"],)), settings)

@@ -50,7 +50,7 @@ def ids(snap: Snapshot, rows: Any) -> list[str]:
 
 
 def usage(root: Path, rows: Any, at: float = BASE + 40 * DAY, kind: str = "used") -> None:
-    events.append(root, [Event(identity, kind, at) for identity in ids(Snapshot(root), rows)])
+    events.append(root, [Event(identity, kind, at) for identity in ids(Snapshot.open(root), rows)])
 
 
 @pytest.fixture(scope="module")
@@ -115,11 +115,11 @@ def test_kinds_of_events_and_what_is_folded(store: Path) -> None:
     usage(store, [100], kind="wrong")
     usage(store, [101], kind="helpful")
     usage(store, [102], kind="fetched")
-    before, _ = of_use(Snapshot(store))
+    before, _ = of_use(Snapshot.open(store))
     assert set(before.tolist()) == {*range(USED), 101, 102}
     touch(store, SETTINGS)
     usage(store, [103])
-    after, access = of_use(Snapshot(store))
+    after, access = of_use(Snapshot.open(store))
     assert set(after.tolist()) == {*range(USED), 101, 102, 103}
     assert np.all(np.diff(access.key.astype(object)) > 0)
 
@@ -127,7 +127,7 @@ def test_kinds_of_events_and_what_is_folded(store: Path) -> None:
 def test_only_the_latest_count_where_there_are_many(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage(store, [7, 9], BASE + 50 * DAY)
     monkeypatch.setattr(retention, "MOST", 2)
-    rows, access = of_use(Snapshot(store))
+    rows, access = of_use(Snapshot.open(store))
     assert sorted(rows.tolist()) == [7, 9]
     assert access.count.tolist() == [2, 2]
 
@@ -136,7 +136,7 @@ def test_a_negative_was_never_of_use(store: Path, monkeypatch: pytest.MonkeyPatc
     """Not one that was, and is left out as one of too many."""
     touch(store, SETTINGS)
     monkeypatch.setattr(retention, "MOST", 10)
-    snap = Snapshot(store)
+    snap = Snapshot.open(store)
     rows, access = of_use(snap)
     x, y = examples(snap, rows, access, FADING)
     assert len(rows) == 10
@@ -177,7 +177,7 @@ def test_the_forward_pass_is_that_of_scikit_learn(monkeypatch: pytest.MonkeyPatc
 def test_it_learns_what_was_of_use_and_says_so_at_the_query(store: Path) -> None:
     done = train(store, SETTINGS)
     assert (done.positives, done.off) == (USED, "")
-    snap = Snapshot(store)
+    snap = Snapshot.open(store)
     assert snap.generation == done.generation == 2
     model = open_model(snap.root, snap.manifest)
     assert model is not None
@@ -343,7 +343,7 @@ def test_the_model_outlives_commits_merges_and_deletions(lived_in: Path, tmp_pat
 
 
 def test_a_rollback_takes_the_model_of_that_generation(lived_in: Path) -> None:
-    first, generation = model_bytes(lived_in), Snapshot(lived_in).generation
+    first, generation = model_bytes(lived_in), Snapshot.open(lived_in).generation
     usage(lived_in, np.arange(15), time.time())
     assert not train(lived_in, load()).off
     second = model_bytes(lived_in)

@@ -202,10 +202,10 @@ def test_a_generation_without_a_session(snap: Snapshot) -> None:
     assert {entry["session"] for entry in snap.text(np.flatnonzero(snap.alive & ~rest.alive))} == {SESSION}
     assert len(codes) == 1
     assert rest.live == int(rest.alive.sum()) < snap.live
-    term = next(key for key in snap._opened[0]["terms.key"] if snap.df(key) > 5)
-    counted = snap.df(term)
-    assert rest.df(term) == sum(rest.alive[rows].sum() for _, rows, _ in rest.term(term))
-    assert snap.df(term) == counted  # the whole one's counts are its own
+    term = next(key for key in snap.files.segments[0]["terms.key"] if snap.lexical.df(key) > 5)
+    counted = snap.lexical.df(term)
+    assert rest.lexical.df(term) == sum(rest.alive[rows].sum() for _, rows, _ in rest.lexical.term(term))
+    assert snap.lexical.df(term) == counted  # the whole one's counts are its own
     assert hooks._without(snap, "no-such-session") is snap
     assert hooks._without(snap, "") is snap
 
@@ -213,8 +213,8 @@ def test_a_generation_without_a_session(snap: Snapshot) -> None:
 def test_a_project_only_of_the_left_out_session_is_not_known(snap: Snapshot) -> None:
     home = snap.columns.project == snap.projects.index("home")
     codes = np.unique(snap.columns.session[home]).tolist()
-    assert "home" in snap.live_projects
-    assert "home" not in snap.without(codes).live_projects
+    assert "home" in snap.catalog.live_projects
+    assert "home" not in snap.without(codes).catalog.live_projects
 
 
 def test_the_newest_sessions_begin(snap: Snapshot) -> None:

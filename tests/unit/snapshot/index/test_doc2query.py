@@ -37,14 +37,14 @@ def publish(root: Path, segment: int, rows: list[int], asked: list[list[str]]) -
         name, manifest = ledger.current(root)
         assert manifest is not None
         target = root / "indexes" / new_id()
-        snapshot = Snapshot(root)
+        snapshot = Snapshot.open(root)
         start = sum(each.rows for each in manifest.segments[:segment])
-        ids = [f"{int(snapshot.key[start + row]):016x}" for row in rows]
+        ids = [f"{int(snapshot.lexical.key[start + row]):016x}" for row in rows]
         write_queries(target / KIND, np.array(rows, np.uint32), ids, asked)
         covers = (manifest.segments[segment].id,)
         index = Index(target.name, KIND, covers, describe_tree(root, target), {"model": "m"})
         writer.publish(held, writer.following(held, name, manifest, indexes=(*manifest.indexes, index)))
-    return Snapshot(root)
+    return Snapshot.open(root)
 
 
 @pytest.fixture
@@ -54,14 +54,14 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_nothing_was_asked_yet(root: Path) -> None:
-    assert Snapshot(root).expansion is None
+    assert Snapshot.open(root).lexical.expansion is None
 
 
 def test_the_field_is_that_of_the_rows_that_were_asked_about(root: Path) -> None:
     publish(root, 0, [1], [["who sings", "who sings loudly"]])
     publish(root, 1, [0, 1], [[], ["who is gone"]])
     snapshot = publish(root, 0, [0], [["sings nobody"]])
-    field = snapshot.expansion
+    field = snapshot.lexical.expansion
     assert field is not None
     # Row 3 is deleted; row 2 was asked about, in vain.
     assert (field.live, field.rows) == (3, 4)
@@ -90,7 +90,7 @@ def test_the_field_is_that_of_the_rows_that_were_asked_about(root: Path) -> None
 
 def test_its_bm25_is_that_of_the_questions_alone(root: Path) -> None:
     snapshot = publish(root, 0, [0, 1], [["sings nobody"], ["who sings", "who sings loudly"]])
-    field = snapshot.expansion
+    field = snapshot.lexical.expansion
     assert field is not None
     profile = profiles.load("helix")
     query = make_query("sings", snapshot, Settings())
@@ -122,7 +122,7 @@ def test_a_merge_carries_the_questions_of_the_living_over(root: Path) -> None:
     before = publish(root, 1, [0, 1], [["what is zeta"], ["who is gone"]])
     assert before.expansion is not None
     compact(root, Settings(), full=True)
-    after = Snapshot(root)
+    after = Snapshot.open(root)
     assert after.expansion is not None
     assert after.manifest is not None
     mine = [index for index in after.manifest.indexes if index.kind == KIND]
@@ -147,7 +147,7 @@ def test_what_was_asked_while_a_merge_ran_is_carried_over_too(root: Path, monkey
     monkeypatch.setattr("pipelines.maintain.compact.failpoint", meanwhile)
     compact(root, Settings(), full=True)
     assert at
-    after = Snapshot(root)
+    after = Snapshot.open(root)
     assert after.expansion is not None
     assert after.expansion.of(np.arange(3)) == [["what is alpha"], ["who repairs violins"], []]
 

@@ -54,7 +54,7 @@ def term(word: str) -> np.uint64:
 
 
 def found(snapshot: Snapshot, word: str) -> list[int]:
-    return [fact for start, rows, _ in snapshot.fact_field.term(term(word)) for fact in (start + rows).tolist()]
+    return [fact for start, rows, _ in snapshot.facts.field.term(term(word)) for fact in (start + rows).tolist()]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_what_is_shown_of_a_fact(tmp_path: Path) -> None:
 def test_bm25_over_facts_by_hand(tmp_path: Path) -> None:
     """ "oslo": df 2 of 4; lengths 3 and 4 ("ana live oslo", "ben like oslo jazz"), 3 and 3: their mean is 3.25."""
     snapshot = fact_store(tmp_path, ITEMS)
-    field = snapshot.fact_field
+    field = snapshot.facts.field
     assert field.length.tolist() == [3, 4, 3, 3]
     assert field.mean_length == 3.25
     leg = search_lexical(make_query("oslo", snapshot, Settings()), field, EVERY, 5, 0.9, 0.6)
@@ -123,9 +123,9 @@ def test_ties_go_to_the_smaller_id(tmp_path: Path) -> None:
 
 def test_facts_of_rows_that_are_not_alive_are_nowhere(tmp_path: Path) -> None:
     snapshot = fact_store(tmp_path, ITEMS, cuts=(2,), deleted={1: [0]})  # Ben's
-    field = snapshot.fact_field
-    assert (field.rows, field.live) == (2, 2) == (len(snapshot.facts.row), 2)
-    assert snapshot.facts.row.tolist() == [0, 3]
+    field = snapshot.facts.field
+    assert (field.rows, field.live) == (2, 2) == (len(snapshot.facts.columns.row), 2)
+    assert snapshot.facts.columns.row.tolist() == [0, 3]
     assert found(snapshot, "oslo") == [0]
     assert found(snapshot, "bergen") == [1]
     assert (field.df(term("oslo")), field.df(term("ben")), field.mean_length) == (1, 0, 3.0)
@@ -135,9 +135,9 @@ def test_facts_of_rows_that_are_not_alive_are_nowhere(tmp_path: Path) -> None:
 
 def test_a_segment_without_an_index_is_read_and_the_rest_found(tmp_path: Path) -> None:
     snapshot = fact_store(tmp_path, ITEMS, cuts=(2,), plain=(0,))
-    field = snapshot.fact_field
+    field = snapshot.facts.field
     assert (field.rows, field.live, field.share) == (4, 3, 0.75)
-    assert len(snapshot.facts.row) == 4
+    assert len(snapshot.facts.columns.row) == 4
     assert found(snapshot, "oslo") == [1]
     assert field.mean_length == pytest.approx(10 / 3)  # of what can be found
     assert 0 not in field.nearest(X.astype(np.float32), 9).rows.tolist()
@@ -148,7 +148,7 @@ def test_a_segment_without_an_index_is_read_and_the_rest_found(tmp_path: Path) -
 
 def test_no_facts_no_files(tmp_path: Path) -> None:
     snapshot = fact_store(tmp_path, [item("a"), item("b")])
-    field = snapshot.fact_field
+    field = snapshot.facts.field
     assert (field.rows, field.live, field.share, field.mean_length) == (0, 0, 1.0, 1.0)
     assert not list(tmp_path.glob("segments/*/facts.i8.npy"))
     assert field.nearest(X.astype(np.float32), 3).rows.tolist() == []
@@ -177,7 +177,7 @@ def same_field(one: Snapshot, other: Snapshot) -> None:
 def test_a_merge_gathers_what_was_there(tmp_path: Path, plain: tuple[int, ...]) -> None:
     before = fact_store(tmp_path, ITEMS, cuts=(1, 3), deleted={1: [0]}, plain=plain)
     compact(tmp_path, Settings(), full=True)
-    after = Snapshot(tmp_path)
+    after = Snapshot.open(tmp_path)
     assert after.manifest is not None
     assert len(after.manifest.segments) == 1
     same_field(before, after)
@@ -202,7 +202,7 @@ def test_a_merge_of_facts_that_are_all_gone_writes_no_index(tmp_path: Path) -> N
     manifest = ledger.current(tmp_path)[1]
     assert manifest is not None
     assert not (tmp_path / "segments" / manifest.segments[0].id / "facts.i8.npy").exists()
-    assert Snapshot(tmp_path).fact_field.rows == 0
+    assert Snapshot.open(tmp_path).facts.field.rows == 0
 
 
 # ---------------------------------------------------------------- the whole way
@@ -225,8 +225,8 @@ def talk(tmp_path: Path) -> Path:
 def test_ingest_indexes_what_it_finds(cache: Path, tmp_path: Path, talk: Path) -> None:
     root = tmp_path / "store"
     ingest(root, [talk], load())
-    snapshot = Snapshot(root)
-    field = snapshot.fact_field
+    snapshot = Snapshot.open(root)
+    field = snapshot.facts.field
     assert (field.rows, field.live) == (2, 2)
     assert status(root)["coverage"]["fact_index"] == {"facts": 2, "of": 2}
     shown = texts(field.text(np.arange(2)))
@@ -241,12 +241,12 @@ def test_ingest_indexes_what_it_finds(cache: Path, tmp_path: Path, talk: Path) -
 def test_nothing_of_a_forgotten_fact_remains(cache: Path, tmp_path: Path, talk: Path) -> None:
     root = tmp_path / "store"
     ingest(root, [talk], load())
-    before = Snapshot(root)
+    before = Snapshot.open(root)
     (row,) = before.facts.row[found(before, "quuxworks")].tolist()
     item_id = f"{int(before.key[row]):016x}"
     del before
     forget(root, Selection(items=(item_id,)), load())
-    after = Snapshot(root)
+    after = Snapshot.open(root)
     assert found(after, "quuxworks") == []
     assert found(after, "tromso") == [0]
     assert status(root)["coverage"]["fact_index"] == {"facts": 1, "of": 1}
@@ -261,12 +261,12 @@ def test_a_store_of_before_is_read_and_a_reindex_gives_it_one(cache: Path, tmp_p
     root, settings = tmp_path / "store", load()
     with patch.object(enriching, "VERSION", 2), patch.object(enriching, "fact_vectors", lambda *_: None):
         ingest(root, [talk], settings)
-    before = Snapshot(root)
+    before = Snapshot.open(root)
     assert len(before.facts.row) == 2
     assert before.fact_field.share == 0.0
     assert before.fact_field.nearest(before.encoder.query("where does Ana live"), 3).rows.tolist() == []
     assert found(before, "tromso") == []
     assert status(root)["coverage"]["fact_index"] == {"facts": 0, "of": 2}
     assert reindex(root, settings).swapped
-    assert Snapshot(root).fact_field.share == 1.0
+    assert Snapshot.open(root).facts.field.share == 1.0
     assert status(root)["coverage"]["fact_index"] == {"facts": 2, "of": 2}

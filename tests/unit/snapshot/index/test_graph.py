@@ -34,7 +34,7 @@ def linked(root: Path) -> Snapshot:
 
 def seen(snapshot: Snapshot) -> list[list[tuple[int, int]]]:
     rows = np.flatnonzero(snapshot.alive)
-    at, to, kind = snapshot.links_of(rows)
+    at, to, kind = snapshot.graph.links_of(rows)
     return [sorted(zip(to[at == i].tolist(), kind[at == i].tolist(), strict=True)) for i in range(len(rows))]
 
 
@@ -42,7 +42,7 @@ def test_links_from_either_end_over_segments(tmp_path: Path) -> None:
     snapshot = linked(tmp_path / "s")
     assert seen(snapshot) == [[(1, 0)], [(0, 0), (3, 1)], [], [(1, 1)]]
     compact(tmp_path / "s", Settings(), full=True)
-    assert seen(Snapshot(tmp_path / "s")) == seen(snapshot)
+    assert seen(Snapshot.open(tmp_path / "s")) == seen(snapshot)
     with ask(tmp_path / "s", "SELECT src, kind, dst FROM edges WHERE kind IN ('reply', 'same') ORDER BY kind") as found:
         names = [f"{key:016x}" for key in KEYS]
         # An edge to what nobody has is kept as it was written: the item may come yet.
@@ -66,15 +66,15 @@ def stated(root: Path, **more: object) -> Snapshot:
 
 
 def ends(snapshot: Snapshot) -> list[int | None]:
-    return [None if at == NO_TIME else at - BASE for at in invalid_since(snapshot.facts).tolist()]
+    return [None if at == NO_TIME else at - BASE for at in invalid_since(snapshot.facts.columns).tolist()]
 
 
 def test_a_fact_ends_where_the_next_one_begins(tmp_path: Path) -> None:
     snapshot = stated(tmp_path / "s")
-    assert snapshot.facts.row.tolist() == [0, 1, 2, 3]
+    assert snapshot.facts.columns.row.tolist() == [0, 1, 2, 3]
     assert ends(snapshot) == [120, None, 180, None]
     people = {int(digest("person", name), 16): name for name in ("ana", "ben", "rome")}
-    subjects, objects, confidence, _ = snapshot.fact_edges
+    subjects, objects, confidence, _ = snapshot.facts.edges
     named = sorted((people[a], people[b]) for a, b in zip(subjects.tolist(), objects.tolist(), strict=True))
     assert named == [("ana", "ben"), ("ana", "rome")]
     assert confidence.tolist() == [0.5, 0.5]
@@ -85,7 +85,7 @@ def test_without_the_newer_one_the_older_one_holds_again(tmp_path: Path) -> None
     snapshot = stated(root, deleted={1: [0, 1]})
     assert ends(snapshot) == [None, None]
     compact(root, Settings(), full=True)
-    assert ends(Snapshot(root)) == [None, None]
+    assert ends(Snapshot.open(root)) == [None, None]
     with ask(root, "SELECT subject, relation, object, t_invalid FROM facts ORDER BY relation") as found:
         assert list(found.rows) == [("ana", "lives_in", "berlin", None), ("ana", "spouse", "ben", None)]
 
@@ -112,7 +112,7 @@ def test_a_fact_leads_only_those_who_may_see_who_said_it(tmp_path: Path) -> None
             facts=[[], [{"subject": "ana", "relation": "spouse", "object_": "ben"}], [], []],
         )
         query = make_query("ana hello", snapshot, Settings())
-        graph = snapshot.seen_by(None).graph
+        graph = snapshot.seen_by(None).graph.nodes
         (ana, ben), _ = graph.find(np.array([int(digest(*people[name][:2]), 16) for name in people], np.uint64))
         assert (ben in _seen(snapshot.seen_by(None), query.mentions).edges(np.array([ana]))[1]) is led
 
@@ -135,9 +135,9 @@ def test_lists_that_lead_nowhere_are_an_error_and_not_read(tmp_path: Path, name:
     )
     nodes = np.arange(snapshot.rows + len(snapshot.sessions) + 1)
     assert len(_seen(snapshot).edges(nodes)[0]) > 0
-    (segment,) = snapshot._opened
+    (segment,) = snapshot.files.segments
     array = segment[name]
-    snapshot._opened = [replace(segment, arrays={**segment.arrays, name: np.array(wrong).astype(array.dtype)})]
+    snapshot.files.segments = [replace(segment, arrays={**segment.arrays, name: np.array(wrong).astype(array.dtype)})]
     assert len(wrong) == len(array)
     for made in ("graph", "_namings"):
         snapshot.__dict__.pop(made, None)
@@ -153,7 +153,7 @@ def test_nothing_leads_to_what_is_deleted(tmp_path: Path) -> None:
     led = {}
     for name, gone in (("with", {}), ("without", {0: [4]})):
         snapshot = make_store(tmp_path / name, TEXTS, deleted=gone, **given)
-        (person,), _ = snapshot.graph.find(np.array([int(digest("person", "ana"), 16)], np.uint64))
+        (person,), _ = snapshot.graph.nodes.find(np.array([int(digest("person", "ana"), 16)], np.uint64))
         sources = np.array([3, snapshot.rows, person])  # the item it answers, its session, and who it names
         at, to, _ = _seen(snapshot, np.array([int(digest("person", "ana"), 16)], np.uint64)).edges(sources)
         led[name] = [(to[at == i] == 4).any() for i in range(len(sources))]
@@ -171,14 +171,14 @@ def test_there_are_no_nodes_but_those_of_the_graph(tmp_path: Path) -> None:
 
 def test_lists_that_do_not_fit_together_are_no_graph(tmp_path: Path) -> None:
     snapshot = linked(tmp_path / "s")
-    segment = snapshot._opened[0]
+    segment = snapshot.files.segments[0]
     short = replace(segment, arrays={**segment.arrays, "links.kind": segment["links.kind"][:-1]})
-    snapshot._opened = [short, *snapshot._opened[1:]]
+    snapshot.files.segments = [short, *snapshot.files.segments[1:]]
     snapshot.__dict__.pop("graph", None)
     with pytest.raises(StoreError, match=rf"links\.kind is of shape .* in the segment {segment.id}"):
-        _ = snapshot.graph
+        _ = snapshot.graph.nodes
 
 
 def _seen(snapshot: Snapshot, asked: U64 = NOBODY) -> Seen:
     nothing = np.empty(0, np.int64)
-    return Seen(snapshot.graph, None, asked, (nothing, nothing, np.empty(0)), 50, 50, load("helix").graph.edges)
+    return Seen(snapshot.graph.nodes, None, asked, (nothing, nothing, np.empty(0)), 50, 50, load("helix").graph.edges)

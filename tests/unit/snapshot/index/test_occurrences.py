@@ -31,7 +31,7 @@ NONE = np.empty((2, 0), np.int64)
 
 
 def counted(snap: Snapshot, rows: list[int], asked: U64) -> dict[tuple[int, int], int]:
-    counts, _ = snap.occurrences(np.array(rows, np.int64), asked, NONE)
+    counts, _ = snap.lexical.occurrences(np.array(rows, np.int64), asked, NONE)
     assert counts.shape == (len(asked), len(rows))
     return {(at, term): int(counts[term, at]) for term, at in np.argwhere(counts).tolist()}
 
@@ -55,14 +55,14 @@ def test_pairs_are_counted_where_nothing_stands_between(snap: Snapshot) -> None:
     asked = terms("walnut bread")
     walnut, bread = (asked.tolist().index(term) for term in hash_terms(["walnut", "bread"]))
     pairs = np.array([[walnut, bread, walnut], [bread, walnut, walnut]])
-    _, follows = snap.occurrences(np.array([2, 5, 0, 1]), asked, pairs)
+    _, follows = snap.lexical.occurrences(np.array([2, 5, 0, 1]), asked, pairs)
     assert follows.tolist() == [[1, 0, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0]]  # in the last "rye" stands between
 
 
 def changed(snap: Snapshot, **arrays: np.ndarray) -> None:
     """The same snapshot, with other arrays in its first segment."""
-    first: Opened = snap._opened[0]
-    snap._opened[0] = replace(first, arrays={**first.arrays, **arrays})
+    first: Opened = snap.files.segments[0]
+    snap.files.segments[0] = replace(first, arrays={**first.arrays, **arrays})
 
 
 def test_a_segment_without_lists_is_looked_up_in_its_postings(snap: Snapshot) -> None:
@@ -70,7 +70,7 @@ def test_a_segment_without_lists_is_looked_up_in_its_postings(snap: Snapshot) ->
     changed(snap, **nothing)
     rows, asked = [0, 1, 2, 5], terms("walnut bread rye")
     assert counted(snap, rows, asked) == by_hand(rows, asked)
-    _, follows = snap.occurrences(np.array([2, 0]), asked, np.array([[0, 1, 2], [1, 2, 0]]))
+    _, follows = snap.lexical.occurrences(np.array([2, 0]), asked, np.array([[0, 1, 2], [1, 2, 0]]))
     assert not follows.any()  # of a posting nobody knows where it stood
 
 
@@ -78,8 +78,8 @@ def test_terms_of_one_short_id_are_told_apart(snap: Snapshot) -> None:
     """Another term of the segment, and one of the question alone, whose upper halves are those of 'bread'."""
     bread = hash_terms(["bread"])[0]
     twin, stranger = bread ^ np.uint64(1), bread ^ np.uint64(2)
-    keys, indptr = snap._opened[0]["terms.key"], snap._opened[0]["terms.indptr"]
-    rows, tf = snap._opened[0]["terms.rows"], snap._opened[0]["terms.tf"]
+    keys, indptr = snap.files.segments[0]["terms.key"], snap.files.segments[0]["terms.indptr"]
+    rows, tf = snap.files.segments[0]["terms.rows"], snap.files.segments[0]["terms.tf"]
     at = int(keys.searchsorted(twin))
     place = int(indptr[at])  # the twin is once in row 1
     changed(
@@ -104,4 +104,5 @@ def test_a_view_counts_for_itself(tmp_path: Path) -> None:
     snap = make_store(tmp_path / "s", TEXTS, given=[{"acl": ["ana"]} if i == 2 else {} for i in range(6)])
     walnut = hash_terms(["walnut"])[0]
     for _ in range(2):
-        assert [snap.df(walnut), snap.seen_by("ana").df(walnut), snap.seen_by(None).df(walnut)] == [3, 3, 2]
+        views = (snap, snap.seen_by("ana"), snap.seen_by(None))
+        assert [view.lexical.df(walnut) for view in views] == [3, 3, 2]

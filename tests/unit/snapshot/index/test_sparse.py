@@ -99,14 +99,14 @@ def coverage(root: Path) -> dict[str, object]:
 
 def weights(root: Path) -> dict[str, dict[int, int]]:
     """Of every live item that has any: the impact of each term."""
-    snap = Snapshot(root)
-    if snap.impacts is None:
+    snap = Snapshot.open(root)
+    if snap.lexical.impacts is None:
         return {}
     rows = np.flatnonzero(snap.alive)
     out: dict[str, dict[int, int]] = {}
     for one in range(60):
         asked = Sparse(np.array([one], np.uint32), np.array([1_024], np.float32))
-        found = snap.impacts.scores(rows, asked)
+        found = snap.lexical.impacts.scores(rows, asked)
         for entry, impact in zip(snap.text(rows), found.tolist(), strict=True):
             if impact:
                 out.setdefault(entry["text"], {})[one] = int(impact)
@@ -130,7 +130,7 @@ def test_without_a_model_it_is_off_and_says_why(tmp_path: Path, cache: Path, cap
     take_in(root, tmp_path / "log.jsonl", TURNS[:2], load())
     assert coverage(root) == {"off": "no sparse encoder is set"}
     assert KIND not in status(root)["backlog"]
-    assert Snapshot(root).impacts is None
+    assert Snapshot.open(root).lexical.impacts is None
     assert waiting_in(root, load()) == 0
     assert main(["expand", "--store", str(root)]) == 4
     assert "nothing to expand with: no weights in reach" in capsys.readouterr().err
@@ -197,8 +197,8 @@ def test_filters_and_acls_hold(tmp_path: Path, settings: Settings, model: Docume
     assert found_by(root, "automobile", principal="ana").keys() == {"The car a.", "The car b."}
     assert found_by(root, "automobile", principal="ana", project="b") == {"The car b.": 1}
     assert found_by(root, "automobile", principal="ana", project="a") == {"The car a.": 1}
-    hidden = Snapshot(root).seen_by(None, ["b"])
-    assert hidden.impacts is None  # nothing of it is shown
+    hidden = Snapshot.open(root).seen_by(None, ["b"])
+    assert hidden.lexical.impacts is None  # nothing of it is shown
 
 
 def test_a_damaged_query_side_is_told_and_the_rest_answers(
@@ -334,7 +334,7 @@ def test_a_forgotten_item_leaves_no_weight_behind(root: Path, settings: Settings
     encode(root, model, settings)
     held = list(root.glob(f"indexes/*/{KIND}/terms.key.npy"))
     assert any(term("garage") in np.load(path) for path in held)
-    entry = next(entry for entry in Snapshot(root).text(np.arange(6)) if entry["text"] == TURNS[2])
+    entry = next(entry for entry in Snapshot.open(root).text(np.arange(6)) if entry["text"] == TURNS[2])
     receipt = forget(root, Selection(items=(entry["id"],)), settings)
     assert TURNS[2] not in weights(root)
     assert len(weights(root)) == 5
@@ -361,7 +361,7 @@ def test_indexes_of_a_model_that_is_not_there_are_not_searched(
             for index in manifest.indexes
         )
         writer.publish(held, writer.following(held, name, manifest, indexes=changed))
-    assert Snapshot(root).impacts is None
+    assert Snapshot.open(root).lexical.impacts is None
     assert found_by(root, "automobile") == {}
 
 

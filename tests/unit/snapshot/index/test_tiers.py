@@ -79,7 +79,7 @@ def told(root: Path) -> tuple[str, list[str], list[bool]]:
 
 def nearest(root: Path, questions: np.ndarray) -> list[Leg]:
     """The ten nearest to each, by the dense leg."""
-    snap = Snapshot(root)
+    snap = Snapshot.open(root)
     plan = route(make_query("anything", snap, Settings()), None, snap)
     return [search_dense(question, snap, plan, 10) for question in questions]
 
@@ -186,8 +186,8 @@ def test_a_store_keeps_its_tier_until_it_is_reindexed(
 def test_half_precision_is_what_the_encoder_said(tmp_path: Path, cache: Path) -> None:
     root, settings = tmp_path / "s", replace(load(), vectors="int8+float")
     ingest(root, [log(tmp_path / "a.jsonl", 0, 20)], settings)
-    snap = Snapshot(root)
-    (block,) = snap.blocks
+    snap = Snapshot.open(root)
+    (block,) = snap.vectors.blocks
     said = open_encoder(root, settings).passages([f"Ana: {entry['text']}" for entry in snap.text(np.arange(20))], 32)
     assert block.exact is not None
     np.testing.assert_allclose(block.exact, said, atol=2e-3)

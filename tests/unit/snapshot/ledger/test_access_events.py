@@ -35,7 +35,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def ids(root: Path) -> list[str]:
-    return [f"{key:016x}" for key in Snapshot(root).columns.key.tolist()]
+    return [f"{key:016x}" for key in Snapshot.open(root).columns.key.tolist()]
 
 
 def counts(root: Path) -> dict[str, tuple[int, int]]:
@@ -449,9 +449,9 @@ def test_the_reader_sees_what_was_folded(store: Path) -> None:
     first, _, third = ids(store)
     now = int(time.time()) - 1000
     append(store, [Event(third, "used", now), Event(third, "used", now - 5), Event(first, "used", 5)])
-    before = Snapshot(store)
+    before = Snapshot.open(store)
     touch(store, SETTINGS)
-    after = Snapshot(store)
+    after = Snapshot.open(store)
     assert after.access_count.tolist() == [1, 0, 2]
     # Never earlier than the item itself.
     assert after.last_access.tolist() == [before.last_access[0], before.last_access[1], now]

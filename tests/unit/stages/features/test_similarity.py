@@ -116,7 +116,7 @@ def test_the_window_is_two_turns_to_either_side(tmp_path: Path) -> None:
     """Terms 1 2 1 2 1 3 1: windows of 4, 6, 7, 9, 8, 7 and 5; and a session of one before, whose window is itself."""
     snap = store(tmp_path, [*talk("zero zero", session="r"), *SEVEN, *talk("eight", session="t")])
     lengths = [2, 4, 6, 7, 9, 8, 7, 5, 1]
-    assert snap.mean_window_length == pytest.approx(sum(lengths) / 9)
+    assert snap.lexical.mean_window_length == pytest.approx(sum(lengths) / 9)
     own = [
         bm25(tf, length, sum(lengths) / 9, 1, 9)
         for tf, length in zip((0, 0, 1, 1, 1, 1, 1, 0, 0), lengths, strict=True)
@@ -128,7 +128,7 @@ def test_a_window_goes_over_what_is_deleted(tmp_path: Path) -> None:
     """Without "five", whatever segments they lie in: windows of 4, 6, 9, 9, 7 and 6."""
     snap = store(tmp_path, SEVEN, cuts=(3, 5), deleted={1: [1]})
     lengths = [4, 6, 9, 9, 7, 6]
-    assert snap.mean_window_length == pytest.approx(sum(lengths) / 6)
+    assert snap.lexical.mean_window_length == pytest.approx(sum(lengths) / 6)
     own = [bm25(tf, length, sum(lengths) / 6, 1, 6) for tf, length in zip((0, 1, 1, 1, 1, 1), lengths, strict=True)]
     assert scored(snap, "walnut", window=1) == pytest.approx([one / max(own) for one in own], rel=1e-5)
 
@@ -243,9 +243,9 @@ def test_a_vector_leans_to_its_neighbours(tmp_path: Path) -> None:
     best = max(x for x, _ in unit)
     by_hand = [x / best for x, _ in unit]
     assert scored(snap, "x", [1, 0], dense=1, lean=0.25) == pytest.approx(by_hand, abs=0.01)
-    assert (leaning_vectors(np.arange(4), snap, 0.0) == snap.vectors(np.arange(4))).all()
+    assert (leaning_vectors(np.arange(4), snap, 0.0) == snap.vectors.dequantise(np.arange(4))).all()
     alone, _ = leant(around(np.arange(4), snap), np.array([1, 0], np.float32), snap, 0.25)
-    assert alone.tolist() == snap.vectors(np.arange(4))[:, 0].tolist()
+    assert alone.tolist() == snap.vectors.dequantise(np.arange(4))[:, 0].tolist()
 
 
 def test_a_vector_does_not_lean_over_a_border_but_over_what_is_deleted(tmp_path: Path) -> None:

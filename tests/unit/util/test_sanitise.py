@@ -10,13 +10,13 @@ import unicodedata
 from collections.abc import Sequence
 
 import pytest
+from helix.text.confusables import LOOKS_LIKE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helix.errors import UsageError
-from helix.text import sanitise
-from helix.text.confusables import LOOKS_LIKE
-from helix.text.sanitise import (
+from helix.util import sanitise
+from helix.util.sanitise import (
     MOST_NAME,
     MOST_SAID,
     printable,

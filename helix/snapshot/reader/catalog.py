@@ -1,0 +1,198 @@
+"""Names in a snapshot, by live item: projects, speakers, sessions, principals; and accesses."""
+
+from __future__ import annotations
+
+from copy import copy
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from helix.snapshot.reader.row_map import RowMap
+from helix.snapshot.segment.batch import NO_TIME, digest
+from helix.snapshot.segment.columns import distinct
+from helix.text.gazetteer import COMMON
+from helix.text.tokenize import STOP_WORDS, project_words
+from helix.types import I64, U32, U64, Bool
+
+_FEW_NAMES: Final = 200_000
+"""Up to so many ACL entries, Python finds the different ones faster than Arrow's `unique` is imported."""
+
+
+class Catalog:
+    """Projects, speakers, sessions and principals of the live rows.
+
+    Args:
+        base: the catalog of the whole generation, for a view; what is the same in both is taken from it.
+    """
+
+    def __init__(self, rows: RowMap, base: Catalog | None = None) -> None:
+        self._rows, self._base = rows, base
+        self.projects, self.speakers = rows.columns.projects, rows.columns.speakers
+
+    def over(self, rows: RowMap) -> Catalog:
+        """Return the same catalog with other live rows, whose projects are listed again."""
+        other = copy(self)
+        vars(other).pop("live_projects", None)
+        other._rows = rows
+        return other
+
+    @cached_property
+    def live_projects(self) -> list[str]:
+        """Projects with a live item."""
+        return [self.projects[code] for code in self._live_codes("project")]
+
+    @cached_property
+    def project_names(self) -> dict[str, list[tuple[tuple[str, ...], int]]]:
+        """Live projects that a question can name, by first word: (words, code). A common word alone is no name."""
+        names: dict[str, list[tuple[tuple[str, ...], int]]] = {}
+        for code in self._live_codes("project"):
+            words = project_words(self.projects[code])
+            if len(words) > 1 or (words and len(words[0]) > 2 and words[0] not in STOP_WORDS | COMMON):
+                names.setdefault(words[0], []).append((words, code))
+        return names
+
+    @cached_property
+    def live_speakers(self) -> list[int]:
+        """Codes of the speakers of live items."""
+        return self._live_codes("speaker")
+
+    def _live_codes(self, name: str) -> list[int]:
+        """Return the codes in a column of live items, ascending, without −1 (none)."""
+        columns = self._rows.columns
+        codes = _distinct_codes(getattr(columns, name)[self._rows.alive] + 1, len(getattr(columns, f"{name}s")) + 1)
+        return [code - 1 for code in codes.tolist() if code]
+
+    def live_sessions(self, keys: U64) -> tuple[int, ...]:
+        """Return the codes of those sessions, by key, that have a live item."""
+        codes, session = np.flatnonzero(np.isin(self._rows.sessions, keys)), self._rows.columns.session
+        return tuple(code for code in codes.tolist() if self._rows.alive[session == code].any())
+
+    def sessions_named(self, name: str) -> tuple[int, ...]:
+        """Return the codes of the live sessions of a name; each source may have one."""
+        from helix.sources.registry import FORMATS
+
+        return self.live_sessions(np.array([int(digest(source, name), 16) for source in FORMATS], np.uint64))
+
+    @cached_property
+    def session_spans(self) -> tuple[I64, I64]:
+        """Times of the first and the last live item, int64[sessions] each; NO_TIME where none has a time."""
+        columns, alive = self._rows.columns, self._rows.alive
+        code, time = columns.session[alive], columns.time[alive]
+        code, time = code[time != NO_TIME], time[time != NO_TIME]
+        last = np.full(len(self._rows.sessions), NO_TIME)
+        np.maximum.at(last, code, time)
+        first = np.where(last == NO_TIME, NO_TIME, np.iinfo(np.int64).max)
+        np.minimum.at(first, code, time)
+        return first, last
+
+    @cached_property
+    def session_size(self) -> I64:
+        """Live items of each session: int64[sessions]."""
+        return np.bincount(self._rows.columns.session[self._rows.alive], minlength=len(self._rows.sessions))
+
+    # ------------------------------------------------------------ speakers
+
+    @cached_property
+    def speaker_words(self) -> list[frozenset[str]]:
+        """Words of each speaker's name, lower case."""
+        if self._base:
+            return self._base.speaker_words
+        return [frozenset(name.lower().split()) for name in self.speakers]
+
+    @cached_property
+    def speaker_codes(self) -> dict[str, list[int]]:
+        """Codes of the speakers whose names have a word, by word, lower case."""
+        if self._base:
+            return self._base.speaker_codes
+        codes: dict[str, list[int]] = {}
+        for code, words in enumerate(self.speaker_words):
+            for word in words:
+                codes.setdefault(word, []).append(code)
+        return codes
+
+    @cached_property
+    def speaker_names(self) -> dict[int | None, frozenset[str]]:
+        """Words of the names of a project's speakers, lower case, by the project's code; None: of all projects."""
+        # One number a pair of project and speaker; either may be none.
+        columns, width = self._rows.columns, len(self.speakers) + 1
+        pairs = (columns.project.astype(np.int64) + 1) * width + columns.speaker + 1
+        pairs = _distinct_codes(pairs[self._rows.alive], (len(self.projects) + 1) * width) - width
+        names: dict[int | None, set[str]] = {None: set()}
+        for project, speaker in zip(*(part.tolist() for part in divmod(pairs, width)), strict=True):
+            words = self.speaker_words[speaker - 1] if speaker else frozenset()
+            names.setdefault(project, set()).update(words)
+            names[None].update(words)
+        return {project: frozenset(words) for project, words in names.items()}
+
+    # ------------------------------------------------------------ access control
+
+    @cached_property
+    def principals(self) -> frozenset[str]:
+        """Every name in an ACL."""
+        names = self._rows.generation.acl_names
+        return distinct(names) if len(names) <= _FEW_NAMES else frozenset(names.unique().to_pylist())
+
+    def named_in_acl(self, principal: str) -> Bool:
+        """Return the rows whose ACL names a principal: bool[rows]."""
+        import pyarrow.compute as pc  # its import takes as long as opening a small store
+
+        generation, out = self._rows.generation, np.zeros(self._rows.rows, bool)
+        equal = pc.equal(generation.acl_names, principal).to_numpy(zero_copy_only=False)
+        out[generation.acl_rows[np.asarray(equal, bool)]] = True
+        return out
+
+    def visible_to(self, principal: str | None, projects: frozenset[str] | None) -> Bool:
+        """Return the live rows that a principal may see, of some projects or of all (None): bool[rows].
+
+        An item without an ACL is visible to everyone; one with an ACL to those it names.
+        """
+        unrestricted = ~self._rows.generation.restricted
+        visible: Bool = self._rows.alive & (
+            unrestricted if principal is None else unrestricted | self.named_in_acl(principal)
+        )
+        if projects is not None:
+            allowed = np.array([name in projects for name in self.projects] + [False], bool)  # the last: no project
+            visible &= allowed[self._rows.columns.project]
+        return visible
+
+    # ------------------------------------------------------------ accesses
+
+    @cached_property
+    def last_access(self) -> I64:
+        """Time of the last access: int64[rows]; an item that had none has its own time, else that of its ingest."""
+        if self._base:  # a view's rows have the same
+            return self._base.last_access
+        columns = self._rows.columns
+        last = np.where(columns.time != NO_TIME, columns.time, columns.t_ingested)
+        rows, accessed, _ = self._accesses
+        last[rows] = np.maximum(last[rows], accessed)
+        return last
+
+    @cached_property
+    def access_count(self) -> U32:
+        """Number of accesses: uint32[rows]."""
+        out = np.zeros(self._rows.rows, np.uint32)
+        rows, _, count = self._accesses
+        out[rows] = count
+        return out
+
+    @cached_property
+    def _accesses(self) -> tuple[I64, I64, U32]:
+        """(rows int64[m], last access int64[m], count uint32[m]) of the live items that were accessed."""
+        access = self._rows.generation.access
+        if access is None:
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint32)
+        rows = self._rows.by_key(access.key)
+        here = rows >= 0
+        return rows[here], access.last[here], access.count[here]
+
+
+def _distinct_codes(values: npt.NDArray[np.integer], bound: int) -> I64:
+    """Return the different values, from 0 and below the bound, ascending; by a table where that is no larger."""
+    if bound > max(len(values), 1 << 20):
+        return np.unique(values).astype(np.int64)
+    present = np.zeros(bound, bool)
+    present[values] = True
+    return np.flatnonzero(present)

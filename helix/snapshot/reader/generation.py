@@ -1,0 +1,242 @@
+"""The open files of one generation: all that its views have in common."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from helix.encoders.dense import Encoder, EstimatedCounter, TokenCounter
+from helix.errors import EncoderError, StoreError
+from helix.snapshot import manifest as manifests
+from helix.snapshot.checked_arrays import check_below
+from helix.snapshot.index.dense import Dense, library, open_dense
+from helix.snapshot.index.doc2query import KIND, Part, Queries, open_queries
+from helix.snapshot.index.sparse import ENCODER, Impacts, encoder_of, open_impacts, usable
+from helix.snapshot.ledger.access_events import load_access
+from helix.snapshot.manifest import Index, Manifest, Segment
+from helix.snapshot.npz import read_npz
+from helix.snapshot.pins import pin, release
+from helix.snapshot.segment.columns import acl
+from helix.snapshot.segment.open import Opened, check_files, deleted_rows, open_segment
+from helix.types import I64, Bool
+from helix.util.threads import WorkStarter, defer_work, start_in_background
+
+if TYPE_CHECKING:
+    from helix.encoders.sparse import QueryEncoder
+
+_ROUTER: Final = {"weights": (np.float32, 1), "bias": (np.float32, 0), "threshold": (np.float32, 0)}
+"""The arrays of router.npz: dtype and dimensions."""
+
+_ATTEMPTS: Final = 5  # to open, while CURRENT moves on and old files are deleted
+
+_FAULTS: Final = (OSError, ValueError, LookupError, TypeError, ArithmeticError, pa.ArrowException)
+"""Errors that damaged bytes cause in code that reads them: a large file's digest is not checked on opening."""
+
+RowIndex = TypeVar("RowIndex", Queries, Impacts)
+
+
+class Generation:
+    """One generation's files, mapped and pinned. Nothing here depends on which rows are live.
+
+    Args:
+        name: of its manifest; None: an empty store.
+        threads: threads of an encoder; 1 also keeps a question in its own thread.
+        before: an open generation; segments that both share are reused.
+
+    Raises:
+        StoreError: the store is missing, damaged or of a newer format; names the file.
+    """
+
+    def __init__(self, root: Path, name: str | None, threads: int, before: Generation | None) -> None:
+        self.root, self.name, self.threads = root, name, threads
+        claim = pin(root, name) if name else None
+        unpin = weakref.finalize(self, release, *claim) if claim else None
+        try:
+            with convert_faults(root, name):
+                self._open(before if before and before.root == root else None)
+        except BaseException:
+            if unpin:
+                unpin()
+            raise
+
+    def _open(self, before: Generation | None) -> None:
+        root = self.root
+        self.manifest: Manifest | None = manifests.load(root, self.name) if self.name else None
+        shared = {segment.id: segment for segment in before.segments} if before else {}
+        if self.manifest:
+            known = set(before.manifest.files()) if before and before.manifest else set()
+            # Encoders are checked on first use: without one the other legs still answer.
+            sparse = encoder_of(self.manifest.indexes)
+            unchecked = {*known, *self.manifest.encoder, *(sparse.files if sparse else ()), *self.manifest.documents}
+            check_files(root, [file for file in self.manifest.files() if file not in unchecked])
+        self.segments: list[Opened] = [
+            shared.get(segment.id) or open_segment(root, segment, dim=self.dim) for segment in self._listed_segments()
+        ]
+        ends = np.cumsum([0, *(segment.rows for segment in self.segments)], dtype=np.int64)
+        self.starts: I64 = ends[:-1]
+        self.rows = int(ends[-1])
+        reading = self._begin_dense(before.dense if before and shared else {})
+        self.access = load_access(root, self.manifest.access) if self.manifest and self.manifest.access else None
+        self.undeleted = self._undeleted()
+        self.acl_rows, self.acl_names = acl([segment.columns for segment in self.segments])
+        self.restricted: Bool = np.bincount(self.acl_rows, minlength=self.rows).astype(bool)
+        self.dense: dict[str, Dense] = {segment: index() for segment, index in reading.items()}
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of a vector; 0 for an empty store."""
+        return self.manifest.lineage.dim if self.manifest else 0
+
+    @property
+    def indexes(self) -> tuple[Index, ...]:
+        """The manifest's indexes."""
+        return self.manifest.indexes if self.manifest else ()
+
+    @property
+    def start_work(self) -> WorkStarter:
+        """Start work that a question needs later: in a second thread, or with one thread when it is needed."""
+        return defer_work if self.threads == 1 else start_in_background
+
+    def _listed_segments(self) -> tuple[Segment, ...]:
+        return self.manifest.segments if self.manifest else ()
+
+    def _undeleted(self) -> Bool:
+        undeleted = np.ones(self.rows, bool)
+        for deletes in self.manifest.deletes if self.manifest else ():
+            rows = deleted_rows(self.root, deletes, self._segment(deletes.segment).rows)
+            undeleted[self.start_of(deletes.segment) + rows.astype(np.int64)] = False
+        return undeleted
+
+    def _begin_dense(self, before: dict[str, Dense]) -> dict[str, Callable[[], Dense]]:
+        """Start to read each segment's dense index; a large one takes as long as opening everything else."""
+        reading: dict[str, Callable[[], Dense]] = {}
+        for index in self.indexes:
+            if index.kind == "dense":
+                segment = index.covers[0]
+                if segment in before:
+                    reading[segment] = partial(before.__getitem__, segment)
+                else:
+                    library()  # in this thread, since it changes the environment
+                    path = self.root / "indexes" / index.id / "dense" / "ivf.faiss"
+                    shape = self._segment(segment)["vectors.i8"].shape
+                    reading[segment] = self.start_work(open_dense, path, index.params, shape)
+        return reading
+
+    def _segment(self, identity: str) -> Opened:
+        return next(segment for segment in self.segments if segment.id == identity)
+
+    def start_of(self, segment: str) -> int:
+        """Return a segment's first row."""
+        return int(self.starts[[opened.id for opened in self.segments].index(segment)])
+
+    def _open_rows(self, index: Index, opened: RowIndex) -> tuple[int, RowIndex]:
+        """Return the first row of an index's segment, and the index, whose rows are checked."""
+        segment = self._segment(index.covers[0])
+        check_below(self.root / "indexes" / index.id / index.kind / "rows.npy", opened.rows, segment.rows)
+        return self.start_of(segment.id), opened
+
+    @cached_property
+    def queries(self) -> list[Part]:
+        """The open doc2query indexes."""
+        return [
+            Part(*self._open_rows(index, open_queries(self.root, index)))
+            for index in self.indexes
+            if index.kind == KIND
+        ]
+
+    @cached_property
+    def impacts(self) -> list[tuple[int, Impacts]]:
+        """The open learned-sparse indexes, each with its segment's first row."""
+        return [self._open_rows(index, open_impacts(self.root, index)) for index in usable(self.indexes)]
+
+    # ------------------------------------------------------------ models
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """The lineage's query encoder.
+
+        Raises:
+            EncoderError: its files are missing, or not the ones the lineage was built with.
+        """
+        if self.manifest is None:
+            raise EncoderError("the store is empty", "ingest something first")
+        fingerprint = self.manifest.lineage.encoder
+        # One thread: a question is short, and waking a second thread costs more than it saves.
+        return Encoder(self.root / "encoders" / fingerprint, self.threads or 1, fingerprint)
+
+    @cached_property
+    def sparse_encoder(self) -> QueryEncoder:
+        """The learned-sparse query encoder.
+
+        Raises:
+            EncoderError: the store has none, or its files are missing or damaged.
+        """
+        from helix.encoders.sparse import open_query  # rarely needed
+
+        index = encoder_of(self.indexes)
+        if index is None:
+            raise EncoderError("the store has no sparse encoder", "set HELIX_SPARSE_ENCODER and run 'helix expand'")
+        # One thread: the dense leg uses the other core.
+        return open_query(self.root / "indexes" / index.id / ENCODER, self.threads or 1)
+
+    @cached_property
+    def counter(self) -> TokenCounter | EstimatedCounter:
+        """Count tokens as the encoder does, or estimate them where the encoder is not available."""
+        try:
+            return TokenCounter(self.encoder.folder)
+        except EncoderError:
+            return EstimatedCounter()
+
+    @cached_property
+    def router(self) -> dict[str, npt.NDArray[np.float32]] | None:
+        """The arrays of the skip classifier; None where it was not trained."""
+        for index in self.indexes:
+            if index.kind == "router":
+                return read_npz(self.root / "indexes" / index.id / "router" / "router.npz", _ROUTER)
+        return None
+
+    def adopt(self, before: Generation) -> None:
+        """Reuse the encoders that an earlier generation has loaded, where they are the same."""
+        loaded, mine = vars(before), vars(self)
+        sparse = encoder_of(self.indexes)
+        if sparse and sparse == encoder_of(before.indexes) and "sparse_encoder" in loaded:
+            mine["sparse_encoder"] = before.sparse_encoder
+        if self.manifest and before.manifest and self.manifest.lineage.encoder == before.manifest.lineage.encoder:
+            mine.update({name: loaded[name] for name in ("encoder", "counter") if name in loaded})
+
+
+def open_generation(root: Path, name: str | None, threads: int, before: Generation | None) -> Generation:
+    """Open a generation; without a name, the one that CURRENT names.
+
+    Raises:
+        StoreError: the store is missing, damaged or of a newer format; names the file.
+    """
+    for _ in range(_ATTEMPTS):
+        chosen = name or manifests.current_name(root)
+        try:
+            return Generation(root, chosen, threads, before)
+        except StoreError:
+            # Its files were removed after CURRENT was read and before the pin was seen: CURRENT names another by now.
+            if name is not None or manifests.current_name(root) == chosen:
+                raise
+    raise StoreError(f"the generations of {root} change faster than they can be opened", "try again")
+
+
+@contextmanager
+def convert_faults(root: Path, name: str | None) -> Iterator[None]:
+    """Turn the errors that damaged bytes cause into a StoreError."""
+    try:
+        yield
+    except _FAULTS as error:
+        raise StoreError(
+            f"the generation {name} of {root} cannot be opened: {type(error).__name__}: {error}",
+            "'helix verify' names what is damaged; return to an earlier generation with 'helix rollback'",
+        ) from error

@@ -1,0 +1,206 @@
+"""Terms of a snapshot: postings and BM25 statistics of live items, terms in reading order, titles, expansions."""
+
+from __future__ import annotations
+
+from copy import copy
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from helix.ranking.bm25 import Norms
+from helix.snapshot.index.doc2query import Expansion
+from helix.snapshot.index.occurrences import occurrences
+from helix.snapshot.index.sparse import ImpactField
+from helix.snapshot.reader.row_map import RowMap, concatenate, owners_of
+from helix.snapshot.segment.arrays import lives
+from helix.text.titles import bits
+from helix.types import F32, I64, U32, U64
+
+_CACHED_DFS: Final = 65_536  # terms
+
+BM25: Final = (0.9, 0.6)
+"""k1 and b of most profiles; their norms are made when a snapshot is warmed."""
+
+
+class Lexical:
+    """Items as a field of terms; the fields of doc2query and of learned-sparse postings beside it.
+
+    Args:
+        base: the same of the whole generation, for a view; what is the same in both is taken from it.
+    """
+
+    def __init__(self, rows: RowMap, base: Lexical | None = None) -> None:
+        self._rows, self._base = rows, base
+
+    def over(self, rows: RowMap) -> Lexical:
+        """Return the same field with other live rows: its lengths stay, document frequencies are counted again."""
+        other = copy(self)
+        vars(other).pop("_dfs", None)
+        other._rows = rows
+        return other
+
+    # ------------------------------------------------------------ a field, as the lexical leg searches it
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self._rows.rows
+
+    @property
+    def live(self) -> int:
+        """The number of live rows."""
+        return self._rows.live
+
+    @property
+    def key(self) -> U64:
+        """The tie key: uint64[rows]."""
+        return self._rows.columns.key
+
+    @property
+    def length(self) -> F32:
+        """Terms of each item: float32[rows]."""
+        return self._rows.columns.length
+
+    @cached_property
+    def norm(self) -> Norms:
+        """BM25's length normalisation of each row."""
+        return Norms(self.length, self.mean_length)
+
+    def term(self, term: np.uint64) -> list[tuple[int, U32, npt.NDArray[np.uint16]]]:
+        """Return a term's postings by segment, mapped, deleted rows included.
+
+        Returns:
+            (first row of the segment, rows within it ascending, term frequencies) each.
+        """
+        found = []
+        for start, segment in self._rows.by_segment():
+            keys = segment["terms.key"]
+            at = int(keys.searchsorted(term))
+            if at < len(keys) and keys[at] == term:
+                low, high = segment["terms.indptr"][at : at + 2]
+                found.append((start, segment["terms.rows"][low:high], segment["terms.tf"][low:high]))
+        return found
+
+    def df(self, term: np.uint64) -> int:
+        """Count the live items that hold a term."""
+        count = self._dfs.get(int(term))
+        if count is None:
+            count = sum(self._rows.count_live(start, rows) for start, rows, _ in self.term(term))
+            if len(self._dfs) >= _CACHED_DFS:
+                self._dfs.clear()
+            self._dfs[int(term)] = count
+        return count
+
+    @cached_property
+    def _dfs(self) -> dict[int, int]:
+        """Cached document frequencies by term; with deleted rows, counting reads all postings."""
+        return {}
+
+    def short_df(self, term: np.uint32) -> int:
+        """Count the live items that hold a term, given by its short id."""
+        count = 0
+        first = np.uint64(term) << np.uint64(32)
+        for start, segment in self._rows.by_segment():
+            keys, indptr = segment["terms.key"], segment["terms.indptr"]
+            low, high = keys.searchsorted(first), keys.searchsorted(first | np.uint64(0xFFFFFFFF), "right")
+            count += self._rows.count_live(start, segment["terms.rows"][indptr[low] : indptr[high]])
+        return count
+
+    def postings(self, term: np.uint64) -> tuple[U32, F32]:
+        """Return a term's live postings: (rows uint32[p] ascending, term frequencies float32[p])."""
+        found = self.term(term)
+        if not found:
+            return np.empty(0, np.uint32), np.empty(0, np.float32)
+        row = np.concatenate([rows + np.uint32(start) for start, rows, _ in found])
+        tf = np.concatenate([tfs for _, _, tfs in found]).astype(np.float32)
+        if self.live == self.rows:
+            return row, tf
+        keep = lives(self._rows.alive, row)
+        return row[keep], tf[keep]
+
+    @cached_property
+    def mean_length(self) -> float:
+        """Mean terms of a live item, at least one."""
+        return max(1.0, float(self.length[self._rows.alive].mean())) if self.live else 1.0
+
+    @cached_property
+    def mean_window_length(self) -> float:
+        """Mean terms of a live item and the two before and after it, at least one."""
+        length, alive, columns = self.length, self._rows.alive, self._rows.columns
+        total = 5 * float(length.sum(where=alive, dtype=np.float64))  # each row counts in five windows,
+        for end, towards in ((columns.previous, columns.next), (columns.next, columns.previous)):
+            last = np.flatnonzero((end < 0) & alive)  # but at the ends of a session in three, and next to them
+            inner = towards[last]  # in four
+            total -= float(2 * length[last].sum(dtype=np.float64) + length[inner[inner >= 0]].sum(dtype=np.float64))
+        return max(1.0, total / self.live) if self.live else 1.0
+
+    # ------------------------------------------------------------ terms of rows
+
+    def occurrences(self, rows: I64, terms: U64, pairs: I64) -> tuple[F32, F32]:
+        """Count terms, and pairs of neighbouring terms, in rows.
+
+        Args:
+            pairs: int64[2, p], positions in `terms`.
+
+        Returns:
+            (float32[terms, rows], float32[p, rows]).
+        """
+        count = np.empty((len(terms), len(rows)), np.float32)
+        follows = np.empty((pairs.shape[1], len(rows)), np.float32)
+        for segment, here, local in self._rows.split(rows):
+            found = occurrences(segment, local, terms, pairs)
+            if len(local) == len(rows):
+                return found
+            count[:, here], follows[:, here] = found
+        return count, follows
+
+    def order_of(self, rows: npt.NDArray[Any]) -> tuple[I64, U32]:
+        """Return the terms of rows in reading order: (position in `rows` int64[m], short term ids uint32[m])."""
+        return self._rows.lists(rows, "order.indptr", "order.term", np.uint32)
+
+    def cues(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+        """Return the bits of `helix.text.cues`: uint8[len(rows)]."""
+        out = np.zeros(len(rows), np.uint8)
+        for segment, here, local in self._rows.split(rows):
+            out[here] = segment["cues"][local]
+        return out
+
+    # ------------------------------------------------------------ titles
+
+    def titled(self, keys: U64) -> tuple[I64, I64]:
+        """Find the live documents with given title keys: (position in `keys` int64[m], row int64[m])."""
+        positions: list[I64] = []
+        rows: list[I64] = []
+        for start, segment in self._rows.by_segment():
+            known = segment["titles.key"]
+            owner, flat = owners_of(known.searchsorted(keys), known.searchsorted(keys, "right"))
+            positions.append(owner)
+            rows.append(start + segment["titles.row"][flat].astype(np.int64))
+        position, row = concatenate(positions, np.int64), concatenate(rows, np.int64)
+        keep = self._rows.alive[row]
+        return position[keep], row[keep]
+
+    @cached_property
+    def title_bits(self) -> npt.NDArray[np.uint8]:
+        """Which runs of terms may be titles; see `helix.text.titles.bits`."""
+        if self._base:
+            return self._base.title_bits
+        return bits(concatenate([segment["titles.key"] for segment in self._rows.segments], np.uint64))
+
+    # ------------------------------------------------------------ other fields
+
+    @cached_property
+    def expansion(self) -> Expansion | None:
+        """The doc2query field: questions a model wrote for items; None where no live item has been through it."""
+        parts = self._rows.generation.queries
+        field = Expansion(parts, self.rows, self._rows.alive, self.key) if parts else None
+        return field if field and field.live else None
+
+    @cached_property
+    def impacts(self) -> ImpactField | None:
+        """The field of learned-sparse postings; None where no live item has any."""
+        parts = self._rows.generation.impacts
+        field = ImpactField(parts, self.rows, self._rows.alive, self.key) if parts else None
+        return field if field and field.live else None

@@ -1,0 +1,153 @@
+"""Rows of a snapshot: where each is in its segments, and which of them are live."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import copy
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from helix.snapshot.reader.generation import Generation
+from helix.snapshot.segment.arrays import flat_index, lives, lookup
+from helix.snapshot.segment.columns import Columns, link, places, relink
+from helix.snapshot.segment.open import Opened
+from helix.types import I64, U32, U64, Bool
+
+
+class RowMap:
+    """Rows of a generation, one after the other over its segments, of which some are live.
+
+    Args:
+        alive: bool[rows].
+        columns: one entry a row; neighbours are live rows.
+        sessions: uint64[s], the keys of the session codes.
+        at: seconds, of a view as of a moment; None: now.
+    """
+
+    def __init__(
+        self, generation: Generation, alive: Bool, columns: Columns, sessions: U64, at: int | None = None
+    ) -> None:
+        self.generation, self.alive, self.columns, self.sessions, self.at = generation, alive, columns, sessions, at
+        self.rows, self.segments = generation.rows, generation.segments
+
+    @cached_property
+    def live(self) -> int:
+        """The number of live rows."""
+        return int(self.alive.sum())
+
+    def narrow(self, alive: Bool, at: int | None) -> RowMap:
+        """Return the same rows with fewer live ones; columns are shared, neighbours are not."""
+        linked = relink(self.columns, places(self.segments), alive, self.alive & ~alive)
+        return RowMap(self.generation, alive, self.columns.linked(*linked), self.sessions, at)
+
+    def exclude(self, sessions: Sequence[int]) -> RowMap:
+        """Return the same rows without those of some sessions, by code; neighbours stay as they are."""
+        rest = copy(self)
+        for name in ("live", "whole"):
+            vars(rest).pop(name, None)
+        rest.alive = self.alive.copy()
+        for code in sessions:
+            rest.alive &= self.columns.session != code
+        return rest
+
+    # ------------------------------------------------------------ by segment
+
+    def by_segment(self) -> Iterator[tuple[int, Opened]]:
+        """Yield each segment after its first row."""
+        return zip(self.generation.starts.tolist(), self.segments, strict=True)
+
+    def split(self, rows: npt.NDArray[Any]) -> Sequence[tuple[Opened, I64, I64]]:
+        """Return the rows by segment: (segment, positions in `rows`, rows within the segment)."""
+        rows = np.asarray(rows, np.int64)
+        if len(self.segments) == 1:
+            return [(self.segments[0], np.arange(len(rows)), rows)]
+        starts = self.generation.starts
+        which = np.searchsorted(starts, rows, side="right") - 1
+        return [
+            (self.segments[i], np.flatnonzero(which == i), rows[which == i] - starts[i])
+            for i in np.unique(which).tolist()
+        ]
+
+    def lists(self, rows: npt.NDArray[Any], indptr: str, values: str, dtype: Any) -> tuple[I64, npt.NDArray[Any]]:
+        """Return the list of each row, from two arrays of its segment: (position in `rows` int64[m], value[m])."""
+        positions: list[I64] = []
+        found: list[npt.NDArray[Any]] = []
+        for segment, here, local in self.split(rows):
+            lists, flat = flat_index(segment[indptr], local)
+            positions.append(here.repeat(lists[1:] - lists[:-1]))
+            found.append(segment[values].take(flat))
+        return concatenate(positions, np.int64), concatenate(found, dtype)
+
+    @cached_property
+    def whole(self) -> dict[int, bool]:
+        """By first row of a segment: whether none of its rows is deleted."""
+        return {start: bool(self.alive[start : start + segment.rows].all()) for start, segment in self.by_segment()}
+
+    def count_live(self, start: int, rows: U32) -> int:
+        """Return how many rows are live, of the segment that begins at `start`."""
+        if self.whole[start]:
+            return len(rows)
+        return int(np.count_nonzero(lives(self.alive, start + rows.astype(np.int64))))
+
+    # ------------------------------------------------------------ by item id
+
+    def by_key(self, keys: U64) -> I64:
+        """Return the live row of each item key, −1 where there is none: int64[len(keys)]."""
+        out = np.full(len(keys), -1, np.int64)
+        for start, segment in self.by_segment():
+            found = lookup(segment["ids.key"], segment["ids.row"], keys)
+            row = np.maximum(found, 0) + start
+            here = (found >= 0) & self.alive[row] if segment.rows else found >= 0
+            out[here] = row[here]
+        return out
+
+    def find(self, identity: str) -> int | None:
+        """Return the row of an item id; None if no live item has it."""
+        try:
+            key = np.array([int(identity, 16)], np.uint64)
+        except (ValueError, OverflowError):
+            return None
+        row = int(self.by_key(key)[0])
+        return row if row >= 0 else None
+
+    # ------------------------------------------------------------ contents
+
+    def texts(self, rows: npt.NDArray[Any]) -> list[dict[str, Any]]:
+        """Read the shown fields of rows: id, text, session, turns, speaker, time, project, path, title and more."""
+        out: list[dict[str, Any]] = [{}] * len(rows)
+        for segment, here, local in self.split(rows):
+            for position, entry in zip(here.tolist(), segment.texts(local), strict=True):
+                out[position] = entry
+        return out
+
+    def signatures(self, rows: npt.NDArray[Any]) -> U32:
+        """Return MinHash signatures: uint32[len(rows), 64]."""
+        out = np.empty((len(rows), 64), np.uint32)
+        for segment, here, local in self.split(rows):
+            found = segment["minhash"].take(local, axis=0)
+            if len(local) == len(rows):
+                return found
+            out[here] = found
+        return out
+
+
+def map_rows(generation: Generation) -> RowMap:
+    """Return the rows of a whole generation."""
+    alive = generation.undeleted
+    session, previous, following, sessions = link(generation.segments, generation.starts, alive)
+    return RowMap(generation, alive, Columns(generation.segments, session, previous, following), sessions)
+
+
+def concatenate(parts: Sequence[npt.NDArray[Any]], dtype: Any) -> npt.NDArray[Any]:
+    """Join arrays; a single one is not copied."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0, dtype)
+
+
+def owners_of(low: I64, high: I64) -> tuple[I64, I64]:
+    """Return the elements of the ranges low[i] to high[i] in turn: (i of each element, the element)."""
+    size = high - low
+    owner = np.arange(len(low)).repeat(size)
+    return owner, np.arange(len(owner)) + (low - size.cumsum() + size)[owner]

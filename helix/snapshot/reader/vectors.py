@@ -1,0 +1,97 @@
+"""Vectors of a snapshot: int8 codes by segment, the dense indexes, centroids by type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from helix.native import Vectors as VectorTable
+from helix.native import vectors_of
+from helix.snapshot.index.dense import Dense
+from helix.snapshot.reader.row_map import RowMap
+from helix.types import F32, TYPES
+
+_STEP: Final = 1_024  # rows dequantised at a time; they fit the cache
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The vectors of one segment. Row i of `codes` is row `start + i` of the snapshot."""
+
+    start: int
+    codes: npt.NDArray[np.int8]
+    scale: F32
+    dense: Dense | None  # the segment's index, where it has one
+    exact: npt.NDArray[np.float16] | None = None  # [n, d], where the lineage stores them
+
+
+class Vectors:
+    """Vectors of all rows, and their means over live rows.
+
+    Args:
+        base: the same of the whole generation, for a view; what is the same in both is taken from it.
+    """
+
+    def __init__(self, rows: RowMap, base: Vectors | None = None) -> None:
+        self._rows, self._base = rows, base
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The vectors, segment by segment."""
+        dense = self._rows.generation.dense
+        return [
+            Block(
+                start,
+                segment["vectors.i8"],
+                segment["vectors.scale"],
+                dense.get(segment.id),
+                segment["vectors.f16"] if len(segment["vectors.f16"]) else None,
+            )
+            for start, segment in self._rows.by_segment()
+        ]
+
+    def dequantise(self, rows: npt.NDArray[Any]) -> F32:
+        """Return the vectors of rows: float32[len(rows), d]."""
+        out = np.empty((len(rows), self._rows.generation.dim), np.float32)
+        for segment, here, local in self._rows.split(rows):
+            values = segment["vectors.i8"].take(local, axis=0).astype(np.float32)
+            values *= segment["vectors.scale"][local, None]
+            if len(local) == len(rows):
+                return values
+            out[here] = values
+        return out
+
+    @cached_property
+    def table(self) -> VectorTable:
+        """The vectors of all rows, as a kernel reads them."""
+        if self._base:
+            return self._base.table
+        codes = [segment["vectors.i8"] for segment in self._rows.segments]
+        scales = [segment["vectors.scale"] for segment in self._rows.segments]
+        return vectors_of(codes, scales, self._rows.generation.dim)
+
+    @cached_property
+    def centroids(self) -> F32:
+        """Mean vector by type, last row of all items: float32[types + 1, d]; zero where a type has none."""
+        kinds, alive = self._rows.columns.type, self._rows.alive
+        counts = np.append(np.bincount(kinds[alive], minlength=len(TYPES)), self._rows.live).astype(np.float64)
+        sums = sum((segment["vectors.sum"] for segment in self._rows.segments), np.zeros((len(counts), 1)))
+        dead = np.flatnonzero(~alive)
+        for start in range(0, len(dead), _STEP):
+            rows = dead[start : start + _STEP]
+            one_hot = np.asarray(kinds[rows] == np.arange(len(TYPES))[:, None], np.float64)
+            gone = one_hot @ self.dequantise(rows).astype(np.float64)  # faster than sums by group
+            sums[:-1] -= gone
+            sums[-1] -= gone.sum(axis=0)
+        return np.asarray(sums / np.maximum(counts, 1)[:, None], np.float32)
+
+    @cached_property
+    def type_directions(self) -> F32:
+        """Unit vectors of the types' centroids: float32[types, d]; zero where a type has no items."""
+        centroids = self.centroids[:-1]
+        norms = np.linalg.norm(centroids, axis=1, keepdims=True)
+        return np.asarray(centroids / np.maximum(norms, 1e-9), np.float32)
