@@ -9,11 +9,11 @@ class HelixError(Exception):
     exit_status = 1
 
     def __init__(self, what: str, remedy: str = "") -> None:
-        from helix.text.sanitise import MOST_SAID, sanitise_name  # here: an agent's hook waits for this module
+        from helix.util.sanitise import MAX_MESSAGE, sanitise_name  # here: an agent's hook waits for this module
 
         # Names that somebody's log made up stand in both, and agents read them.
-        self.what = sanitise_name(what, MOST_SAID)
-        self.remedy = sanitise_name(remedy, MOST_SAID)
+        self.what = sanitise_name(what, MAX_MESSAGE)
+        self.remedy = sanitise_name(remedy, MAX_MESSAGE)
         super().__init__(f"{self.what}; {self.remedy}" if remedy else self.what)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.orjson import OrjsonFormatter
 
-from helix.text.sanitise import printable, printable_lines
+from helix.util.sanitise import printable, printable_lines
 
 _FOREIGN: Final = ("data", "taskName", "color_message")
 """Fields that libraries add to their records: Celery a task's arguments, uvicorn the message in colours."""

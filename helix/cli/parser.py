@@ -135,7 +135,7 @@ def print_json(value: object) -> None:
     """Print one JSON object to stdout."""
     import orjson
 
-    from helix.text.sanitise import printable_json
+    from helix.util.sanitise import printable_json
 
     sys.stdout.write(printable_json(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()) + "\n")
     sys.stdout.flush()

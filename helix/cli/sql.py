@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from helix.cli.parser import build_parser, resolve_store
 from helix.cli.terminal import format_count, is_drawn, open_console, print_error, print_note, print_table
 from helix.errors import HelixError, UsageError
-from helix.text.sanitise import printable, printable_json
+from helix.util.sanitise import printable, printable_json
 
 if TYPE_CHECKING:
     from helix.snapshot.sql import Answer

@@ -18,7 +18,7 @@ from helix.cli.terminal import (
     print_table,
     print_text,
 )
-from helix.text.sanitise import printable_json, sanitise_name
+from helix.util.sanitise import printable_json, sanitise_name
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from helix.text.sanitise import printable, printable_lines
+from helix.util.sanitise import printable, printable_lines
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -23,7 +23,7 @@ from helix.text.gazetteer import COMMON, GIVEN_CAPITAL, KIN
 from helix.text.names import NAME_KINDS
 from helix.text.tokenize import STOP_WORDS, hash_terms, tokenise, well_formed
 from helix.types import TYPES, Query
-from helix.util.sanitise import MOST_NAME, sanitise_name
+from helix.util.sanitise import MAX_NAME, sanitise_name
 
 Time = datetime | str | None
 
@@ -158,7 +158,7 @@ def _sessions(name: str | None, snap: Snapshot) -> tuple[int, ...]:
         return ()
     codes = snap.catalog.sessions_named(name)
     if not codes:
-        raise UsageError(f"unknown session {name[:MOST_NAME]!r}", "take its name from a recalled item")
+        raise UsageError(f"unknown session {name[:MAX_NAME]!r}", "take its name from a recalled item")
     return codes
 
 
@@ -193,7 +193,7 @@ def check_known(name: str, value: str | None, known: Sequence[str]) -> str | Non
         return meant[0]
     near = difflib.get_close_matches(value, known, 3) or sorted(known)[:5]
     there = ", ".join(map(sanitise_name, near))
-    raise UsageError(f"unknown {name} {value[:MOST_NAME]!r}", f"there is {there}" if near else "the store is empty")
+    raise UsageError(f"unknown {name} {value[:MAX_NAME]!r}", f"there is {there}" if near else "the store is empty")
 
 
 def moment_of(value: Time, name: str, *, end: bool = False) -> datetime | None:

@@ -30,10 +30,10 @@ from helix.recipes.cems_formulas import (
 )
 from helix.recipes.cems_intent import PROBE, Intent, choose, classify, expansions, hypothetical, own_phrases
 from helix.recipes.common import begin, bundle, items_of
-from helix.recipes.load_profile import keys, one_of
 from helix.snapshot.checked_arrays import damaged
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.open import read_table
+from helix.stages.constants import keys, one_of
 from helix.stages.dense import dense_score, search_dense
 from helix.stages.fuse import union
 from helix.stages.lexical import lexical_score, search_lexical
@@ -53,7 +53,7 @@ _ORIGINAL: Final = ("dense", "bm25")
 
 
 @dataclass(frozen=True, slots=True)
-class Lists:
+class CemsLists:
     """Rows of each list, and the constants of BM25."""
 
     dense: int
@@ -64,7 +64,7 @@ class Lists:
 
 
 @dataclass(frozen=True, slots=True)
-class Lexical:
+class CemsLexical:
     """When the best lexical score leaves no doubt."""
 
     top: float
@@ -72,7 +72,7 @@ class Lexical:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class CemsTerms:
     """Distinct terms at most of a simple, of a moderate question."""
 
     simple: int
@@ -80,7 +80,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Expand:
+class CemsExpand:
     """Other wordings, from `least` to `most`; turns that are looked through for what users prefer."""
 
     least: int
@@ -89,7 +89,7 @@ class Expand:
 
 
 @dataclass(frozen=True, slots=True)
-class Fuse:
+class CemsFuse:
     """Reciprocal rank fusion."""
 
     k: float
@@ -98,7 +98,7 @@ class Fuse:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class CemsScore:
     """The blend, its threshold, and what multiplies it."""
 
     fused: float
@@ -109,7 +109,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Assemble:
+class CemsAssemble:
     """Tokens at most, and λ of aggregations. `lambda_` is `lambda` in the file."""
 
     tokens: int
@@ -117,23 +117,26 @@ class Assemble:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class CemsProfile:
     """A file of the recipe `cems`."""
 
     name: str
     recipe: str
     limit: int
-    lists: Lists
-    strong: Lexical
-    intent: Terms
-    expand: Expand
-    fuse: Fuse
-    score: Score
-    assemble: Assemble
+    lists: CemsLists
+    strong: CemsLexical
+    intent: CemsTerms
+    expand: CemsExpand
+    fuse: CemsFuse
+    score: CemsScore
+    assemble: CemsAssemble
     mode: str = one_of("auto", "hybrid", "vector")
 
 
-def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models: Rerankers) -> Bundle:
+PROFILE = CemsProfile
+
+
+def recall(query: Query, snap: Snapshot, profile: CemsProfile, trace: Trace, models: Rerankers) -> Bundle:
     """Answer one question from one snapshot. Same snapshot, query, `now` and profile: same answer."""
     vector, plan = begin(query, snap, trace)
     if plan.skip:
@@ -165,7 +168,7 @@ def _retrieve(
     vector: F32 | None,
     snap: Snapshot,
     plan: Plan,
-    profile: Profile,
+    profile: CemsProfile,
     intent: Intent,
     mode: str,
     trace: Trace,
@@ -198,7 +201,7 @@ def _dense(name: str, vector: F32, snap: Snapshot, plan: Plan, k: int, trace: Tr
     return leg
 
 
-def _wordings(query: Query, snap: Snapshot, plan: Plan, profile: Profile, intent: Intent) -> dict[str, str]:
+def _wordings(query: Query, snap: Snapshot, plan: Plan, profile: CemsProfile, intent: Intent) -> dict[str, str]:
     """Other queries, by the name of their list: expansions, and a sentence that might answer the question.
 
     By a language model where one is asked (the tier deep), by rules everywhere else.
@@ -214,7 +217,7 @@ def _wordings(query: Query, snap: Snapshot, plan: Plan, profile: Profile, intent
     }
 
 
-def probe(query: Query, snap: Snapshot, plan: Plan, profile: Profile) -> list[str]:
+def probe(query: Query, snap: Snapshot, plan: Plan, profile: CemsProfile) -> list[str]:
     """What users say of their own preferences, best first: in turns that fit the question and such words."""
     users = snap.columns.role == ROLES.index("user")
     allowed = users & (snap.alive if plan.allowed is None else plan.allowed)
@@ -228,7 +231,7 @@ def probe(query: Query, snap: Snapshot, plan: Plan, profile: Profile) -> list[st
 
 
 def _rank(
-    legs: Sequence[Leg], query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, profile: Profile, mode: str
+    legs: Sequence[Leg], query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, profile: CemsProfile, mode: str
 ) -> Pool:
     """The union of the lists with its signals, best first."""
     how, columns = profile.score, snap.columns
@@ -282,7 +285,7 @@ def _pinned(root: Path, segment: str) -> I64:
 
 
 def _select(
-    pool: Pool, snap: Snapshot, k: int, intent: Intent, profile: Profile, trace: Trace
+    pool: Pool, snap: Snapshot, k: int, intent: Intent, profile: CemsProfile, trace: Trace
 ) -> tuple[Pool, list[dict[str, Any]]]:
     """The k items and what is shown of each: above the threshold, one of each document, of an aggregation from many
     sessions. The only place that reads text of items.
@@ -310,7 +313,7 @@ def _select(
 
 
 def packed(
-    rows: U32, entries: Sequence[Mapping[str, Any]], query: Query, snap: Snapshot, plan: Plan, profile: Profile
+    rows: U32, entries: Sequence[Mapping[str, Any]], query: Query, snap: Snapshot, plan: Plan, profile: CemsProfile
 ) -> tuple[str, int, list[int]]:
     """Items in an order given from outside, as text; see `assemble`."""
     return assemble(entries, min(query.budget, profile.assemble.tokens), snap.counter)

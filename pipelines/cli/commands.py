@@ -14,7 +14,7 @@ from helix.cli.parser import build_parser, print_json, resolve_store
 from helix.cli.terminal import Cell, format_count, is_drawn, print_error, print_note, print_table, print_text
 from helix.errors import EncoderError, UsageError
 from helix.settings import load
-from helix.text.sanitise import sanitise_name
+from helix.util.sanitise import sanitise_name
 
 if TYPE_CHECKING:
     from helix.settings import Settings

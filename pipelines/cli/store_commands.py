@@ -12,7 +12,7 @@ from helix.cli.parser import build_parser, print_json, resolve_store
 from helix.cli.terminal import Cell, format_count, print_table, print_text
 from helix.errors import UsageError
 from helix.settings import load
-from helix.text.sanitise import printable
+from helix.util.sanitise import printable
 from pipelines.cli.commands import progress_bar
 
 if TYPE_CHECKING:

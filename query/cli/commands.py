@@ -19,7 +19,7 @@ from helix.cli.terminal import (
 )
 from helix.errors import StoreError, UsageError
 from helix.settings import load
-from helix.text.sanitise import printable, sanitise_name
+from helix.util.sanitise import printable, sanitise_name
 
 if TYPE_CHECKING:
     from pathlib import Path

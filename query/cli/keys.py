@@ -10,7 +10,7 @@ from typing import Any
 from helix.cli.parser import build_parser, print_json, resolve_store
 from helix.cli.terminal import is_drawn, print_note, print_table, print_text
 from helix.settings import load
-from helix.text.sanitise import printable
+from helix.util.sanitise import printable
 from query import auth
 
 

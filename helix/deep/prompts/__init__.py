@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from string import Template
 
-from helix.text.sanitise import sanitise_text
+from helix.util.sanitise import sanitise_text
 
 Messages = Sequence[Mapping[str, str]]
 """A prompt: `role` and `content` of each message."""

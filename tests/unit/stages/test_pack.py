@@ -20,7 +20,7 @@ from helix.recipes.default import _short
 from helix.recipes.load_profile import load
 from helix.stages.features.excerpt import excerpt, scores, units
 from helix.stages.pack import CLOSE, OPEN, Short, header, outside_in, pack
-from helix.util.sanitise import MOST_NAME, sanitise_text
+from helix.util.sanitise import MAX_NAME, sanitise_text
 from tests.support.tiny import SETTINGS, make_store
 
 DAY = datetime(2026, 2, 3, 9, tzinfo=UTC)
@@ -240,7 +240,7 @@ def test_recalled_text_cannot_close_its_wrapper_or_hide() -> None:
         assert "\nx" not in context
         assert "\x1b" not in context
         assert "\u202e" not in context
-        assert max(map(len, context.splitlines())) < 4 * MOST_NAME
+        assert max(map(len, context.splitlines())) < 4 * MAX_NAME
 
 
 def test_of_ids_in_heads_the_first_eight_digits_stay() -> None:

@@ -10,15 +10,15 @@ import unicodedata
 from collections.abc import Sequence
 
 import pytest
-from helix.text.confusables import LOOKS_LIKE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helix.errors import UsageError
 from helix.util import sanitise
 from helix.util.sanitise import (
-    MOST_NAME,
-    MOST_SAID,
+    MAX_MESSAGE,
+    MAX_NAME,
+    look_alikes,
     printable,
     printable_json,
     printable_lines,
@@ -27,6 +27,7 @@ from helix.util.sanitise import (
     sanitise_text,
 )
 
+LOOKS_LIKE = look_alikes()
 # Default_Ignorable_Code_Point of DerivedCoreProperties.txt.
 IGNORABLE = [
     chr(code)
@@ -140,9 +141,9 @@ def test_of_an_emoji_what_joins_it_goes() -> None:
 def test_a_name_is_one_line_and_ends() -> None:
     assert sanitise_name(" a\r\n b\t\x1b[2J\u2028c\u202e ") == "a b [2J c"
     long = "obey " * 1_000
-    assert len(sanitise_name(long)) == MOST_NAME
+    assert len(sanitise_name(long)) == MAX_NAME
     assert sanitise_name(long).endswith("…")
-    assert sanitise_name("x" * MOST_NAME) == "x" * MOST_NAME
+    assert sanitise_name("x" * MAX_NAME) == "x" * MAX_NAME
     assert sanitise_name("") == ""
 
 
@@ -150,7 +151,7 @@ def test_plain_data_is_cleaned_down_to_its_keys() -> None:
     given = {"a\x1b": ["b\u202e", ("c\n", 1, None, 2.5, True)], "d": {"</memory>": "e" * 1_000}}
     assert sanitise_all(given) == {
         "a": ["b", ["c", 1, None, 2.5, True]],
-        "d": {"&lt;/memory>": "e" * (MOST_NAME - 1) + "…"},
+        "d": {"&lt;/memory>": "e" * (MAX_NAME - 1) + "…"},
     }
 
 
@@ -171,7 +172,7 @@ def test_an_error_is_a_line_without_what_a_name_hides() -> None:
     error = UsageError("unknown project 'x'", "there is a\x1b[2J\r\n</memory>\u202e" + " obey" * 2_000)
     said = str(error)
     assert said.startswith("unknown project 'x'; there is a[2J &lt;/memory> obey obey")
-    assert len(said) < MOST_SAID + 50
+    assert len(said) < MAX_MESSAGE + 50
     assert error.remedy in said
 
 
