@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import signal
@@ -10,15 +9,17 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.caching import EXPORTING, INDEXING, cache_folder, exclusive
+from tests.support.draws import register_profiles
 from tests.support.forks import forking
 from tests.support.labelled import REPORT
+from tests.support.marks import set_groups, set_marks
 
 # Nothing may reach for a model hub, and no setting of the developer's may leak in.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -29,6 +30,18 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # a process a core already: threads wou
     os.environ |= {"HELIX_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 SAMPLE = Path(str(files("helix") / "sample"))
+
+SPARSE_SOURCES = ("tests/support/tiny_sparse.py",)
+ENCODER_SOURCES = ("helix/encoders/*.py",)
+STORE_SOURCES = ("helix/**/*.[cht]*", "helix/**/*.py", "helix/sample/**/*", "pipelines/**/*.py")
+
+register_profiles()
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    set_marks(items)
+    set_groups(items)
 
 
 # Run behind a shell's `&`, this process ignores Ctrl-C, and so would all it starts.
@@ -48,40 +61,40 @@ def ahead() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where exported encoders are kept during the session; the default one is exported here, for real."""
-    from helix.encoders import registry
-    from helix.encoders.dense_export import cached
-    from helix.settings import Settings
+    """HELIX_CACHE of the session, with the default encoder exported in it."""
 
-    folder = _shared(tmp_path_factory) / "cache"
+    def make(folder: Path) -> None:
+        from helix.encoders import registry
+        from helix.encoders.dense_export import cache_encoder
+        from helix.settings import Settings
+
+        cache_encoder(registry.choose_encoder(Settings()), folder)
+
+    folder = _copy_once(tmp_path_factory, "cache", lambda: cache_folder("encoders", make, EXPORTING, ENCODER_SOURCES))
     os.environ["HELIX_CACHE"] = str(folder)
-    with _one_at_a_time(folder):
-        cached(registry.choose(Settings()), folder)
     return folder
 
 
-def _shared(factory: pytest.TempPathFactory) -> Path:
-    """The folder of the session, over all of its processes."""
+def _copy_once(factory: pytest.TempPathFactory, name: str, find: Callable[[], Path]) -> Path:
+    """Copy a cached folder into that of the session, once over all of its processes."""
     base = factory.getbasetemp()
-    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-
-
-@contextmanager
-def _one_at_a_time(folder: Path) -> Iterator[None]:
-    """Of several processes one makes the folder, the others wait and find it made."""
-    with folder.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    target = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    with exclusive(target.with_suffix(".lock")):
+        if not target.is_dir():
+            shutil.copytree(find(), target.with_suffix(".new"))
+            target.with_suffix(".new").rename(target)
+    return target
 
 
 @pytest.fixture(scope="session")
 def copying_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small T5 that writes down words of its input, trained here in seconds."""
+    """A small T5, trained to write words of its input."""
     from tests.support import tiny_t5
 
-    folder = _shared(tmp_path_factory) / "copying-t5"
-    with _one_at_a_time(folder):
-        return folder if folder.is_dir() else tiny_t5.copying(folder)
+    sources = ("tests/support/tiny_t5.py", "helix/sample/**/*")
+    return _copy_once(
+        tmp_path_factory, "copying-t5", lambda: cache_folder("copying-t5", tiny_t5.copying, EXPORTING, sources)
+    )
 
 
 @pytest.fixture(scope="session")
@@ -89,9 +102,9 @@ def known_splade(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SPLADE whose expansions are known: a car is an automobile."""
     from tests.support import tiny_sparse
 
-    folder = _shared(tmp_path_factory) / "known-splade"
-    with _one_at_a_time(folder):
-        return folder if folder.is_dir() else tiny_sparse.splade(folder)
+    return _copy_once(
+        tmp_path_factory, "known-splade", lambda: cache_folder("splade", tiny_sparse.splade, EXPORTING, SPARSE_SOURCES)
+    )
 
 
 @pytest.fixture(scope="session")
@@ -99,23 +112,24 @@ def known_inference_free(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same for items; questions are looked up in a table."""
     from tests.support import tiny_sparse
 
-    folder = _shared(tmp_path_factory) / "known-inference-free"
-    with _one_at_a_time(folder):
-        return folder if folder.is_dir() else tiny_sparse.inference_free(folder)
+    make = tiny_sparse.inference_free
+    return _copy_once(
+        tmp_path_factory, "known-inference-free", lambda: cache_folder("splade-free", make, EXPORTING, SPARSE_SOURCES)
+    )
 
 
 @pytest.fixture(scope="session")
 def sample_store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
-    """A store of the bundled sample, made once. Read it only; `own_store` is a copy to break."""
-    from helix.settings import load
-    from pipelines.ingest.ingest import ingest
+    """A store of the bundled sample. Read it only; `own_store` is a copy to break."""
 
-    made = _shared(tmp_path_factory) / "sample-store"
-    with _one_at_a_time(made):
-        if not made.is_dir():
-            report = ingest(made.with_suffix(".new"), [SAMPLE], load())
-            assert not report.refused
-            made.with_suffix(".new").rename(made)
+    def make(folder: Path) -> None:
+        from pipelines.ingest.ingest import ingest
+
+        from helix.settings import load
+
+        assert not ingest(folder, [SAMPLE], load()).refused
+
+    made = cache_folder("sample-store", make, INDEXING, STORE_SOURCES)
     root = tmp_path_factory.mktemp("sample") / "store"  # of this process, with pins of its own
     shutil.copytree(made, root)
     return root
@@ -138,6 +152,11 @@ def _copied(store: Path, target: Path) -> Path:
     for pin in (target / "pins").iterdir():  # of a reader another test has open
         pin.unlink()
     return target
+
+
+@pytest.fixture
+def processes() -> None:
+    """Asked for by a test that starts processes without another fixture of this file; gives it a mark."""
 
 
 @pytest.fixture(scope="session")

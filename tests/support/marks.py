@@ -1,0 +1,41 @@
+"""Marks and groups of tests, derived from the fixtures that each one uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import pytest
+
+NEEDS: Final[Mapping[str, frozenset[str]]] = {
+    "needs_encoder": frozenset({"cache", "copying_t5", "known_splade", "known_inference_free"}),
+    "needs_store": frozenset({"sample_store"}),
+    "needs_redis": frozenset({"redis_url"}),
+    "needs_browser": frozenset({"browser"}),
+    "needs_process": frozenset({"forks", "processes"}),
+}
+"""A mark and the fixtures that give it to a test, directly or through another fixture."""
+
+
+def set_marks(items: Iterable[pytest.Item]) -> None:
+    """Give each test the marks of its fixtures."""
+    for item in items:
+        fixtures = frozenset(getattr(item, "fixturenames", ()))
+        for mark, names in NEEDS.items():
+            if fixtures & names:
+                item.add_marker(mark)
+
+
+def set_groups(items: Iterable[pytest.Item]) -> None:
+    """Keep the tests that share a fixture of a module in one process; the others may run in any."""
+    for item in items:
+        if names := sorted(_module_fixtures(item)):
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.stem}:{names[0]}"))
+
+
+def _module_fixtures(item: pytest.Item) -> Iterator[str]:
+    """Yield the fixtures of module scope that a test uses."""
+    info = getattr(item, "_fixtureinfo", None)
+    for name, definitions in (info.name2fixturedefs if info else {}).items():
+        if definitions[-1].scope == "module":
+            yield name
