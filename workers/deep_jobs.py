@@ -1,6 +1,7 @@
-"""Beside a worker of the queue `deep`: sees the jobs that are left in the store, and sends a task for each.
+"""The background thread of a `deep` worker: it sends a task for each deep job in the store.
 
-Who leaves them has no broker. One worker a store looks; that it does is what others see of there being one.
+A query process has no broker, so it writes its job to the store. One worker a store holds the lock of `jobs.attending`;
+other processes see by it that a worker runs.
 """
 
 from __future__ import annotations
@@ -15,53 +16,52 @@ from celery import Celery
 
 from helix.deep import jobs
 from helix.errors import HelixError
-from workers.dispatch import BROKEN
+from workers.dispatch import BROKER_ERRORS
+from workers.queues import DEEP
 
 log = logging.getLogger("helix.workers")
 
-LOOK: Final = 0.05
-"""Seconds between two looks: nothing, beside what a language model takes."""
+INTERVAL: Final = 0.05
+"""Seconds between two looks at the folder's time: little, compared to a language model."""
 
-ANYWAY: Final = 1.0
-"""Seconds after which all of it is looked through, though the folder's time tells nothing new: it moves in ticks."""
+FULL_INTERVAL: Final = 1.0
+"""Seconds between two full listings, since a folder's time has coarse ticks."""
 
-AGAIN: Final = 5.0
-"""Seconds after which a job that nothing came of is sent again: its message, or who had it, may be lost. One that is
-worked on is found to be, and let be.
-"""
+RESEND: Final = 5.0
+"""Seconds after which an unfinished job is sent again, as its message may be lost. A running job ignores it."""
 
 
 def watch(app: Celery, root: Path, stop: threading.Event) -> threading.Thread:
-    """Look until told to stop, in a thread beside the worker."""
+    """Start the thread; it ends at `stop`."""
 
-    def look() -> None:
+    def attend() -> None:
         while not stop.is_set():
             try:
-                with jobs.attending(root) as mine:
-                    if mine:
-                        _attend(app, root, stop)
+                with jobs.attending(root) as is_mine:
+                    if is_mine:
+                        _send_jobs(app, root, stop)
             except HelixError as error:
-                log.error("no deep recall is taken up: %s", error)
-            except Exception as error:  # noqa: BLE001  the thread must go on: the next look is another try
-                log.error("no deep recall is taken up: %s", type(error).__name__)
+                log.error("deep recalls cannot be read: %s", error)
+            except Exception as error:  # noqa: BLE001 — the thread continues with the next look
+                log.error("deep recalls cannot be read: %s", type(error).__name__)
             stop.wait(1.0)
 
-    thread = threading.Thread(target=look, name="helix-deep", daemon=True)
+    thread = threading.Thread(target=attend, name="helix-deep", daemon=True)
     thread.start()
     return thread
 
 
-def _attend(app: Celery, root: Path, stop: threading.Event) -> None:
+def _send_jobs(app: Celery, root: Path, stop: threading.Event) -> None:
     sent: dict[str, float] = {}
-    left, seen, looked = list[str](), 0, 0.0
-    while not stop.wait(LOOK):
+    waiting, seen, listed = list[str](), 0, 0.0
+    while not stop.wait(INTERVAL):
         changed, now = (root / jobs.FOLDER).stat().st_mtime_ns, time.monotonic()
-        if changed == seen and not left and now - looked < ANYWAY:  # as nearly always
+        if changed == seen and not waiting and now - listed < FULL_INTERVAL:
             continue
-        seen, looked, left = changed, now, jobs.waiting(root)
-        sent = {job: when for job, when in sent.items() if job in set(left)}
-        for job in left:
-            if now - sent.get(job, -AGAIN) >= AGAIN:
+        seen, listed, waiting = changed, now, jobs.waiting(root)
+        sent = {job: when for job, when in sent.items() if job in set(waiting)}
+        for job in waiting:
+            if now - sent.get(job, -RESEND) >= RESEND:
                 sent[job] = now
                 _send(app, job)
 
@@ -69,6 +69,6 @@ def _attend(app: Celery, root: Path, stop: threading.Event) -> None:
 def _send(app: Celery, job: str) -> None:
     try:
         with app.connection_for_write() as connection:
-            app.send_task("helix.deep", args=[job], queue="deep", connection=connection)
-    except BROKEN as error:
-        log.warning("the broker is out of reach, a deep recall waits: %s", type(error).__name__)
+            app.send_task("helix.deep", args=[job], queue=DEEP, connection=connection)
+    except BROKER_ERRORS as error:
+        log.warning("the broker cannot be reached, a deep recall waits: %s", type(error).__name__)

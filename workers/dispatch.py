@@ -1,7 +1,7 @@
-"""What goes to which queue: fresh turns ahead of imports, and never more messages than the broker should hold.
+"""Sending of tasks to queues: fresh turns before imports, and a bounded number of messages in the broker.
 
-A message is a hint that there is work; the ledger knows what there is. So it does no harm that some are not sent, or
-lost, or sent twice: `workers.reconcile` looks after all that.
+A message is only a hint; the ledger decides what is to be done. So a message may be omitted, lost or sent twice:
+`workers.reconcile` sends what is missing.
 """
 
 from __future__ import annotations
@@ -19,79 +19,79 @@ if TYPE_CHECKING:
     from celery import Celery
     from kombu import Connection
 
-BROKEN: Final = (OperationalError, RedisError, OSError)
-"""What is raised where the broker is away, silent, full, or refuses us."""
+BROKER_ERRORS: Final = (OperationalError, RedisError, OSError)
+"""Errors of a broker that is down, silent or full, or that refuses a command."""
 
-FRESH: Final = 64 << 10
-"""Bytes of new text at a time that go ahead of what has waited for longer: two seconds of work at most."""
+FRESH_BYTES: Final = 64 << 10
+"""Bytes of new text that may pass waiting imports at once: two seconds of work at most."""
 
-REFILL: Final = 16 << 10
-"""Bytes a second of new text that may go on doing so: no more than a worker gets through."""
+FRESH_RATE: Final = 16 << 10
+"""Bytes a second by which that allowance refills: no more than a worker processes."""
 
-HELD: Final = 5_000
-"""Messages of a queue at most, about 5 MB: the rest follows when there is room."""
+MAX_MESSAGES: Final = 5_000
+"""Messages of a queue, about 5 MB; the reconciler sends the rest later."""
 
 
 @dataclass
 class Sender:
-    """Sends documents to be enriched: to `enrich` what is small and comes as sessions go on, to `bulk` the rest."""
+    """A sender of documents: small fresh ones to `enrich`, all others to `bulk`."""
 
     app: Celery
     root: Path
-    _left: float = FRESH
+    _allowance: float = FRESH_BYTES
     _since: float = field(default_factory=time.monotonic)
 
     def send(self, documents: Sequence[str]) -> int:
-        """One message a document, carrying its name; how many went out.
+        """Send one message a document, with its name; return how many were sent.
 
         Raises:
-            Any of BROKEN: the broker fails; some may have gone out.
+            Any of BROKER_ERRORS: the broker fails; some messages may have been sent.
         """
         if not documents:
             return 0
         with self.app.connection_for_write() as connection:
-            room = {queue: HELD - length(connection, queue) for queue in ("enrich", "bulk")}
+            room = {queue: MAX_MESSAGES - count_messages(connection, queue) for queue in ("enrich", "bulk")}
             sent, queue = 0, "enrich"
             for document in documents:
-                # Behind one that is not fresh none is: it may go on from that one, and would only wait for it.
-                queue = self.queue_of(document) if queue == "enrich" else "bulk"
+                # After one bulk document all go to bulk: a later one may continue it and would have to wait.
+                queue = self.choose_queue(document) if queue == "enrich" else "bulk"
                 if room[queue] > 0:
                     self.app.send_task("helix.enrich", args=[document], queue=queue, connection=connection)
                     room[queue] -= 1
                     sent += 1
         return sent
 
-    def queue_of(self, document: str) -> str:
-        """Where a document goes, as the last one of those that were asked about before it."""
+    def choose_queue(self, document: str) -> str:
+        """Return the queue of a document, and deduct its size from the allowance of fresh text."""
         now = time.monotonic()
-        self._left = min(FRESH, self._left + REFILL * (now - self._since))
+        self._allowance = min(FRESH_BYTES, self._allowance + FRESH_RATE * (now - self._since))
         self._since = now
         try:
             size = (self.root / "inbox" / document).stat().st_size
         except FileNotFoundError:
             return "bulk"
-        if size > self._left:
+        if size > self._allowance:
             return "bulk"
-        self._left -= size
+        self._allowance -= size
         return "enrich"
 
 
-def length(connection: Connection, queue: str) -> int:
-    """Messages waiting in a queue."""
+def count_messages(connection: Connection, queue: str) -> int:
+    """Return the number of messages that wait in a queue."""
     return int(connection.default_channel.queue_declare(queue, durable=True).message_count)
 
 
-def ask(app: Celery, name: str, *arguments: Any) -> bool:
-    """Send a task that does all there is to do, unless one waits already; whether it went out.
+def request_task(app: Celery, name: str, *arguments: Any) -> bool:
+    """Send a task unless its queue already holds one; return whether it was sent.
 
-    A broker that fails is no failure of whoever asks: the reconciler asks again.
+    A broken broker is no error for the caller: the reconciler sends the task again.
     """
     queue = app.conf.task_routes[name]["queue"]
     try:
         with app.connection_for_write() as connection:
-            if length(connection, queue):
+            if count_messages(connection, queue):
                 return False
             app.send_task(name, args=list(arguments), queue=queue, connection=connection)
             return True
-    except BROKEN:
+    except BROKER_ERRORS:
         return False

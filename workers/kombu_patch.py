@@ -1,4 +1,4 @@
-"""What kombu's Redis transport gets wrong for a worker that has to outlive its broker, and whoever writes to it."""
+"""Corrections of kombu's Redis transport: workers survive a broken broker and drop invalid messages."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import redis.client
 from kombu.transport import redis as transport
 from kombu.transport import virtual
 
-from workers.messages import MOST, Form, Refused, renew
+from workers.messages import MAX_BYTES, MessageFormat, MessageRefused, rebuild_message
 
 log = logging.getLogger("helix.workers")
 
-_HELD: Final = 4 * MOST
-"""Bytes of a message that somebody has, as the transport notes it."""
+_MAX_UNACKED: Final = 4 * MAX_BYTES
+"""Bytes of an unacknowledged message, as the transport stores it."""
 
 
 class QoS(transport.QoS):  # type: ignore[misc]
-    """Which messages a worker holds. One is let go of though Redis does not hear of it.
+    """The messages that a worker holds. A message is released although Redis does not hear of it.
 
-    kombu goes on to count it as held, and a worker that may hold one message at a time would never take another. Redis
-    hands the message out again after the visibility timeout, and it is found done.
+    kombu would count it as held for ever, and a worker that may hold one message would never take another. Redis
+    delivers the message again after the visibility timeout; its task then finds the work done.
     """
 
     def ack(self, delivery_tag: str) -> None:
-        """As kombu's; raises what Redis raises."""
+        """Acknowledge as kombu does; raises the errors of Redis."""
         try:
             super().ack(delivery_tag)
         except Exception:
@@ -34,7 +34,7 @@ class QoS(transport.QoS):  # type: ignore[misc]
             raise
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
-        """As kombu's; raises what Redis raises."""
+        """Reject as kombu does; raises the errors of Redis."""
         try:
             super().reject(delivery_tag, requeue)
         except Exception:
@@ -42,77 +42,73 @@ class QoS(transport.QoS):  # type: ignore[misc]
             raise
 
     def restore_by_tag(self, tag: Any, client: Any = None, leftmost: bool = False) -> None:
-        """Put what somebody had back into its queue; as kombu's, but what is no message of ours is dropped here, too.
+        """Return an unacknowledged message to its queue as kombu does, but drop an invalid one.
 
-        Raises what Redis raises.
+        Raises the errors of Redis.
         """
 
         def restore(pipe: Any) -> None:
-            held = pipe.hget(self.unacked_key, tag)
+            stored = pipe.hget(self.unacked_key, tag)
             pipe.multi()
             self._remove_from_indices(tag, pipe)
-            if held and (found := _put_back(held)):
-                queue, raw = found
+            if stored and (message := _read_unacked(stored)):
+                queue, raw = message
                 (pipe.lpush if leftmost else pipe.rpush)(queue, raw)
 
         with self.channel.conn_or_acquire(client) as connected:
             connected.transaction(restore, self.unacked_key)
 
 
-class Client(redis.client.Redis):
-    """Reads elements of the queues; the one place where they come in.
+class QueueClient(redis.client.Redis):
+    """The Redis client that receives messages; all of them pass here.
 
-    An element that is no message of ours is dropped: the transport is told that nothing came, and asks for the next.
+    It drops an invalid message: the transport then sees an empty answer and asks for the next one.
     """
 
     def parse_response(self, connection: Any, command_name: Any, **options: Any) -> Any:
-        """As of the class above."""
-        found = super().parse_response(connection, command_name, **options)  # type: ignore[no-untyped-call]
-        if command_name != "BRPOP" or not found:
-            return found
-        key, raw = found
-        queue = key.decode(errors="replace").split(transport.Channel.sep)[0]  # behind the name there may be a priority
+        """Read a response, and check it if it is a message."""
+        response = super().parse_response(connection, command_name, **options)  # type: ignore[no-untyped-call]
+        if command_name != "BRPOP" or not response:
+            return response
+        key, raw = response
+        queue = key.decode(errors="replace").split(transport.Channel.sep)[0]  # a priority may follow the name
         try:
-            return key, renew(queue, raw, _form)
-        except Refused as refused:
-            _tell_dropped(queue, refused.why, raw)
+            return key, rebuild_message(queue, raw, _form)
+        except MessageRefused as refused:
+            _report_dropped(queue, refused.reason, raw)
         return None
 
 
-def _put_back(held: bytes) -> tuple[str, bytes] | None:
-    """Queue and message of what somebody had; None where it is none."""
+def _read_unacked(stored: bytes) -> tuple[str, bytes] | None:
+    """Return queue and message of an unacknowledged delivery, or None if it is invalid."""
     try:
-        if len(held) > _HELD:
-            raise Refused("size")
-        message, _, queue = orjson.loads(held)
+        if len(stored) > _MAX_UNACKED:
+            raise MessageRefused("size")
+        message, _, queue = orjson.loads(stored)
         if not isinstance(queue, str):
-            raise Refused("form")
-        return queue, renew(queue, orjson.dumps(message), _form)
-    except Refused as refused:
-        _tell_dropped("unacked", refused.why, held)
-    except (ValueError, TypeError):  # no JSON, or not three things
-        _tell_dropped("unacked", "form", held)
+            raise MessageRefused("form")
+        return queue, rebuild_message(queue, orjson.dumps(message), _form)
+    except MessageRefused as refused:
+        _report_dropped("unacked", refused.reason, stored)
+    except (ValueError, TypeError):  # no JSON, or not three values
+        _report_dropped("unacked", "form", stored)
     return None
 
 
-def _tell_dropped(queue: str, why: str, raw: bytes) -> None:
-    from workers import metrics  # here: where it counts is known once a worker has begun
+def _report_dropped(queue: str, reason: str, raw: bytes) -> None:
+    from workers import metrics  # here: PROMETHEUS_MULTIPROC_DIR must be set before this import
 
-    metrics.DROPPED.labels(queue, why).inc()
-    log.warning("a message was dropped", extra={"queue": queue, "why": why, "bytes": len(raw)})
-
-
-_form = Form()
+    metrics.DROPPED.labels(queue, reason).inc()
+    log.warning("a message was dropped", extra={"queue": queue, "why": reason, "bytes": len(raw)})
 
 
-def install(form: Form) -> None:
-    """Have every connection to a Redis do so.
+_form = MessageFormat()
 
-    Args:
-        form: of the messages.
-    """
+
+def install(form: MessageFormat) -> None:
+    """Patch kombu for every later connection to Redis, with the format of its messages."""
     global _form
     _form = form
     channel: Any = transport.Channel
     channel.QoS = QoS
-    channel._get_client = lambda self: Client
+    channel._get_client = lambda self: QueueClient

@@ -1,4 +1,4 @@
-"""A file that is touched as long as a worker or beat is at work: who looks whether it is needs no broker to ask."""
+"""The file of HELIX_ALIVE, which a running worker or beat touches. Health checks read it without a broker."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from celery import bootsteps
 from helix.errors import UsageError
 from helix.settings import load
 
-EVERY: Final = 10.0
+INTERVAL: Final = 10.0
 """Seconds between two touches."""
 
 
-def begin(path: str) -> None:
-    """Touch the file for the first time, where one is named.
+def create_file(path: str) -> None:
+    """Touch the file for the first time, if the setting names one.
 
     Raises:
         UsageError: it cannot be written.
@@ -27,24 +27,24 @@ def begin(path: str) -> None:
 
 
 def touch(path: str) -> None:
-    """Say that this process is at work."""
+    """Touch the file, if the setting names one."""
     if path:
         Path(path).touch()
 
 
-class Step(bootsteps.StartStopStep):  # type: ignore[misc]
-    """Part of a worker's loop, which goes on while a task runs; it starts anew with each connection to the broker."""
+class LivenessStep(bootsteps.StartStopStep):  # type: ignore[misc]
+    """A part of a worker's main loop, which also runs during tasks. It restarts with each broker connection."""
 
     requires = ("celery.worker.consumer.tasks:Tasks",)
-    timer: Any = None  # while the broker is away, it is stopped without having been started
+    timer: Any = None  # None while the broker is down: Celery stops the step without a start
 
     def start(self, parent: Any) -> None:
-        """Touch it from now on."""
+        """Touch the file now and in each interval."""
         path = load().alive
         touch(path)
-        self.timer = parent.timer.call_repeatedly(EVERY, touch, (path,))
+        self.timer = parent.timer.call_repeatedly(INTERVAL, touch, (path,))
 
     def stop(self, parent: Any) -> None:
-        """End that."""
+        """Cancel the timer."""
         if self.timer is not None:
             self.timer.cancel()

@@ -1,4 +1,4 @@
-"""The reconciler: what the ledger says is unfinished is sent again, whatever became of its message."""
+"""The reconciler: it sends every unfinished document and order again, whatever happened to its message."""
 
 from __future__ import annotations
 
@@ -18,64 +18,64 @@ from helix.settings import Settings
 from helix.snapshot import paths
 from helix.snapshot.ledger import attempts as tries
 from helix.snapshot.ledger import inbox as ledger
-from pipelines.ingest.deferred import waiting_orders
-from pipelines.ingest.enrich import pipeline_fingerprint
-from pipelines.ingest.ingest import lineage_of
-from pipelines.passes.doc2query import anything_waits
-from workers import replication as fleet
-from workers.dispatch import BROKEN, Sender, ask, length
+from pipelines.ingest.lineage import read_encoder_fingerprint
+from pipelines.ingest.orders import list_orders
+from pipelines.ingest.part import pipeline_fingerprint
+from pipelines.passes.doc2query import has_waiting
+from workers import replication
+from workers.dispatch import BROKER_ERRORS, Sender, count_messages, request_task
 
 log = logging.getLogger("helix.workers")
 
-LOW: Final = 100
-"""Messages below which a queue is filled up."""
+REFILL: Final = 100
+"""Messages at which the queues of documents are filled again."""
 
-_JUST: Final = 1.0
-"""Seconds: several workers that start together look once."""
+_STARTUP: Final = 1.0
+"""Seconds within which workers that start together reconcile once."""
 
 
 def watch(app: Celery, root: Path, settings: Settings) -> threading.Thread:
-    """Look now and from time to time, in a thread beside a worker: its own loop may wait for a broker that is away."""
+    """Reconcile now and in each interval, in a background thread: the worker's own loop may wait for the broker."""
 
-    def look() -> None:
+    def run() -> None:
         log.info("reconcile begins")
-        young, grace = _JUST, 0.0
+        pause, grace = _STARTUP, 0.0
         while True:
             try:
-                with _turn(root, young) as mine:
-                    if mine:
-                        fleet.keep_up(root, settings)
+                with _take_turn(root, pause) as is_mine:
+                    if is_mine:
+                        replication.keep_up(root, settings)
                         reconcile(app, root, settings, grace)
-            except BROKEN as error:
-                log.warning("the broker is out of reach, what is unfinished is sent later: %s", type(error).__name__)
+            except BROKER_ERRORS as error:
+                log.warning("the broker cannot be reached, documents are sent later: %s", type(error).__name__)
             except HelixError as error:
-                log.error("what is unfinished is sent later: %s", error)
-            except Exception as error:  # noqa: BLE001  the thread must go on: the next look is another try
-                log.error("what is unfinished is sent later: %s", type(error).__name__)
-            young, grace = settings.reconcile_interval / 2, settings.reconcile_interval
+                log.error("documents are sent later: %s", error)
+            except Exception as error:  # noqa: BLE001 — the thread continues with the next round
+                log.error("documents are sent later: %s", type(error).__name__)
+            pause, grace = settings.reconcile_interval / 2, settings.reconcile_interval
             stop.wait(settings.reconcile_interval)
 
     stop = threading.Event()
-    thread = threading.Thread(target=look, name="helix-reconcile", daemon=True)
+    thread = threading.Thread(target=run, name="helix-reconcile", daemon=True)
     thread.start()
     return thread
 
 
 @contextmanager
-def _turn(root: Path, young: float) -> Iterator[bool]:
-    """Whether it is this worker's turn to look: one at a time does, and not right after another has."""
+def _take_turn(root: Path, pause: float) -> Iterator[bool]:
+    """Yield whether this worker may reconcile: one at a time, and `pause` seconds after the last one."""
     path = root / "reconcile.lock"
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise paths.unwritable(root, error) from None
     try:
-        yield _is_mine(handle) and not _is_young(path, young) and _mark(root, handle)
+        yield _is_locked(handle) and not _is_young(path, pause) and _mark(root, handle)
     finally:
         os.close(handle)
 
 
-def _is_mine(handle: int) -> bool:
+def _is_locked(handle: int) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -84,7 +84,7 @@ def _is_mine(handle: int) -> bool:
 
 
 def _mark(root: Path, handle: int) -> bool:
-    """Note that somebody looks now."""
+    """Write to the lock file, so that its time is that of the last turn."""
     try:
         return os.pwrite(handle, b".", 0) > 0
     except OSError as error:
@@ -92,65 +92,58 @@ def _mark(root: Path, handle: int) -> bool:
 
 
 def reconcile(app: Celery, root: Path, settings: Settings, grace: float = 0.0) -> int:
-    """Send every unfinished document to the queue it waits for; returns how many messages went out.
+    """Send unfinished documents and orders to their queues; return the number of messages.
 
-    A queue that still holds messages is left alone: its documents are on their way. What is under way, or waits for its
-    next try, is left out; what has had its strikes is given up. Something may be sent a second time; tasks are
-    idempotent, so that costs a look-up.
+    It skips a queue that still holds messages, a running document, and one that waits for its next attempt. A message
+    may be sent twice; tasks are idempotent.
 
     Args:
-        grace: seconds for which what was accepted is taken to be on its way.
+        grace: seconds for which a new document is assumed to have a message.
 
     Raises:
-        Any of BROKEN: the broker is out of reach.
+        Any of BROKER_ERRORS: the broker cannot be reached.
         StoreError: the store is damaged.
     """
     pending = ledger.pending(root)
-    made = _made(root, settings)
-    known = tries.records(root)
-    todo = [
-        document
-        for document in pending
-        if document not in made and not _is_young(root / "inbox" / document, grace) and _is_due(root, document, known)
-    ]
+    with_part = _list_with_part(root, settings)
+    records = tries.records(root)
+
+    def is_due(name: str, path: Path) -> bool:
+        record = records.get(name)
+        is_free = record is None or not (record.waits() or tries.is_running(root, name))
+        return is_free and not _is_young(path, grace)
+
+    unsent = [name for name in pending if name not in with_part and is_due(name, root / "inbox" / name)]
     sent = 0
     with app.connection_for_write() as connection:
-        held = {queue: length(connection, queue) for queue in ("enrich", "bulk", "accept")}
-        if held["accept"] == 0:
-            for order in waiting_orders(root):
-                if not _is_young(root / "orders" / f"{order}.json", grace) and _is_due(root, order, known):
+        waiting = {queue: count_messages(connection, queue) for queue in ("enrich", "bulk", "accept")}
+        if waiting["accept"] == 0:
+            for order in list_orders(root):
+                if is_due(order, root / "orders" / f"{order}.json"):
                     app.send_task("helix.accept", args=[order], queue="accept", connection=connection)
                     sent += 1
-    if held["enrich"] + held["bulk"] <= LOW:
-        # Queues are worked off in order: what is sent already is mostly the oldest.
-        sent += Sender(app, root).send(todo[held["bulk"] :])
-    if made.intersection(pending):
-        sent += ask(app, "helix.commit")
-    with suppress(EncoderError):  # whoever expands says so
-        if anything_waits(root, settings):
-            sent += ask(app, "helix.expand")
+    if waiting["enrich"] + waiting["bulk"] <= REFILL:
+        # Queues are first in, first out: the oldest documents mostly have a message.
+        sent += Sender(app, root).send(unsent[waiting["bulk"] :])
+    if with_part.intersection(pending):
+        sent += request_task(app, "helix.commit")
+    with suppress(EncoderError):  # the task `expand` reports it
+        if has_waiting(root, settings):
+            sent += request_task(app, "helix.expand")
     return sent
 
 
-def _made(root: Path, settings: Settings) -> set[str]:
-    """Documents whose part is there, published or not. Before the first commit any part may be what it takes."""
-    encoder = lineage_of(root)
+def _list_with_part(root: Path, settings: Settings) -> set[str]:
+    """Return the documents that have a part, published or not. Before the first commit any part counts."""
+    encoder = read_encoder_fingerprint(root)
     wanted = pipeline_fingerprint(encoder, settings) if encoder else ""
     parts = (path.name.partition("-") for path in (root / "parts").glob("[0-9a-f]*"))
-    return {document for document, _, made_by in parts if not wanted or made_by == wanted}
+    return {document for document, _, fingerprint in parts if not wanted or fingerprint == wanted}
 
 
-def _is_young(path: Path, grace: float) -> bool:
-    """Whether a file was written within so many seconds; one of the future was before the clock was set back.
+def _is_young(path: Path, seconds: float) -> bool:
+    """Return whether a file was written within so many seconds. A time in the future means that the clock was set back.
 
-    An empty one is new: nothing was written to it.
+    An empty file was never written.
     """
-    return 0 <= paths.age(path) < grace and path.stat().st_size > 0
-
-
-def _is_due(root: Path, name: str, known: dict[str, tries.Record]) -> bool:
-    """Whether it is time to try a document or an order: nobody is at it, it does not wait, it is not given up."""
-    record = known.get(name)
-    if record is None:
-        return True
-    return not record.waits() and not tries.is_running(root, name)
+    return 0 <= paths.age(path) < seconds and path.stat().st_size > 0

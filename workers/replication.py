@@ -1,7 +1,7 @@
-"""Replication of one worker machine: `pipelines.maintain.replication`, whose failures are logged and retried.
+"""Replication of one worker machine. It calls `pipelines.maintain.replication`, and logs failures.
 
-Nothing here raises because the share is out of reach: what could not be done is done by the next round of `keep_up`,
-at a worker's start and then every HELIX_RECONCILE_INTERVAL. Without HELIX_SHARE there are no others, and nothing to do.
+No function raises because the share cannot be reached: `keep_up` tries again, at a worker's start and in each
+HELIX_RECONCILE_INTERVAL. Without HELIX_SHARE all of them do nothing.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from pipelines.maintain import replication as share
 
 log = logging.getLogger("helix.share")
 
-_JOIN: Final = 60.0  # seconds: more than S3 takes to be given up
+_JOIN: Final = 60.0
+"""Seconds to wait for a round at exit: more than S3's time-out."""
 
 
 def hand_over(root: Path, settings: Settings, documents: Sequence[str]) -> list[str]:
-    """Offer what was accepted; the documents whose messages may go out."""
+    """Offer accepted documents to other machines; return those whose messages may be sent."""
     if not settings.share:
         return list(documents)
     try:
@@ -37,7 +38,7 @@ def hand_over(root: Path, settings: Settings, documents: Sequence[str]) -> list[
 
 
 def receive(root: Path, settings: Settings, document: str) -> bool:
-    """Whether a document is to be enriched here, now that all it takes is here."""
+    """Fetch the envelopes of a document; return whether it can be enriched here."""
     if not settings.share:
         return True
     try:
@@ -48,7 +49,7 @@ def receive(root: Path, settings: Settings, document: str) -> bool:
 
 
 def hand_in(root: Path, settings: Settings, document: str, fingerprint: str) -> None:
-    """Send home what was made of a document here."""
+    """Send a part to the primary."""
     if not settings.share:
         return
     try:
@@ -58,21 +59,21 @@ def hand_in(root: Path, settings: Settings, document: str, fingerprint: str) -> 
 
 
 def collect(root: Path, settings: Settings, fingerprint: str) -> None:
-    """Before a commit: what other machines made."""
+    """Fetch the parts of other machines, before a commit."""
     if not settings.share:
         return
     try:
-        found = share.collect(root, settings, fingerprint)
+        collected = share.collect(root, settings, fingerprint)
     except (HelixError, OSError) as error:
         log.warning("nothing is collected from other machines: %s", error)
         return
-    if found != share.Collected(0, 0, 0):
-        counts = {"envelopes": found.envelopes, "parts": found.parts, "waiting": found.waiting}
+    if collected != share.Collected(0, 0, 0):
+        counts = {"envelopes": collected.envelopes, "parts": collected.parts, "waiting": collected.waiting}
         log.info("collected from other machines", extra=counts)
 
 
 def publish(root: Path, settings: Settings) -> None:
-    """After a commit: what other machines are to see."""
+    """Publish a generation to other machines, after a commit."""
     if not settings.share:
         return
     try:
@@ -82,26 +83,26 @@ def publish(root: Path, settings: Settings) -> None:
 
 
 def keep_up(root: Path, settings: Settings) -> None:
-    """A round of what has to happen from time to time, in a thread beside a worker."""
+    """Do one round of the periodic work; called in a background thread."""
     if not settings.share:
         return
-    _end_in_order(settings.share)
-    if not _at_work.acquire(blocking=False):  # the process ends
+    _wait_at_exit(settings.share)
+    if not _round.acquire(blocking=False):  # the process ends
         return
     try:
         share.keep_up(root, settings)
-    except Exception as error:  # noqa: BLE001  the thread must go on: the next round is another try
+    except Exception as error:  # noqa: BLE001 — the thread continues with the next round
         log.warning("out of step with other machines: %s", error)
     finally:
-        _at_work.release()
+        _round.release()
 
 
-_at_work: Final = threading.Lock()
+_round: Final = threading.Lock()
 
 
 @cache
-def _end_in_order(url: str) -> None:
-    """Have the process end only when no round is under way: S3 cannot be shut down in one, and would never end."""
-    with contextlib.suppress(HelixError):  # what shuts it down runs last, so it has to be registered first
+def _wait_at_exit(url: str) -> None:
+    """Let the process end only between rounds: shutting S3 down during one would hang."""
+    with contextlib.suppress(HelixError):  # registers the shutdown first, since exit handlers run last in, first out
         sync.connect(url)
-    atexit.register(_at_work.acquire, timeout=_JOIN)
+    atexit.register(_round.acquire, timeout=_JOIN)

@@ -1,4 +1,4 @@
-"""Runs a worker or the beat in this process, until it is told to stop."""
+"""Entry points of a worker and of beat in this process. Both return when they are stopped."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from celery.signals import worker_ready, worker_shutting_down
 from helix.cli.logging import configure_logging
 from helix.settings import load
 from helix.util.priority import lower_priority
-from workers import deep_jobs as deep
-from workers import metrics
-from workers import process_loss as lost
-from workers.app import APART, app
-from workers.reconcile import watch
+from workers import deep_jobs, metrics, reconcile, worker_death
+from workers.app import app
+from workers.queues import BACKGROUND, DEEP
+
+EXIT_WAIT: Final = 5.0
+"""Seconds beyond the soft shutdown for a worker to end; it may wait for a broker that never returns."""
 
 
-def run(root: Path, queues: list[str], concurrency: int, port: int) -> None:
-    """Work on these queues. Beside them, a thread sees to what nobody was told of.
+def run_worker(root: Path, queues: list[str], concurrency: int, port: int) -> None:
+    """Process the tasks of these queues, and reconcile the ledger in a background thread.
 
     Args:
-        port: for Prometheus; 0: none.
+        port: of Prometheus metrics; 0: none.
     """
     configure_logging()
-    lost.listen()
-    if set(queues) <= BEHIND:
+    worker_death.connect()
+    if set(queues) <= BACKGROUND:
         lower_priority()
     settings = load()
     if port:
         metrics.serve(app, root, port)
-
-    def begin(**_: object) -> None:
-        """Pick up what was accepted while nobody was there, then look again from time to time."""
-        if set(queues) <= set(APART):  # the ledger is for others to look after
-            deep.watch(app, root, stop)
-        else:
-            watch(app, root, settings)
-
     stop = threading.Event()
-    worker_ready.connect(begin, weak=False)
+
+    def start_watching(**_: object) -> None:
+        if queues == [DEEP]:  # workers of other queues reconcile the ledger
+            deep_jobs.watch(app, root, stop)
+        else:
+            reconcile.watch(app, root, settings)
+
+    worker_ready.connect(start_watching, weak=False)
     worker_shutting_down.connect(lambda **_: stop.set(), weak=False)
-    worker_shutting_down.connect(_end, weak=False)
+    worker_shutting_down.connect(_exit_soon, weak=False)
     app.worker_main(
         [
             "--quiet",  # no banner
@@ -55,27 +55,20 @@ def run(root: Path, queues: list[str], concurrency: int, port: int) -> None:
             f"--hostname={'-'.join(queues)}-{os.getpid()}@%h",
             "--without-gossip",
             "--without-mingle",
-            "--without-heartbeat",  # nobody listens, and without its broker a worker would not end before the last
+            "--without-heartbeat",  # unused, and it delays the end of a worker that has no broker
         ]
     )
 
 
-BEHIND: Final = {"bulk", "expand", "maintain"}
-"""Queues nobody waits for: who works on nothing else leaves the cores to those who are asked, and to fresh turns."""
-
-PATIENCE: Final = 5.0
-"""Seconds more than the soft shutdown that a worker may take to end: it may wait for a broker that is gone for good."""
-
-
-def _end(**_: object) -> None:
-    """See to it that this process ends. What it could not hand back is sent again: the ledger knows of it."""
-    timer = threading.Timer(app.conf.worker_soft_shutdown_timeout + PATIENCE, os._exit, (1,))
+def _exit_soon(**_: object) -> None:
+    """Ensure that this process ends. The reconciler sends again what it could not return."""
+    timer = threading.Timer(app.conf.worker_soft_shutdown_timeout + EXIT_WAIT, os._exit, (1,))
     timer.daemon = True
     timer.start()
 
 
 def run_beat() -> None:
-    """Send what is due, now and then."""
+    """Send periodic tasks."""
     configure_logging()
     logging.getLogger("helix.workers").info("beat begins")
     app.start(["--quiet", "beat", "--pidfile="])

@@ -1,7 +1,7 @@
-"""Signed messages: Celery's `auth` serializer, with the certificates of everybody who may send.
+"""Signed messages: Celery's `auth` serializer, with the certificates of all senders.
 
-Celery signs the body, and a signature does not say which task it is for. It is checked here, before anything of the
-body is read: Celery itself takes the kind of what was signed, which need not be JSON, from beside it.
+Celery signs the body; the signature does not cover the task. `MessageFormat.open_body` checks it before anything reads
+the body. Celery itself would trust an unsigned field for the content type, which then need not be JSON.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from kombu.serialization import dumps
 
 from helix.errors import UsageError
 from helix.settings import Settings
-from workers.messages import Form, Refused
+from workers.messages import MessageFormat, MessageRefused
 
 if TYPE_CHECKING:
     from celery import Celery
 
-TYPE: Final = "application/data"
-"""What Celery calls a signed body."""
+CONTENT_TYPE: Final = "application/data"
+"""Celery's content type of a signed body."""
 
-_BETWEEN: Final = b"\0\1"
-"""Of the parts of one."""
+_SEPARATOR: Final = b"\0\1"
+"""Bytes between the fields of a signed body."""
 
 
-def form_of(settings: Settings) -> Form:
-    """The form of messages: plain, or signed where the settings name what that takes.
+def choose_format(settings: Settings) -> MessageFormat:
+    """Return the format of messages: plain, or signed if the settings name key and certificates.
 
     Raises:
-        UsageError: they name a part of it, or something is not what it should be.
+        UsageError: the settings name only some of them, or one is unusable.
     """
     given = (settings.message_key, settings.message_certificate, settings.message_certificates)
     if not any(given):
-        return Form()
+        return MessageFormat()
     if not all(given):
         raise UsageError(
             "HELIX_MESSAGE_KEY, HELIX_MESSAGE_CERTIFICATE and HELIX_MESSAGE_CERTIFICATES are not all given",
-            "name all three to have messages signed, or none",
+            "set all three to sign messages, or none",
         )
     try:
         from celery.security.certificate import FSCertStore
@@ -48,30 +48,30 @@ def form_of(settings: Settings) -> Form:
     if not Path(settings.message_certificates).is_dir():
         raise UsageError(
             f"HELIX_MESSAGE_CERTIFICATES={settings.message_certificates!r} is no folder",
-            "name the folder with the certificate of everybody who may send",
+            "name the folder with the certificate of every sender",
         )
     try:
-        known = FSCertStore(settings.message_certificates)
-    except Exception as error:  # noqa: BLE001  as many classes as there are ways to be no certificate
-        raise _unusable(settings, error) from None
+        certificates = FSCertStore(settings.message_certificates)
+    except Exception as error:  # noqa: BLE001 — an invalid certificate raises many classes
+        raise _describe_unusable(settings, error) from None
     digest = get_digest_algorithm()
 
-    def opened(body: bytes) -> bytes:
+    def open_body(body: bytes) -> bytes:
         try:
-            signer, signature, _, _, content = base64.b64decode(body, validate=True).split(_BETWEEN, 4)
-            known[base64.b64decode(signer)].verify(content, base64.b64decode(signature), digest)
-        except Exception:  # noqa: BLE001  there is a class of its own for each thing that can be wrong with a signature
-            raise Refused("signature") from None
+            signer, signature, _, _, content = base64.b64decode(body, validate=True).split(_SEPARATOR, 4)
+            certificates[base64.b64decode(signer)].verify(content, base64.b64decode(signature), digest)
+        except Exception:  # noqa: BLE001 — an invalid signature raises many classes
+            raise MessageRefused("signature") from None
         return content
 
-    return Form("auth", TYPE, opened)
+    return MessageFormat("auth", CONTENT_TYPE, open_body)
 
 
-def use(app: Celery, settings: Settings, form: Form) -> None:
-    """Have an application sign what it sends.
+def set_up_signing(app: Celery, settings: Settings, form: MessageFormat) -> None:
+    """Let an application sign its messages, if the format says so.
 
     Raises:
-        UsageError: the key or a certificate is not usable, or the two do not fit.
+        UsageError: the key or a certificate is unusable, or they do not match.
     """
     if form.serializer != "auth":
         return
@@ -81,22 +81,19 @@ def use(app: Celery, settings: Settings, form: Form) -> None:
             cert=settings.message_certificate,
             store=settings.message_certificates,
         )
-        form.opened(_bytes(dumps([], form.serializer)[2]))
-    except Refused:
+        body: Any = dumps([], form.serializer)[2]
+        form.open_body(body if isinstance(body, bytes) else str(body).encode())
+    except MessageRefused:
         raise UsageError(
-            f"what {settings.message_key} signs, no worker would take: it does not fit {settings.message_certificate}, "
-            f"or that is not in {settings.message_certificates}",
-            "put the certificate that was made with this key there",
+            f"no worker would accept messages signed with {settings.message_key}: it does not match "
+            f"{settings.message_certificate}, or that is not in {settings.message_certificates}",
+            "put the certificate of this key there",
         ) from None
-    except Exception as error:  # noqa: BLE001  or no key
-        raise _unusable(settings, error) from None
+    except Exception as error:  # noqa: BLE001 — an invalid key raises many classes
+        raise _describe_unusable(settings, error) from None
 
 
-def _bytes(body: Any) -> bytes:
-    return body if isinstance(body, bytes) else str(body).encode()
-
-
-def _unusable(settings: Settings, error: Exception) -> UsageError:
+def _describe_unusable(settings: Settings, error: Exception) -> UsageError:
     return UsageError(
         f"messages cannot be signed with {settings.message_key}, {settings.message_certificate} and "
         f"{settings.message_certificates}: {error}",

@@ -1,7 +1,7 @@
-"""Tasks: check the name, call a function of `pipelines`, log. Messages carry names, never text.
+"""The tasks of the queues. Each checks its arguments, calls `pipelines`, and logs. Messages carry names, never text.
 
-None lets an exception out: what went wrong is in the ledger, which has it tried again, and what Celery would log of it
-could quote a document.
+No exception leaves a task: the ledger records the failure and its next attempt. Celery's own report could quote a
+document.
 """
 
 from __future__ import annotations
@@ -18,87 +18,94 @@ from typing import TYPE_CHECKING, Any, Final
 
 from billiard.exceptions import SoftTimeLimitExceeded
 
-from helix.encoders.dense import Encoder, TokenCounter
+from helix.encoders.dense import Encoder
 from helix.encoders.sparse import DocumentEncoder
+from helix.encoders.token_counter import TokenCounter
 from helix.enrich.doc2query import Generator
 from helix.errors import EncoderError, HelixError, InputRefused
-from helix.settings import load
+from helix.settings import Settings, load
 from helix.snapshot.digests import FINGERPRINT, ORDER, check_name
 from helix.snapshot.ledger import attempts as tries
 from helix.snapshot.ledger import inbox as ledger
-from pipelines.ingest import deferred as orders
+from pipelines.ingest import orders
 from pipelines.ingest.commit import commit as run_commit
-from pipelines.ingest.enrich import FAULTS, part_folder, pipeline_fingerprint, try_enrich
-from pipelines.ingest.ingest import lineage_of, open_encoder, tidy
+from pipelines.ingest.enrich import FAULTS, try_enrich
+from pipelines.ingest.lineage import open_encoder, read_encoder_fingerprint
+from pipelines.ingest.part import part_folder, pipeline_fingerprint
 from pipelines.maintain.reindex import make_part
+from pipelines.maintain.tidy import tidy
 from pipelines.maintain.touch import touch as run_touch
-from pipelines.passes import sparse as impacts
-from pipelines.passes.doc2query import expand as run_expand
-from pipelines.passes.doc2query import generator, is_wanted, waiting_in
+from pipelines.passes import doc2query, sparse
 from pipelines.training import retention
-from workers import metrics
-from workers import replication as fleet
+from workers import metrics, replication
 from workers.app import app
-from workers.dispatch import BROKEN, Sender, ask
+from workers.dispatch import BROKER_ERRORS, Sender, request_task
 
 if TYPE_CHECKING:
     from helix.sdk.memory import Memory
 
 log = logging.getLogger("helix.workers")
 
-EXPANDED_AT_ONCE: Final = 1_024
-"""Items of one task: minutes with a small model, so that a limit on a task's time is never met."""
+EXPAND_ITEMS: Final = 1_024
+"""Items of one `expand`: minutes with a small model, well below the time limit."""
 
-COMMITTED_AT_ONCE: Final = 4_096
-"""Items of one commit, or one document: about a second, so that a fresh turn never waits for a large import."""
+COMMIT_ITEMS: Final = 4_096
+"""Items of one commit, or one document: about a second, so that fresh turns do not wait for an import."""
+
+MAX_GATHER: Final = 0.5
+"""Seconds, at most, that a commit waits for more parts."""
 
 
-def _task(function: Callable[..., str | None]) -> Any:
-    """Register a task under its function's name. It says what came of it, where that is more than `done`."""
+def _register_task(function: Callable[..., str | None]) -> Any:
+    """Register a task under its function's name. The function may return an outcome other than `done`."""
 
     @functools.wraps(function)
-    def told(*arguments: Any) -> None:
+    def run(*arguments: Any) -> None:
         name = function.__name__
         about = {"task": name, **({"document": str(arguments[0])[:64]} if arguments else {})}
         outcome, began = "failed", time.monotonic()
         try:
             outcome = function(*arguments) or "done"
         except InputRefused as error:
-            log.warning("put off: %s", type(error).__name__, extra=about)
+            log.warning("postponed: %s", type(error).__name__, extra=about)
         except HelixError as error:
             log.error("failed: %s", error, extra=about)
-        except Exception as error:  # noqa: BLE001  said without the words of the exception
-            log.error("failed: %s", _place_of(error), extra=about)
+        except Exception as error:  # noqa: BLE001 — logged without its message
+            log.error("failed: %s", _locate(error), extra=about)
         finally:
             metrics.TASKS.labels(name, outcome).inc()
             metrics.SECONDS.labels(name).observe(time.monotonic() - began)
 
-    return app.task(name=f"helix.{function.__name__}", max_retries=0)(told)
+    return app.task(name=f"helix.{function.__name__}", max_retries=0)(run)
 
 
-def _place_of(error: BaseException) -> str:
-    """What was raised and where, without what it says: that may quote a document."""
+def _locate(error: BaseException) -> str:
+    """Return the class and place of an error, without its message, which may quote a document."""
     frames = traceback.extract_tb(error.__traceback__)
     number = f" {error.errno}" if isinstance(error, OSError) and error.errno else ""
     return f"{type(error).__name__}{number} in {Path(frames[-1].filename).name}:{frames[-1].lineno}"
 
 
-def _encoder(root: Path) -> tuple[Encoder, TokenCounter]:
-    """Loaded with the first task of a process, not before: a parent that forks or spawns needs none."""
-    return _loaded(root, lineage_of(root))
+def _read_place() -> tuple[Settings, Path]:
+    settings = load()
+    return settings, Path(settings.store)
+
+
+def _open_encoder(root: Path) -> tuple[Encoder, TokenCounter]:
+    """Load the encoder with the first task of a process; the parent process needs none."""
+    return _load_encoder(root, read_encoder_fingerprint(root))
 
 
 @cache
-def _loaded(root: Path, lineage: str | None) -> tuple[Encoder, TokenCounter]:
+def _load_encoder(root: Path, lineage: str | None) -> tuple[Encoder, TokenCounter]:
     encoder = open_encoder(root, load())
     return encoder, TokenCounter(encoder.folder)
 
 
-@_task
+@_register_task
 def accept(order: str) -> None:
-    """Carry an order out: read what it names into the inbox, and send it on."""
-    settings = load()
-    root = Path(settings.store)
+    """Accept the files of an order, and queue their documents."""
+    settings, root = _read_place()
     with tries.claim(root, check_name(order, ORDER)) as claimed:
         if claimed is None:
             return
@@ -110,13 +117,13 @@ def accept(order: str) -> None:
         sender = Sender(app, root)
 
         def deliver(accepted: Sequence[str]) -> None:
-            documents = fleet.hand_over(root, settings, accepted)
+            documents = replication.hand_over(root, settings, accepted)
             for document in documents:
                 log.info("accepted", extra={"document": document, "order": order})
             try:
                 sender.send(documents)
-            except BROKEN:
-                log.warning("the broker is out of reach: what was accepted is sent later")
+            except BROKER_ERRORS:
+                log.warning("the broker cannot be reached: accepted documents are sent later")
 
         done = orders.carry_out(root, order, settings, deliver)
         claimed.clear()
@@ -124,106 +131,101 @@ def accept(order: str) -> None:
     log.info("order carried out", extra={"order": order, **counts})
 
 
-@_task
+@_register_task
 def enrich(document: str) -> str | None:
-    """Make one document's part, then ask for a commit."""
-    settings = load()
-    root = Path(settings.store)
+    """Make one document's part, then request a commit."""
+    settings, root = _read_place()
     about = {"document": check_name(document)}
-    if not fleet.receive(root, settings, document):
+    if not replication.receive(root, settings, document):
         return "nothing"
     if not ledger.is_pending(root, document):
         log.info("finished already", extra=about)
         return "nothing"
     try:
-        encoder, counter = _encoder(root)
-        made_by = pipeline_fingerprint(encoder.spec.fingerprint, settings)
-        if part_folder(root, document, made_by).is_dir():
-            fleet.hand_in(root, settings, document, made_by)  # again: the share may have lost it
-            ask(app, "helix.commit")
+        encoder, counter = _open_encoder(root)
+        fingerprint = pipeline_fingerprint(encoder.spec.fingerprint, settings)
+        if part_folder(root, document, fingerprint).is_dir():
+            replication.hand_in(root, settings, document, fingerprint)  # the share may have lost it
+            request_task(app, "helix.commit")
             return "nothing"
-        tried = try_enrich(root, document, encoder, counter, settings, tries.STRIKES)
+        attempt = try_enrich(root, document, encoder, counter, settings, tries.STRIKES)
     except SoftTimeLimitExceeded:
-        said = f"it takes longer than HELIX_TASK_TIME_LIMIT ({settings.task_time_limit} s) allows"
-        dead = tries.strike(root, document, said, settings.retry_wait)
+        reason = f"it takes longer than HELIX_TASK_TIME_LIMIT ({settings.task_time_limit} s) allows"
+        dead = tries.strike(root, document, reason, settings.retry_wait)
         log.error("out of time", extra={**about, "dead": dead})
-        fleet.hand_in(root, settings, document, "")
+        replication.hand_in(root, settings, document, "")
         return "dead" if dead else "failed"
-    if tried.part or tried.dead:
-        fleet.hand_in(root, settings, document, made_by)
-    if tried.part:
-        log.info("enriched", extra={**about, "items": tried.part.items, "turns": tried.part.turns})
-        metrics.ITEMS.inc(tried.part.items)
-        ask(app, "helix.commit")
+    if attempt.part or attempt.dead:
+        replication.hand_in(root, settings, document, fingerprint)
+    if attempt.part:
+        log.info("enriched", extra={**about, "items": attempt.part.items, "turns": attempt.part.turns})
+        metrics.ITEMS.inc(attempt.part.items)
+        request_task(app, "helix.commit")
         return None
-    if tried.error:  # which may quote it: dead/ has it, and `helix status`
-        log.error("given up" if tried.dead else "failed, and tried again", extra=about)
-        return "dead" if tried.dead else "failed"
-    log.info("another process is at it", extra=about)
+    if attempt.error:  # may quote the document, so only the ledger has it
+        log.error("given up" if attempt.dead else "failed, and tried again", extra=about)
+        return "dead" if attempt.dead else "failed"
+    log.info("another process works on it", extra=about)
     return "nothing"
 
 
-@_task
+@_register_task
 def commit() -> None:
-    """Publish parts that wait. One at a time; a commit that finds nothing to do costs nothing."""
-    settings = load()
-    root = Path(settings.store)
-    encoder, _ = _encoder(root)
-    _gather()
+    """Publish waiting parts. Commits run one at a time; one without parts costs nothing."""
+    settings, root = _read_place()
+    encoder, _ = _open_encoder(root)
+    _gather_parts()
     began = time.monotonic()
-    fleet.collect(root, settings, pipeline_fingerprint(encoder.spec.fingerprint, settings))
-    done = run_commit(root, encoder, settings, limit=COMMITTED_AT_ONCE)
-    _committed.append((time.monotonic(), time.monotonic() - began))
+    replication.collect(root, settings, pipeline_fingerprint(encoder.spec.fingerprint, settings))
+    done = run_commit(root, encoder, settings, limit=COMMIT_ITEMS)
+    _last_commit.append((time.monotonic(), time.monotonic() - began))
     for document in done.documents:
         log.info("committed", extra={"document": document, "generation": done.generation})
     if done.left:
-        ask(app, "helix.commit")
+        request_task(app, "helix.commit")
     if not done.documents:
         return
-    fleet.publish(root, settings)
+    replication.publish(root, settings)
     log.info("published", extra={"generation": done.generation, "items": done.added, "left": done.left})
-    ask(app, "helix.maintain")
-    if is_wanted(settings):
-        ask(app, "helix.expand")
+    request_task(app, "helix.maintain")
+    if doc2query.has_model(settings):
+        request_task(app, "helix.expand")
 
 
-_committed: Final[deque[tuple[float, float]]] = deque(maxlen=1)
-"""When the last commit of this process ended, and how long it took."""
-
-GATHERED: Final = 0.5
-"""Seconds for which parts are gathered at most while one commit follows the other."""
+_last_commit: Final[deque[tuple[float, float]]] = deque(maxlen=1)
+"""End and duration of this process's last commit, in seconds."""
 
 
-def _gather() -> None:
-    """Leave the cores to those who make parts for twice as long as the last commit took, and publish more at once.
+def _gather_parts() -> None:
+    """Wait twice as long as the last commit took, so that enrichment gets the cores and one commit has more parts.
 
-    Where nothing was published just before, nothing is waited for.
+    A commit after a pause does not wait.
     """
-    for ended, took in _committed:
-        time.sleep(max(0.0, min(2 * took, GATHERED) - (time.monotonic() - ended)))
+    for ended, took in _last_commit:
+        time.sleep(max(0.0, min(2 * took, MAX_GATHER) - (time.monotonic() - ended)))
 
 
-@_task
+@_register_task
 def expand() -> None:
-    """Have the models add to some of the items that wait, then make room for others on the queue."""
-    settings = load()
-    root = Path(settings.store)
-    more = False
-    if (weighs := _document_encoder()) and impacts.waiting_in(root, settings):
-        gave = impacts.encode(root, weighs, settings, limit=EXPANDED_AT_ONCE)
-        log.info("weighed", extra={"generation": gave.generation, "items": gave.items, "left": gave.waiting})
-        more = bool(gave.items and gave.waiting)
-    if (model := _generator()) and waiting_in(root):
-        done = run_expand(root, model, _encoder(root)[0], settings, limit=EXPANDED_AT_ONCE)
+    """Let the models add to some of the waiting items; the rest follows in the next task."""
+    settings, root = _read_place()
+    has_more = False
+    if (weigher := _open_document_encoder()) and sparse.count_waiting(root, settings):
+        encoded = sparse.encode(root, weigher, settings, limit=EXPAND_ITEMS)
+        counts = {"generation": encoded.generation, "items": encoded.items, "left": encoded.waiting}
+        log.info("weighed", extra=counts)
+        has_more = bool(encoded.items and encoded.waiting)
+    if (model := _open_generator()) and doc2query.count_waiting(root):
+        done = doc2query.expand(root, model, _open_encoder(root)[0], settings, limit=EXPAND_ITEMS)
         log.info("expanded", extra={"generation": done.generation, "items": done.items, "left": done.waiting})
-        more |= bool(done.items and done.waiting)
-    if more:
-        ask(app, "helix.expand")
+        has_more |= bool(done.items and done.waiting)
+    if has_more:
+        request_task(app, "helix.expand")
 
 
 @cache
-def _generator() -> Generator | None:
-    model = generator(load())
+def _open_generator() -> Generator | None:
+    model = doc2query.open_generator(load())
     if isinstance(model, str):
         log.warning("no questions are written: %s", model)
         return None
@@ -231,38 +233,36 @@ def _generator() -> Generator | None:
 
 
 @cache
-def _document_encoder() -> DocumentEncoder | None:
-    """What cannot be used keeps nobody from asking the other model."""
+def _open_document_encoder() -> DocumentEncoder | None:
+    """Open the sparse encoder, or log its error; doc2query runs without it."""
     settings = load()
     try:
-        model = impacts.document_encoder(settings)
+        model = sparse.open_document_encoder(settings)
     except EncoderError as error:
         model = str(error)
     if isinstance(model, str):
         if settings.sparse_encoder:
-            log.warning("nothing is weighed: %s", model)
+            log.warning("no sparse weights are computed: %s", model)
         return None
     return model
 
 
-@_task
+@_register_task
 def maintain() -> None:
-    """Merge, index and collect in the background: off the commit queue, so that no commit waits behind a merge."""
-    settings = load()
-    root = Path(settings.store)
+    """Merge, index and collect garbage, on a queue of its own, so that no commit waits for a merge."""
+    settings, root = _read_place()
     if ledger.current(root)[0] is None:
         return
     tidy(root, settings)
     orders.sweep(root)
     if retention.due(root):
-        ask(app, "helix.train")
+        request_task(app, "helix.train")
 
 
-@_task
+@_register_task
 def touch() -> None:
-    """Fold in what was said to be of use."""
-    settings = load()
-    root = Path(settings.store)
+    """Apply feedback."""
+    settings, root = _read_place()
     if ledger.current(root)[0] is None:
         return
     done = run_touch(root, settings)
@@ -270,25 +270,23 @@ def touch() -> None:
         log.info("touched", extra={"generation": done.generation, "items": done.items})
 
 
-@_task
+@_register_task
 def train() -> None:
-    """Fit the retention model anew, where enough was of use since the last time."""
-    settings = load()
-    root = Path(settings.store)
+    """Fit the retention model again, if there is enough new feedback."""
+    settings, root = _read_place()
     if not retention.due(root):
         return
     done = retention.train(root, settings)
     log.info("trained", extra={"generation": done.generation, "examples": done.positives, "off": done.off})
 
 
-@_task
+@_register_task
 def deep(job: str) -> str | None:
-    """Ask a language model about one question of the tier deep."""
-    settings = load()
-    root = Path(settings.store)
-    from pipelines.passes.deep_job import run  # here: what asks a model is of no use to any other worker
+    """Call the language model for one deep recall."""
+    settings, root = _read_place()
+    from pipelines.passes.deep_job import run  # here: only workers of `deep` need it
 
-    done = run(root, check_name(job, ORDER), lambda: _memory(root), settings)
+    done = run(root, check_name(job, ORDER), lambda: _open_newest(root), settings)
     if done is None:
         return "nothing"
     about = {"job": job}
@@ -296,46 +294,45 @@ def deep(job: str) -> str | None:
         log.warning("a deep recall fell back: %s", done.failed, extra=about)
         return "fell back"
     metrics.DEEP.inc(done.replies.calls)
-    told = {"calls": done.replies.calls, "seconds": done.replies.seconds, "cached": done.replies.cached}
-    log.info("asked a language model", extra={**about, **told})
+    counts = {"calls": done.replies.calls, "seconds": done.replies.seconds, "cached": done.replies.cached}
+    log.info("asked a language model", extra={**about, **counts})
     return None
 
 
-def _memory(root: Path) -> Memory:
-    """The newest generation; opened with the first task of a process."""
-    memory = _opened(root)
+def _open_newest(root: Path) -> Memory:
+    """Return the newest generation; the first task of a process opens the store."""
+    memory = _open_memory(root)
     memory.refresh()
     return memory
 
 
 @cache
-def _opened(root: Path) -> Memory:
+def _open_memory(root: Path) -> Memory:
     from helix.sdk.memory import Memory
 
     return Memory(root, load())
 
 
-@_task
+@_register_task
 def reindex(document: str, encoder: str) -> str | None:
-    """Make one document's part for the lineage a reindex builds.
+    """Make one document's part for the new lineage of a reindex.
 
     Args:
-        encoder: the fingerprint of one that whoever reindexes has put into the store.
+        encoder: fingerprint of an encoder that `helix reindex` has put into the store.
     """
-    settings = load()
-    root = Path(settings.store)
+    settings, root = _read_place()
     about = {"document": check_name(document)}
     folder = root / "encoders" / check_name(encoder, FINGERPRINT)
     if not folder.is_dir() or not ledger.is_done(root, document):
         log.warning("there is nothing to reindex", extra=about)
         return "nothing"
     with tries.claim(root, f"{document}-{pipeline_fingerprint(encoder, settings)}") as claimed:
-        if claimed is None or claimed.record.over():  # which ends the reindex that asked for it
+        if claimed is None or claimed.record.over():  # `helix reindex` sees the record, and ends
             return "nothing"
         try:
             make_part(root, document, folder, encoder, settings)
         except FAULTS as error:
-            tries.struck(root, document, claimed, _place_of(error), 0.0, float("inf"))
+            tries.struck(root, document, claimed, _locate(error), 0.0, float("inf"))
             log.error("failed, and tried again", extra=about)
             return "failed"
         claimed.clear()

@@ -398,7 +398,7 @@ def test_a_job_whose_message_is_lost_is_sent_again(tmp_path: Path, monkeypatch: 
             assert (name, queue) == ("helix.deep", "deep")
             sent.append(args[0])
 
-    monkeypatch.setattr(deep, "AGAIN", 0.3)
+    monkeypatch.setattr(deep, "RESEND", 0.3)
     job, stop = jobs.place(tmp_path, ARGUMENTS, 20.0), threading.Event()
     thread = deep.watch(App(), tmp_path, stop)  # type: ignore[arg-type]
     deadline = time.monotonic() + 10

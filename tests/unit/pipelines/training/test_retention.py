@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pipelines.ingest.ingest import ingest
 
 from helix.errors import StoreError
-from helix.recipes.engram import Decay
+from helix.recipes.engram import EngramDecay
 from helix.recipes.engram_retention import FEATURES, FILE, KIND, dump, forward, index_of, open_model
 from helix.recipes.load_profile import load as profile
 from helix.sdk.memory import Memory
@@ -29,7 +30,6 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.replication import remote as sync
 from helix.snapshot.verify import verify
 from helix.types import TYPES
-from pipelines.ingest.ingest import ingest
 from pipelines.maintain.compact import compact
 from pipelines.maintain.deletion_plan import Selection
 from pipelines.maintain.forget import forget
@@ -40,7 +40,7 @@ from pipelines.training.retention import due, examples, fit, of_use, train
 from tests.support.tiny import BASE, SETTINGS, make_store
 
 DAY = 86_400
-FADING = Decay(rate=0.693, half_life=30.0, floor=0.5)
+FADING = EngramDecay(rate=0.693, half_life=30.0, floor=0.5)
 N, USED = 200, 60
 COLUMN = {name: at for at, name in enumerate(FEATURES)}
 
@@ -250,7 +250,7 @@ def test_the_worker_that_maintains_has_it_trained_when_it_is_due(store: Path, mo
 
     asked: list[str] = []
     monkeypatch.setenv("HELIX_STORE", str(store))
-    monkeypatch.setattr(tasks, "ask", lambda app, name: asked.append(name))
+    monkeypatch.setattr(tasks, "request_task", lambda app, name: asked.append(name))
     tasks.maintain()
     tasks.train()
     assert (asked, model_bytes(store)) == ([], None)  # nothing is folded yet

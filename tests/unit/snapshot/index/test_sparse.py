@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pipelines.ingest.ingest import ingest
 
 import helix
 from helix.cli.main import main
 from helix.encoders.sparse import DocumentEncoder
-from helix.encoders.sparse_export import export
+from helix.encoders.sparse_export import export_sparse_encoder
 from helix.settings import Settings, load
 from helix.snapshot.index.sparse import ENCODER, KIND, ImpactField, open_impacts
 from helix.snapshot.ledger import inbox as ledger
@@ -22,7 +23,6 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.status import status
 from helix.snapshot.verify import verify
 from helix.types import Plan, Sparse
-from pipelines.ingest.ingest import ingest
 from pipelines.maintain.compact import compact
 from pipelines.maintain.deletion_plan import Selection
 from pipelines.maintain.forget import forget
@@ -45,7 +45,7 @@ TURNS = [
 def exported(folder: Path, source: Path) -> Path:
     """In float32, whatever is faster here: so the weights are known to the last bit but a few."""
     folder.mkdir()
-    export(source, folder, source.name, precision="fp32")
+    export_sparse_encoder(source, folder, source.name, precision="fp32")
     return folder
 
 
@@ -433,12 +433,12 @@ def test_a_worker_weighs_what_waits(
     from workers import tasks
 
     sent: list[str] = []
-    monkeypatch.setattr(tasks, "ask", lambda app, name: sent.append(name))
-    monkeypatch.setattr(tasks, "EXPANDED_AT_ONCE", 4)
+    monkeypatch.setattr(tasks, "request_task", lambda app, name: sent.append(name))
+    monkeypatch.setattr(tasks, "EXPAND_ITEMS", 4)
     monkeypatch.setenv("HELIX_STORE", str(root))
     monkeypatch.setenv("HELIX_DOC2QUERY", "off")
     monkeypatch.setenv("HELIX_SPARSE_ENCODER", str(ready))
-    tasks._document_encoder.cache_clear()
+    tasks._open_document_encoder.cache_clear()
     assert (is_wanted(settings), anything_waits(root, settings)) == (True, True)
     tasks.expand()
     assert (waiting_in(root, settings), sent) == (2, ["helix.expand"])
@@ -448,8 +448,8 @@ def test_a_worker_weighs_what_waits(
     off = replace(settings, sparse_encoder="")
     assert (is_wanted(off), anything_waits(root, off)) == (False, False)
     monkeypatch.setenv("HELIX_SPARSE_ENCODER", "not-there")
-    tasks._document_encoder.cache_clear()
+    tasks._open_document_encoder.cache_clear()
     tasks.expand()  # says so, and goes on with the other model, if there is one
-    assert "nothing is weighed: no sparse encoder 'not-there'" in caplog.text
-    tasks._document_encoder.cache_clear()
-    tasks._generator.cache_clear()
+    assert "no sparse weights are computed: no sparse encoder 'not-there'" in caplog.text
+    tasks._open_document_encoder.cache_clear()
+    tasks._open_generator.cache_clear()

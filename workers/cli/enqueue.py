@@ -1,0 +1,115 @@
+"""`helix enqueue`: accept documents and hand them to the workers."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from helix.cli.parser import build_parser, print_json, resolve_store
+from helix.cli.terminal import format_count, print_error, print_text
+from helix.settings import load
+from pipelines.cli.commands import accepted_of, acl_of, input_options, progress_bar, refuse_aloud, tell_forgotten
+
+if TYPE_CHECKING:
+    from helix.settings import Settings
+
+
+def enqueue(argv: Sequence[str]) -> int:
+    """Accept documents durably, and queue them for the workers."""
+    new = build_parser(
+        "enqueue",
+        enqueue.__doc__ or "",
+        "  helix enqueue ~/.claude/projects --project ledgerline\n"
+        "  helix enqueue /mnt/exports --defer    # a worker of 'accept' reads it, by the same path",
+    )
+    input_options(new)
+    new.add_argument("--defer", action="store_true", help="note only the paths, durably: a worker reads them")
+    options = new.parse_args(argv)
+    from pipelines.ingest.accept_all import IngestReport, accept_all
+    from pipelines.ingest.backpressure import Backlog
+
+    settings, root = load(), resolve_store(options)
+    if settings.redis_url:
+        import celery  # noqa: F401 — report a missing package before anything is accepted
+    if options.defer:
+        return _defer(root, options, settings)
+    began = time.perf_counter()
+    report = IngestReport()
+    with progress_bar(not options.json) as progress:
+        documents = accept_all(
+            root,
+            options.paths,
+            settings,
+            report,
+            project=options.project,
+            format=options.format,
+            acl=acl_of(options),
+            backlog=Backlog(root, settings),
+            progress=progress,
+        )
+    queued = queue_documents(root, documents, settings)
+    seconds = time.perf_counter() - began
+    refuse_aloud(report.refused, "enqueue")
+    tell_forgotten(report, "enqueue")
+    if options.json:
+        print_json({**report.as_json(seconds), "queued": queued})
+    else:
+        print_text(f"{accepted_of(report)}; {queued} queued")
+    return 3 if report.refused else 0
+
+
+def _defer(root: Path, options: argparse.Namespace, settings: Settings) -> int:
+    """Place an order of the paths, and send it to a worker."""
+    from pipelines.ingest.orders import Order, place
+
+    paths = tuple(str(Path(path).expanduser().absolute()) for path in options.paths)
+    order = place(root, Order(paths, options.project, options.format, acl_of(options)))
+    queued = False
+    if settings.redis_url:
+        from workers.app import app
+        from workers.dispatch import BROKER_ERRORS
+
+        try:
+            with app.connection_for_write() as connection:
+                app.send_task("helix.accept", args=[order], queue="accept", connection=connection)
+            queued = True
+        except BROKER_ERRORS:
+            pass
+    if not queued:
+        print_error("helix enqueue", f"noted, but {_describe_broker(settings)}; a worker finds it when it starts")
+    if options.json:
+        print_json({"order": order, "queued": queued})
+    else:
+        print_text(f"order {order[:12]}: {format_count(len(paths), 'path')}; 'helix status' shows its result")
+    return 0
+
+
+def queue_documents(root: Path, documents: Sequence[str], settings: Settings, command: str = "enqueue") -> int:
+    """Send documents to the workers; return the number of messages. Print the reason if none could be sent."""
+    if not documents:
+        return 0
+    if settings.share:
+        from workers import replication
+
+        documents = replication.hand_over(root, settings, documents)
+    sent = 0
+    if settings.redis_url:
+        from workers.app import app
+        from workers.dispatch import BROKER_ERRORS, Sender
+
+        try:
+            if (sent := Sender(app, root).send(documents)) < len(documents):
+                return sent  # the queue is full; the reconciler sends the rest
+        except BROKER_ERRORS:
+            sent = 0
+    if not sent and documents:
+        later = "a worker ingests the documents when it starts, 'helix ingest' at once"
+        print_error(f"helix {command}", f"accepted, but {_describe_broker(settings)}; {later}")
+    return sent
+
+
+def _describe_broker(settings: Settings) -> str:
+    return "the broker cannot be reached" if settings.redis_url else "no broker is set (HELIX_REDIS_URL)"

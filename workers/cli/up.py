@@ -1,0 +1,131 @@
+"""`helix up`: all services on this machine, with a Redis of their own."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from helix.cli.parser import build_parser, parse_port, resolve_store
+from helix.errors import StoreError, UsageError
+from helix.settings import Settings, load
+from workers.queues import ALL_QUEUES
+from workers.supervisor import PATIENCE, StopFlag, SupervisedProcess, supervise
+
+SERVICES: Final[Mapping[str, tuple[str, ...]]] = {
+    **{queue: ("worker", "--queues", queue) for queue in ALL_QUEUES},
+    "beat": ("beat",),
+    "query": ("serve", "--wait"),
+}
+"""The arguments of `helix` of each service, as in docker-compose.yml. `deep` needs an endpoint."""
+
+REDIS: Final = ("--save", "", "--appendonly", "no", "--maxmemory", "256mb", "--maxmemory-policy", "noeviction")
+"""Options of our own Redis. It writes nothing to disk: the queues can be filled again from the ledger."""
+
+RECONCILE_INTERVAL: Final = 2.0
+"""Seconds, by default, between reconciliations on one machine: `helix enqueue` may not know the broker."""
+
+
+def up(argv: Sequence[str]) -> int:
+    """Run everything on this machine: workers, beat and query process, with a Redis of its own. Ctrl-C ends all."""
+    examples = (
+        "  helix up --store memory\n  helix up --watch             # and ingest the logs of agents while they grow"
+    )
+    new = build_parser("up", up.__doc__ or "", examples)
+    new.add_argument("--port", type=parse_port, default=8765, help="of the query process, on 127.0.0.1 (8765)")
+    new.add_argument("--watch", action="store_true", help="also watch the session folders of all your agents")
+    metrics_help = "Prometheus metrics of all workers (none)"
+    new.add_argument("--metrics-port", type=parse_port, default=0, metavar="N", help=metrics_help)
+    new.add_argument("--bulk", type=int, default=1, metavar="N", help="processes for imports and reindexing (1)")
+    options = new.parse_args(argv)
+    import celery  # noqa: F401 — report a missing package before anything starts
+
+    from helix.snapshot import paths
+
+    settings = load()
+    root = resolve_store(options, settings).absolute()
+    paths.create(root)
+    _export_encoder(root, settings)
+    stop = StopFlag()
+    with open_broker(settings) as (url, redis), tempfile.TemporaryDirectory(prefix="helix-metrics-") as metrics:
+        environ = {
+            "HELIX_RECONCILE_INTERVAL": str(RECONCILE_INTERVAL),
+            **os.environ,
+            "HELIX_STORE": str(root),
+            "HELIX_REDIS_URL": url,
+        }
+        worker_environ = {**environ, "PROMETHEUS_MULTIPROC_DIR": metrics} if options.metrics_port else environ
+        print(f"store   {root}\nbroker  {url}\nquery   http://127.0.0.1:{options.port}", file=sys.stderr)
+        print(f"for other terminals: export HELIX_STORE={root} HELIX_REDIS_URL={url}", file=sys.stderr)
+        services = [
+            SupervisedProcess(name, command, worker_environ if name in ALL_QUEUES else environ)
+            for name, command in _list_commands(options, settings).items()
+        ]
+        supervise([*redis, *services], stop)
+    return 0
+
+
+def _list_commands(options: argparse.Namespace, settings: Settings) -> dict[str, list[str]]:
+    """Return the command of each service."""
+    commands = {name: [sys.executable, "-m", "helix.cli", *words] for name, words in SERVICES.items()}
+    commands["deep"] += ["--concurrency", str(settings.deep_concurrent)]
+    if not settings.deep_url:
+        del commands["deep"]
+    commands["bulk"] += ["--concurrency", str(max(1, options.bulk))]
+    if options.metrics_port:  # one worker answers for all
+        commands["maintain"] += ["--metrics-port", str(options.metrics_port)]
+    commands["query"] += ["--port", str(options.port)]
+    if options.watch:
+        commands["watch"] = [sys.executable, "-m", "helix.cli", "watch"]
+    return commands
+
+
+@contextmanager
+def open_broker(settings: Settings) -> Iterator[tuple[str, list[SupervisedProcess]]]:
+    """Yield the broker's URL and its process: none if a URL is set, else our own on a socket for this user only.
+
+    Raises:
+        UsageError: no URL is set, and redis-server is not installed.
+        StoreError: redis-server does not start.
+    """
+    if settings.redis_url:
+        yield settings.redis_url, []
+        return
+    binary = shutil.which("redis-server")
+    if binary is None:
+        raise UsageError(
+            "no broker is given, and redis-server is not installed",
+            "install it (Debian: apt install redis-server; macOS: brew install redis), or set HELIX_REDIS_URL",
+        )
+    with tempfile.TemporaryDirectory(prefix="helix-") as folder:  # mode 0700
+        socket = Path(folder) / "redis.sock"
+        where = ("--port", "0", "--unixsocket", str(socket), "--unixsocketperm", "700", "--dir", folder)
+        command = [binary, *where, *REDIS, "--loglevel", "warning"]
+        redis = SupervisedProcess("redis", command, os.environ)
+        redis.check(time.monotonic())
+        deadline = time.monotonic() + PATIENCE
+        while not socket.exists():
+            if (redis.process and redis.process.poll() is not None) or time.monotonic() > deadline:
+                raise StoreError("redis-server does not start", f"try it by hand: {' '.join(command)}")
+            time.sleep(0.05)
+        yield f"redis+socket://{socket}", [redis]
+
+
+def _export_encoder(root: Path, settings: Settings) -> None:
+    """Export the encoder of a new store once, before each worker would."""
+    from helix.encoders.dense_export import cache_encoder, is_encoder_cached
+    from helix.encoders.registry import choose_encoder
+    from helix.snapshot.ledger import inbox as ledger
+
+    if ledger.current(root)[0] is None:
+        weights = choose_encoder(settings)
+        if not is_encoder_cached(weights, Path(settings.cache)):
+            print(f"exporting and quantising {weights.model.name}, once", file=sys.stderr)
+            cache_encoder(weights, Path(settings.cache))

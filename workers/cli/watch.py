@@ -1,0 +1,98 @@
+"""`helix watch`: ingest the logs of agents while they grow."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from helix.cli.parser import build_parser, resolve_store
+from helix.errors import UsageError
+from helix.settings import load
+from pipelines.cli.commands import acl_of
+
+if TYPE_CHECKING:
+    from helix.settings import Settings
+
+
+def watch(argv: Sequence[str]) -> int:
+    """Ingest the logs of agents while they grow: new turns are recallable within two seconds."""
+    new = build_parser(
+        "watch",
+        watch.__doc__ or "",
+        "  helix watch                # the session folders of all your agents\n"
+        "  helix watch ~/meetings     # and this folder\n"
+        "  helix watch logs --only    # this folder alone\n\n"
+        "After a restart it continues from where it stopped. Files deleted there stay in memory here. Ctrl-C ends.",
+    )
+    new.add_argument("paths", nargs="*", metavar="DIR", help="folders and files, in addition to those of the agents")
+    new.add_argument("--only", action="store_true", help="watch the given folders only")
+    new.add_argument("--project", metavar="P", help="the project of all documents; overrides the logs")
+    new.add_argument("--acl", default="", metavar="A,B", help="only these principals may see the documents")
+    new.add_argument("--polling", action="store_true", help="list the folders, for file systems without notifications")
+    options = new.parse_args(argv)
+    given = [Path(path).expanduser().absolute() for path in options.paths]
+    if missing := [path for path in given if not path.exists()]:
+        raise UsageError(f"{missing[0]} does not exist", "name existing folders and files")
+    if options.only and not given:
+        raise UsageError("--only without a folder", "name the folders to watch")
+    import signal
+    import threading
+
+    from helix.cli.logging import configure_logging
+    from helix.sources.common.places import Place, installed
+    from pipelines.embedded.publisher import Publisher
+    from pipelines.ingest.accept import prepare_store
+    from pipelines.ingest.backpressure import Backlog
+    from pipelines.ingest.source import Inbox
+    from pipelines.ingest.watch import Watch
+    from pipelines.ingest.watch import watch as run
+
+    settings, root = load(), resolve_store(options)
+    prepare_store(root, "auto")
+    configure_logging()
+    own = [Place("given", path) for path in given]
+
+    def list_places() -> list[Place]:
+        return [*own, *(() if options.only else installed(Path.home(), os.environ))]
+
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    publisher = None if settings.redis_url else Publisher(root, settings)
+    if publisher:
+        publisher.open()
+    deliver = publisher.add if publisher else _queue_for_workers(root, settings)
+    for place in list_places():
+        print(f"watching {place.agent}: {place.folder}", file=sys.stderr)
+    backlog = None if publisher else Backlog(root, settings)
+    acl, inbox = acl_of(options), Inbox(root, settings)
+    run(
+        Watch(inbox, list_places, deliver, options.project, acl, options.polling, backlog),
+        stop,
+        publisher.step if publisher else bool,
+    )
+    if publisher:
+        publisher.close()
+    return 0
+
+
+def _queue_for_workers(root: Path, settings: Settings) -> Callable[[Sequence[str]], None]:
+    """Return a function that sends accepted documents to the workers; the reconciler sends the rest."""
+    from workers import replication
+    from workers.app import app
+    from workers.dispatch import BROKER_ERRORS, Sender
+
+    sender = Sender(app, root)
+
+    def deliver(accepted: Sequence[str]) -> None:
+        try:
+            sender.send(replication.hand_over(root, settings, accepted))
+        except BROKER_ERRORS:
+            warning = "accepted, but the broker cannot be reached; a worker finds it when it starts"
+            logging.getLogger("helix.watch").warning(warning)
+
+    return deliver
