@@ -1,7 +1,7 @@
-/* The typed graph of a store, read around a few nodes: over several segments, without what a question may not see.
- * Plain C11 without Python: helix/snapshot/index/graph.py says what the nodes and edges are and fills the structs.
+/* The typed graph of a store around a few nodes: over several segments, without rows that a question may not see.
+ * helix/snapshot/index/graph.py says what the nodes and edges are and fills the structs.
  *
- * Node numbers: rows, then session codes, then entities, by their place in the first segment that knows them.
+ * Node numbers: rows, then session codes, then entities by their place in the first segment that has them.
  */
 #include <math.h>
 #include <stddef.h>
@@ -9,19 +9,19 @@
 
 typedef struct {
     int64_t start, rows, entities, first_entity, namings, mentions, sessions, members, links, linked, ids;
-    const int64_t *mention_at;  /* row -> what it names */
+    const int64_t *mention_at;  /* row -> its entities */
     const uint64_t *mention;
-    const uint64_t *entity;     /* ascending -> the rows that name it, and how many of them are live */
+    const uint64_t *entity;     /* ascending -> the rows that name it, and the number of live ones */
     const int64_t *naming_at;
     const uint32_t *naming;
     const int32_t *named;
     const uint64_t *session;    /* ascending -> its rows */
     const int64_t *member_at;
     const uint32_t *member;
-    const int64_t *link_at;     /* row -> items it is linked with */
+    const int64_t *link_at;     /* row -> linked items */
     const uint64_t *link;
     const uint8_t *link_kind;
-    const uint64_t *linked_key; /* ascending -> rows that are linked with it */
+    const uint64_t *linked_key; /* ascending -> rows linked with it */
     const uint32_t *linked_row;
     const uint8_t *linked_kind;
     const uint64_t *id;         /* ascending -> row */
@@ -36,7 +36,7 @@ typedef struct {
     const uint64_t *key;                      /* the item's id */
     const uint64_t *session_key;
     const int64_t *session_size;
-    const uint64_t *fact_one;                 /* ascending, of one entity the surest fact first */
+    const uint64_t *fact_one;                 /* ascending; of one entity the surest fact first */
     const uint64_t *fact_other;
     const float *fact_confidence;
     const int64_t *fact_row;
@@ -46,8 +46,8 @@ typedef struct {
     int64_t entity_df, session_size, facts, asked, hubs;
     double next, session, fact, link[2];
     const uint8_t *allowed;    /* by row; null: all */
-    const uint64_t *asked_key; /* entities that the question names */
-    const int64_t *hub;        /* hubs among them, once for each item they lead to */
+    const uint64_t *asked_key; /* entities of the question */
+    const int64_t *hub;        /* hubs among them, once for each linked item */
     const int64_t *hub_row;
     const double *hub_weight;
 } question;
@@ -68,15 +68,17 @@ static int64_t lower(const uint64_t *keys, int64_t n, uint64_t key) {
     return low;
 }
 
-static int64_t place(const uint64_t *keys, int64_t n, uint64_t key) {
+static int64_t find_key(const uint64_t *keys, int64_t n, uint64_t key) {
     int64_t at = lower(keys, n, key);
     return at < n && keys[at] == key ? at : -1;
 }
 
-/* Whether entries at[i] to at[i + 1] lie within the n there are. */
-static int within(const int64_t *at, int64_t i, int64_t n) { return at[i] >= 0 && at[i] <= at[i + 1] && at[i + 1] <= n; }
+/* Whether the entries at[i] to at[i + 1] are within n. */
+static int is_within(const int64_t *at, int64_t i, int64_t n) {
+    return at[i] >= 0 && at[i] <= at[i + 1] && at[i + 1] <= n;
+}
 
-static void add(edges *out, int64_t source, int64_t target, double weight) {
+static void add_edge(edges *out, int64_t source, int64_t target, double weight) {
     if (out->count < out->most) {
         out->source[out->count] = source;
         out->target[out->count] = target;
@@ -85,20 +87,20 @@ static void add(edges *out, int64_t source, int64_t target, double weight) {
     out->count++;
 }
 
-/* Whether a question sees a row; a number that is none is not seen. */
-static int seen(const graph *g, const question *q, int64_t row) {
+/* Whether a question may see a row; false outside the rows. */
+static int is_seen(const graph *g, const question *q, int64_t row) {
     return row >= 0 && row < g->rows && g->alive[row] && (!q->allowed || q->allowed[row]);
 }
 
-static double idf(const graph *g, int64_t df) { return log1p((double)g->live / (double)(df > 0 ? df : 1)); }
+static double compute_idf(const graph *g, int64_t df) { return log1p((double)g->live / (double)(df > 0 ? df : 1)); }
 
-/* The node of an entity, -1 where no item ever named it; *df: live items that do. */
-static int64_t find(const graph *g, uint64_t key, int64_t *df) {
+/* The node of an entity, -1 if no item names it; *df: the number of live items that do. */
+static int64_t find_entity(const graph *g, uint64_t key, int64_t *df) {
     int64_t node = -1;
     *df = 0;
     for (int64_t s = 0; s < g->segments; s++) {
         const segment *part = g->segment + s;
-        int64_t at = place(part->entity, part->entities, key);
+        int64_t at = find_key(part->entity, part->entities, key);
         if (at < 0) continue;
         if (node < 0) node = g->rows + g->sessions + part->first_entity + at;
         *df += part->named[at];
@@ -106,24 +108,24 @@ static int64_t find(const graph *g, uint64_t key, int64_t *df) {
     return node;
 }
 
-static int64_t owner(const graph *g, int64_t row) {
+static int64_t find_segment(const graph *g, int64_t row) {
     int64_t s = 0;
     while (s + 1 < g->segments && g->segment[s + 1].start <= row) s++;
     return s;
 }
 
-static uint64_t entity_key(const graph *g, int64_t node) {
+static uint64_t read_entity_key(const graph *g, int64_t node) {
     int64_t at = node - g->rows - g->sessions, s = 0;
     while (s + 1 < g->segments && g->segment[s + 1].first_entity <= at) s++;
     return g->segment[s].entity[at - g->segment[s].first_entity];
 }
 
-/* The live row of an item's id, -1 where there is none. */
-static int64_t row_of(const graph *g, uint64_t id) {
+/* The live row of an item's id, or -1. */
+static int64_t find_row(const graph *g, uint64_t id) {
     int64_t found = -1;
     for (int64_t s = 0; s < g->segments; s++) {
         const segment *part = g->segment + s;
-        int64_t at = place(part->id, part->ids, id);
+        int64_t at = find_key(part->id, part->ids, id);
         if (at < 0 || part->id_row[at] >= part->rows) continue;
         int64_t row = part->start + part->id_row[at];
         if (g->alive[row]) found = row;
@@ -132,33 +134,34 @@ static int64_t row_of(const graph *g, uint64_t id) {
 }
 
 /* Whether an entity is a node: it joins items and is no hub, or the question names it. */
-static int carries(const question *q, uint64_t key, int64_t df) {
-    return (df >= 2 && df <= q->entity_df) || place(q->asked_key, q->asked, key) >= 0;
+static int is_node(const question *q, uint64_t key, int64_t df) {
+    return (df >= 2 && df <= q->entity_df) || find_key(q->asked_key, q->asked, key) >= 0;
 }
 
-static int64_t fact_count(const graph *g, uint64_t key) {
+static int64_t count_facts(const graph *g, uint64_t key) {
     int64_t low = lower(g->fact_one, g->facts, key), high = low;
     while (high < g->facts && g->fact_one[high] == key) high++;
     return high - low;
 }
 
-/* ------------------------------------------------------------------ edges of one node; 0, or -1 for damaged lists */
+/* ------------------------------------------------------------------ edges of one node; 0, or -1 for a damaged list */
 
-static int of_item(const graph *g, const question *q, int64_t i, int64_t row, edges *out) {
-    const segment *part = g->segment + owner(g, row);
+static int read_item_edges(const graph *g, const question *q, int64_t i, int64_t row, edges *out) {
+    const segment *part = g->segment + find_segment(g, row);
     int64_t local = row - part->start, df;
-    if (!within(part->mention_at, local, part->mentions) || !within(part->link_at, local, part->links)) return -1;
+    if (!is_within(part->mention_at, local, part->mentions) || !is_within(part->link_at, local, part->links)) return -1;
     for (int64_t j = part->mention_at[local]; j < part->mention_at[local + 1]; j++) {
-        int64_t node = find(g, part->mention[j], &df);
-        if (node >= 0 && df <= q->entity_df && carries(q, part->mention[j], df)) add(out, i, node, idf(g, df));
+        int64_t node = find_entity(g, part->mention[j], &df);
+        if (node >= 0 && df <= q->entity_df && is_node(q, part->mention[j], df))
+            add_edge(out, i, node, compute_idf(g, df));
     }
-    int64_t beside[2] = {g->previous[row], g->next[row]};
+    int64_t neighbour[2] = {g->previous[row], g->next[row]};
     for (int j = 0; j < 2; j++)
-        if (seen(g, q, beside[j])) add(out, i, beside[j], q->next);
+        if (is_seen(g, q, neighbour[j])) add_edge(out, i, neighbour[j], q->next);
     for (int64_t j = part->link_at[local]; j < part->link_at[local + 1]; j++) {
-        int64_t other = row_of(g, part->link[j]);
+        int64_t other = find_row(g, part->link[j]);
         if (part->link_kind[j] > 1) return -1;
-        if (other >= 0 && seen(g, q, other)) add(out, i, other, q->link[part->link_kind[j]]);
+        if (other >= 0 && is_seen(g, q, other)) add_edge(out, i, other, q->link[part->link_kind[j]]);
     }
     for (int64_t s = 0; s < g->segments; s++) {
         const segment *from = g->segment + s;
@@ -166,106 +169,106 @@ static int of_item(const graph *g, const question *q, int64_t i, int64_t row, ed
         for (; j < from->linked && from->linked_key[j] == g->key[row]; j++) {
             if (from->linked_row[j] >= from->rows || from->linked_kind[j] > 1) return -1;
             int64_t other = from->start + from->linked_row[j];
-            if (seen(g, q, other)) add(out, i, other, q->link[from->linked_kind[j]]);
+            if (is_seen(g, q, other)) add_edge(out, i, other, q->link[from->linked_kind[j]]);
         }
     }
     if (g->session[row] < 0 || g->session[row] >= g->sessions) return -1;
     int64_t size = g->session_size[g->session[row]];
-    if (size >= 2 && size <= q->session_size) add(out, i, g->rows + g->session[row], q->session);
+    if (size >= 2 && size <= q->session_size) add_edge(out, i, g->rows + g->session[row], q->session);
     for (int64_t j = 0; j < q->hubs; j++)
-        if (q->hub_row[j] == row) add(out, i, q->hub[j], q->hub_weight[j]);
+        if (q->hub_row[j] == row) add_edge(out, i, q->hub[j], q->hub_weight[j]);
     return 0;
 }
 
-static int of_session(const graph *g, const question *q, int64_t i, int64_t code, edges *out) {
+static int read_session_edges(const graph *g, const question *q, int64_t i, int64_t code, edges *out) {
     for (int64_t s = 0; s < g->segments; s++) {
         const segment *part = g->segment + s;
-        int64_t at = place(part->session, part->sessions, g->session_key[code]);
+        int64_t at = find_key(part->session, part->sessions, g->session_key[code]);
         if (at < 0) continue;
-        if (!within(part->member_at, at, part->members)) return -1;
+        if (!is_within(part->member_at, at, part->members)) return -1;
         for (int64_t j = part->member_at[at]; j < part->member_at[at + 1]; j++) {
             if (part->member[j] >= part->rows) return -1;
             int64_t row = part->start + part->member[j];
-            if (seen(g, q, row)) add(out, i, row, q->session);
+            if (is_seen(g, q, row)) add_edge(out, i, row, q->session);
         }
     }
     return 0;
 }
 
-static int of_entity(const graph *g, const question *q, int64_t i, int64_t node, edges *out) {
-    uint64_t key = entity_key(g, node);
+static int read_entity_edges(const graph *g, const question *q, int64_t i, int64_t node, edges *out) {
+    uint64_t key = read_entity_key(g, node);
     int64_t df, other_df, read = 0;
-    find(g, key, &df);
+    find_entity(g, key, &df);
     for (int64_t s = 0; s < g->segments && df <= q->entity_df; s++) {
         const segment *part = g->segment + s;
-        int64_t at = place(part->entity, part->entities, key);
+        int64_t at = find_key(part->entity, part->entities, key);
         if (at < 0) continue;
-        if (!within(part->naming_at, at, part->namings)) return -1;
+        if (!is_within(part->naming_at, at, part->namings)) return -1;
         for (int64_t j = part->naming_at[at]; j < part->naming_at[at + 1]; j++) {
             if (part->naming[j] >= part->rows) return -1;
             int64_t row = part->start + part->naming[j];
-            if (seen(g, q, row)) add(out, i, row, idf(g, df));
+            if (is_seen(g, q, row)) add_edge(out, i, row, compute_idf(g, df));
         }
     }
     for (int64_t j = 0; j < q->hubs; j++)
-        if (q->hub[j] == node) add(out, i, q->hub_row[j], q->hub_weight[j]);
+        if (q->hub[j] == node) add_edge(out, i, q->hub_row[j], q->hub_weight[j]);
     for (int64_t j = lower(g->fact_one, g->facts, key); j < g->facts && g->fact_one[j] == key && read < q->facts; j++) {
-        if (!seen(g, q, g->fact_row[j])) continue;
+        if (!is_seen(g, q, g->fact_row[j])) continue;
         read++;
-        int64_t other = find(g, g->fact_other[j], &other_df);
-        if (other >= 0 && g->fact_other[j] != key && carries(q, g->fact_other[j], other_df))
-            add(out, i, other, q->fact * (double)g->fact_confidence[j]);
+        int64_t other = find_entity(g, g->fact_other[j], &other_df);
+        if (other >= 0 && g->fact_other[j] != key && is_node(q, g->fact_other[j], other_df))
+            add_edge(out, i, other, q->fact * (double)g->fact_confidence[j]);
     }
     return 0;
 }
 
-/* ------------------------------------------------------------------ what Python calls */
+/* ------------------------------------------------------------------ called from Python */
 
-/* node[i], df[i] of n entities. */
+/* node[i] and df[i] of n entities. */
 void graph_find(const graph *g, const uint64_t *keys, int64_t n, int64_t *node, int64_t *df) {
-    for (int64_t i = 0; i < n; i++) node[i] = find(g, keys[i], df + i);
+    for (int64_t i = 0; i < n; i++) node[i] = find_entity(g, keys[i], df + i);
 }
 
-/* Edges to read for each of n nodes. An item has two neighbours and a session besides what it names; its links, a
- * handful, are not counted. Returns -1 where a list is damaged or a number is of no node.
+/* The number of edges to read for each of n nodes. An item has two neighbours and a session besides its entities; its
+ * few links are not counted. Returns -1 for a damaged list or a number that is no node.
  */
 int64_t graph_degrees(const graph *g, const question *q, const int64_t *nodes, int64_t n, int64_t *out) {
     for (int64_t i = 0; i < n; i++) {
         int64_t node = nodes[i], df;
         if (node < 0 || node >= g->rows + g->sessions + g->entities) return -1;
         if (node < g->rows) {
-            const segment *part = g->segment + owner(g, node);
+            const segment *part = g->segment + find_segment(g, node);
             int64_t local = node - part->start;
-            if (!within(part->mention_at, local, part->mentions)) return -1;
+            if (!is_within(part->mention_at, local, part->mentions)) return -1;
             out[i] = part->mention_at[local + 1] - part->mention_at[local] + 3;
         } else if (node < g->rows + g->sessions) {
             out[i] = g->session_size[node - g->rows];
         } else {
-            uint64_t key = entity_key(g, node);
-            find(g, key, &df);
+            uint64_t key = read_entity_key(g, node);
+            find_entity(g, key, &df);
             if (df > q->entity_df)
                 for (int64_t j = df = 0; j < q->hubs; j++) df += q->hub[j] == node;
-            int64_t facts = fact_count(g, key);
+            int64_t facts = count_facts(g, key);
             out[i] = df + (facts < q->facts ? facts : q->facts);
         }
     }
     return 0;
 }
 
-/* All edges of n nodes: (position among the nodes, node it leads to, weight), the first `most` of them; returns how
- * many there are, -1 where a list is damaged or a number is of no node.
+/* All edges of n nodes: (position among the nodes, target node, weight). Writes the first `most`; returns the number of
+ * all, or -1 for a damaged list or a number that is no node.
  */
 int64_t graph_edges(const graph *g, const question *q, const int64_t *nodes, int64_t n,
                     int64_t *source, int64_t *target, double *weight, int64_t most) {
     edges out = {source, target, weight, most, 0};
     for (int64_t i = 0; i < n; i++) {
         int64_t node = nodes[i];
-        int broken;
+        int failed;
         if (node < 0 || node >= g->rows + g->sessions + g->entities) return -1;
-        if (node < g->rows) broken = of_item(g, q, i, node, &out);
-        else if (node < g->rows + g->sessions) broken = of_session(g, q, i, node - g->rows, &out);
-        else broken = of_entity(g, q, i, node, &out);
-        if (broken) return -1;
+        if (node < g->rows) failed = read_item_edges(g, q, i, node, &out);
+        else if (node < g->rows + g->sessions) failed = read_session_edges(g, q, i, node - g->rows, &out);
+        else failed = read_entity_edges(g, q, i, node, &out);
+        if (failed) return -1;
     }
     return out.count;
 }

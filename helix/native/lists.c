@@ -1,8 +1,8 @@
-/* The best rows of some lists by product codes of 4 bits, which are looked up in tables that lie in registers (André,
- * Kermarrec & Le Scouarnec 2015), 32 rows at a time. Sums are of whole numbers: the same on every machine.
+/* Top rows of inverted lists by 4-bit product codes, looked up in tables that fit registers (André, Kermarrec & Le
+ * Scouarnec 2015), 32 rows at a time. Sums are of integers: the same on every machine.
  *
- * Of a group of 32 rows, every piece of the vectors has 16 bytes, piece after piece: byte j has the codes of rows
- * j / 2 + 8 · (j % 2) and 16 more, the second in its upper half. This is how FAISS packs them (Douze et al. 2024).
+ * Each piece of a group of 32 rows has 16 bytes, piece after piece: byte j has the codes of the rows j / 2 + 8 · (j %
+ * 2) and 16 more, the second in its upper half. FAISS packs them this way (Douze et al. 2024).
  */
 #include <math.h>
 #include <stdint.h>
@@ -25,7 +25,7 @@
 #define PIECE 16 /* bytes of a piece of a group, and of its table */
 #define MOST_NEAR (1 << 24)
 
-/* sum[r] = sum over m pieces of table[piece][code of row r], below 2^16. What lies at `ahead` is read next. */
+/* sum[r] = sum over m pieces of table[piece][code of row r], below 2^16. `ahead` is prefetched. */
 typedef void sums_of(const uint8_t *code, const uint8_t *table, int64_t m, const uint8_t *ahead, uint16_t *sum);
 
 static void sums_plain(const uint8_t *code, const uint8_t *table, int64_t m, const uint8_t *ahead, uint16_t *sum) {
@@ -43,8 +43,8 @@ static void sums_plain(const uint8_t *code, const uint8_t *table, int64_t m, con
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
 typedef uint16_t sums16 __attribute__((vector_size(16)));
 
-/* One piece at a time. The two bytes of 16 bits are of a row each: `both` adds them up as one number, `upper` the upper
- * one alone, so that the difference is the lower one.
+/* One piece at a time. The two bytes of 16 bits belong to two rows: `both` sums them as one number, `upper` sums the
+ * upper byte alone, so that the difference is the sum of the lower byte.
  */
 BY_16 static void sums_16(const uint8_t *code, const uint8_t *table, int64_t m, const uint8_t *ahead, uint16_t *sum) {
     sums16 both = {0}, upper = {0}, both16 = {0}, upper16 = {0};
@@ -67,7 +67,7 @@ BY_16 static void sums_16(const uint8_t *code, const uint8_t *table, int64_t m, 
 #endif
 
 #ifdef X86
-/* The same, two pieces at a time, and four. */
+/* The same sums, two pieces at a time, then four. */
 __attribute__((target("avx2"))) static void sums_32(const uint8_t *code, const uint8_t *table, int64_t m,
                                                     const uint8_t *ahead, uint16_t *sum) {
     const __m256i low = _mm256_set1_epi8(15);
@@ -119,32 +119,32 @@ __attribute__((target("avx512f,avx512bw"))) static void sums_64(const uint8_t *c
 }
 #endif
 
-/* part[p][c] = what code c of piece p adds to an inner product with the query, from the least of its piece: `size`
+/* table[p][c] = the part of code c of piece p in an inner product with the query, less the least of the piece: `size`
  * dimensions a piece, book[size][m][16], query[m * size]. Returns the largest.
  */
-float code_parts(const float *book, int64_t size, int64_t m, const float *query, float *part) {
+float build_code_table(const float *book, int64_t size, int64_t m, const float *query, float *table) {
     float most = 0;
-    for (int64_t p = 0; p < m; p++, part += PIECE) {
+    for (int64_t p = 0; p < m; p++, table += PIECE) {
         float least = 0;
-        for (int c = 0; c < PIECE; c++) part[c] = 0;
+        for (int c = 0; c < PIECE; c++) table[c] = 0;
         for (int64_t i = 0; i < size; i++)
-            for (int c = 0; c < PIECE; c++) part[c] += query[p * size + i] * book[(i * m + p) * PIECE + c];
-        for (int c = 0; c < PIECE; c++) least = c && least < part[c] ? least : part[c];
+            for (int c = 0; c < PIECE; c++) table[c] += query[p * size + i] * book[(i * m + p) * PIECE + c];
+        for (int c = 0; c < PIECE; c++) least = c && least < table[c] ? least : table[c];
         for (int c = 0; c < PIECE; c++) {
-            part[c] -= least;
-            most = part[c] > most ? part[c] : most;
+            table[c] -= least;
+            most = table[c] > most ? table[c] : most;
         }
     }
     return most;
 }
 
-/* out[i] = part[i] in steps, rounded */
-void in_steps(const float *part, int64_t n, float steps, uint8_t *out) {
-    for (int64_t i = 0; i < n; i++) out[i] = (uint8_t)lrintf(part[i] * steps);
+/* out[i] = table[i] * steps, rounded */
+void round_to_steps(const float *table, int64_t n, float steps, uint8_t *out) {
+    for (int64_t i = 0; i < n; i++) out[i] = (uint8_t)lrintf(table[i] * steps);
 }
 
-/* The sums by registers of so many bytes, 1 for none, 0 for the widest there are; NULL where this machine has none. */
-static sums_of *sums_by(int64_t bytes) {
+/* The function for registers of `bytes`: 1 for plain C, 0 for the widest of this machine; NULL if it has none such. */
+static sums_of *choose_sums(int64_t bytes) {
 #ifdef X86
     int wide = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512f");
     if (wide && (!bytes || bytes == 64)) return sums_64;
@@ -156,8 +156,8 @@ static sums_of *sums_by(int64_t bytes) {
     return bytes < 2 ? sums_plain : NULL;
 }
 
-/* Brings the k largest of n different keys to the front (Hoare 1961). */
-static void largest_first(uint64_t *key, int64_t n, int64_t k) {
+/* Moves the k largest of n distinct keys to the front (Hoare 1961). */
+static void select_largest(uint64_t *key, int64_t n, int64_t k) {
     int64_t low = 0, high = n - 1;
     while (low < high) {
         uint64_t middle = key[(low + high) / 2];
@@ -179,23 +179,22 @@ static void largest_first(uint64_t *key, int64_t n, int64_t k) {
     }
 }
 
-/* The k best of the rows in n of the lists there are, in no order; of equal ones the smaller row. List l is at code[l]
- * and row[l]: size[l] rows, and the codes of so many, in whole groups. That at list[i] gives each of its rows near[i] +
- * sum of m table entries, m even. allowed, where it is given, has a byte for each of `all` rows. key has room for 4 * k.
- * Returns how many there are, -1 where a list names a row that is none, -2 where this machine has no registers of
- * `bytes`, -3 where there is no such list, -4 where near[i] is not from 0 to MOST_NEAR.
+/* The top k rows of n lists, in no order; ties keep the smaller row. List l is at code[l] and row[l]: size[l] rows, and
+ * their codes in whole groups. A row of list[i] has the score near[i] + sum of m table entries, m even. allowed: [all],
+ * or NULL; key: room for 4 * k. Returns the number of rows, -1 for a row outside `all`, -2 if this machine has no
+ * registers of `bytes`, -3 for a list outside `lists`, -4 for near[i] outside 0 to MOST_NEAR.
  */
-int64_t best_coded(const uint64_t *code, const uint64_t *row, const int64_t *size, int64_t lists, const int64_t *list,
-                   const int32_t *near, int64_t n, const uint8_t *table, int64_t m, const uint8_t *allowed, int64_t all,
-                   int64_t k, int64_t bytes, uint64_t *key, int64_t *out) {
-    sums_of *sums = sums_by(bytes);
+int64_t search_lists(const uint64_t *code, const uint64_t *row, const int64_t *size, int64_t lists, const int64_t *list,
+                     const int32_t *near, int64_t n, const uint8_t *table, int64_t m, const uint8_t *allowed,
+                     int64_t all, int64_t k, int64_t bytes, uint64_t *key, int64_t *out) {
+    sums_of *sums = choose_sums(bytes);
     if (!sums) return -2;
     for (int64_t i = 0; i < n; i++) {
         if (list[i] < 0 || list[i] >= lists) return -3;
         if (near[i] < 0 || near[i] > MOST_NEAR) return -4;
     }
     int64_t found = 0;
-    uint64_t least = 0; /* of the k best so far: score, and the row from above */
+    uint64_t least = 0; /* of the top k so far: score, then the inverted row */
     for (int64_t l = 0; l < n; l++) {
         const uint8_t *at = (const uint8_t *)(uintptr_t)code[list[l]];
         const int64_t *rows = (const int64_t *)(uintptr_t)row[list[l]];
@@ -203,7 +202,7 @@ int64_t best_coded(const uint64_t *code, const uint64_t *row, const int64_t *siz
         const int64_t held = size[list[l]];
         for (int64_t first = 0; first < held; first += GROUP, at += m * PIECE) {
             uint16_t sum[GROUP], any = 0;
-            int64_t left = held - first, ahead = left > 2 * GROUP ? 2 : 0; /* a group is 3 KB: two ahead */
+            int64_t left = held - first, ahead = left > 2 * GROUP ? 2 : 0; /* a group is 3 KB: prefetches two ahead */
             sums(at, table, m, ahead ? at + ahead * m * PIECE : left > GROUP ? next : next + m * PIECE, sum);
             int64_t needed = (int64_t)(least >> 32) - near[l];
             if (needed > UINT16_MAX) continue;
@@ -218,7 +217,7 @@ int64_t best_coded(const uint64_t *code, const uint64_t *row, const int64_t *siz
                 if (one < least || (allowed && !allowed[r])) continue;
                 key[found++] = one;
                 if (found < 4 * k) continue;
-                largest_first(key, found, k);
+                select_largest(key, found, k);
                 found = k;
                 least = key[0];
                 for (int64_t j = 1; j < k; j++) least = key[j] < least ? key[j] : least;
@@ -229,7 +228,7 @@ int64_t best_coded(const uint64_t *code, const uint64_t *row, const int64_t *siz
         }
     }
     if (found > k) {
-        largest_first(key, found, k);
+        select_largest(key, found, k);
         found = k;
     }
     for (int64_t i = 0; i < found; i++) out[i] = (int64_t)(UINT32_MAX - (uint32_t)key[i]);

@@ -1,20 +1,20 @@
-/* The k best rows by BM25, or by weights that postings bring along, exactly: MaxScore (Turtle & Flood 1995), a range of rows at a time.
+/* The exact top k rows by BM25 or by learned-sparse weights: MaxScore (Turtle & Flood 1995), a range of rows at a time.
  *
- * Within a range the terms are taken one after the other, rarest first, so scores lie in a processor's own cache however
- * many rows there are. Once k rows are known, the most frequent terms that cannot lift a row of their own among the best
- * are only added to rows that other terms have found, and rows that can no longer get there are left out. A row's terms
- * are added in the same order wherever it lies: its score has the same bits as if every posting had been scored.
+ * Within a range, terms are scored one after the other, rarest first, so that scores stay in a processor's own cache.
+ * Once k rows are known, frequent terms that alone cannot lift a row into the top k are only added to rows of other
+ * terms, and rows that can no longer reach it are dropped. The order of terms is the same for every row: its score has
+ * the same bits as if every posting had been scored.
  */
 #include <stdint.h>
 #include <string.h>
 
 #include "machine.h"
 
-/* place[i] = row[i] + shift, gain[i] = tf / (norm of that place + tf) · weight; without norms tf · weight. Returns 0 where
- * one is not below width.
+/* place[i] = row[i] + shift, gain[i] = tf / (norm of that place + tf) · weight; without norms tf · weight. Returns 0 if
+ * a place is not below width.
  */
-WIDE int64_t gains(const uint32_t *row, const uint16_t *tf, int64_t n, uint32_t shift, uint32_t width, const float *norm,
-                   float weight, uint32_t *place, float *gain) {
+WIDE int64_t compute_gains(const uint32_t *row, const uint16_t *tf, int64_t n, uint32_t shift, uint32_t width,
+                           const float *norm, float weight, uint32_t *place, float *gain) {
     uint32_t outside = 0;
     for (int64_t i = 0; i < n; i++) {
         place[i] = row[i] + shift;
@@ -31,13 +31,13 @@ WIDE int64_t gains(const uint32_t *row, const uint16_t *tf, int64_t n, uint32_t 
     return 1;
 }
 
-/* The same of one posting: the same bits. */
-static inline float gain_of(uint16_t tf, const float *norm, float weight) {
+/* The gain of one posting, with the same bits. */
+static inline float compute_gain(uint16_t tf, const float *norm, float weight) {
     float count = tf;
     return norm ? count / (*norm + count) * weight : count * weight;
 }
 
-/* The first of ascending rows, from `at` to before `end`, that is not below `wanted`; `end` where all are. */
+/* The first of the ascending rows in [at, end) that is not below `wanted`, or `end`. */
 static int64_t bisect(const uint32_t *row, int64_t at, int64_t end, int64_t wanted) {
     while (at < end) {
         int64_t middle = (at + end) / 2;
@@ -49,8 +49,8 @@ static int64_t bisect(const uint32_t *row, int64_t at, int64_t end, int64_t want
     return at;
 }
 
-/* The same of all `size` rows, where it is not far from `at`: steps that double, then halves. */
-static int64_t from(const uint32_t *row, int64_t size, int64_t at, int64_t wanted) {
+/* The same in [at, size), fast if the row is near `at`: steps that double, then bisection. */
+static int64_t gallop(const uint32_t *row, int64_t size, int64_t at, int64_t wanted) {
     int64_t step = 1;
     while (at + step <= size && row[at + step - 1] < wanted) {
         at += step;
@@ -84,22 +84,21 @@ static void sift_up(float *heap, int64_t at) {
     heap[at] = value;
 }
 
-/* The postings of term t, rarest first, are the parts first[t] to first[t + 1]: size[p] rows from start[p] on, at row[p],
- * ascending, with their term frequencies at tf[p]. Terms t and on give a row rest[t] at most. norm: 0 where a posting's
- * gain is tf · weight, and `tf` its impact.
+/* Postings of term t, rarest first, are the parts first[t] to first[t + 1]: size[p] ascending rows at row_at[p],
+ * counted from start[p], with term frequencies at tf_at[p]. Terms t and later add at most rest[t] to a row. norm: 0 if
+ * the gain of a posting is tf · weight (learned-sparse). Finding a row in postings costs as much as reading look_up of
+ * them.
  *
- * next[p], heap[k] and work[4][range]: room. To look a row up in postings costs as much as to read look_up of them in a
- * row.
- * *floor: no row below it is wanted; raised to slack times the k-th best. out_row, out_score: rows that may be among the k
- * best, the k best among them; `room` entries, as many as there are rows or postings. Returns how many, -1 where a posting
- * is of none of the rows, of which there are `all`, or a score falls where another term is added to it; -2 where the
- * parts are not those of the terms.
+ * next[parts], heap[k], work[4][range]: room. *floor_at: a lower bound of wanted scores, raised to slack times the k-th
+ * best. out_row, out_score: rows that may be among the top k, with the top k among them; `room` entries, the smaller of
+ * the numbers of rows and postings. Returns the number of rows, -1 for a posting outside the `all` rows or a score that
+ * falls when a term is added, -2 if the parts do not belong to the terms.
  */
-int64_t best_rows(int64_t range, int64_t look_up, const uint64_t *row_at, const uint64_t *tf_at, const int64_t *size,
-                  const int64_t *start, int64_t parts, const int64_t *first, int64_t terms, const float *weight,
-                  const float *rest, const uint8_t *allowed, const float *norm, int64_t all, int64_t k, float slack,
-                  float *floor_at, float *heap, int64_t *next, uint32_t *work, int64_t room, uint32_t *out_row,
-                  float *out_score) {
+int64_t search_postings(int64_t range, int64_t look_up, const uint64_t *row_at, const uint64_t *tf_at,
+                        const int64_t *size, const int64_t *start, int64_t parts, const int64_t *first, int64_t terms,
+                        const float *weight, const float *rest, const uint8_t *allowed, const float *norm, int64_t all,
+                        int64_t k, float slack, float *floor_at, float *heap, int64_t *next, uint32_t *work,
+                        int64_t room, uint32_t *out_row, float *out_score) {
     uint32_t *place = work, *touched = work + range;
     float *gain = (float *)(work + 2 * range), *scores = (float *)(work + 3 * range);
     int64_t held = 0, found = 0;
@@ -107,7 +106,7 @@ int64_t best_rows(int64_t range, int64_t look_up, const uint64_t *row_at, const 
     if (first[0] || first[terms] != parts) return -2;
     for (int64_t t = 0; t < terms; t++)
         if (first[t] > first[t + 1]) return -2;
-    for (int64_t p = 0; p < parts; p++) { /* rows ascend: the last tells of all */
+    for (int64_t p = 0; p < parts; p++) { /* rows ascend: checking the last suffices */
         if (start[p] < 0 || start[p] > all) return -1;
         if (size[p] && start[p] + ((const uint32_t *)(uintptr_t)row_at[p])[size[p] - 1] >= all) return -1;
         next[p] = 0;
@@ -118,23 +117,23 @@ int64_t best_rows(int64_t range, int64_t look_up, const uint64_t *row_at, const 
         const float *norms = norm ? norm + low : 0;
         const uint8_t *passes = allowed ? allowed + low : 0;
         while (essential && rest[essential - 1] < floor) essential--;
-        if (!essential) break; /* no row can still come among the best */
+        if (!essential) break; /* no other row can reach the top k */
         for (int64_t t = 0; t < essential; t++)
             for (int64_t p = first[t]; p < first[t + 1]; p++) {
                 const uint32_t *row = (const uint32_t *)(uintptr_t)row_at[p];
                 const uint16_t *tf = (const uint16_t *)(uintptr_t)tf_at[p];
-                int64_t end = from(row, size[p], next[p], high - start[p]), m;
+                int64_t end = gallop(row, size[p], next[p], high - start[p]), m;
                 for (int64_t i = next[p]; i < end; i += m) {
                     m = end - i < range ? end - i : range;
-                    if (!gains(row + i, tf + i, m, (uint32_t)(start[p] - low), (uint32_t)(high - low), norms, weight[t],
-                               place, gain))
+                    if (!compute_gains(row + i, tf + i, m, (uint32_t)(start[p] - low), (uint32_t)(high - low), norms,
+                                       weight[t], place, gain))
                         return -1;
                     for (int64_t j = 0; j < m; j++) {
                         uint32_t at = place[j];
                         if (passes && !passes[at]) continue;
                         float before = scores[at], after = before + gain[j];
                         if (before == 0 && after > 0) {
-                            if (count == range) return -1; /* a row comes twice: scores of a damaged length can fall */
+                            if (count == range) return -1; /* a repeated row: with a damaged length, scores fall */
                             touched[count++] = at;
                         }
                         scores[at] = after;
@@ -156,21 +155,21 @@ int64_t best_rows(int64_t range, int64_t look_up, const uint64_t *row_at, const 
             for (int64_t p = first[t]; p < first[t + 1] && count; p++) {
                 const uint32_t *row = (const uint32_t *)(uintptr_t)row_at[p];
                 const uint16_t *tf = (const uint16_t *)(uintptr_t)tf_at[p];
-                int64_t begin = from(row, size[p], next[p], low - start[p]);
-                int64_t end = from(row, size[p], begin, high - start[p]);
+                int64_t begin = gallop(row, size[p], next[p], low - start[p]);
+                int64_t end = gallop(row, size[p], begin, high - start[p]);
                 next[p] = end;
                 if (count * look_up < end - begin) {
                     for (int64_t i = 0; i < count; i++) {
                         int64_t wanted = low + touched[i] - start[p], a = bisect(row, begin, end, wanted);
                         if (a == end || row[a] != wanted) continue;
-                        scores[touched[i]] += gain_of(tf[a], norms ? norms + touched[i] : 0, weight[t]);
+                        scores[touched[i]] += compute_gain(tf[a], norms ? norms + touched[i] : 0, weight[t]);
                     }
                 } else {
                     for (int64_t i = begin; i < end; i++) {
                         uint32_t at = row[i] + (uint32_t)(start[p] - low);
                         if (at >= (uint32_t)(high - low)) return -1;
                         if (scores[at] == 0) continue;
-                        scores[at] += gain_of(tf[i], norms ? norms + at : 0, weight[t]);
+                        scores[at] += compute_gain(tf[i], norms ? norms + at : 0, weight[t]);
                     }
                 }
             }

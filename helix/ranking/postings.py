@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from helix.native import Postings
+from helix.native.postings import Postings
 from helix.types import F32, U32
 
 Rows = npt.NDArray[np.intp]

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from helix.native import damaged
+from helix.native.arrays import explain_damage
 from helix.question.build import mentions
 from helix.recipes.common import ids, moment
 from helix.snapshot.reader.snapshot import Snapshot
@@ -168,7 +168,7 @@ def _utc(seconds: Any) -> str | None:
     try:
         return moment(datetime.fromtimestamp(int(seconds), UTC))
     except (ValueError, OverflowError, OSError):
-        raise damaged(f"an item is of {int(seconds)} seconds after 1970") from None
+        raise explain_damage(f"an item is of {int(seconds)} seconds after 1970") from None
 
 
 def around(snap: Snapshot, identity: str, *, before: int = 3, after: int = 3) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from helix.native import inner_products
+from helix.native.vectors import score_vectors
 from helix.ranking.topk import top_k
 from helix.types import F32, I64, Bool, Leg, Plan
 from helix.util.threads import WorkStarter, defer_work
@@ -93,7 +93,7 @@ def score(vector: F32, block: Block, rows: I64) -> F32:
     Raises:
         StoreError: there is no such row.
     """
-    return inner_products(block.codes, block.scale, rows, np.ascontiguousarray(vector, np.float32))
+    return score_vectors(block.codes, block.scale, rows, np.ascontiguousarray(vector, np.float32))
 
 
 def exact_score(vector: F32, exact: F16, rows: I64) -> F32:

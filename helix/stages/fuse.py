@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from helix.native import fuse_legs
+from helix.native.rows import fuse_legs
 from helix.types import F32, U32, Candidates, Leg
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from helix.native import best_rows
+from helix.native.postings import search_postings
 from helix.ranking.bm25 import Norms, gain, idf
 from helix.ranking.postings import Part, flat, kth, look_up, narrow
 from helix.ranking.topk import top_k
@@ -77,8 +77,8 @@ def search_lexical(query: Query, field: Field, plan: Plan, k: int, k1: float, b:
     parts = [term.parts if few is None else list(narrow(term.parts, few, _LOOK_UP)) for term in terms]
     floor, rare = 0.0, _rare(parts)
     if 0 < rare < len(terms):
-        *_, floor = best_rows(flat(parts[:rare]), *_bounds(terms[:rare], k1), allowed, norm, k, slack)
-    rows, scores, _ = best_rows(flat(parts), *_bounds(terms, k1), allowed, norm, k, slack, floor)
+        *_, floor = search_postings(flat(parts[:rare]), *_bounds(terms[:rare], k1), allowed, norm, k, slack)
+    rows, scores, _ = search_postings(flat(parts), *_bounds(terms, k1), allowed, norm, k, slack, floor)
     best = np.flatnonzero(scores >= kth(scores, k))
     rows, scores = rows.take(best), scores.take(best)
     order = top_k(scores, field.key.take(rows), k)

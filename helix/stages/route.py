@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from helix.native import between
+from helix.native.zones import filter_range
 from helix.stages.skip_rules import is_general
 from helix.text.tokenize import project_words
 from helix.types import F32, TYPES, Bool, Plan, Query
@@ -95,7 +95,7 @@ def _allowed(query: Query, snap: Snapshot) -> tuple[Bool | None, int]:
     allowed, count = None if snap.live == snap.rows else snap.alive, snap.live  # as it is: it is asked again and again
     for name, (least, most) in ranges.items():
         among, allowed = allowed, np.empty(snap.rows, bool)
-        count = between(getattr(columns, name), columns.zones(name), least, most, among, allowed)
+        count = filter_range(getattr(columns, name), columns.zones(name), least, most, among, allowed)
     for _, codes, wanted in sets:
         named = np.logical_or.reduce([codes == code for code in wanted])  # one, mostly
         allowed = named if allowed is None else allowed & named

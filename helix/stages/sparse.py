@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from helix.native import best_rows
+from helix.native.postings import search_postings
 from helix.ranking.postings import flat, kth, narrow
 from helix.ranking.topk import top_k
 from helix.types import Leg, Plan, Sparse
@@ -47,8 +47,8 @@ def search_sparse(asked: Sparse, field: ImpactField, plan: Plan, k: int) -> Leg:
     floor = 0.0
     if 0 < first < len(postings):
         alone = rest[: first + 1] - rest[first]
-        *_, floor = best_rows(flat(postings[:first]), weight[:first], alone, allowed, field.rows, k, slack)
-    rows, scores, _ = best_rows(flat(postings), weight, rest, allowed, field.rows, k, slack, floor)
+        *_, floor = search_postings(flat(postings[:first]), weight[:first], alone, allowed, field.rows, k, slack)
+    rows, scores, _ = search_postings(flat(postings), weight, rest, allowed, field.rows, k, slack, floor)
     best = np.flatnonzero(scores >= kth(scores, k))
     rows, scores = rows.take(best), scores.take(best)
     order = top_k(scores, field.key.take(rows), k)

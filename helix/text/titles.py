@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from helix.native import wanted_runs
+from helix.native.terms import find_ngrams
 from helix.text.tokenize import hash_terms, short_ids, tokenise
 from helix.types import I64, U32, U64
 
@@ -36,7 +36,7 @@ def runs(text: I64, terms: U32, known: npt.NDArray[np.uint8]) -> tuple[U64, I64,
     Returns:
         (key uint64[m], where it begins int64[m], how many terms it has int64[m]).
     """
-    return wanted_runs(text, terms, _POWERS, known)
+    return find_ngrams(text, terms, _POWERS, known)
 
 
 def bits(keys: U64) -> npt.NDArray[np.uint8]:

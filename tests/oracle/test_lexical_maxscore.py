@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helix import native
 from helix.errors import StoreError
+from helix.native import postings as native
 from helix.ranking.bm25 import Norms
 from helix.stages import lexical
 from helix.stages.lexical import search_lexical
@@ -157,13 +157,13 @@ def test_long_lists_under_every_filter(seed: int) -> None:
 def test_a_narrow_filter_reads_no_long_list(monkeypatch: pytest.MonkeyPatch) -> None:
     store, keys = skewed(1)
     sizes: list[int] = []
-    best = lexical.best_rows
+    best = lexical.search_postings
 
     def counted(postings: Any, *given: Any) -> Any:
         sizes.extend(map(len, postings.rows))
         return best(postings, *given)
 
-    monkeypatch.setattr(lexical, "best_rows", counted)
+    monkeypatch.setattr(lexical, "search_postings", counted)
     allowed = np.zeros(store.rows, bool)
     allowed[::2000] = True
     assert same(SimpleNamespace(terms=keys), store, Plan(allowed, int(allowed.sum())), 10)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helix import native
+from helix.native import postings as native
 from helix.ranking.postings import STEP
 from helix.snapshot.index import sparse as impacts
 from helix.snapshot.index.sparse import ImpactField, Impacts, merge_impacts, open_impacts, quantise, write_impacts

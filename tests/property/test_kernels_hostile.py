@@ -1,4 +1,4 @@
-"""Kernels under AddressSanitizer and UndefinedBehaviorSanitizer, called with arrays that lie: `make soak`."""
+"""Kernels under AddressSanitizer and UndefinedBehaviorSanitizer, called with hostile arrays: `make soak`."""
 
 from __future__ import annotations
 
@@ -20,22 +20,21 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.mark.soak
-def test_the_sanitisers_look(environment: dict[str, str], tmp_path: Path) -> None:
-    """A kernel that is given an address, as none may be, and one entry too few, is ended by a report."""
+def test_a_sanitiser_reports_a_read_beyond_an_array(environment: dict[str, str], tmp_path: Path) -> None:
     script = """
 import numpy as np
-from helix import native
-from helix.native.checked import pointer
-assert "sanitised" in native.__file__
+from helix.native import library, rows
+from helix.native.arrays import check_array
+assert "sanitised" in library.__file__
 values, out = np.arange(1_000), np.empty(1_000, np.int64)
 table, place = np.empty(2_048, np.int64), np.empty(1_000, np.int64)
-where = [pointer("", array, np.dtype(np.int64), len(array)) for array in (values, table, out, place)]
-native._distinct(where[0], 1_001, where[1], 2_048, where[2], where[3])
+at = [check_array("", array, np.dtype(np.int64), len(array)) for array in (values, table, out, place)]
+rows._find_distinct(at[0], 1_001, at[1], 2_048, at[2], at[3])
 """
     done = run(environment, "-c", script)
     assert done.returncode == REPORTED, done.stderr[-2_000:]
     assert "heap-buffer-overflow" in done.stderr
-    assert "in distinct" in done.stderr
+    assert "in find_distinct" in done.stderr
 
 
 @pytest.mark.soak

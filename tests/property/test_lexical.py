@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from helix import native
+from helix.native import postings as native
 from helix.stages import lexical
 from helix.stages.lexical import search_lexical
 from helix.types import Plan

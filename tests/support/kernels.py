@@ -1,7 +1,7 @@
-"""A call of every kernel with arrays that are as they have to be, at random; and what arrays can be instead.
+"""Random valid calls of every kernel, and hostile arrays to put in place of theirs.
 
-`python -m tests.support.kernels SEED SECONDS` calls them with hostile arrays: each call ends in an answer or in an
-error, which the sanitisers hold it to where the library was compiled with them (tests/support/sanitised.py).
+`python -m tests.support.kernels SEED SECONDS` calls kernels with hostile arrays: each call must end in an answer or an
+error. With a library from tests/support/sanitised.py, the sanitisers check it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,19 @@ from typing import Any
 
 import numpy as np
 
-from helix import native
 from helix.errors import StoreError
-from helix.native import Postings, Zones
+from helix.native.lists import build_code_table, build_lists, round_to_steps, search_lists
+from helix.native.pieces import build_vocabulary, count_pieces
+from helix.native.postings import Postings, search_postings
+from helix.native.rows import find_distinct, fuse_legs, list_neighbours
+from helix.native.terms import count_terms, find_ngrams, score_joined
+from helix.native.vectors import build_vector_table, score_neighbours, score_vectors
+from helix.native.zones import Zones, build_zones, filter_range
 from helix.snapshot.index.graph import FactEdges, Graph, Seen
 
 Array = np.ndarray[Any, Any]
 Given = dict[str, Any]
-"""Arguments of a call by name; arrays may lie in lists and dictionaries."""
+"""Arguments of a call by name; lists and dictionaries may hold arrays."""
 
 
 # ------------------------------------------------------------------ calls
@@ -38,7 +43,7 @@ def offsets(rng: np.random.Generator, lists: int, most: int = 4) -> Array:
     return np.cumsum([0, *rng.integers(0, most + 1, lists)], dtype=np.int64)
 
 
-def best_rows(rng: np.random.Generator) -> Given:
+def make_search_postings(rng: np.random.Generator) -> Given:
     n, parts = int(rng.choice([5, 100, 70_000])), [int(size) for size in rng.integers(0, 3, 3)]
     rows = [np.sort(rng.choice(n, rng.integers(3, min(n, 2_000)) if n > 5 else 4, False)) for _ in range(sum(parts))]
     weight = np.sort(np.abs(floats(rng, 3)))[::-1].copy()
@@ -57,17 +62,17 @@ def best_rows(rng: np.random.Generator) -> Given:
     }
 
 
-def call_best_rows(first: Array, start: Array, rows: Any, tf: Any, **others: Any) -> Any:
-    return native.best_rows(Postings(first, start, rows, tf), **others)
+def call_search_postings(first: Array, start: Array, rows: Any, tf: Any, **others: Any) -> Any:
+    return search_postings(Postings(first, start, rows, tf), **others)
 
 
-def inner_products(rng: np.random.Generator) -> Given:
+def make_score_vectors(rng: np.random.Generator) -> Given:
     n, d = int(rng.integers(3, 9)), int(rng.choice([3, 7, 64, 65, 384]))
     codes = rng.integers(-128, 128, (n, d)).astype(np.int8)
     return {"codes": codes, "scale": floats(rng, n), "rows": rng.integers(0, n, 20), "query": floats(rng, d)}
 
 
-def leaning_products(rng: np.random.Generator) -> Given:
+def make_score_neighbours(rng: np.random.Generator) -> Given:
     d, sizes = int(rng.choice([3, 16, 17, 384])), [int(size) for size in rng.integers(3, 6, 3)]
     return {
         "codes": [rng.integers(-128, 128, (size, d)).astype(np.int8) for size in sizes],
@@ -79,11 +84,11 @@ def leaning_products(rng: np.random.Generator) -> Given:
     }
 
 
-def call_leaning_products(codes: Any, scales: Any, d: int, **others: Any) -> Any:
-    return native.leaning_products(native.vectors_of(codes, scales, d), **others)
+def call_score_neighbours(codes: Any, scales: Any, d: int, **others: Any) -> Any:
+    return score_neighbours(build_vector_table(codes, scales, d), **others)
 
 
-def best_coded(rng: np.random.Generator) -> Given:
+def make_search_lists(rng: np.random.Generator) -> Given:
     m, n, sizes = int(rng.choice([2, 4, 6])), int(rng.choice([40, 70_000])), [3, *map(int, rng.choice([0, 31, 200], 2))]
     return {
         "codes": [rng.integers(0, 256, -(-size // 32) * m * 16).astype(np.uint8) for size in sizes],
@@ -91,7 +96,7 @@ def best_coded(rng: np.random.Generator) -> Given:
         "m": m,
         "chosen": rng.permutation(len(sizes)),
         "near": rng.integers(0, 1 << 24, len(sizes)).astype(np.int32),
-        "added": rng.integers(0, 256 // m, (m, 16)).astype(np.uint8),
+        "table": rng.integers(0, 256 // m, (m, 16)).astype(np.uint8),
         "allowed": None if rng.random() < 0.5 else rng.random(n) < 0.5,
         "n": n,
         "k": int(rng.choice([1, 3, 50])),
@@ -99,42 +104,42 @@ def best_coded(rng: np.random.Generator) -> Given:
     }
 
 
-def call_best_coded(codes: Any, rows: Any, m: int, chosen: Any, near: Any, added: Any, n: int, **others: Any) -> Any:
-    return native.best_coded(native.lists_of(codes, rows, m), chosen, near, added, rows=n, **others)
+def call_search_lists(codes: Any, rows: Any, m: int, n: int, **others: Any) -> Any:
+    return search_lists(build_lists(codes, rows, m), rows=n, **others)
 
 
-def code_parts(rng: np.random.Generator) -> Given:
+def make_build_code_table(rng: np.random.Generator) -> Given:
     size, m = int(rng.choice([1, 2, 4])), int(rng.choice([2, 4]))
     return {"book": floats(rng, size, m, 16), "query": floats(rng, size * m)}
 
 
-def in_steps(rng: np.random.Generator) -> Given:
-    return {"part": np.abs(floats(rng, 4, 16)), "steps": float(rng.choice([0, 1, 50]))}
+def make_round_to_steps(rng: np.random.Generator) -> Given:
+    return {"table": np.abs(floats(rng, 4, 16)), "steps": float(rng.choice([0, 1, 50]))}
 
 
-def between(rng: np.random.Generator) -> Given:
+def make_filter_range(rng: np.random.Generator) -> Given:
     n, dtype = int(rng.choice([5, 1_000])), rng.choice([np.int64, np.int32, np.uint8])
     values = rng.integers(0, 100, n).astype(dtype)
-    begin, least, most = native.zones(values, np.unique(rng.integers(0, n, 3)))
+    begin, least, most = build_zones(values, np.unique(rng.integers(0, n, 3)))
     low, high = (int(end) for end in rng.choice([-(2**63), -1, 0, 50, 300, 2**63 - 1], 2))
     among = None if rng.random() < 0.5 else rng.random(n) < 0.5
-    told = {"begin": begin, "least": least, "most": most, "low": low, "high": high, "among": among}
-    return {"values": values, **told, "passed": np.zeros(n, bool)}
+    zones = {"begin": begin, "least": least, "most": most}
+    return {"values": values, **zones, "low": low, "high": high, "among": among, "passed": np.zeros(n, bool)}
 
 
-def call_between(values: Any, begin: Any, least: Any, most: Any, **others: Any) -> Any:
-    return native.between(values, Zones(begin, least, most), **others)
+def call_filter_range(values: Any, begin: Any, least: Any, most: Any, **others: Any) -> Any:
+    return filter_range(values, Zones(begin, least, most), **others)
 
 
-def count_terms(rng: np.random.Generator) -> Given:
+def make_count_terms(rng: np.random.Generator) -> Given:
     lists, k, m, p = 9, int(rng.integers(3, 8)), 11, 3
     indptr = offsets(rng, lists)
     return {
         "indptr": indptr,
-        "said": rng.integers(0, 9, indptr[-1]).astype(np.uint32),
+        "words": rng.integers(0, 9, indptr[-1]).astype(np.uint32),
         "rows": rng.integers(0, lists, m),
         "terms": rng.permutation(9)[:k].astype(np.uint32),
-        "of": rng.permutation(k),
+        "slot": rng.permutation(k),
         "left": rng.integers(0, k, p),
         "right": rng.integers(0, k, p),
         "count": np.zeros((k, m), np.float32),
@@ -142,14 +147,14 @@ def count_terms(rng: np.random.Generator) -> Given:
     }
 
 
-def pooled(rng: np.random.Generator) -> Given:
+def make_score_joined(rng: np.random.Generator) -> Given:
     t, u, width, n = 3, 7, int(rng.integers(1, 5)), 9
     how = {"mean_length": 4.0, "k1": 0.9, "b": 0.6}
     given = {"count": floats(rng, t, u), "place": rng.integers(0, u, (width, n)), "weight": floats(rng, t)}
     return {**given, "length": np.abs(floats(rng, u)), **how}
 
 
-def wanted_runs(rng: np.random.Generator) -> Given:
+def make_find_ngrams(rng: np.random.Generator) -> Given:
     n = int(rng.integers(3, 60))
     return {
         "text": np.sort(rng.integers(0, 4, n)),
@@ -159,24 +164,24 @@ def wanted_runs(rng: np.random.Generator) -> Given:
     }
 
 
-def around(rng: np.random.Generator) -> Given:
+def make_list_neighbours(rng: np.random.Generator) -> Given:
     n = int(rng.integers(3, 30))
-    beside = {name: rng.integers(-1, n, n).astype(np.int32) for name in ("previous", "following")}
-    return {**beside, "rows": rng.integers(0, n, 9)}
+    neighbours = {name: rng.integers(-1, n, n).astype(np.int32) for name in ("previous", "following")}
+    return {**neighbours, "rows": rng.integers(0, n, 9)}
 
 
-def distinct(rng: np.random.Generator) -> Given:
+def make_find_distinct(rng: np.random.Generator) -> Given:
     return {"values": rng.integers(0, 40, int(rng.integers(3, 500)))}
 
 
-def fuse_legs(rng: np.random.Generator) -> Given:
+def make_fuse_legs(rng: np.random.Generator) -> Given:
     n = int(rng.integers(20, 200))
     legs = [rng.permutation(n)[: int(rng.integers(3, 20))].astype(np.uint32) for _ in range(3)]
     return {"legs": legs, "weights": [1.0, 0.5, 1.0], "k": 60.0, "key": rng.integers(0, 2**63, n).astype(np.uint64)}
 
 
-def walk(rng: np.random.Generator) -> Given:
-    """The edges of some nodes of a graph of two segments."""
+def make_read_edges(rng: np.random.Generator) -> Given:
+    """Make a graph of two segments, and some of its nodes."""
     parts, rows, sessions, entities, edges = [], 0, 4, 0, 5
     for n in (5, 7):
         ids = np.sort(rng.permutation(50)[:n]).astype(np.uint64)
@@ -192,11 +197,11 @@ def walk(rng: np.random.Generator) -> Given:
         held |= {"ids.key": ids, "ids.row": rng.permutation(n).astype(np.uint32)}
         parts.append({**{f"{name}.indptr": ends for name, ends in lists.items()}, **held})
         rows, entities = rows + n, entities + 3
-    beside = {name: rng.integers(-1, rows, rows).astype(np.int32) for name in ("previous", "following")}
+    neighbours = {name: rng.integers(-1, rows, rows).astype(np.int32) for name in ("previous", "following")}
     return {
         "segments": parts,
         "named": [rng.integers(0, 4, 3).astype(np.int32) for _ in parts],
-        **beside,
+        **neighbours,
         "session": rng.integers(0, sessions, rows).astype(np.int32),
         "alive": rng.random(rows) < 0.9,
         "key": rng.permutation(50)[:rows].astype(np.uint64),
@@ -215,7 +220,7 @@ def walk(rng: np.random.Generator) -> Given:
     }
 
 
-def call_walk(
+def call_read_edges(
     segments: Sequence[Mapping[str, Any]], named: Any, one: Any, other: Any, confidence: Any, row: Any, **rest: Any
 ) -> Any:
     names = ("previous", "following", "session", "alive", "key", "session_key", "session_size")
@@ -229,7 +234,7 @@ def call_walk(
 
 
 class Part(SimpleNamespace):
-    """As much of an open segment as a graph reads."""
+    """The parts of an open segment that a graph reads."""
 
     def __init__(self, held: Mapping[str, Any], rows: int, id: str) -> None:
         super().__init__(held=held, rows=rows, id=id)
@@ -238,8 +243,8 @@ class Part(SimpleNamespace):
         return self.held[name]
 
 
-def count_pieces(rng: np.random.Generator) -> Given:
-    """Texts and a vocabulary of the same few letters; no array is given."""
+def make_count_pieces(rng: np.random.Generator) -> Given:
+    """Make texts and a vocabulary of the same few letters."""
     letters = list("abc <>[].\u00c0\u200b\n0\x00\x7f")
 
     def texts(n: int, most: int) -> list[str]:
@@ -250,55 +255,55 @@ def count_pieces(rng: np.random.Generator) -> Given:
 
 
 def call_count_pieces(texts: Any, first: Any, inner: Any, names: Any, **how: Any) -> Any:
-    return native.count_pieces(texts, native.pieces(first, inner, names, **how))
+    return count_pieces(texts, build_vocabulary(first, inner, names, **how))
 
 
 CALLS: dict[str, tuple[Callable[[np.random.Generator], Given], Callable[..., Any]]] = {
-    "best_rows": (best_rows, call_best_rows),
-    "inner_products": (inner_products, native.inner_products),
-    "leaning_products": (leaning_products, call_leaning_products),
-    "best_coded": (best_coded, call_best_coded),
-    "code_parts": (code_parts, native.code_parts),
-    "in_steps": (in_steps, native.in_steps),
-    "between": (between, call_between),
-    "count_terms": (count_terms, native.count_terms),
-    "pooled": (pooled, native.pooled),
-    "wanted_runs": (wanted_runs, native.wanted_runs),
-    "around": (around, native.around),
-    "distinct": (distinct, native.distinct),
-    "fuse_legs": (fuse_legs, native.fuse_legs),
-    "walk": (walk, call_walk),
-    "count_pieces": (count_pieces, call_count_pieces),
+    "search_postings": (make_search_postings, call_search_postings),
+    "score_vectors": (make_score_vectors, score_vectors),
+    "score_neighbours": (make_score_neighbours, call_score_neighbours),
+    "search_lists": (make_search_lists, call_search_lists),
+    "build_code_table": (make_build_code_table, build_code_table),
+    "round_to_steps": (make_round_to_steps, round_to_steps),
+    "filter_range": (make_filter_range, call_filter_range),
+    "count_terms": (make_count_terms, count_terms),
+    "score_joined": (make_score_joined, score_joined),
+    "find_ngrams": (make_find_ngrams, find_ngrams),
+    "list_neighbours": (make_list_neighbours, list_neighbours),
+    "find_distinct": (make_find_distinct, find_distinct),
+    "fuse_legs": (make_fuse_legs, fuse_legs),
+    "read_edges": (make_read_edges, call_read_edges),
+    "count_pieces": (make_count_pieces, call_count_pieces),
 }
-"""By name: what makes the arguments of a call, and what is called."""
+"""By name: the function that makes valid arguments, and the function to call."""
 
 COPIED = {("fuse_legs", "legs")}
-"""Arguments that are put together into another array before the kernel has it: by call and name."""
+"""Arguments that the wrapper copies into another array: by call and name."""
 
 
 # ------------------------------------------------------------------ other arrays
 
 
-def places(given: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Array]]:
-    """(where it stands, the array) of all arrays in the arguments of a call."""
+def list_arrays(given: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Array]]:
+    """Yield (place, array) of all arrays in the arguments of a call."""
     if isinstance(given, np.ndarray):
         yield where, given
     elif isinstance(given, dict | list):
         for key, value in given.items() if isinstance(given, dict) else enumerate(given):
-            yield from places(value, (*where, key))
+            yield from list_arrays(value, (*where, key))
 
 
-def replaced(given: Any, where: tuple[Any, ...], value: Any) -> Any:
-    """The arguments with another array in a place."""
+def replace(given: Any, where: tuple[Any, ...], value: Any) -> Any:
+    """Return the arguments with another value at a place."""
     if not where:
         return value
     changed = given.copy()
-    changed[where[0]] = replaced(given[where[0]], where[1:], value)
+    changed[where[0]] = replace(given[where[0]], where[1:], value)
     return changed
 
 
-def of_another_kind(array: Array) -> Iterator[tuple[str, Any]]:
-    """(what it is, the array), of the same shape and of values alike, that no kernel may be given."""
+def list_other_kinds(array: Array) -> Iterator[tuple[str, Any]]:
+    """Yield (description, array) with the same shape and values, which no kernel may accept."""
     for dtype in ("int8", "uint16", "int32", "uint64", "float32", "float64"):
         if array.dtype != dtype:
             with np.errstate(all="ignore"):
@@ -311,22 +316,22 @@ def of_another_kind(array: Array) -> Iterator[tuple[str, Any]]:
     if array.size > 1:
         apart = np.repeat(array, 2, axis=-1)[..., ::2]
         if not apart.flags.c_contiguous:
-            yield "each second one", apart
+            yield "every second number", apart
     if array.ndim > 1 and min(array.shape) > 1:
         yield "column by column", np.asfortranarray(array)
     yield "a list", array.tolist()
-    yield "an axis more", array[None]
+    yield "one axis more", array[None]
 
 
 EXTREME = [0, 1, -1, 2, 127, 255, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**62, 2**63 - 1, -(2**31), -(2**63)]
 ODD = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e38, -1e38, 1e-45, -1.0]
 
 
-def hostile(array: Array, rng: random.Random) -> Any:
-    """Another array, at random: of another kind, length or order, or with values that lead anywhere."""
+def distort(array: Array, rng: random.Random) -> Any:
+    """Return a random change of an array: another kind, length or order, or extreme values."""
     how = rng.choice(["kind", "length", "order", "values", "values", "values", "values"])
     if how == "kind":
-        return rng.choice(list(of_another_kind(array)))[1]
+        return rng.choice(list(list_other_kinds(array)))[1]
     if how == "length":
         repeats = rng.choice([0, 0.5, 1, 2])
         return np.resize(array, (max(int(len(array) * repeats) + rng.choice([-1, 0, 1]), 0), *array.shape[1:]))
@@ -346,7 +351,7 @@ def hostile(array: Array, rng: random.Random) -> Any:
 
 
 def main(seed: int, seconds: float) -> None:
-    """Call kernels with one to three hostile arrays each, for a while; the last call is known if one does not end."""
+    """Call kernels with up to three hostile arrays each for some seconds."""
     rng, arrays = random.Random(seed), np.random.default_rng(seed)
     done, refused, until = Counter[str](), Counter[str](), time.monotonic() + seconds
     while time.monotonic() < until:
@@ -354,9 +359,9 @@ def main(seed: int, seconds: float) -> None:
         make, call = CALLS[name]
         given = make(arrays)
         for _ in range(rng.choice([0, 1, 1, 2, 3])):
-            where, array = rng.choice([*places(given)] or [((), None)])
+            where, array = rng.choice([*list_arrays(given)] or [((), None)])
             if where and isinstance(array, np.ndarray):
-                given = replaced(given, where, hostile(array, rng))
+                given = replace(given, where, distort(array, rng))
         done[name] += 1
         try:
             call(**given)

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from helix.errors import StoreError, UsageError
-from helix.native import damaged
+from helix.native.arrays import explain_damage
 from helix.snapshot.index.pq import Coded, nearest_coded, open_coded
 from helix.types import F32, I64, Bool
 from helix.util.threads import WorkStarter, defer_work
@@ -328,7 +328,7 @@ class Dense:
             _, rows = self.index.search(asked, k, params=parameters(**chosen, **passed))
         found = np.asarray(rows[0][rows[0] >= 0], np.int64)
         if found.max(initial=-1) >= self.index.ntotal:
-            raise damaged(f"its dense index names a row that is none of {self.index.ntotal}")
+            raise explain_damage(f"its dense index names a row that is none of {self.index.ntotal}")
         return found
 
 

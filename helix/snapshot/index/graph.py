@@ -15,8 +15,20 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from helix.native import BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8, UINT32, UINT64, damaged, short
-from helix.native.checked import pointer, room
+from helix.native.arrays import (
+    BOOL,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    UINT8,
+    UINT32,
+    UINT64,
+    allocate,
+    check_array,
+    explain_damage,
+)
+from helix.native.library import SHORT
 from helix.snapshot.segment.batch import LINKS
 from helix.snapshot.segment.open import Opened
 from helix.types import F32, I64, U64, Bool
@@ -80,7 +92,7 @@ class _Question(ctypes.Structure):
     ]
 
 
-_find, _degrees, _edges = short.graph_find, short.graph_degrees, short.graph_edges
+_find, _degrees, _edges = SHORT.graph_find, SHORT.graph_degrees, SHORT.graph_edges
 _P, _N = ctypes.c_void_p, ctypes.c_int64
 _find.argtypes, _find.restype = (_P, _P, _N, _P, _P), None
 _degrees.argtypes, _degrees.restype = (_P, _P, _P, _N, _P), ctypes.c_int64
@@ -170,18 +182,18 @@ class Graph:
             for field, (name, dtype, count, more) in _ALIKE.items():
                 setattr(part, field, self._hold(name, segment[name], dtype, getattr(part, count) + more))
         except (TypeError, ValueError) as error:
-            raise damaged(f"{error}, in the segment {segment.id}") from None
+            raise explain_damage(f"{error}, in the segment {segment.id}") from None
 
     def _hold(self, name: str, array: npt.NDArray[Any], dtype: np.dtype[Any], size: int) -> int:
         """Return where it lies; it is neither copied nor let go."""
         self._kept.append(array)
-        return pointer(name, array, dtype, size)
+        return check_array(name, array, dtype, size)
 
     def find(self, keys: U64) -> tuple[I64, I64]:
         """(node int64[n], −1 where no item ever named it; live items that name it int64[n]) of entities."""
         n = len(keys)
-        (node, node_to), (df, df_to) = room(INT64, n), room(INT64, n)
-        _find(self.address, pointer("keys", keys, UINT64, n), n, node_to, df_to)
+        (node, node_to), (df, df_to) = allocate(INT64, n), allocate(INT64, n)
+        _find(self.address, check_array("keys", keys, UINT64, n), n, node_to, df_to)
         return node, df
 
 
@@ -217,11 +229,11 @@ class Seen:
             len(asked),
             len(node),
             *(weights[name] for name in ("next", "session", "fact", *LINKS)),
-            None if allowed is None else pointer("allowed", allowed, BOOL, graph.sessions),
-            pointer("asked", asked, UINT64, len(asked)),
-            pointer("hubs", node, INT64, len(node)),
-            pointer("rows of hubs", row, INT64, len(node)),
-            pointer("weights of hubs", weight, FLOAT64, len(node)),
+            None if allowed is None else check_array("allowed", allowed, BOOL, graph.sessions),
+            check_array("asked", asked, UINT64, len(asked)),
+            check_array("hubs", node, INT64, len(node)),
+            check_array("rows of hubs", row, INT64, len(node)),
+            check_array("weights of hubs", weight, FLOAT64, len(node)),
         )
         self._at = ctypes.addressof(self._question)
 
@@ -233,9 +245,9 @@ class Seen:
             StoreError: a list of the store is damaged, or there is no such node.
         """
         n = len(nodes)
-        out, to = room(INT64, n)
-        if _degrees(self.graph.address, self._at, pointer("nodes", nodes, INT64, n), n, to) < 0:
-            raise damaged(_BROKEN)
+        out, to = allocate(INT64, n)
+        if _degrees(self.graph.address, self._at, check_array("nodes", nodes, INT64, n), n, to) < 0:
+            raise explain_damage(_BROKEN)
         return out
 
     def edges(self, nodes: I64) -> tuple[I64, I64, F64]:
@@ -245,13 +257,13 @@ class Seen:
             StoreError: a list of the store is damaged, or there is no such node.
         """
         n, most = len(nodes), 4096
-        given = pointer("nodes", nodes, INT64, n)
+        given = check_array("nodes", nodes, INT64, n)
         while True:
-            (source, source_to), (target, target_to) = room(INT64, most), room(INT64, most)
-            weight, weight_to = room(FLOAT64, most)
+            (source, source_to), (target, target_to) = allocate(INT64, most), allocate(INT64, most)
+            weight, weight_to = allocate(FLOAT64, most)
             found = _edges(self.graph.address, self._at, given, n, source_to, target_to, weight_to, most)
             if found < 0:
-                raise damaged(_BROKEN)
+                raise explain_damage(_BROKEN)
             if found <= most:
                 return source[:found], target[:found], weight[:found]
             most = found

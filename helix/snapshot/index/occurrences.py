@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from helix import native
+from helix.native.terms import count_terms
 from helix.snapshot.segment.open import Opened
 from helix.text.tokenize import short_ids
 from helix.types import F32, I64, U64
@@ -38,7 +38,7 @@ def occurrences(segment: Opened, rows: I64, terms: U64, pairs: I64) -> tuple[F32
     alone &= len(segment["order.term"]) > 0
     chosen = alone.nonzero()[0]
     indptr, said = segment["order.indptr"], segment["order.term"]
-    native.count_terms(indptr, said, rows, short[chosen], chosen, pairs[0], pairs[1], count, follows)
+    count_terms(indptr, said, rows, short[chosen], chosen, pairs[0], pairs[1], count, follows)
     for other in (~alone).nonzero()[0].tolist():
         for at in range(low[other], high[other]):
             if keys[at] == terms[other]:

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from helix.native import CODES, GROUP, Lists, best_coded, code_parts, in_steps, inner_products, lists_of
+from helix.native.lists import CODES, GROUP, CodeLists, build_code_table, build_lists, round_to_steps, search_lists
+from helix.native.vectors import score_vectors
 from helix.snapshot.segment.arrays import quantise
 from helix.types import F32, I64, Bool
 from helix.util.threads import WorkStarter
@@ -31,7 +32,7 @@ class Coded(NamedTuple):
     scale: F32  # float32[lists]: of those
     every: I64  # int64[lists]: 0, 1, 2 …
     book: F32  # float32[dimensions of a piece, m, 16]: what each code of each piece stands for
-    lists: Lists
+    lists: CodeLists
     rows: int
     held: Any  # the index, whose memory the lists are
 
@@ -64,7 +65,7 @@ def open_coded(index: Any, faiss: Any) -> Coded:
     code = [_seen(faiss, lists.get_codes(i), -(-size[i] // GROUP) * lists.block_size, np.uint8) for i in each]
     row = [_seen(faiss, lists.get_ids(i), size[i], np.int64) for i in each]
     centre, scale = quantise(quantizer.reconstruct_n(0, index.nlist))
-    return Coded(centre, scale, np.arange(index.nlist), book, lists_of(code, row, pieces), index.ntotal, index)
+    return Coded(centre, scale, np.arange(index.nlist), book, build_lists(code, row, pieces), index.ntotal, index)
 
 
 def _seen(faiss: Any, at: Any, size: int, dtype: Any) -> npt.NDArray[Any]:
@@ -84,7 +85,7 @@ def nearest_coded(
         allowed: bool[n]; None allows all.
         start_work: how half of many lists is looked into; with None they are not divided.
     """
-    score = inner_products(coded.centre, coded.scale, coded.every, vector)
+    score = score_vectors(coded.centre, coded.scale, coded.every, vector)
     nearest = np.argpartition(score, len(score) - lists)[len(score) - lists :]
     nearest = nearest[score[nearest].argsort()[::-1]]  # the best first: what is worse than k of those is passed over
     table, near = tables(coded, vector, score[nearest])
@@ -107,10 +108,10 @@ def tables(coded: Coded, vector: F32, score: F32) -> tuple[npt.NDArray[np.uint8]
     size, pieces, _ = coded.book.shape
     whole = np.zeros(size * pieces, np.float32)
     whole[: len(vector)] = vector
-    part, most = code_parts(coded.book, whole)
+    part, most = build_code_table(coded.book, whole)
     near = score - score.min()
     steps = min(min(_TOP, _SUM // pieces) / max(most, _LEAST), _NEAR / max(float(near.max()), _LEAST))
-    return in_steps(part, steps), np.rint(near * np.float32(steps)).astype(np.int32)
+    return round_to_steps(part, steps), np.rint(near * np.float32(steps)).astype(np.int32)
 
 
 def _looked_into(
@@ -123,4 +124,4 @@ def _looked_into(
 ) -> I64:
     """The k best allowed rows of some lists: int64[≤ k]."""
     chosen, given = np.ascontiguousarray(lists), np.ascontiguousarray(near)  # each second one, where they are halved
-    return best_coded(coded.lists, chosen, given, table, allowed, coded.rows, k)
+    return search_lists(coded.lists, chosen, given, table, allowed, coded.rows, k)

@@ -9,8 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from helix.native import Vectors as VectorTable
-from helix.native import vectors_of
+from helix.native.vectors import VectorTable, build_vector_table
 from helix.snapshot.index.dense import Dense
 from helix.snapshot.reader.row_map import RowMap
 from helix.types import F32, TYPES
@@ -72,7 +71,7 @@ class Vectors:
             return self._base.table
         codes = [segment["vectors.i8"] for segment in self._rows.segments]
         scales = [segment["vectors.scale"] for segment in self._rows.segments]
-        return vectors_of(codes, scales, self._rows.generation.dim)
+        return build_vector_table(codes, scales, self._rows.generation.dim)
 
     @cached_property
     def centroids(self) -> F32:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from helix.native import damaged
+from helix.native.arrays import explain_damage
 from helix.types import I64, U32, U64, Bool
 
 BANDS = 16
@@ -41,7 +41,7 @@ def lives(alive: Bool, rows: npt.NDArray[Any]) -> Bool:
     try:
         found: Bool = alive[rows]
     except IndexError as error:
-        raise damaged(f"its postings hold a row that is none ({error})") from None
+        raise explain_damage(f"its postings hold a row that is none ({error})") from None
     return found
 
 

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from helix.native import Zones, damaged, zones
+from helix.native.arrays import explain_damage
+from helix.native.zones import Zones, build_zones
 from helix.snapshot.segment.batch import NO_TIME
 from helix.snapshot.segment.open import Opened
 from helix.types import F32, I64, U32, U64, Bool
@@ -57,7 +58,7 @@ class Columns:
         if name not in self._zones:
             # Of one session the project is one and the times lie close; the type changes from item to item.
             first = np.empty(0, np.int64) if name == "type" else self._sessions()
-            self._zones[name] = zones(getattr(self, name), first)
+            self._zones[name] = build_zones(getattr(self, name), first)
         return self._zones[name]
 
     def _sessions(self) -> I64:
@@ -174,7 +175,7 @@ def link(segments: Sequence[Opened], starts: I64, alive: Bool) -> tuple[I32, I32
         left, right = row[:-1][joined], row[1:][joined]
         previous[right], following[left] = left, right
     if n and session.min() < 0:
-        raise damaged(f"the row {session.argmin()} is of no session")
+        raise explain_damage(f"the row {session.argmin()} is of no session")
     broken = parts > 1
     broken[session[~alive]] = True
     if broken.any():

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from helix.native import around, distinct, pooled
+from helix.native.rows import find_distinct, list_neighbours
+from helix.native.terms import score_joined
 from helix.ranking.bm25 import idf
 from helix.types import F32, I64, U64
 
 if TYPE_CHECKING:
-    from helix.recipes.load_profile import Profile
     from helix.snapshot.reader.snapshot import Snapshot
+    from helix.stages.constants import HelixProfile
 
 _FIELDS = (1.2, 0.75)  # k1, b of the window and of adjacent words
 _NONE = np.full(1, -1, np.int64)
@@ -53,8 +54,8 @@ def hear(rows: I64, terms: U64, said: U64, snap: Snapshot) -> Heard:
         terms: ascending.
         said: the same in reading order, with repeats.
     """
-    ring = around(snap.columns.previous, snap.columns.next, rows)
-    there, place = distinct(np.concatenate([_NONE, ring.ravel()]))
+    ring = list_neighbours(snap.columns.previous, snap.columns.next, rows)
+    there, place = find_distinct(np.concatenate([_NONE, ring.ravel()]))
     df = np.array([snap.lexical.df(term) for term in terms], np.int64)
     weight = np.where(df > 0, idf(df, snap.live), np.float32(0))
     order = terms.searchsorted(said).tolist()
@@ -66,14 +67,14 @@ def hear(rows: I64, terms: U64, said: U64, snap: Snapshot) -> Heard:
     return Heard(there, place[1:].reshape(ring.shape), weight, counts, pairs, follows)
 
 
-def lexical(heard: Heard, snap: Snapshot, how: Profile) -> Lexical:
+def lexical(heard: Heard, snap: Snapshot, how: HelixProfile) -> Lexical:
     """BM25 of the pool, of the turns before it and of the windows around it; the rarest term each item has."""
     ring, weight, item = heard.ring, heard.weight, heard.ring[2]
     length = lengths(heard, snap)
     k1, b = how.retrieve.k1, how.retrieve.b
     near = ring[1:3].reshape(1, -1)  # the turn before, and the item
-    before, own = pooled(heard.counts, near, weight, length, snap.lexical.mean_length, k1, b).reshape(2, -1)
-    window = pooled(heard.counts, ring, weight, length, snap.lexical.mean_window_length, *_FIELDS)
+    before, own = score_joined(heard.counts, near, weight, length, snap.lexical.mean_length, k1, b).reshape(2, -1)
+    window = score_joined(heard.counts, ring, weight, length, snap.lexical.mean_window_length, *_FIELDS)
     rarity = ((weight / idf(1, snap.live)) ** RARE).astype(np.float32)
     rare = ((heard.counts.take(item, axis=1) > 0) * rarity[:, None]).max(axis=0, initial=0)
     return Lexical(own, before, window, rare)
@@ -95,4 +96,6 @@ def adjacent(heard: Heard, snap: Snapshot) -> F32:
         float32[n].
     """
     weight = heard.weight[heard.pairs[0]] + heard.weight[heard.pairs[1]]
-    return pooled(heard.follows, heard.ring[2:3], weight, lengths(heard, snap), snap.lexical.mean_length, *_FIELDS)
+    return score_joined(
+        heard.follows, heard.ring[2:3], weight, lengths(heard, snap), snap.lexical.mean_length, *_FIELDS
+    )

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from helix.native import distinct, leaning_products
+from helix.native.rows import find_distinct
+from helix.native.vectors import score_neighbours
 from helix.ranking.bm25 import idf, saturate
 from helix.stages.features.lexical import Heard, adjacent, hear, lexical
 from helix.stages.features.linked import titled
@@ -22,14 +23,16 @@ from helix.text.tokenize import short_ids
 from helix.types import F32, I64, ROLES, Plan, Query
 
 if TYPE_CHECKING:
-    from helix.recipes.load_profile import Profile
     from helix.snapshot.index.doc2query import Expansion
     from helix.snapshot.reader.snapshot import Snapshot
+    from helix.stages.constants import HelixProfile
 
 _LEAST = 0.05  # a best score below is no score: dividing by it would make noise the best there is
 
 
-def similarity(rows: I64, rrf: F32, query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, how: Profile) -> F32:
+def similarity(
+    rows: I64, rrf: F32, query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, how: HelixProfile
+) -> F32:
     """The sum over the pool, before scaling: float32[n]; see `parts`."""
     score = np.zeros(len(rows), np.float32)
     for part in parts(rows, rrf, query, vector, snap, plan, how).values():
@@ -38,7 +41,7 @@ def similarity(rows: I64, rrf: F32, query: Query, vector: F32 | None, snap: Snap
 
 
 def parts(
-    rows: I64, rrf: F32, query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, how: Profile
+    rows: I64, rrf: F32, query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, how: HelixProfile
 ) -> dict[str, F32]:
     """What each feature of a weight other than 0 adds to the similarity of the pool: by name, float32[n].
 
@@ -106,7 +109,7 @@ def leant(heard: Heard, vector: F32, snap: Snapshot, share: float) -> tuple[F32,
         share: of each neighbour.
     """
     rows, question = heard.rows[heard.ring[1:4]], np.ascontiguousarray(vector, np.float32)
-    alone, leaning = leaning_products(snap.vectors.table, rows, question, share)
+    alone, leaning = score_neighbours(snap.vectors.table, rows, question, share)
     return alone, leaning if share else alone
 
 
@@ -114,7 +117,7 @@ def company(rows: I64, score: F32, snap: Snapshot) -> F32:
     """The best score in the pool of each item's session: a turn among others that answer may say the rest. Of a
     document, whose session it is itself, its own.
     """
-    codes, at = distinct(snap.columns.session[rows].astype(np.int64))
+    codes, at = find_distinct(snap.columns.session[rows].astype(np.int64))
     best = np.full(len(codes), -np.inf, np.float32)
     np.maximum.at(best, at, score)
     return np.where(snap.columns.role[rows] == ROLES.index("document"), score, best[at]).astype(np.float32)
@@ -143,7 +146,7 @@ def hints(rows: I64, query: Query, snap: Snapshot, plan: Plan) -> dict[str, npt.
     return found
 
 
-def expanded(rows: I64, query: Query, field: Expansion, how: Profile) -> F32:
+def expanded(rows: I64, query: Query, field: Expansion, how: HelixProfile) -> F32:
     """BM25 of the questions a model wrote for each row: float32[n]; 0 for those it was not asked about yet."""
     score = np.zeros(len(rows), np.float32)
     length, k1, b = field.length[rows], how.retrieve.k1, how.retrieve.b

@@ -59,5 +59,5 @@ def test_without_kernels_a_command_says_so(tmp_path: Path) -> None:
         assert done.returncode == 4
         (line,) = done.stderr.splitlines()
         assert line.startswith(f"helix {command[0]}: the compiled kernels are missing: {tmp_path}")
-        assert "install Helix anew where there is a C compiler: pip install" in line
+        assert "install Helix again where there is a C compiler: pip install" in line
         assert not done.stdout

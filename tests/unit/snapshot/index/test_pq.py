@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helix.errors import StoreError
-from helix.native import GROUP, best_coded, code_parts, in_steps, lists_of
+from helix.native.lists import GROUP, build_code_table, build_lists, round_to_steps, search_lists
 from helix.snapshot.index.dense import build, open_dense, vectors
 from helix.snapshot.index.pq import Coded, nearest_coded, open_coded, tables
 from helix.snapshot.segment.arrays import quantise
@@ -35,11 +35,11 @@ def packed(codes: np.ndarray) -> np.ndarray:
 
 def widths() -> list[int]:
     """Registers this machine has."""
-    none, lists = np.zeros(0, np.int64), lists_of([], [], 2)
+    none, lists = np.zeros(0, np.int64), build_lists([], [], 2)
     found = []
     for bytes_ in (1, 16, 32, 64):
         try:
-            best_coded(lists, none, none.astype(np.int32), np.zeros((2, 16), np.uint8), None, 1, 1, bytes_)
+            search_lists(lists, none, none.astype(np.int32), np.zeros((2, 16), np.uint8), None, 1, 1, bytes_)
             found.append(bytes_)
         except ValueError:
             pass
@@ -62,7 +62,7 @@ def test_the_best_of_some_lists(registers: int, data: st.DataObject) -> None:
     rows = int(size.sum())
     place = np.split(rng.permutation(rows).astype(np.int64), size.cumsum()[:-1])
     codes = [rng.integers(0, 16, (n, m)).astype(np.uint8) for n in size]
-    lists = lists_of([packed(one).ravel() for one in codes], place, m)
+    lists = build_lists([packed(one).ravel() for one in codes], place, m)
     allowed = None if data.draw(st.booleans()) else rng.random(rows) < 0.4
     k = data.draw(st.sampled_from([1, 7, 40, 1_000]))
 
@@ -73,55 +73,55 @@ def test_the_best_of_some_lists(registers: int, data: st.DataObject) -> None:
     expected = passed[np.lexsort((passed, -score[passed]))][:k]
 
     looked = rng.permutation(len(size))
-    found = best_coded(lists, looked, near[looked], table, allowed, rows, k, registers)
+    found = search_lists(lists, looked, near[looked], table, allowed, rows, k, registers)
     assert sorted(found.tolist()) == sorted(expected.tolist())
 
 
 def test_what_no_list_may_name() -> None:
     codes, rows = packed(np.zeros((3, 2), np.uint8)).ravel(), np.array([0, 5, 1])
-    lists, first, near, table = lists_of([codes], [rows], 2), np.zeros(1, np.int64), np.zeros(1, np.int32), TABLE
-    assert sorted(best_coded(lists, first, near, table, None, 6, 9).tolist()) == [0, 1, 5]
+    lists, first, near, table = build_lists([codes], [rows], 2), np.zeros(1, np.int64), np.zeros(1, np.int32), TABLE
+    assert sorted(search_lists(lists, first, near, table, None, 6, 9).tolist()) == [0, 1, 5]
     for allowed in (None, np.ones(5, bool)):
-        with pytest.raises(StoreError, match="names a row that is none of 5"):
-            best_coded(lists, first, near, table, allowed, 5, 9)
+        with pytest.raises(StoreError, match="names a row outside 5"):
+            search_lists(lists, first, near, table, allowed, 5, 9)
     for wrong in (-1, 1 + (1 << 24)):
         with pytest.raises(StoreError, match="a centre is no number"):
-            best_coded(lists, first, near + np.int32(wrong), table, None, 6, 9)
+            search_lists(lists, first, near + np.int32(wrong), table, None, 6, 9)
     for wrong in (-1, 1):
-        with pytest.raises(ValueError, match="a list is none of 1"):
-            best_coded(lists, first + wrong, near, table, None, 6, 9)
+        with pytest.raises(ValueError, match="a chosen list is outside the 1 lists"):
+            search_lists(lists, first + wrong, near, table, None, 6, 9)
     for given_, why in (
-        ((near, table, np.ones(4, bool), 6), "allowed is of shape"),
-        ((np.zeros(2, np.int32), table, None, 6), "near is of shape"),
-        ((near, np.zeros((4, 16), np.uint8), None, 6), "of 4 pieces, the lists are of 2"),
+        ((near, table, np.ones(4, bool), 6), "allowed has the shape"),
+        ((np.zeros(2, np.int32), table, None, 6), "near has the shape"),
+        ((near, np.zeros((4, 16), np.uint8), None, 6), "has 4 pieces, the lists have 2"),
     ):
         with pytest.raises(ValueError, match=why):
-            best_coded(lists, first, *given_, 9)
+            search_lists(lists, first, *given_, 9)
     with pytest.raises(ValueError, match="registers of 7"):
-        best_coded(lists, first, near, table, None, 6, 9, 7)
+        search_lists(lists, first, near, table, None, 6, 9, 7)
 
 
 def test_lists_have_codes_for_all_their_rows() -> None:
     codes, rows = packed(np.zeros((33, 2), np.uint8)).ravel(), np.arange(33)
-    assert lists_of([codes], [rows], 2).size.tolist() == [33]
+    assert build_lists([codes], [rows], 2).size.tolist() == [33]
     for short in (codes[:-1], codes[:32]):
-        with pytest.raises(ValueError, match="codes is of shape"):
-            lists_of([short], [rows], 2)
+        with pytest.raises(ValueError, match="codes has the shape"):
+            build_lists([short], [rows], 2)
     with pytest.raises(ValueError, match="codes are 1 arrays"):
-        lists_of([codes], [rows, rows], 2)
+        build_lists([codes], [rows, rows], 2)
 
 
 def test_what_codes_add() -> None:
     """Two pieces of two dimensions; code 3 of the second stands for (1, 2)."""
     book = np.zeros((2, 2, 16), np.float32)
     book[0, 1, 3], book[1, 1, 3], book[0, 0, 7] = 1, 2, -1
-    part, most = code_parts(book, np.array([4, 0, 10, 100], np.float32))
+    part, most = build_code_table(book, np.array([4, 0, 10, 100], np.float32))
     assert part[0].tolist() == [4] * 7 + [0] + [4] * 8  # from the least on: code 7 adds −4
     assert part[1].tolist() == [0] * 3 + [210] + [0] * 12
     assert most == 210
-    assert in_steps(part, 0.1).tolist() == [[0] * 16, [0] * 3 + [21] + [0] * 12]  # .4 is none
-    with pytest.raises(ValueError, match=r"query is of shape \(3,\), where \(4,\) belongs"):
-        code_parts(book, np.zeros(3, np.float32))
+    assert round_to_steps(part, 0.1).tolist() == [[0] * 16, [0] * 3 + [21] + [0] * 12]  # .4 is none
+    with pytest.raises(ValueError, match=r"query has the shape \(3,\), not \(4,\)"):
+        build_code_table(book, np.zeros(3, np.float32))
 
 
 def test_many_pieces_stay_within_sixteen_bits() -> None:
@@ -129,7 +129,7 @@ def test_many_pieces_stay_within_sixteen_bits() -> None:
     book = np.zeros((1, 600, 16), np.float32)
     book[:, :, 15] = 1
     one = np.ones((1, 600), np.int8), np.ones(1, np.float32), np.arange(1)
-    coded = Coded(*one, book, lists_of([np.empty(0, np.uint8)], [np.empty(0, np.int64)], 600), 0, None)
+    coded = Coded(*one, book, build_lists([np.empty(0, np.uint8)], [np.empty(0, np.int64)], 600), 0, None)
     table, near = tables(coded, np.ones(600, np.float32), np.array([3], np.float32))
     assert table[:, 15].tolist() == [65_535 // 600] * 600
     assert near.tolist() == [0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from helix.native import ZONE
+from helix.native.zones import ZONE
 from helix.snapshot.segment.columns import Columns
 
 

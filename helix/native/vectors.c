@@ -1,0 +1,105 @@
+/* Inner products of int8 vectors with a question. */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "machine.h"
+
+#define LANES 16 /* partial sums of an inner product, on every processor */
+
+static inline float sum_lanes(const float *lane) {
+    float total = 0;
+    for (int i = 0; i < LANES; i++) total += lane[i];
+    return total;
+}
+
+#define STRIDE 64 /* codes converted to floats at a time */
+#define SOON 8    /* rows to prefetch ahead */
+typedef float eight __attribute__((vector_size(32)));
+
+/* out[i] = scale[r] · ⟨codes[r], query⟩, r = row[i], of codes[all][d]. Returns -1 for a row outside `all`, else 0.
+ * The conversion to floats has its own loop, which compilers vectorise; they do not vectorise the two together.
+ */
+WIDE int64_t score_vectors(const int8_t *codes, const float *scale, int64_t all, int64_t d, const int64_t *row,
+                           int64_t n, const float *query, float *out) {
+    if (any_outside(row, n, all)) return -1;
+    for (int64_t i = 0; i < n; i++) {
+        const int8_t *code = codes + row[i] * d;
+        for (int64_t j = 0; j < d && i + SOON < n; j += 64) PREFETCH(codes + row[i + SOON] * d + j);
+        eight lower = {0}, upper = {0};
+        int64_t j = 0;
+        for (; j + STRIDE <= d; j += STRIDE) {
+            float value[STRIDE];
+            for (int l = 0; l < STRIDE; l++) value[l] = (float)code[j + l];
+            for (int l = 0; l < STRIDE; l += LANES) {
+                eight v[2], q[2];
+                memcpy(v, value + l, sizeof v);
+                memcpy(q, query + j + l, sizeof q);
+                lower += v[0] * q[0];
+                upper += v[1] * q[1];
+            }
+        }
+        float lane[LANES];
+        memcpy(lane, &lower, sizeof lower);
+        memcpy(lane + 8, &upper, sizeof upper);
+        for (; j < d; j++) lane[j % LANES] += (float)code[j] * query[j];
+        out[i] = sum_lanes(lane) * scale[row[i]];
+    }
+    return 0;
+}
+
+#define LEAN(l)                                                                                        \
+    do {                                                                                               \
+        float v = factor[1] * (float)code[1][j + l];                                                   \
+        float sum = v + share * (factor[0] * (float)code[0][j + l] + factor[2] * (float)code[2][j + l]); \
+        own[l] += v * query[j + l];                                                                    \
+        product[l] += sum * query[j + l];                                                              \
+        square[l] += sum * sum;                                                                        \
+    } while (0)
+
+/* The part that holds a row. */
+static int64_t find_part(const int64_t *start, int64_t parts, int64_t row) {
+    int64_t low = 0, high = parts;
+    while (high - low > 1) {
+        int64_t middle = (low + high) / 2;
+        if (start[middle] <= row)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* alone[i] = ⟨v, query⟩, leaning[i] = ⟨v + share · (b + a), query⟩ / ‖v + share · (b + a)‖, with v, b and a the vectors
+ * of an item and of its two neighbours. row: [3][n], in the order before, item, after; -1 is the zero vector. Part p,
+ * at codes_at[p] and scale_at[p], has the rows start[p] to start[p + 1]. zeros: [d]. code_of, factor_of: room for
+ * [3][n]. Returns -1 for a row outside all parts, else 0.
+ */
+WIDE int64_t score_neighbours(const uint64_t *codes_at, const uint64_t *scale_at, const int64_t *start, int64_t parts,
+                              int64_t d, const int64_t *row, int64_t n, const float *query, float share,
+                              const int8_t *zeros, const int8_t **code_of, float *factor_of, float *alone,
+                              float *leaning) {
+    for (int64_t i = 0; i < 3 * n; i++) {
+        code_of[i] = zeros;
+        factor_of[i] = 0;
+        if (row[i] == -1) continue;
+        if (row[i] < 0 || row[i] >= start[parts]) return -1;
+        int64_t part = find_part(start, parts, row[i]), local = row[i] - start[part];
+        code_of[i] = (const int8_t *)(uintptr_t)codes_at[part] + local * d;
+        factor_of[i] = ((const float *)(uintptr_t)scale_at[part])[local];
+        for (int64_t j = 0; j < d; j += 64) PREFETCH(code_of[i] + j);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const int8_t *code[3] = {code_of[i], code_of[n + i], code_of[2 * n + i]};
+        float factor[3] = {factor_of[i], factor_of[n + i], factor_of[2 * n + i]};
+        float own[LANES] = {0}, product[LANES] = {0}, square[LANES] = {0};
+        int64_t j = 0;
+        for (; j + LANES <= d; j += LANES)
+            for (int l = 0; l < LANES; l++) LEAN(l);
+        for (int l = 0; j + l < d; l++) LEAN(l);
+        float length = sqrtf(sum_lanes(square));
+        alone[i] = sum_lanes(own);
+        leaning[i] = sum_lanes(product) / (length > 1e-9f ? length : 1e-9f);
+    }
+    return 0;
+}
