@@ -1,61 +1,61 @@
-"""What can go wrong, said once: what happened, where, and what to do about it."""
+"""The errors of Helix. A message names the fault, its place and the remedy."""
 
 from __future__ import annotations
 
 
 class HelixError(Exception):
-    """Root of every error Helix raises on purpose. `exit_status` is what the command line returns for it."""
+    """Base class of all errors of Helix. `exit_status` is the status of the command line."""
 
     exit_status = 1
 
     def __init__(self, what: str, remedy: str = "") -> None:
-        from helix.util.sanitise import MAX_MESSAGE, sanitise_name  # here: an agent's hook waits for this module
+        from helix.util.sanitise import MAX_MESSAGE, sanitise_name  # here: agent hooks wait for this module
 
-        # Names that somebody's log made up stand in both, and agents read them.
+        # Both may quote a log, and agents read them.
         self.what = sanitise_name(what, MAX_MESSAGE)
         self.remedy = sanitise_name(remedy, MAX_MESSAGE)
         super().__init__(f"{self.what}; {self.remedy}" if remedy else self.what)
 
 
 class UsageError(HelixError):
-    """The call itself is wrong: an unknown name, a value out of range."""
+    """A wrong call: an unknown name, a value out of range."""
 
     exit_status = 2
 
 
 class AccessError(HelixError):
-    """Who asks may not: no key, a wrong one, not this, not so often."""
+    """A refused caller: no key, a wrong key, a missing permission, or too many requests."""
 
     exit_status = 2
 
 
 class InputRefused(HelixError):
-    """One input cannot be taken; the rest of the batch can."""
+    """A refused input; the rest of the batch is accepted."""
 
     exit_status = 3
 
 
 class StoreError(HelixError):
-    """The store is unusable as it stands: missing, unwritable, damaged, or of a newer format."""
+    """An unusable store: missing, unwritable, damaged, or of a newer format."""
 
     exit_status = 4
 
 
 class NewerStore(StoreError):
-    """A store that a newer Helix wrote, in a format or with features this one does not know."""
+    """A store of a newer Helix, with an unknown format or feature."""
 
 
 class EncoderError(HelixError):
-    """No usable encoder: weights missing, damaged, or not the ones the lineage was built with."""
+    """No usable encoder: its weights are missing, damaged, or not those of the lineage."""
 
     exit_status = 4
 
 
 class KernelsError(HelixError):
-    """The compiled kernels are missing, or not for this machine or this release."""
+    """Compiled kernels that are missing, or made for another machine or release."""
 
     exit_status = 4
 
 
 class Damaged(StoreError):
-    """Bytes that are not what their digest says."""
+    """Bytes that do not match their digest."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Final
 
 from celery import Celery, signals
 
@@ -11,6 +12,9 @@ from helix.errors import UsageError
 from helix.settings import Settings, load
 from workers import kombu_patch, liveness, signing
 from workers.queues import ROUTES
+
+PERIODIC: Final = ("maintain", "touch")
+"""Tasks that beat sends."""
 
 
 def create(settings: Settings) -> Celery:
@@ -67,9 +71,7 @@ def create(settings: Settings) -> Celery:
         task_routes={name: {"queue": route.queues[0]} for name, route in ROUTES.items()},
         beat_max_loop_interval=liveness.INTERVAL,  # an idle beat touches its file, too
         beat_scheduler="workers.beat:Scheduler",  # in memory: Celery's default writes a pickle. Tasks may repeat
-        beat_schedule={
-            name: {"task": f"helix.{name}", "schedule": settings.tidy_interval} for name in ("maintain", "touch")
-        },
+        beat_schedule={name: {"task": f"helix.{name}", "schedule": settings.tidy_interval} for name in PERIODIC},
         imports=("workers.tasks",),  # Celery imports it in each pool process
     )
     app.steps["consumer"].add(liveness.LivenessStep)

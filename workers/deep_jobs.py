@@ -1,6 +1,6 @@
 """The background thread of a `deep` worker: it sends a task for each deep job in the store.
 
-A query process has no broker, so it writes its job to the store. One worker a store holds the lock of `jobs.attending`;
+A query process has no broker, so it writes its job to the store. One worker a store holds the lock of `jobs.attend`;
 other processes see by it that a worker runs.
 """
 
@@ -37,7 +37,7 @@ def watch(app: Celery, root: Path, stop: threading.Event) -> threading.Thread:
     def attend() -> None:
         while not stop.is_set():
             try:
-                with jobs.attending(root) as is_mine:
+                with jobs.attend(root) as is_mine:
                     if is_mine:
                         _send_jobs(app, root, stop)
             except HelixError as error:
@@ -58,7 +58,7 @@ def _send_jobs(app: Celery, root: Path, stop: threading.Event) -> None:
         changed, now = (root / jobs.FOLDER).stat().st_mtime_ns, time.monotonic()
         if changed == seen and not waiting and now - listed < FULL_INTERVAL:
             continue
-        seen, listed, waiting = changed, now, jobs.waiting(root)
+        seen, listed, waiting = changed, now, jobs.list_waiting(root)
         sent = {job: when for job, when in sent.items() if job in set(waiting)}
         for job in waiting:
             if now - sent.get(job, -RESEND) >= RESEND:

@@ -18,7 +18,7 @@ DEEP: Final = "deep"
 ALL_QUEUES: Final = (*QUEUES, DEEP)
 
 BACKGROUND: Final = {"bulk", "expand", "maintain"}
-"""Queues that nobody waits for. A worker of only these lowers its CPU priority."""
+"""Queues without waiting callers. A worker of only these lowers its CPU priority."""
 
 
 @dataclass(frozen=True, slots=True)

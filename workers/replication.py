@@ -10,7 +10,7 @@ import atexit
 import contextlib
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -26,60 +26,56 @@ _JOIN: Final = 60.0
 """Seconds to wait for a round at exit: more than S3's time-out."""
 
 
+@contextlib.contextmanager
+def _log_errors(failure: str, document: str = "") -> Iterator[None]:
+    """Log the errors of a share, and continue."""
+    try:
+        yield
+    except (HelixError, OSError) as error:
+        log.warning("%s: %s", failure, error, extra={"document": document} if document else None)
+
+
 def hand_over(root: Path, settings: Settings, documents: Sequence[str]) -> list[str]:
     """Offer accepted documents to other machines; return those whose messages may be sent."""
     if not settings.share:
         return list(documents)
-    try:
+    with _log_errors("accepted, but not offered to other machines yet"):
         return share.hand_over(root, settings, documents)
-    except (HelixError, OSError) as error:
-        log.warning("accepted, but not offered to other machines yet: %s", error)
-        return list(documents) if share.is_home(root) else []
+    return list(documents) if share.is_home(root) else []
 
 
 def receive(root: Path, settings: Settings, document: str) -> bool:
     """Fetch the envelopes of a document; return whether it can be enriched here."""
     if not settings.share:
         return True
-    try:
+    with _log_errors("waits", document):
         return share.receive(root, settings, document)
-    except (HelixError, OSError) as error:
-        log.warning("waits: %s", error, extra={"document": document})
-        return False
+    return False
 
 
 def hand_in(root: Path, settings: Settings, document: str, fingerprint: str) -> None:
     """Send a part to the primary."""
-    if not settings.share:
-        return
-    try:
-        share.hand_in(root, settings, document, fingerprint)
-    except (HelixError, OSError) as error:
-        log.warning("made, but not handed in yet: %s", error, extra={"document": document})
+    if settings.share:
+        with _log_errors("made, but not handed in yet", document):
+            share.hand_in(root, settings, document, fingerprint)
 
 
 def collect(root: Path, settings: Settings, fingerprint: str) -> None:
     """Fetch the parts of other machines, before a commit."""
     if not settings.share:
         return
-    try:
+    with _log_errors("nothing is collected from other machines"):
         collected = share.collect(root, settings, fingerprint)
-    except (HelixError, OSError) as error:
-        log.warning("nothing is collected from other machines: %s", error)
-        return
-    if collected != share.Collected(0, 0, 0):
-        counts = {"envelopes": collected.envelopes, "parts": collected.parts, "waiting": collected.waiting}
-        log.info("collected from other machines", extra=counts)
+        if collected != share.Collected(0, 0, 0):
+            counts = {"envelopes": collected.envelopes, "parts": collected.parts, "waiting": collected.waiting}
+            log.info("collected from other machines", extra=counts)
 
 
 def publish(root: Path, settings: Settings) -> None:
     """Publish a generation to other machines, after a commit."""
-    if not settings.share:
-        return
-    try:
-        share.publish(root, settings)
-    except (HelixError, OSError) as error:
-        log.warning("committed, but not published to other machines yet: %s", error)
+    if settings.share:
+        with _log_errors("committed, but not published to other machines yet"):
+            share.publish(root, settings)
 
 
 def keep_up(root: Path, settings: Settings) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from helix.cli.parser import build_parser, print_json, resolve_store
-from helix.cli.terminal import format_count, print_error, print_text
+from helix.cli.parser import build_parser, resolve_store
+from helix.cli.terminal import format_count, print_error, print_result
 from helix.errors import HelixError, UsageError
 
 if TYPE_CHECKING:
@@ -33,11 +33,8 @@ def push(argv: Sequence[str]) -> int:
 
     root, keep = resolve_store(options), sync.KEEP if options.keep is None else options.keep
     report = _transfer(lambda: sync.push(root, options.url, force=options.force, prune=options.prune, keep=keep))
-    if options.json:
-        print_json(report)
-    else:
-        moved = _format_moved(report, "sent")
-        print_text(f"generation {report.generation} of {root} is published at {report.url}: {moved}")
+    text = f"generation {report.generation} of {root} is published at {report.url}: {_format_moved(report, 'sent')}"
+    print_result(options.json, report, text)
     return 0
 
 
@@ -65,10 +62,8 @@ def pull(argv: Sequence[str]) -> int:
         _follow(options.url, root, options.follow, settings.lock_wait)
         return 0
     report = _transfer(lambda: sync.pull(options.url, root, force=options.force, wait=settings.lock_wait))
-    if options.json:
-        print_json(report)
-    else:
-        print_text(f"{root} is at generation {report.generation} of {report.url}: {_format_moved(report, 'fetched')}")
+    text = f"{root} is at generation {report.generation} of {report.url}: {_format_moved(report, 'fetched')}"
+    print_result(options.json, report, text)
     return 0
 
 

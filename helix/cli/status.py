@@ -6,18 +6,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from helix.cli import terminal
 from helix.cli.parser import build_parser, print_json, resolve_store
-from helix.cli.terminal import (
-    Cell,
-    build_table,
-    format_count,
-    is_drawn,
-    open_console,
-    print_error,
-    print_note,
-    print_table,
-    print_text,
-)
+from helix.cli.terminal import format_count
 from helix.util.sanitise import printable_json, sanitise_name
 
 if TYPE_CHECKING:
@@ -45,15 +36,15 @@ def status(argv: Sequence[str]) -> int:
     if options.json:
         print_json(state)
         return 0
-    print_table(_describe(state), whole=(0,))
+    terminal.print_table(_describe(state), whole=(0,))
     for document, error in state["errors"].items():
-        print_note(f"dead        {document[:12]}… {error}")
+        terminal.print_note(f"dead        {document[:12]}… {error}")
     if any(not error.startswith(ROLLED_BACK) for error in state["errors"].values()):
-        print_note("'helix retry' tries dead documents again, 'helix drop' removes their text")
+        terminal.print_note("'helix retry' tries dead documents again, 'helix drop' removes their text")
     return 0
 
 
-def _describe(state: dict[str, Any]) -> list[tuple[Cell, Cell]]:
+def _describe(state: dict[str, Any]) -> list[tuple[terminal.Cell, terminal.Cell]]:
     """Return the state of a store for a person, as (name, value) cells."""
     lines = [*_describe_store(state), *_describe_documents(state), *_describe_items(state)]
     return [((name, "bold"), (text, style)) for name, text, style in lines]
@@ -61,7 +52,10 @@ def _describe(state: dict[str, Any]) -> list[tuple[Cell, Cell]]:
 
 def _describe_store(state: dict[str, Any]) -> list[tuple[str, str, str]]:
     published = f", published {state['published']}" if state["published"] else ""
-    segments, sessions = format_count(state["segments"], "segment"), format_count(state["sessions"], "session")
+    segments, sessions = (
+        format_count(state["segments"], "segment"),
+        format_count(state["sessions"], "session"),
+    )
     return [
         ("store", state["store"], ""),
         ("generation", f"{state['generation']}{published}; {state['generations']} retained", ""),
@@ -122,14 +116,14 @@ def _watch_status(root: Path, as_json: bool) -> int:
 
     from helix.snapshot.status import status as read_status
 
-    if as_json or not is_drawn():
+    if as_json or not terminal.is_drawn():
         while True:
             sys.stdout.write(printable_json(orjson.dumps(read_status(root)).decode()) + "\n")
             sys.stdout.flush()
             time.sleep(INTERVAL)
     from rich.live import Live
 
-    with Live(console=open_console(), auto_refresh=False, screen=False) as live:
+    with Live(console=terminal.open_console(), auto_refresh=False, screen=False) as live:
         while True:
             live.update(_draw_live(read_status(root)), refresh=True)
             time.sleep(INTERVAL)
@@ -146,7 +140,7 @@ def _draw_live(state: dict[str, Any]) -> Any:
     rows += [(("dead", "bold red"), (f"{document[:12]}… {error}", BAD)) for document, error in state["errors"].items()]
     finished = state["done"] + state["dead"]
     bar = ProgressBar(total=max(1, state["accepted"]), completed=finished, width=60)
-    return Group(build_table(rows, whole=(0,)), bar)
+    return Group(terminal.build_table(rows, whole=(0,)), bar)
 
 
 def verify(argv: Sequence[str]) -> int:
@@ -165,14 +159,17 @@ def verify(argv: Sequence[str]) -> int:
         print_json(report)
     else:
         for problem in report.problems:
-            print_text(problem, BAD)
+            terminal.print_text(problem, BAD)
         for orphan in report.orphans:
-            print_note(f"note: no manifest names {orphan} (left by an interrupted commit)")
+            terminal.print_note(f"note: no manifest names {orphan} (left by an interrupted commit)")
         result = format_count(len(report.problems), "problem") if report.problems else "all whole"
-        files, generations = format_count(report.files, "file"), format_count(report.generations, "generation")
+        files, generations = (
+            format_count(report.files, "file"),
+            format_count(report.generations, "generation"),
+        )
         style = f"bold {BAD}" if report.problems else "green"
-        print_text(f"{files}, {report.bytes / 1e6:.1f} MB, {generations}: {result}", style)
+        terminal.print_text(f"{files}, {report.bytes / 1e6:.1f} MB, {generations}: {result}", style)
     if report.problems:
-        print_error("helix verify", "restore the named files from a backup, or ingest into a new store")
+        terminal.print_error("helix verify", "restore the named files from a backup, or ingest into a new store")
         return 4
     return 0

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from helix.cli.parser import print_json
 from helix.util.sanitise import printable, printable_lines
 
 if TYPE_CHECKING:
@@ -94,6 +95,11 @@ def print_text(text: str, style: str = "") -> None:
         open_console().print(Text(text, style) if style else _bold_numbers(text))
     else:
         print(text)
+
+
+def print_result(as_json: bool, value: object, text: str) -> None:
+    """Print the result of a command: one JSON object, or lines for a person."""
+    print_json(value) if as_json else print_text(text)
 
 
 def print_figures(text: str) -> None:

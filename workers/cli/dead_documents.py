@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from helix.cli.parser import Parser, build_parser, print_json, resolve_store
-from helix.cli.terminal import format_count, print_text
+from helix.cli.parser import Parser, build_parser, resolve_store
+from helix.cli.terminal import format_count, print_result
 from helix.errors import UsageError
 from helix.settings import load
 
@@ -27,11 +27,10 @@ def retry(argv: Sequence[str]) -> int:
     for document in selected:
         ledger.revive(root, document)
     queued = queue_documents(root, selected, settings, "retry")
-    if options.json:
-        print_json({"retried": selected, "queued": queued})
-    else:
-        verb = "waits" if len(selected) == 1 else "wait"
-        print_text(f"{format_count(len(selected), 'document')} {verb} again, {queued} queued")
+    text = (
+        f"{format_count(len(selected), 'document')} {'waits' if len(selected) == 1 else 'wait'} again, {queued} queued"
+    )
+    print_result(options.json, {"retried": selected, "queued": queued}, text)
     return 0
 
 
@@ -55,10 +54,8 @@ def drop(argv: Sequence[str]) -> int:
         drop_dead(root, document)
     if settings.share:
         replication.forget(root, settings, selected)
-    if options.json:
-        print_json({"dropped": selected})
-    else:
-        print_text(f"{format_count(len(selected), 'document')} dropped: their text is gone from the store")
+    text = f"{format_count(len(selected), 'document')} dropped: their text is gone from the store"
+    print_result(options.json, {"dropped": selected}, text)
     return 0
 
 

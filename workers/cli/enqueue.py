@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from helix.cli.parser import build_parser, print_json, resolve_store
-from helix.cli.terminal import format_count, print_error, print_text
+from helix.cli.parser import build_parser, resolve_store
+from helix.cli.terminal import format_count, print_error, print_result
 from helix.settings import load
 from pipelines.cli.commands import accepted_of, acl_of, input_options, progress_bar, refuse_aloud, tell_forgotten
 
@@ -54,10 +54,7 @@ def enqueue(argv: Sequence[str]) -> int:
     seconds = time.perf_counter() - began
     refuse_aloud(report.refused, "enqueue")
     tell_forgotten(report, "enqueue")
-    if options.json:
-        print_json({**report.as_json(seconds), "queued": queued})
-    else:
-        print_text(f"{accepted_of(report)}; {queued} queued")
+    print_result(options.json, {**report.as_json(seconds), "queued": queued}, f"{accepted_of(report)}; {queued} queued")
     return 3 if report.refused else 0
 
 
@@ -80,10 +77,8 @@ def _defer(root: Path, options: argparse.Namespace, settings: Settings) -> int:
             pass
     if not queued:
         print_error("helix enqueue", f"noted, but {_describe_broker(settings)}; a worker finds it when it starts")
-    if options.json:
-        print_json({"order": order, "queued": queued})
-    else:
-        print_text(f"order {order[:12]}: {format_count(len(paths), 'path')}; 'helix status' shows its result")
+    text = f"order {order[:12]}: {format_count(len(paths), 'path')}; 'helix status' shows its result"
+    print_result(options.json, {"order": order, "queued": queued}, text)
     return 0
 
 

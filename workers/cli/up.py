@@ -33,12 +33,12 @@ RECONCILE_INTERVAL: Final = 2.0
 """Seconds, by default, between reconciliations on one machine: `helix enqueue` may not know the broker."""
 
 
-def up(argv: Sequence[str]) -> int:
+def run_services(argv: Sequence[str]) -> int:
     """Run everything on this machine: workers, beat and query process, with a Redis of its own. Ctrl-C ends all."""
     examples = (
         "  helix up --store memory\n  helix up --watch             # and ingest the logs of agents while they grow"
     )
-    new = build_parser("up", up.__doc__ or "", examples)
+    new = build_parser("up", run_services.__doc__ or "", examples)
     new.add_argument("--port", type=parse_port, default=8765, help="of the query process, on 127.0.0.1 (8765)")
     new.add_argument("--watch", action="store_true", help="also watch the session folders of all your agents")
     metrics_help = "Prometheus metrics of all workers (none)"
@@ -55,12 +55,8 @@ def up(argv: Sequence[str]) -> int:
     _export_encoder(root, settings)
     stop = StopFlag()
     with open_broker(settings) as (url, redis), tempfile.TemporaryDirectory(prefix="helix-metrics-") as metrics:
-        environ = {
-            "HELIX_RECONCILE_INTERVAL": str(RECONCILE_INTERVAL),
-            **os.environ,
-            "HELIX_STORE": str(root),
-            "HELIX_REDIS_URL": url,
-        }
+        place = {"HELIX_STORE": str(root), "HELIX_REDIS_URL": url}
+        environ = {"HELIX_RECONCILE_INTERVAL": str(RECONCILE_INTERVAL), **os.environ, **place}
         worker_environ = {**environ, "PROMETHEUS_MULTIPROC_DIR": metrics} if options.metrics_port else environ
         print(f"store   {root}\nbroker  {url}\nquery   http://127.0.0.1:{options.port}", file=sys.stderr)
         print(f"for other terminals: export HELIX_STORE={root} HELIX_REDIS_URL={url}", file=sys.stderr)
