@@ -1,19 +1,20 @@
-# Two commands need nothing but Python 3.11, gcc, make, git and the package index: `make demo` and `make test`.
+# Every command installs what it needs from the package index; Python 3.11 or newer, gcc, make and git must be there.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO_STORE := $(if $(LOGS),.demo/yours,.demo/sample)
 export HF_HUB_OFFLINE ?= 1
-# What is used is compiled when it is first used, and kept: not all of every package, nor Helix anew by each process.
+# Bytecode is written when a module is first imported: --no-compile leaves out what is never imported.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv demo test soak lint types unit redis chromium notebooks clean
+.PHONY: help venv demo check test soak lint types imports quick unit redis chromium notebooks clean
 
 help:
 	@echo "make demo [LOGS=path]  ingest the sample (or your logs) and ask three questions"
-	@echo "make test              ruff, mypy --strict and every test"
-	@echo "make soak              the tests that take long"
-	@echo "make notebooks         run the notebooks, and store what they show"
+	@echo "make check             ruff, mypy, import-linter and the quick tests (2 minutes)"
+	@echo "make test              the same with every test (8 minutes)"
+	@echo "make soak              the long tests, at full strength (hours)"
+	@echo "make notebooks         run the notebooks and store their output"
 	@echo "make venv              .venv/ with every extra"
 	@echo "make clean             remove .venv, .demo and caches"
 
@@ -29,11 +30,11 @@ $(VENV)/.done: pyproject.toml constraints.txt hatch_build.py $(wildcard helix/na
 demo: venv
 	@$(BIN)/python -m pipelines.cli.demo --store $(DEMO_STORE) $(LOGS)
 
-# The tests start their own redis-server; only the binary has to be there.
+# The tests start a redis-server of their own; the binary must be installed.
 redis:
 	@command -v redis-server >/dev/null 2>&1 || bash tests/support/install_redis.sh
 
-# Nor do they bring a browser.
+# The same for the browser.
 chromium:
 	@command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || test -n "$$CHROMIUM" || bash tests/support/install_chromium.sh
 
@@ -43,25 +44,40 @@ lint: venv
 types: venv
 	@$(BIN)/mypy --strict
 
-# A process more than there are cores: some tests wait for processes of their own. A file's tests stay together, for what
-# they share. In the order of the files the long ones come first.
+imports: venv
+	@found=$$($(BIN)/lint-imports) || { echo "$$found"; exit 1; }
+
+CORES := $(shell getconf _NPROCESSORS_ONLN)
+
+# Tests that share a costly fixture run in one process (tests/support/marks.py), the longest first.
+PYTEST := $(BIN)/pytest --dist loadgroup --no-loadscope-reorder
+
+QUICK := not (soak or needs_encoder or needs_store or needs_redis or needs_browser or needs_process)
+
+quick: venv
+	@$(PYTEST) -n $(CORES) --hypothesis-profile quick -m '$(QUICK)'
+
+check: lint
+	@$(MAKE) --no-print-directory -j 3 types imports quick
+
+# One process more than cores: some tests wait for processes of their own.
 unit: venv redis chromium
-	@$(BIN)/pytest -n $$($(PYTHON) -c 'import os; print(1 + os.cpu_count())') --dist loadfile --no-loadscope-reorder
+	@$(PYTEST) -n $$((1 + $(CORES))) --hypothesis-profile full
 
-# mypy works while the first tests wait for an encoder to be exported.
 test: lint redis chromium
-	@$(MAKE) --no-print-directory -j 2 types unit
+	@$(MAKE) --no-print-directory -j 3 types imports unit
 
-# Fuzzing guided by coverage goes without atheris where there is no build of it. The kernels are compiled anew, with
-# sanitisers: the compiler is gcc, with its libasan and libubsan.
+# Encoders are exported again. Fuzzing guided by coverage needs atheris and is skipped where it has no build. The kernels
+# are compiled with sanitisers: the compiler is gcc, with its libasan and libubsan.
 soak: venv redis chromium
 	-@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'atheris>=2.3'
-	@$(BIN)/pytest -m soak
+	@rm -rf .cache/tests
+	@$(BIN)/pytest --hypothesis-profile soak -m 'soak or hypothesis'
 
-# Figures are read from docs/ anew; a test says when what is stored is not current.
+# Figures are read from docs/; a test fails when the stored output is out of date.
 notebooks: venv
 	@$(BIN)/python -m notebooks.refresh
 
 clean:
-	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .demo .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

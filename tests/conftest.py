@@ -39,9 +39,10 @@ register_profiles()
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     set_marks(items)
-    set_groups(items)
+    if getattr(config.option, "loadgroup", False):
+        set_groups(items)
 
 
 # Run behind a shell's `&`, this process ignores Ctrl-C, and so would all it starts.

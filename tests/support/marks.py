@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import pytest
@@ -26,16 +26,27 @@ def set_marks(items: Iterable[pytest.Item]) -> None:
                 item.add_marker(mark)
 
 
-def set_groups(items: Iterable[pytest.Item]) -> None:
-    """Keep the tests that share a fixture of a module in one process; the others may run in any."""
+def set_groups(items: list[pytest.Item]) -> None:
+    """Say which tests run in one process, and put those first that take long.
+
+    Tests that share a fixture of their module stay together.
+    """
     for item in items:
-        if names := sorted(_module_fixtures(item)):
-            item.add_marker(pytest.mark.xdist_group(f"{item.path.stem}:{names[0]}"))
+        if name := _group(item):
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.stem}:{name}"))
+    items.sort(key=_rank)
 
 
-def _module_fixtures(item: pytest.Item) -> Iterator[str]:
-    """Yield the fixtures of module scope that a test uses."""
+def _group(item: pytest.Item) -> str:
     info = getattr(item, "_fixtureinfo", None)
-    for name, definitions in (info.name2fixturedefs if info else {}).items():
-        if definitions[-1].scope == "module":
-            yield name
+    shared = [name for name, made in (info.name2fixturedefs if info else {}).items() if made[-1].scope == "module"]
+    return min(shared, default="")
+
+
+def _needs(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(mark) for mark in NEEDS)
+
+
+def _rank(item: pytest.Item) -> tuple[bool, bool]:
+    """Return false for what comes first: tests of crashes, then all that need something."""
+    return "crash" not in item.path.parts, not _needs(item)
