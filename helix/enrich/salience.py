@@ -309,10 +309,9 @@ NARRATION: Final = _sign(
     "narration",
     "let let's looking checking reading searching opening running starting installing now i'll i'm one going first "
     "next",
-    _LEAD + r"(?:let me|let's (?:see|look|check)|i'll (?:now |just |also )?(?:take|have|check|look|start|read|open|"
-    r"search|run|go|begin|prepare|change|ask|do)|"
-    r"(?:looking|checking|reading|searching|opening|running|starting|installing)\b|"
-    r"i'm (?:going to|checking|looking)|now (?:the|to|i)\b|one (?:moment|second))",
+    _LEAD + "(?:let me|let's (?:see|look|check)|i'll (?:now |just |also )?(?:take|have|check|look|start|read|open|"
+    "search|run|go|begin|prepare|change|ask|do)|(?:looking|checking|reading|searching|opening|running|"
+    r"starting|installing)\b|i'm (?:going to|checking|looking)|now (?:the|to|i)\b|one (?:moment|second))",
 )
 GENERIC: Final = _sign(
     "generic",
@@ -330,26 +329,23 @@ HEDGE: Final = _sign(
     "wondering tentative tentatively leaning toying undecided decided theory unless clue hard memory wrong quote torn "
     "smells wager plausible plausibly conceivable conceivably we'll convinced fence minds suspicion speculating "
     "debating considering tempted",
-    r"\b(?:maybe|perhaps|possibly|probably|presumably|potentially|supposedly|"
-    r"i(?:'d| would)? (?:think|guess|suppose|believe|assume|suspect|reckon|imagine|doubt|bet)|"
-    r"(?:my|a|that|the|best) (?:guess|hunch)|(?:not|n't) (?:\w{2,10} |100 ?% )?(?:sure|certain|know|decided|convinced)|"
-    r"unsure|undecided|no idea|might|(?:it|that|this|which) could|"
-    r"(?:could|may) (?:well |just |also )?be (?:a|an|the|just|because|due|that|caused|related|why|from|something)|"
-    r"(?:seems?|appears?) (?:to|like|that)|(?:most |very |un)?likely|afaik|iirc|"
-    r"(?:as far as|if) i (?:know|remember|recall)|unclear|dunno|who knows|wonder(?:ing)? (?:if|whether) (?!you)|"
-    r"tentative(?:ly)?|leaning towards?|toying with|thinking (?:about |of |maybe ){1,2}\w{2,14}ing|thinking maybe|"
-    r"in theory|unless i'm|no clue|could(?:'ve| have) been|hard to (?:say|tell)|if memory serves|"
-    r"(?:could|may|might) be wrong|don't quote me|torn between|smells like|i'd wager|plausibl[ey]|"
-    r"conceivabl[ey]|we'll see|on the fence|two minds|my suspicion|speculating|debating (?:if|whether)|"
-    r"(?:'m|'re|am|are|been|still) considering|tempted to)\b|^could be\b",
+    r"\b(?:maybe|perhaps|possibly|probably|presumably|potentially|supposedly|i(?:'d| would)? (?:think|guess|suppose|"
+    r"believe|assume|suspect|reckon|imagine|doubt|bet)|(?:my|a|that|the|best) (?:guess|hunch)|(?:not|n't) (?:\w{2,10} "
+    "|100 ?% )?(?:sure|certain|know|decided|convinced)|unsure|undecided|no idea|might|(?:it|that|this|which) could|"
+    "(?:could|may) (?:well |just |also )?be (?:a|an|the|just|because|due|that|caused|related|why|from|something)|"
+    "(?:seems?|appears?) (?:to|like|that)|(?:most |very |un)?likely|afaik|iirc|(?:as far as|if) i (?:know|remember|"
+    "recall)|unclear|dunno|who knows|wonder(?:ing)? (?:if|whether) (?!you)|tentative(?:ly)?|leaning towards?|toying "
+    r"with|thinking (?:about |of |maybe ){1,2}\w{2,14}ing|thinking maybe|in theory|unless i'm|no clue|could(?:'ve| "
+    "have) been|hard to (?:say|tell)|if memory serves|(?:could|may|might) be wrong|don't quote me|torn between|"
+    "smells like|i'd wager|plausibl[ey]|conceivabl[ey]|we'll see|on the fence|two minds|my suspicion|speculating|"
+    r"debating (?:if|whether)|(?:'m|'re|am|are|been|still) considering|tempted to)\b|^could be\b",
 )
 ASSENT: Final = re.compile(
-    r"^\W{0,4}(?:(?:ok|okay|o{1,8}h{1,8}|hm{1,8}|mm{1,8}|ah|well|great|good|cool|perfect|alright|right|fine|sure|haha)"
-    r"\W{1,3}){0,2}(?:yes|yep|yeah|yup|agreed|approved|confirmed|deal|exactly|go (?:ahead|for it|with)|"
-    r"do (?:it|that|so|this)|ship it|lgtm|sounds (?:good|great|right|fine)|works for me|that works|"
-    r"good (?:idea|plan|call)|(?:suits|fine (?:by|with)|good with) me|i'm (?:in|on board|happy with)|let's do|"
-    r"please do|sold|correct|that's right|fair(?: enough)?|makes sense|by all means|absolutely|definitely|of course|"
-    r"settled|\+1)(?!\w)"
+    r"^\W{0,4}(?:(?:ok|okay|o{1,8}h{1,8}|hm{1,8}|mm{1,8}|ah|well|great|good|cool|perfect|alright|right|fine|sure|"
+    r"haha)\W{1,3}){0,2}(?:yes|yep|yeah|yup|agreed|approved|confirmed|deal|exactly|go (?:ahead|for it|with)|do (?:it|"
+    "that|so|this)|ship it|lgtm|sounds (?:good|great|right|fine)|works for me|that works|good (?:idea|plan|call)|"
+    "(?:suits|fine (?:by|with)|good with) me|i'm (?:in|on board|happy with)|let's do|please do|sold|correct|that's "
+    r"right|fair(?: enough)?|makes sense|by all means|absolutely|definitely|of course|settled|\+1)(?!\w)"
 )
 REJECTS: Final = re.compile(r"^\W{0,4}(?:no|nope|nah|wrong|actually|wait|stop|don't|do not|not)\b")
 
@@ -388,9 +384,8 @@ BACK: Final = _sign(
 _WORD = re.compile(r"[\w']+")
 _DIGIT = re.compile(r"\d")
 _QUOTED = re.compile(
-    r"```.*?(?:```|\Z)|`[^`\n]{1,200}`|\"[^\"\n]{1,200}\"|"
-    r"^(?:>|\$ |\t| {4}|[+-]{1,3}[ \t]{0,40}\w{0,40}[({=]| {0,6}\d{1,6}(?:→|\t)|\[?\d{4}-\d\d-\d\d[T ]\d\d:)[^\n]*|"
-    r"^[#* -]{0,6}\d{1,2}[.)][ \t]",
+    r"```.*?(?:```|\Z)|`[^`\n]{1,200}`|\"[^\"\n]{1,200}\"|^(?:>|\$ |\t| {4}|[+-]{1,3}[ \t]{0,40}\w{0,40}[({=]| "
+    r"{0,6}\d{1,6}(?:→|\t)|\[?\d{4}-\d\d-\d\d[T ]\d\d:)[^\n]*|^[#* -]{0,6}\d{1,2}[.)][ \t]",
     re.DOTALL | re.MULTILINE,
 )
 """Code, quotations, commands, numbered lines, those of logs and list numbers: nobody in the session says this."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from helix.text.gazetteer import COMMON
+from helix.text.gazetteer import COMMON_WORDS
 
 _TALK: Final = r"(?:conversations?|chats?|discussions?|sessions?|interactions?|exchanges?|messages)"
 _KIND: Final = r"(?:comprehensive|clear|complete|detailed|concise|brief|full|thorough|short|quick|high-level)"
@@ -76,7 +76,7 @@ def spoken(text: str, speakers: AbstractSet[str]) -> str:
         word = match.group()
         bare = _OWN.sub("", word)
         name, owns = bare.lower(), bare != word
-        if name not in speakers or (name in COMMON and (place == 0 or not word[0].isupper())):
+        if name not in speakers or (name in COMMON_WORDS and (place == 0 or not word[0].isupper())):
             continue
         if text[match.start() - 1 : match.start()] in _BEFORE or _AFTER.match(text, match.end()):
             continue

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from helix.errors import UsageError
-from helix.text.dates import moments
+from helix.text.dates import find_moments
 
 DAY = timedelta(days=1)
 _HALF_A_YEAR = 184 * DAY
@@ -295,14 +295,14 @@ def _before(day: date, days: int) -> date:
 def _moments(text: str, now: datetime) -> list[Said]:
     """What else is a time in a statement, read as what was: "at Halloween" the past one, "over the weekend" it."""
     found = []
-    for moment in moments(text, now):
+    for moment in find_moments(text, now):
         first, last = moment.start, moment.end
-        if first > now.date() and not _TO_COME.search(moment.said):
-            if _WEEKLY.search(moment.said):
+        if first > now.date() and not _TO_COME.search(moment.text):
+            if _WEEKLY.search(moment.text):
                 first, last = _before(first, 7), _before(last, 7)
-            elif now.year > 1 and (past := moments(moment.said, now - _HALF_A_YEAR)):
+            elif now.year > 1 and (past := find_moments(moment.text, now - _HALF_A_YEAR)):
                 first, last = past[0].start, past[0].end
-        if _WEEKS_AGO.search(moment.said):  # said of a week, hardly of a day
+        if _WEEKS_AGO.search(moment.text):  # said of a week, hardly of a day
             first, last = _before(first, 3), _before(last, -3)
         found.append(Said(*moment.where, first, last))
     return found

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from helix.text.entities import entities
+from helix.text.entities import find_entities
 from helix.text.tokenize import STOP_WORDS, tokenise
 
 Days = Sequence[tuple[int, int, float]]
@@ -108,7 +108,7 @@ def classify(text: str, now: datetime, days: Days, simple: int, moderate: int) -
         simple, moderate: distinct terms at most of a simple, of a moderate question; each conjunction and each comma
             counts as one more.
     """
-    found = entities(text, at=now)
+    found = find_entities(text, at=now)
     terms = len(set(tokenise(text))) + len(_JOINED.findall(text.rstrip(" ?")))
     primary = next((name for name, pattern in _PATTERNS if pattern.search(text)), "temporal" if days else "factual")
     kinds = {entity.kind for entity in found}

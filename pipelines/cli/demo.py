@@ -10,8 +10,8 @@ from pathlib import Path
 
 from helix.cli.main import main as helix
 from helix.errors import HelixError
-from helix.sdk.memory import open as open_store
-from helix.text.entities import entities
+from helix.sdk.open import open as open_store
+from helix.text.entities import find_entities
 from helix.types import Entity
 
 SAMPLE = (
@@ -51,7 +51,7 @@ def questions(store: Path) -> list[str]:
     """Three questions about logs nobody has seen yet, after the names that several turns share."""
     snapshot = open_store(store).snapshot
     texts = [entry["text"] for entry in snapshot.text(snapshot.columns.key.argsort()[:2000])]
-    found = [entity for text in texts for entity in set(entities(text)) if entity.kind in ASKED]
+    found = [entity for text in texts for entity in set(find_entities(text)) if entity.kind in ASKED]
     turns = Counter(entity.name for entity in found)
     names = [next((name for name, n in turns.most_common() if name in _of(found, kind)), None) for kind in ASKED]
     names += [name for name, _ in turns.most_common(len(ASKED))]

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from helix.enrich.classify import PRIORS, TypeModel, classify, classify_all, cue_scores
 from helix.enrich.salience import TRUST, Piece, Worth, confidences, saliences
-from helix.text.dates import moments
-from helix.text.entities import MAX_ENTITIES, entities
-from helix.text.names import join
+from helix.text.aliases import join_names
+from helix.text.dates import find_moments
+from helix.text.entities import MAX_ENTITIES, find_entities
 from helix.types import ROLES, TYPES
 
 ORIGINS = ("human", "assistant", "tool", "runtime_context", "summary", "subagent", "document", "unheard of")
@@ -98,7 +98,7 @@ def test_a_model_judges_each_text_alone(items: list[tuple[str, str, str]], seed:
 
 @given(TEXT, st.one_of(st.none(), st.text(max_size=20)), st.one_of(st.none(), TIME))
 def test_entities_are_distinct_and_normalised(text: str, speaker: str | None, at: datetime | None) -> None:
-    found = entities(text, speaker, at)
+    found = find_entities(text, speaker, at)
     assert len(found) <= MAX_ENTITIES
     assert len({(entity.kind, entity.key) for entity in found}) == len(found)
     for entity in found:
@@ -109,7 +109,7 @@ def test_entities_are_distinct_and_normalised(text: str, speaker: str | None, at
 
 @given(TEXT, st.one_of(st.none(), TIME))
 def test_moments_lie_in_the_text_and_in_order(text: str, at: datetime | None) -> None:
-    found = moments(text, at)
+    found = find_moments(text, at)
     assert [moment.where for moment in found] == sorted(moment.where for moment in found)
     for moment in found:
         assert moment.start <= moment.end
@@ -119,9 +119,9 @@ def test_moments_lie_in_the_text_and_in_order(text: str, at: datetime | None) ->
 @given(st.lists(st.tuples(TEXT, st.one_of(st.none(), st.sampled_from(["Ana", "Ana Park", "Melanie"]))), max_size=4))
 def test_joining_keeps_what_was_said_and_joins_once(turns: list[tuple[str, str | None]]) -> None:
     speakers = [speaker for _, speaker in turns]
-    said = [entities(text, speaker) for text, speaker in turns]
-    joined = join(said, speakers)
-    assert join(joined, speakers) == joined
+    said = [find_entities(text, speaker) for text, speaker in turns]
+    joined = join_names(said, speakers)
+    assert join_names(joined, speakers) == joined
     for before, after in zip(said, joined, strict=True):
         assert {entity.key for entity in before} <= {entity.key for entity in after}
         assert len({(entity.kind, entity.key) for entity in after}) == len(after)

@@ -9,13 +9,12 @@ from typing import Final
 # From here on a text is make-believe, or material to work on.
 _PLAY: Final = re.compile(
     r"\b(?:pretend|role-?play|act as|imagine|once upon a time|main character|protagonist|(?:my|the) character|"
-    "proofread|in (?:the|this|my|his|her|a) (?:new )?"
-    "(?:novel|book|film|movie|show|story|game|series|play|dream|sketch|script|sitcom|fanfic)|"
-    r"(?:write|tell|draft|make up)(?: me| us)? (?:a|an|the|another|me a) (?:\w+ ){0,3}"
-    "(?:story|poem|song|scene|dialogue|tale|novel|bio|letter|email|sketch|script|joke|essay|paragraph|article|"
-    "character|persona)|(?:^|please |(?:can|could|would) you |: ?)(?:translate|rewrite|rephrase|paraphrase)|"
-    "(?:fix|correct|improve|check) (?:this|the|my) (?:sentence|text|grammar|paragraph)|"
-    r"you are (?:a|an|now) (?:\w+ ){0,2}(?:pirate|wizard|expert|assistant|detective|character))\b"
+    "proofread|in (?:the|this|my|his|her|a) (?:new )?(?:novel|book|film|movie|show|story|game|series|play|dream|"
+    r"sketch|script|sitcom|fanfic)|(?:write|tell|draft|make up)(?: me| us)? (?:a|an|the|another|me a) (?:\w+ "
+    "){0,3}(?:story|poem|song|scene|dialogue|tale|novel|bio|letter|email|sketch|script|joke|essay|paragraph|article|"
+    "character|persona)|(?:^|please |(?:can|could|would) you |: ?)(?:translate|rewrite|rephrase|paraphrase)|(?:fix|"
+    r"correct|improve|check) (?:this|the|my) (?:sentence|text|grammar|paragraph)|you are (?:a|an|now) (?:\w+ "
+    r"){0,2}(?:pirate|wizard|expert|assistant|detective|character))\b"
 )
 _JOKE: Final = re.compile(r"\b(?:kidding|jk|joking|just a joke|psych|april fools?)\b|(?<!\w)/s\b", re.IGNORECASE)
 

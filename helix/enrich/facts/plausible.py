@@ -10,7 +10,15 @@ from typing import Final, NamedTuple
 from helix.enrich.facts.rules import Rule
 from helix.enrich.facts.slots import NAMED, number
 from helix.enrich.facts.words import AMBIGUOUS_JOBS, SETTING_NOUN
-from helix.text.gazetteer import GIVEN, ORGANISATIONS, PLACES, PLACES_CAPITAL, PLACES_LONG, PROJECTS, PROJECTS_CAPITAL
+from helix.text.gazetteer import (
+    AMBIGUOUS_PLACES,
+    AMBIGUOUS_PROJECTS,
+    GIVEN_NAMES,
+    LONG_PLACES,
+    ORGANISATIONS,
+    PLACES,
+    PROJECTS,
+)
 
 
 class Voice(NamedTuple):
@@ -83,7 +91,7 @@ def _usable(rule: Rule, groups: Groups, objects: list[str], former: list[str], c
     if (groups.get("s") or "").lower() == "i":
         return all(_looks_named(tool) or "." in tool or "_" in tool for tool in objects)
     if groups.get("n"):
-        return (groups["n"] or "").lower().split()[0] in GIVEN and all(map(_is_tool, objects))
+        return (groups["n"] or "").lower().split()[0] in GIVEN_NAMES and all(map(_is_tool, objects))
     return True
 
 
@@ -106,10 +114,10 @@ def _looks_named(tool: str) -> bool:
 
 def _is_place(name: str) -> bool:
     low = name.lower()
-    return low in PLACES or low in PLACES_LONG or low in PLACES_CAPITAL
+    return low in PLACES or low in LONG_PLACES or low in AMBIGUOUS_PLACES
 
 
 def _is_tool(name: str) -> bool:
     low = name.lower()
     known = {low, low.partition(" ")[0]}
-    return not known.isdisjoint(PROJECTS) or (name[:1].isupper() and not known.isdisjoint(PROJECTS_CAPITAL))
+    return not known.isdisjoint(PROJECTS) or (name[:1].isupper() and not known.isdisjoint(AMBIGUOUS_PROJECTS))

@@ -69,9 +69,8 @@ _ADV: Final = (
     "(?:(?:now|currently|still|just|also|actually|really|always|both|recently|already|finally|happily|mostly|mainly|"
     "officially|absolutely|totally|truly|definitely|generally|usually|normally|very|so|primarily|exclusively|"
     "internally|personally|all|only|obviously|presently|strongly|much|proudly|originally|quietly|secretly|simply|"
-    "often|severely|deeply|pretty|completely|have|successfully|temporarily|newly|strictly|gladly|quite|"
-    "highly|terribly|mildly|deathly|extremely|formally|sadly|together|since|ultimately|unanimously|jointly|"
-    "in the end) ){0,3}"
+    "often|severely|deeply|pretty|completely|have|successfully|temporarily|newly|strictly|gladly|quite|highly|"
+    "terribly|mildly|deathly|extremely|formally|sadly|together|since|ultimately|unanimously|jointly|in the end) ){0,3}"
 )
 _KIN_SUBJECT: Final = rf"(?:[Mm]y|[Oo]ur) {KIN_ADJECTIVE}(?:{ANY_KIN}|{OTHER_KIN}),? (?P<kin>{NAME})"
 _THIRD: Final = rf"(?:{_KIN_SUBJECT}|(?:(?:[Gg]randpa|[Gg]randma|[Uu]ncle|[Aa]unt|[Cc]ousin) )?(?P<n>{NAME}))(?:,)?"

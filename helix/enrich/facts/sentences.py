@@ -87,15 +87,13 @@ _FINITE: Final = (
 )
 # A border between clauses.
 _CLAUSE: Final = re.compile(
-    r" ?[;–—] ?| --? |,? \b(?:but|though|although|because|while|whereas|so that)\b |,? so (?!much|far|many|that)|"
-    r",? (?=which )|, (?=where )|, (?=not (?!sure)\w)|"
-    r", (?=(?:have|has|had|did|do|does|is|are|was|were|can|will) not\b)|"
+    r" ?[;–—] ?| --? |,? \b(?:but|though|although|because|while|whereas|so that)\b |,? so (?!much|far|many|that)|,? "
+    r"(?=which )|, (?=where )|, (?=not (?!sure)\w)|, (?=(?:have|has|had|did|do|does|is|are|was|were|can|will) not\b)|"
     r",? and (?=(?:I|we|my|our|he|she|they|it|that|there|this)\b)|"
-    rf",? and (?=(?:(?:[Tt]he|[Oo]ur|[Mm]y|[Ii]ts) (?:[\w-]+ ){{1,3}})(?:{_FINITE})\b)|"
-    rf",? and (?={NAME} (?:is|was|has|lives|works|loves|hates|owns|studies|speaks|prefers|comes|uses)\b)|"
-    rf"(?P<comma>, )(?=(?:I|[Ww]e|he|she|they|it|there|(?:the|our|my|its|this|that) (?:[\w-]+ ){{1,3}}(?:{_FINITE})|"
-    rf"{NAME} (?:{_FINITE}|and I))\b)|"
-    rf",? (?P<again>and|who|then) (?:then |who )?(?=(?:(?:now|also|currently|still|both|just|really) )?(?:{_VERBS})\b)"
+    rf",? and (?=(?:(?:[Tt]he|[Oo]ur|[Mm]y|[Ii]ts) (?:[\w-]+ ){{1,3}})(?:{_FINITE})\b)|,? and (?={NAME} (?:is|was|has|"
+    r"lives|works|loves|hates|owns|studies|speaks|prefers|comes|uses)\b)|(?P<comma>, )(?=(?:I|[Ww]e|he|she|they|it|"
+    rf"there|(?:the|our|my|its|this|that) (?:[\w-]+ ){{1,3}}(?:{_FINITE})|{NAME} (?:{_FINITE}|and I))\b)|,? "
+    rf"(?P<again>and|who|then) (?:then |who )?(?=(?:(?:now|also|currently|still|both|just|really) )?(?:{_VERBS})\b)"
 )
 
 # "In 2019, we …": no clause of its own.

@@ -22,19 +22,18 @@ from helix.enrich.facts.words import (
     VAGUE,
     word_set,
 )
-from helix.text.gazetteer import PLACES, PLACES_CAPITAL, PLACES_LONG, PROJECTS
+from helix.text.gazetteer import AMBIGUOUS_PLACES, LONG_PLACES, PLACES, PROJECTS
 
 # ---------------------------------------------------------------- phrases
 
 # Where an object ends: punctuation, a new clause, a time.
 _CUT: Final = re.compile(
-    r"(?i)\.(?=\s|\Z)|->|[,;:!?()\[\]\n…\"“”]|\s[-–—]+\s|[\U0001F300-\U0001FAFF]| (?:"
-    r"because|but|so|since|which|who|that|when|where|while|whilst|after|before|although|though|instead|anymore|now|"
-    r"these days|nowadays|right now|too|as well|again|yesterday|today|tonight|tomorrow|already|until|till|whenever|"
-    r"every|either|lol|haha|then|like|unless|ever|more than|as of|at the moment|"
-    r"for (?:years|ages|now|the|a|an|my|our|me|us|over|about|\d+|two|three|four|five|six|ten)|"
-    r"and (?:I|we|my|our|he|she|they|it|then|now|am|is|are|have|has|that|you|the)|"
-    r"(?:in|on|by|last|next|this|from|of) (?:the (?:evenings?|mornings?|weekends?|summer|winter)|"
+    r"(?i)\.(?=\s|\Z)|->|[,;:!?()\[\]\n…\"“”]|\s[-–—]+\s|[\U0001F300-\U0001FAFF]| (?:because|but|so|since|which|who|"
+    "that|when|where|while|whilst|after|before|although|though|instead|anymore|now|these days|nowadays|right now|too|"
+    "as well|again|yesterday|today|tonight|tomorrow|already|until|till|whenever|every|either|lol|haha|then|like|"
+    r"unless|ever|more than|as of|at the moment|for (?:years|ages|now|the|a|an|my|our|me|us|over|about|\d+|two|three|"
+    "four|five|six|ten)|and (?:I|we|my|our|he|she|they|it|then|now|am|is|are|have|has|that|you|the)|(?:in|on|by|last|"
+    "next|this|from|of) (?:the (?:evenings?|mornings?|weekends?|summer|winter)|"
     rf"(?:early |late |mid-?)?(?:{MONTHS})\b|(?:19|20)\d\d\b|year\b|month\b|week\b|monday|tuesday|wednesday|thursday|"
     r"friday|saturday|sunday)|(?:a )?(?:few|couple of|two|three|\d+) (?:years?|months?|weeks?|days?) ago)(?!\w)"
 )
@@ -80,8 +79,7 @@ _NO_PLACE: Final = frozenset(MONTHS.lower().split("|")) | word_set("""
 _NO_COMPANY: Final = _NO_PLACE - {"github", "docker", "zoom", "slack"}
 _ORGANISATION: Final = re.compile(
     r"(?:the |a (?:company|startup|firm|place) called )?((?:[A-ZÀ-ÖØ-Þ0-9][\wß-öø-ÿ'’&.+-]{0,30})(?: (?:(?:of|for|de|"
-    r"del|der|di|the|&|and(?= [A-Z]\w+ (?:Co|Sons|Partners|Associates))) "
-    r"){0,2}[A-ZÀ-ÖØ-Þ][\wß-öø-ÿ'’&.-]{0,30}){0,5})"
+    r"del|der|di|the|&|and(?= [A-Z]\w+ (?:Co|Sons|Partners|Associates))) ){0,2}[A-ZÀ-ÖØ-Þ][\wß-öø-ÿ'’&.-]{0,30}){0,5})"
 )
 _INSTITUTION: Final = re.compile(rf"(?:a|an|the|my) ((?:[a-z-]{{3,15}} ){{0,2}}(?:{INSTITUTIONS}))\b")
 
@@ -117,7 +115,7 @@ def place(raw: str) -> list[str]:
     words = cut(raw).split()
     for take in (3, 2, 1):
         phrase = " ".join(words[:take]).lower()
-        if len(words) >= take and (phrase in PLACES or phrase in PLACES_LONG) and phrase not in PLACES_CAPITAL:
+        if len(words) >= take and (phrase in PLACES or phrase in LONG_PLACES) and phrase not in AMBIGUOUS_PLACES:
             return [phrase]
     return []
 

@@ -28,9 +28,9 @@ _DANGLING: Final = re.compile(r"\b(?:a|an|my|our|his|her|their|the|to|with|of|an
 
 def spans_of(clause: str, at: datetime | None) -> list[Moment]:
     """The times a clause names."""
-    from helix.text.dates import moments  # here, since only few clauses get so far
+    from helix.text.dates import find_moments  # few clauses get this far
 
-    return moments(clause, at)
+    return find_moments(clause, at)
 
 
 def dated(raw: str, relation: str, at: datetime | None) -> list[str]:
@@ -39,9 +39,9 @@ def dated(raw: str, relation: str, at: datetime | None) -> list[str]:
     if not spans or spans[0].where[0] > 6:
         return []
     first = spans[0]
-    if relation == "due" or re.search(r"\d{4}", first.said):
+    if relation == "due" or re.search(r"\d{4}", first.text):
         return [first.key]
-    return [re.sub(r"\A(?:on|in) ", "", first.said)] if re.search(r"\d", first.said) else []
+    return [re.sub(r"\A(?:on|in) ", "", first.text)] if re.search(r"\d", first.text) else []
 
 
 def planned(raw: str, spans: list[Moment], clause: str, offset: int, at: datetime | None) -> list[str]:
@@ -66,7 +66,7 @@ def validity(
     valid: datetime | None = None
     until: datetime | None = None
     for span in spans:
-        lead = clause[max(0, span.where[0] - 12) : span.where[0]] + span.said
+        lead = clause[max(0, span.where[0] - 12) : span.where[0]] + span.text
         to_come = at is not None and span.start > at.date()
         if _UNTIL.search(lead):
             if at is None or span.end >= at.date():

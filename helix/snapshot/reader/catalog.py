@@ -12,7 +12,7 @@ import numpy.typing as npt
 from helix.snapshot.reader.row_map import RowMap
 from helix.snapshot.segment.batch import NO_TIME, digest
 from helix.snapshot.segment.columns import distinct
-from helix.text.gazetteer import COMMON
+from helix.text.gazetteer import COMMON_WORDS
 from helix.text.tokenize import STOP_WORDS, project_words
 from helix.types import I64, U32, U64, Bool
 
@@ -49,7 +49,7 @@ class Catalog:
         names: dict[str, list[tuple[tuple[str, ...], int]]] = {}
         for code in self._live_codes("project"):
             words = project_words(self.projects[code])
-            if len(words) > 1 or (words and len(words[0]) > 2 and words[0] not in STOP_WORDS | COMMON):
+            if len(words) > 1 or (words and len(words[0]) > 2 and words[0] not in STOP_WORDS | COMMON_WORDS):
                 names.setdefault(words[0], []).append((words, code))
         return names
 

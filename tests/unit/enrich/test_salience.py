@@ -28,7 +28,7 @@ from helix.enrich.salience import (
     given,
     saliences,
 )
-from helix.text.entities import entities
+from helix.text.entities import find_entities
 from tests.support.labelled import labelled, report
 
 
@@ -442,7 +442,7 @@ def _sessions(split: str | None = None) -> list[tuple[list[Piece], list[bool], l
                 turn["origin"],
                 classify(turn["text"], turn["role"], turn["origin"])[0],
                 place,
-                tuple(entity.key for entity in entities(turn["text"])),
+                tuple(entity.key for entity in find_entities(turn["text"])),
             )
             for place, turn in enumerate(turns)
         ]

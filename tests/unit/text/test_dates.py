@@ -7,14 +7,14 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from helix.text.dates import MAX_MOMENTS, moments
+from helix.text.dates import MAX_MOMENTS, find_moments
 from tests.support.labelled import labelled, report
 
 AT = datetime(2024, 3, 13, 10, 30, tzinfo=UTC)  # a Wednesday
 
 
 def keys(text: str, at: datetime | None = AT) -> list[str]:
-    return [moment.key for moment in moments(text, at)]
+    return [moment.key for moment in find_moments(text, at)]
 
 
 @pytest.mark.parametrize(
@@ -122,10 +122,10 @@ def test_what_is_no_date(text: str) -> None:
 
 def test_a_moment_has_its_days_and_its_place() -> None:
     text = "We met last week in Oslo."
-    (moment,) = moments(text, AT)
+    (moment,) = find_moments(text, AT)
     assert (moment.start, moment.end) == (date(2024, 3, 4), date(2024, 3, 10))
-    assert moment.said == "last week" == text[slice(*moment.where)]
-    spans = {m.key: (m.start, m.end) for m in moments("in May 2023, since 2019, this weekend, last winter", AT)}
+    assert moment.text == "last week" == text[slice(*moment.where)]
+    spans = {m.key: (m.start, m.end) for m in find_moments("in May 2023, since 2019, this weekend, last winter", AT)}
     assert spans == {
         "2023-05": (date(2023, 5, 1), date(2023, 5, 31)),
         "2019": (date(2019, 1, 1), date(2019, 12, 31)),
@@ -163,7 +163,7 @@ def test_a_calendar_is_capped() -> None:
 )
 def test_a_megabyte_is_bounded(unit: str) -> None:
     start = time.perf_counter()
-    assert len(moments(unit * (1_000_000 // len(unit)), AT)) <= MAX_MOMENTS
+    assert len(find_moments(unit * (1_000_000 // len(unit)), AT)) <= MAX_MOMENTS
     assert time.perf_counter() - start < 2
 
 

@@ -6,15 +6,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from helix.question.build import mentions
+from helix.question.build import hash_mentions
 from helix.snapshot.segment.batch import digest
-from helix.text.entities import EVERGREEN, MAX_ENTITIES, entities
+from helix.text.entities import EVERGREEN, MAX_ENTITIES, find_entities
 from helix.types import Entity
 from tests.support.labelled import labelled, report
 
 
 def _found(text: str, speaker: str | None = None) -> list[tuple[str, str]]:
-    return [(entity.kind, entity.key) for entity in entities(text, speaker)]
+    return [(entity.kind, entity.key) for entity in find_entities(text, speaker)]
 
 
 @pytest.mark.parametrize(
@@ -191,13 +191,13 @@ def test_relationships_have_an_owner() -> None:
 
 def test_dates_count_from_when_it_was_said() -> None:
     at = datetime(2024, 3, 13, 9, tzinfo=UTC)
-    found = [(entity.kind, entity.key) for entity in entities("since 2024-03-01, yesterday and in 2019", None, at)]
+    found = [(entity.kind, entity.key) for entity in find_entities("since 2024-03-01, yesterday and in 2019", None, at)]
     assert found == [("date", "2024-03-01"), ("date", "2024-03-12"), ("date", "2019")]
     assert _found("since 2024-03-01, yesterday and in 2019") == [("date", "2024-03-01"), ("date", "2019")]
 
 
 def test_the_speaker_comes_first_and_once() -> None:
-    assert entities("Caroline and Bob", "Caroline") == [
+    assert find_entities("Caroline and Bob", "Caroline") == [
         Entity("person", "caroline", "Caroline"),
         Entity("person", "bob", "Bob"),
     ]
@@ -218,7 +218,7 @@ def test_precision_and_recall_on_the_labelled_texts(split: str) -> None:
     right, wrong, missed = Counter[str](), Counter[str](), Counter[str]()
     for row in labelled("entities", split):
         speaker = row["speaker"]
-        found = {(e.kind, e.key) for e in entities(row["text"], speaker, datetime.fromisoformat(row["time"]))}
+        found = {(e.kind, e.key) for e in find_entities(row["text"], speaker, datetime.fromisoformat(row["time"]))}
         found = {pair for pair in found if not speaker or pair[1] != speaker.lower()}
         wanted = {(kind, key) for kind, key in row["entities"]}
         for counter, pairs in ((right, found & wanted), (wrong, found - wanted), (missed, wanted - found)):
@@ -241,11 +241,11 @@ def test_precision_and_recall_on_the_labelled_texts(split: str) -> None:
 def test_each_once_in_order_of_appearance() -> None:
     assert _found("b_b a_a B_B b_b c_c") == []  # too short for identifiers worth a node
     assert _found("beta_b alpha_a BETA_B") == [("identifier", "beta_b"), ("identifier", "alpha_a")]
-    assert entities("BETA_B beta_b")[0].name == "BETA_B"
+    assert find_entities("BETA_B beta_b")[0].name == "BETA_B"
 
 
 def test_a_listing_is_capped() -> None:
-    assert len(entities(" ".join(f"name_{i}" for i in range(100_000)))) == MAX_ENTITIES
+    assert len(find_entities(" ".join(f"name_{i}" for i in range(100_000)))) == MAX_ENTITIES
 
 
 @pytest.mark.parametrize(
@@ -287,16 +287,16 @@ def test_a_listing_is_capped() -> None:
 )
 def test_a_megabyte_is_bounded(unit: str) -> None:
     start = time.perf_counter()
-    assert len(entities(unit * (1_000_000 // len(unit)))) <= MAX_ENTITIES
+    assert len(find_entities(unit * (1_000_000 // len(unit)))) <= MAX_ENTITIES
     assert time.perf_counter() - start < 2
 
 
 def test_a_question_in_lower_case_asks_for_every_kind_a_name_may_have() -> None:
     now = datetime(2024, 3, 13, tzinfo=UTC)
     text = "what did priya sharma tell melanie's sister about goa and numpy yesterday"
-    asked = set(mentions(text, (), now).tolist())
+    asked = set(hash_mentions(text, (), now).tolist())
     items = ["Priya Sharma came.", "We flew to Goa.", "import numpy as np"]
-    named = [entity for item in items for entity in entities(item)]
+    named = [entity for item in items for entity in find_entities(item)]
     assert {entity.kind for entity in named} == {"person", "place", "package"}
     named += [Entity("relationship", "sister of melanie", ""), Entity("date", "2024-03-12", "")]
     assert all(int(digest(entity.kind, entity.key), 16) in asked for entity in named)

@@ -1,7 +1,7 @@
-"""No pattern hangs on what Python 3.11 took until 3.11.4 for another thing than it is.
+"""No pattern depends on a fault of Python before 3.11.4.
 
-There a possessive repeat of more than one character, as in (?:ab?c)++, matched what an atomic group, (?>(?:ab?c)+),
-rightly does not (python/cpython issue 106052): names were missed, and secrets with them.
+There a possessive repeat of more than one character, as in (?:ab?c)++, matches more than the atomic group
+(?>(?:ab?c)+) (python/cpython issue 106052). Names were missed, and secrets with them.
 """
 
 from __future__ import annotations
@@ -11,57 +11,54 @@ import sys
 
 from tests.support.paths import ROOT
 
-_LOOK = """
+_PROGRAM = """
 import importlib, pkgutil, re
 from re import _parser
 
-seen = []
-really = re.compile
+patterns = []
+compile = re.compile
 
 
-def keep(pattern, flags=0):
-    seen.append((pattern, flags))
-    return really(pattern, flags)
+def record(pattern, flags=0):
+    patterns.append((pattern, flags))
+    return compile(pattern, flags)
 
 
-def lasting(tree):
+def find_long_repeats(tree):
     for op, value in tree:
-        name = str(op)
-        if name == "POSSESSIVE_REPEAT":
+        if str(op) == "POSSESSIVE_REPEAT":
             inner = list(value[2])
             yield len(inner) != 1 or str(inner[0][0]) not in ("IN", "LITERAL", "NOT_LITERAL", "ANY")
         for part in value if isinstance(value, (tuple, list)) else (value,):
             for each in part if isinstance(part, list) else (part,):
                 if isinstance(each, _parser.SubPattern):
-                    yield from lasting(each)
+                    yield from find_long_repeats(each)
 
 
-re.compile = keep
+re.compile = record
 import helix
 
 for module in pkgutil.walk_packages(helix.__path__, "helix."):
-    # The adapters bring the patterns of the packages they are for.
+    # The adapters import the patterns of the packages they adapt.
     if not module.name.endswith(("__main__", "._kernels")) and not module.name.startswith("helix.adapters."):
         importlib.import_module(module.name)
-from helix.enrich.moments import moments
+from helix.text.dates import find_moments
+from helix.redact.redact import redact
+from tests.support.planted import corpus
 
-moments("in May")  # its patterns are compiled when they are first wanted
-from helix.enrich.redact import redact
-from tests.planted import corpus
-
-for log in corpus(1):  # likewise
+find_moments("in May")  # compiles its patterns on first use, as redact does
+for log in corpus(1):
     redact(log.text)
-found = [(pattern, [*lasting(_parser.parse(pattern, flags))]) for pattern, flags in seen if isinstance(pattern, str)]
-print(sum(len(repeats) for _, repeats in found))
-print(*(pattern for pattern, repeats in found if any(repeats)), sep="\\n")
-print([*lasting(_parser.parse("(x(?:y|(?:ab?c)++))"))])
+repeats = [(p, [*find_long_repeats(_parser.parse(p, flags))]) for p, flags in patterns if isinstance(p, str)]
+print(sum(len(found) for _, found in repeats))
+print(*(pattern for pattern, found in repeats if any(found)), sep="\\n")
+print([*find_long_repeats(_parser.parse("(x(?:y|(?:ab?c)++))"))])
 """
 
 
 def test_possessive_repeats_are_of_one_character() -> None:
-    root = ROOT
-    done = subprocess.run([sys.executable, "-c", _LOOK], capture_output=True, text=True, check=True, cwd=root)
-    many, *broken, shown = done.stdout.splitlines()
-    assert int(many) > 20  # it has seen some
+    done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True, cwd=ROOT)
+    count, *broken, control = done.stdout.splitlines()
+    assert int(count) > 20
     assert [pattern for pattern in broken if pattern] == []
-    assert shown == "[True]"  # and knows one that would not do
+    assert control == "[True]"

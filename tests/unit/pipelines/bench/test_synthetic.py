@@ -16,7 +16,7 @@ from helix.settings import load
 from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.segment.batch import ENTITIES, ITEMS, Rows, digest
 from helix.snapshot.verify import verify
-from helix.text.entities import entities
+from helix.text.entities import find_entities
 from helix.text.names import NAME_KINDS
 from helix.text.tokenize import hash_terms, tokenise
 from helix.types import ROLES, TYPES
@@ -121,7 +121,7 @@ def test_mentions_are_what_the_text_names(rows: Rows) -> None:
         part = slice(rows.mention_indptr[i], rows.mention_indptr[i + 1])
         mine = [known[number] for number in rows.mention_entity[part].tolist()]
         assert len(mine) == len(set(mine))
-        found = entities(rows.items["text"][i].as_py(), rows.items["speaker"][i].as_py())
+        found = find_entities(rows.items["text"][i].as_py(), rows.items["speaker"][i].as_py())
         # An invented name may look like a person's or a place's: it is the same name.
         seen = {("name" if e.kind in NAME_KINDS else e.kind, e.key) for e in found}
         same = {("name" if kind in NAME_KINDS else kind, key) for kind, key in mine}
