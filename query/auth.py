@@ -1,8 +1,8 @@
-"""API keys: who asks, what they may do, and what they may see.
+"""API keys: the caller of a request, its scopes, and the part of the store it sees.
 
-A key is `hx_<id>_<secret>`, the secret 256 random bits. It is shown once, when it is made; the store keeps the SHA-256
-of the whole key, in a file of the owner alone. With that many random bits a plain digest is as good as a slow one, and
-a request pays a microsecond for it.
+A key is `hx_<id>_<secret>`, with 256 random bits in the secret. `helix keys create` prints it once; the store holds the
+SHA-256 of the whole key, in a file that only the owner reads. With so many random bits a plain digest is as safe as a
+slow one, and costs a request a microsecond.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from helix.settings import Settings
 from helix.snapshot.paths import write_file
 
 SCOPES: Final = ("recall", "feedback", "admin")
-"""What a key may do: ask; say what was of use; see the state of the whole store and its metrics."""
+"""Rights of a key: recall and browse; send feedback; read the whole store's status and metrics."""
 
 FILE: Final = "keys.json"
 FORMAT: Final = 1
@@ -36,56 +36,51 @@ FORMAT: Final = 1
 _KEY = re.compile(r"hx_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _AGE = re.compile(r"(\d{1,5})([mhdw])")
-_UNITS = {
-    "m": timedelta(minutes=1),
-    "h": timedelta(hours=1),
-    "d": timedelta(days=1),
-    "w": timedelta(weeks=1),
-}
+_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
 
-class Denied(AccessError):
-    """Who asks may not: 401 nobody knows them, 403 not this, 429 not so often."""
+class AccessDenied(AccessError):
+    """A refused request: status 401 unknown caller, 403 missing right, 429 too many requests."""
 
     def __init__(self, status: int, what: str, remedy: str = "", *, wait: float = 0.0) -> None:
         super().__init__(what, remedy)
         self.status = status
-        self.wait = wait  # seconds until it is worth another try
+        self.wait = wait  # seconds until a retry may succeed
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks."""
+    """The sender of a request."""
 
-    key: str  # id of the key; empty: the owner, on this machine
+    key: str  # the key's id; empty: the owner, on this machine
     principal: str | None
-    projects: tuple[str, ...] | None  # the only ones that exist for them; None: all
+    projects: tuple[str, ...] | None  # the visible ones; None: all
     scopes: frozenset[str]
 
-    def speaks_for(self, named: str | None) -> str | None:
-        """The principal of a request. The owner may ask as anybody, a key only as its own.
+    def check_principal(self, named: str | None) -> str | None:
+        """Return the principal of a request. The owner may name any, a key only its own.
 
         Raises:
-            Denied: it names another.
+            AccessDenied: a key names another principal.
         """
         if not self.key:
             return named if named is not None else self.principal
         if named not in (None, self.principal):
-            raise Denied(403, "this key is not of the principal that is named", "leave `principal` out")
+            raise AccessDenied(403, "this key is not of the principal that is named", "leave `principal` out")
         return self.principal
 
-    def needs(self, scope: str) -> None:
-        """Raises Denied where the key has not the scope."""
+    def check_scope(self, scope: str) -> None:
+        """Raise AccessDenied without the scope."""
         if scope not in self.scopes:
-            raise Denied(403, f"this key has not the scope {scope}", "ask with one that has ('helix keys create')")
+            raise AccessDenied(403, f"this key lacks the scope {scope}", "use a key with it ('helix keys create')")
 
 
 OWNER: Final = Caller("", None, None, frozenset(SCOPES))
-"""Who may read the store's files may as well ask for everything."""
+"""The owner, who reads the store's files anyway and so may ask for everything."""
 
 
-class Record(NamedTuple):
-    """A key as it is stored. Times are ISO 8601, UTC."""
+class KeyRecord(NamedTuple):
+    """A stored key. Times are ISO 8601, UTC."""
 
     id: str
     sha256: str
@@ -97,84 +92,88 @@ class Record(NamedTuple):
     expires: str | None
     revoked: str | None
 
-    def state(self, now: datetime) -> str:
-        """live, expired or revoked."""
+    def get_state(self, now: datetime) -> str:
+        """Return live, expired or revoked."""
         if self.revoked:
             return "revoked"
         return "expired" if self.expires and datetime.fromisoformat(self.expires) <= now else "live"
 
-    def shown(self, now: datetime) -> dict[str, Any]:
-        """Without the digest."""
-        return {**{name: value for name, value in self._asdict().items() if name != "sha256"}, "state": self.state(now)}
+    def describe(self, now: datetime) -> dict[str, Any]:
+        """Return the fields and the state, without the digest."""
+        fields = {name: value for name, value in self._asdict().items() if name != "sha256"}
+        return {**fields, "state": self.get_state(now)}
 
 
-def path_of(root: Path, settings: Settings) -> Path:
-    """The file of a store's keys."""
+def get_key_file(root: Path, settings: Settings) -> Path:
+    """Return the path of a store's keys."""
     return Path(settings.keys).expanduser() if settings.keys else root / FILE
 
 
-# ---------------------------------------------------------------- asking
+# ---------------------------------------------------------------- the query process
 
 
-class Keys:
-    """The keys as the query process reads them: anew whenever the file is another one. Safe to share between threads.
+class KeyRing:
+    """The keys in the query process, read again when the file changes. Safe to share between threads.
 
     Args:
-        path: None: there are none.
+        path: of the keys; None: no keys.
     """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._seen: tuple[int, int, int] | None = None
-        self._records: dict[str, Record] = {}
+        self._stamp: tuple[int, int, int] | None = None  # inode, time and size of the file that was read
+        self._records: dict[str, KeyRecord] = {}
         self._lock = threading.Lock()
 
-    def caller(self, key: str) -> Caller:
-        """Who comes with a key.
+    def identify(self, key: str) -> Caller:
+        """Return the caller of a key.
 
         Raises:
-            Denied: it is none, or no longer.
-            StoreError: the file of keys cannot be read: then nobody is let in.
+            AccessDenied: the key is unknown, expired or revoked.
+            StoreError: the key file is unreadable; then every key is refused.
         """
         form = _KEY.fullmatch(key)
-        record = self._fresh().get(form[1]) if form else None
-        known = record.sha256 if record else _NOBODYS
-        # Compared also where there is nothing to compare with: the time it takes tells nobody which ids there are.
-        same = hmac.compare_digest(_digest(key), known)
-        if record is None or not same or record.state(datetime.now(UTC)) != "live":
-            raise Denied(401, "this key is unknown, expired or revoked", "make one with 'helix keys create'")
+        record = self._read().get(form[1]) if form else None
+        # Compare even without a record: the time must not reveal which ids exist.
+        is_same = hmac.compare_digest(_hash_key(key), record.sha256 if record else _NO_DIGEST)
+        if record is None or not is_same or record.get_state(datetime.now(UTC)) != "live":
+            raise AccessDenied(401, "this key is unknown, expired or revoked", "make one with 'helix keys create'")
         projects = None if record.projects is None else tuple(record.projects)
         return Caller(record.id, record.principal, projects, frozenset(record.scopes))
 
-    def _fresh(self) -> dict[str, Record]:
+    def _read(self) -> dict[str, KeyRecord]:
         if self._path is None:
             return {}
         try:
-            found = self._path.stat()
+            stat = self._path.stat()
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise StoreError(f"{self._path}: {error.strerror}", "give the query process read access to it") from None
-        seen = (found.st_ino, found.st_mtime_ns, found.st_size)
+            raise _unreadable(self._path, error) from None
+        stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
         with self._lock:
-            if seen != self._seen:
-                self._records = {record.id: record for record in load(self._path)}
-                self._seen = seen
+            if stamp != self._stamp:
+                self._records = {record.id: record for record in load_keys(self._path)}
+                self._stamp = stamp
             return self._records
 
 
-def _digest(key: str) -> str:
+def _hash_key(key: str) -> str:
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-_NOBODYS: Final = "0" * 64
+_NO_DIGEST: Final = "0" * 64
 
 
-# ---------------------------------------------------------------- keeping
+def _unreadable(path: Path, error: OSError) -> StoreError:
+    return StoreError(f"{path}: {error.strerror}", "give the query process read access to it")
 
 
-def load(path: Path) -> list[Record]:
-    """All keys there ever were, oldest first.
+# ---------------------------------------------------------------- the key file
+
+
+def load_keys(path: Path) -> list[KeyRecord]:
+    """Return every key ever made, oldest first.
 
     Raises:
         StoreError: the file is damaged, or of a newer format.
@@ -182,32 +181,31 @@ def load(path: Path) -> list[Record]:
     try:
         raw = orjson.loads(path.read_bytes())
         if raw["format"] != FORMAT:
-            raise StoreError(f"{path} has format {raw['format']}, this Helix knows {FORMAT}", "update Helix")
-        return [_record(entry) for entry in raw["keys"]]
+            raise StoreError(f"{path} has format {raw['format']}, this Helix reads {FORMAT}", "update Helix")
+        return [_read_record(entry) for entry in raw["keys"]]
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}", "give the query process read access to it") from None
+        raise _unreadable(path, error) from None
     except (ValueError, LookupError, TypeError) as error:
         raise StoreError(
             f"{path} is damaged: {error}", "put it back from a backup, or remove it and make new keys"
         ) from None
 
 
-def _record(entry: Any) -> Record:
-    """Read one key as it was stored. Raises ValueError or TypeError where it was not."""
-    record = Record(**entry)
-    texts = {*(entry.keys() - {"projects", "scopes", "expires", "revoked"})}
-    texts |= {name for name in ("expires", "revoked") if entry[name] is not None}
-    lists = {"scopes"} if record.projects is None else {"scopes", "projects"}
-    for name in sorted(texts):
-        if not isinstance(entry[name], str):
-            raise TypeError(f"{name} is no text")
-    for name in sorted(lists):
-        if not (isinstance(entry[name], list) and all(isinstance(one, str) for one in entry[name])):
-            raise TypeError(f"{name} is no list of texts")
+def _read_record(entry: Any) -> KeyRecord:
+    """Check and return one stored key. Raise ValueError or TypeError for a damaged one."""
+    record = KeyRecord(**entry)
+    for name, value in record._asdict().items():
+        if value is None and name in ("projects", "expires", "revoked"):
+            continue
+        if name in ("projects", "scopes"):
+            if not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+                raise TypeError(f"{name} is not a list of texts")
+        elif not isinstance(value, str):
+            raise TypeError(f"{name} is not a text")
     if not _DIGEST.fullmatch(record.sha256):
-        raise ValueError("sha256 is no digest")
+        raise ValueError("sha256 is not a digest")
     for moment in filter(None, (record.created, record.expires, record.revoked)):
         if datetime.fromisoformat(moment).tzinfo is None:
             raise ValueError(f"the time {moment} has no zone")
@@ -215,19 +213,19 @@ def _record(entry: Any) -> Record:
 
 
 @contextmanager
-def _changing(path: Path) -> Iterator[list[Record]]:
-    """The keys, which are written back as they are left, one process at a time."""
+def _edit_keys(path: Path) -> Iterator[list[KeyRecord]]:
+    """Yield the keys and write them back, one process at a time."""
     if not path.parent.is_dir():
-        raise StoreError(f"{path.parent} is no folder", "ingest something first, or name another store")
+        raise StoreError(f"{path.parent} is not a folder", "ingest something first, or name another store")
     with open(path.with_name(path.name + ".lock"), "a", opener=lambda name, flags: os.open(name, flags, 0o600)) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        records = load(path)
+        records = load_keys(path)
         yield records
         entries = [record._asdict() for record in records]
         write_file(path, orjson.dumps({"format": FORMAT, "keys": entries}, option=orjson.OPT_INDENT_2))
 
 
-def create(
+def create_key(
     path: Path,
     principal: str,
     *,
@@ -235,11 +233,11 @@ def create(
     scopes: Sequence[str] = ("recall", "feedback"),
     expires: str | None = None,
     name: str = "",
-) -> tuple[str, Record]:
-    """Make a key: (the key, which nobody can be shown again; how it is stored).
+) -> tuple[str, KeyRecord]:
+    """Make a key and return (key, record). The key cannot be read again later.
 
     Args:
-        projects: the only ones it sees; none named: all.
+        projects: the visible ones; empty: all.
         expires: ISO 8601, or an age like 90d from now; None: never.
 
     Raises:
@@ -250,78 +248,78 @@ def create(
     if unknown or not scopes:
         raise UsageError(f"unknown scope {', '.join(unknown)!r}", f"there are {', '.join(SCOPES)}")
     if not principal.strip():
-        raise UsageError("the principal is empty", "name who asks with this key, as ACLs name them")
+        raise UsageError("the principal is empty", "name the caller with this key, as ACLs name it")
     now = datetime.now(UTC)
-    key, record = _new(
+    key, record = _make_key(
         principal=principal,
         projects=sorted(set(projects)) or None,
         scopes=[scope for scope in SCOPES if scope in scopes],
         name=name,
-        created=_iso(now),
-        expires=_iso(moment) if (moment := _ends(expires, now)) else None,
+        created=_format_time(now),
+        expires=_format_time(moment) if (moment := _parse_end(expires, now)) else None,
         revoked=None,
     )
-    with _changing(path) as records:
+    with _edit_keys(path) as records:
         records.append(record)
     return key, record
 
 
-def rotate(path: Path, identity: str, overlap: str = "1d") -> tuple[str, Record]:
-    """Make a key with the rights of another, which goes on for a while.
+def rotate_key(path: Path, identity: str, overlap: str = "1d") -> tuple[str, KeyRecord]:
+    """Make a key with another key's rights and lifetime; the old key lives on for `overlap`.
 
     Raises:
-        UsageError: there is no such key, or it is no longer live.
-        StoreError: as for `create`.
+        UsageError: the key is unknown or no longer live.
+        StoreError: as for `create_key`.
     """
     now = datetime.now(UTC)
-    with _changing(path) as records:
-        at = _find(records, identity)
+    with _edit_keys(path) as records:
+        at = _find_record(records, identity)
         old = records[at]
-        if old.state(now) != "live":
-            raise UsageError(f"the key {identity} is {old.state(now)}", "make a new one with 'helix keys create'")
-        until = min(filter(None, (_iso(_ends(overlap, now) or now), old.expires)))
-        lasts = None
-        if old.expires:  # as long as the old one did
-            lasts = _iso(now + (datetime.fromisoformat(old.expires) - datetime.fromisoformat(old.created)))
-        rights = {**old._asdict(), "created": _iso(now), "expires": lasts}
-        key, record = _new(**{name: value for name, value in rights.items() if name not in ("id", "sha256")})
+        if old.get_state(now) != "live":
+            raise UsageError(f"the key {identity} is {old.get_state(now)}", "make a new one with 'helix keys create'")
+        until = min(filter(None, (_format_time(_parse_end(overlap, now) or now), old.expires)))
+        expires = None
+        if old.expires:
+            expires = _format_time(now + (datetime.fromisoformat(old.expires) - datetime.fromisoformat(old.created)))
+        rights = {**old._asdict(), "created": _format_time(now), "expires": expires}
+        key, record = _make_key(**{name: value for name, value in rights.items() if name not in ("id", "sha256")})
         records[at] = old._replace(expires=until)
         records.append(record)
     return key, record
 
 
-def revoke(path: Path, identity: str) -> Record:
+def revoke_key(path: Path, identity: str) -> KeyRecord:
     """End a key at once.
 
     Raises:
-        UsageError: there is no such key.
-        StoreError: as for `create`.
+        UsageError: the key is unknown.
+        StoreError: as for `create_key`.
     """
-    with _changing(path) as records:
-        at = _find(records, identity)
-        records[at] = records[at]._replace(revoked=records[at].revoked or _iso(datetime.now(UTC)))
+    with _edit_keys(path) as records:
+        at = _find_record(records, identity)
+        records[at] = records[at]._replace(revoked=records[at].revoked or _format_time(datetime.now(UTC)))
         return records[at]
 
 
-def _new(**rights: Any) -> tuple[str, Record]:
+def _make_key(**rights: Any) -> tuple[str, KeyRecord]:
     identity = secrets.token_hex(6)
     key = f"hx_{identity}_{secrets.token_urlsafe(32)}"
-    return key, Record(id=identity, sha256=_digest(key), **rights)
+    return key, KeyRecord(id=identity, sha256=_hash_key(key), **rights)
 
 
-def _find(records: Sequence[Record], identity: str) -> int:
+def _find_record(records: Sequence[KeyRecord], identity: str) -> int:
     for at, record in enumerate(records):
         if record.id == identity:
             return at
-    raise UsageError(f"no key has the id {identity[:40]!r}", "'helix keys list' has them")
+    raise UsageError(f"no key has the id {identity[:40]!r}", "'helix keys list' prints the ids")
 
 
-def _iso(moment: datetime) -> str:
+def _format_time(moment: datetime) -> str:
     return moment.isoformat(timespec="seconds")
 
 
-def _ends(text: str | None, now: datetime) -> datetime | None:
-    """When a key ends."""
+def _parse_end(text: str | None, now: datetime) -> datetime | None:
+    """Return the end that a time or an age names."""
     if text is None:
         return None
     if age := _AGE.fullmatch(text.strip()):
@@ -330,7 +328,7 @@ def _ends(text: str | None, now: datetime) -> datetime | None:
         moment = datetime.fromisoformat(text)
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise UsageError(f"{text!r} is no time", "give ISO 8601, or an age like 90d") from None
+        raise UsageError(f"{text!r} is not a time", "give ISO 8601, or an age like 90d") from None
     if moment <= now:
-        raise UsageError(f"{text!r} is past", "give a moment to come")
+        raise UsageError(f"{text!r} is past", "give a future time")
     return moment

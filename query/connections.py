@@ -1,11 +1,10 @@
-"""Connections within bounds: none waits for its client for ever, and none that waits keeps another one out.
+"""Bounds on connections, so that clients that never finish cannot keep others out.
 
-A query process does nothing for a connection while its client is to send or to take something, so that costs a client
-nothing, either. Two rules hold for such connections, whatever they wait for:
+A query process spends nothing on a connection that waits for its client, so such connections cost the client nothing
+either. Two rules bound them:
 
-- There is a time for it: for the head of a request, for its body, for taking the answer.
-- When there are too many, of one address or in all, the one that has waited longest makes room for the new one. Who
-  asks at once is answered, whoever else holds connections open.
+- Each wait has a time limit: for the head of a request, for its body, for reading the answer.
+- Beyond the maximum, per address or in all, the connection that has waited longest is closed for a new one.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ import h11
 import orjson
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from query.middleware import PROBLEM, Answer, neighbourhood
+from query.middleware import PROBLEM, ProblemResponse, group_address
 
 log = logging.getLogger("helix.query")
 
-_DESCRIPTORS: Final = 8_192
-"""Files that a query process may have open, where the system lets it: a burst is accepted before it is cut down."""
+_FILES: Final = 8_192
+"""Open files of a query process, where the system allows it: a burst is accepted before it is cut down."""
 
-_LOOK: Final = 1.0  # seconds between two looks at what waits
-_TELL: Final = 60.0  # seconds before it is said again that there are too many
+_INTERVAL: Final = 1.0  # seconds between two checks of waiting connections
+_WARN_INTERVAL: Final = 60.0  # seconds between two warnings about too many connections
 
 _LENGTH: Final = re.compile(rb"\ncontent-length:[ \t]*([^\n]*?)[ \t]*\r?(?=\n([ \t]?))", re.IGNORECASE)
 _END: Final = re.compile(rb"\n\r?\n")
@@ -37,47 +36,40 @@ _END: Final = re.compile(rb"\n\r?\n")
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds of connections.
+    """Limits of connections, in counts and seconds."""
 
-    Args:
-        most: connections in all.
-        of_one: of one address.
-        receive: seconds for a head, and for a body.
-        take: seconds for taking an answer.
-    """
-
-    most: int
-    of_one: int
-    receive: float
-    take: float
+    most: int  # connections in all
+    of_one: int  # connections of one address
+    receive: float  # for a head, and for a body
+    take: float  # for reading an answer
 
 
 class Connections:
-    """The connections of one process, by address, those that have waited longest first."""
+    """The connections of one process by address, the longest waiting first."""
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
-        self._times = {"head": bounds.receive, "body": bounds.receive, "reader": bounds.take}
+        self._limits = {"head": bounds.receive, "body": bounds.receive, "reader": bounds.take}
         self._by_address: dict[str, dict[Protocol, None]] = {}
         self._count = 0
-        self._looks = False
-        self._told = float("-inf")
+        self._is_scheduled = False
+        self._warned = float("-inf")
 
-    def enter(self, one: Protocol) -> None:
-        """Take a new one in; where there is no room, another one goes, or else this one."""
-        group = self._by_address.setdefault(one.address, {})
-        group[one] = None
+    def add(self, new: Protocol) -> None:
+        """Add a connection; without room, close another one or refuse this one."""
+        group = self._by_address.setdefault(new.address, {})
+        group[new] = None
         self._count += 1
-        if not self._looks:
-            self._looks = True
-            self._look_later(one.loop)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._schedule_check(new.loop)
         if len(group) > self._bounds.of_one:
-            self._make_room(group, one)
+            self._make_room(group, new)
         elif self._count > self._bounds.most:
-            self._make_room(max(self._by_address.values(), key=len), one)
+            self._make_room(max(self._by_address.values(), key=len), new)
 
-    def leave(self, one: Protocol) -> None:
-        """Forget one; that may be said twice."""
+    def remove(self, one: Protocol) -> None:
+        """Remove a connection, if it is still there."""
         group = self._by_address.get(one.address, {})
         if one in group:
             del group[one]
@@ -86,17 +78,17 @@ class Connections:
             self._by_address.pop(one.address, None)
 
     def renew(self, one: Protocol) -> None:
-        """Note that one was answered: from now on it waits for its client."""
+        """Move an answered connection to the end: it now starts to wait for its client."""
         group = self._by_address.get(one.address, {})
         if one in group:
             del group[one]
             group[one] = None
 
     def _make_room(self, group: dict[Protocol, None], new: Protocol) -> None:
-        waiting = next((one for one in group if one is not new and one.waits_for()), None)
+        waiting = next((one for one in group if one is not new and one.find_wait()), None)
         now = new.loop.time()
-        if now - self._told > _TELL:
-            self._told = now
+        if now - self._warned > _WARN_INTERVAL:
+            self._warned = now
             log.warning(
                 "%d connections, %d of them of one address: those that wait longest are closed "
                 "(HELIX_MAX_CONNECTIONS, HELIX_MAX_CONNECTIONS_OF_ADDRESS)",
@@ -106,56 +98,50 @@ class Connections:
         if waiting is None:
             new.refuse(503, "too many connections", "ask again in a moment, or over one that is open")
         else:
-            self.leave(waiting)
+            self.remove(waiting)
             waiting.transport.abort()
 
-    def _look_later(self, loop: asyncio.AbstractEventLoop) -> None:
-        loop.call_later(min(_LOOK, max(0.05, self._bounds.receive / 4)), self._look, loop)
+    def _schedule_check(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.call_later(min(_INTERVAL, max(0.05, self._bounds.receive / 4)), self._check, loop)
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        """End what has waited too long."""
+    def _check(self, loop: asyncio.AbstractEventLoop) -> None:
+        """End the connections that have waited too long."""
         now = loop.time()
         for one in [one for group in self._by_address.values() for one in group]:
-            waits = one.waits_for()
-            if one.waited(waits, now) >= self._times.get(waits, float("inf")):
-                one.give_up(waits)
-        self._looks = bool(self._by_address)
-        if self._looks:
-            self._look_later(loop)
+            wait = one.find_wait()
+            if one.measure_wait(wait, now) >= self._limits.get(wait, float("inf")):
+                one.give_up(wait)
+        self._is_scheduled = bool(self._by_address)
+        if self._is_scheduled:
+            self._schedule_check(loop)
 
 
 class Protocol(H11Protocol):
-    """HTTP/1.1 over one connection, within bounds, whose refusals are problem details, too."""
+    """HTTP/1.1 over one bounded connection, with problem details for its own refusals."""
 
-    def __init__(self, kept: Connections, **given: Any) -> None:
-        super().__init__(**given)
-        self.conn = _Framed(h11.SERVER, self.config.h11_max_incomplete_event_size or 0)
+    def __init__(self, connections: Connections, **options: Any) -> None:
+        super().__init__(**options)
+        self.conn = _StrictConnection(h11.SERVER, self.config.h11_max_incomplete_event_size or 0)
         self.address = ""
-        self._kept = kept
-        self._seen: tuple[str, object] = ("head", None)  # what it waits for, and after which request
+        self._connections = connections
+        self._wait: tuple[str, object] = ("head", None)  # the current wait, and the request before it
         self._since = self.loop.time()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """See uvicorn."""
         super().connection_made(transport)
-        self.address = neighbourhood(self.client[0] if self.client else "")
-        self._kept.enter(self)
+        self.address = group_address(self.client[0] if self.client else "")
+        self._connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See uvicorn."""
-        self._kept.leave(self)
+        self._connections.remove(self)
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """See uvicorn."""
-        self._kept.renew(self)
+        self._connections.renew(self)
         super().on_response_complete()
 
-    def waits_for(self) -> str:
-        """Return what its client has to do: send a `head` or a `body`, be a `reader` of the answer, or be `idle`.
-
-        Empty where the client waits for us.
-        """
+    def find_wait(self) -> str:
+        """Return what the client owes: `head`, `body`, `reader` (read the answer) or `idle`; empty: nothing."""
         if self.transport.get_write_buffer_size():
             return "reader"
         if self.conn.their_state is h11.SEND_BODY:
@@ -164,66 +150,64 @@ class Protocol(H11Protocol):
             return ""
         return "head" if self.cycle is None or self.conn.trailing_data[0] else "idle"
 
-    def waited(self, what: str, now: float) -> float:
-        """Seconds it has been seen to wait for this."""
-        seen = (what, self.cycle)
-        if seen != self._seen:
-            self._seen, self._since = seen, now
+    def measure_wait(self, wait: str, now: float) -> float:
+        """Return the seconds since this wait was first seen."""
+        current = (wait, self.cycle)
+        if current != self._wait:
+            self._wait, self._since = current, now
         return now - self._since
 
-    def give_up(self, what: str) -> None:
-        """Close it; where its client has begun to ask, with an answer."""
-        begun = what == "body" or self.conn.trailing_data[0]
-        answered = what == "body" and self.cycle.response_started
-        if what == "reader" or not begun or answered:
+    def give_up(self, wait: str) -> None:
+        """Close the connection, with an answer if a request has begun."""
+        has_begun = wait == "body" or self.conn.trailing_data[0]
+        is_answered = wait == "body" and self.cycle.response_started
+        if wait == "reader" or not has_begun or is_answered:
             self.transport.abort()
             return
         self.refuse(
-            408, f"the {what} of the request has not come in time", "send it faster, or raise HELIX_RECEIVE_TIMEOUT"
+            408, f"the {wait} of the request has not come in time", "send it faster, or raise HELIX_RECEIVE_TIMEOUT"
         )
-        if what == "body":  # who waits for it is told that nobody is there any more
+        if wait == "body":  # wake the application, which waits for the body
             self.cycle.disconnected = True
             self.cycle.message_event.set()
 
-    def refuse(self, status: int, what: str, remedy: str) -> None:
-        """Answer in the application's place, and close."""
-        body = orjson.dumps(Answer(status, what, "*", remedy).body)
+    def refuse(self, status: int, text: str, remedy: str) -> None:
+        """Answer with a problem detail instead of the application, and close."""
+        body = orjson.dumps(ProblemResponse(status, text, "*", remedy).body)
         headers = [("content-type", PROBLEM), ("content-length", str(len(body))), ("connection", "close")]
         try:
             head = self.conn.send(h11.Response(status_code=status, headers=headers))
-            told = (head, self.conn.send(h11.Data(data=body)), self.conn.send(h11.EndOfMessage()))
-        except h11.LocalProtocolError:  # it is past that
+            parts = (head, self.conn.send(h11.Data(data=body)), self.conn.send(h11.EndOfMessage()))
+        except h11.LocalProtocolError:  # the answer has begun already
             self.transport.abort()
             return
-        self.transport.write(b"".join(part or b"" for part in told))
+        self.transport.write(b"".join(part or b"" for part in parts))
         self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """See uvicorn."""
-        self.refuse(400, "this is no HTTP request that could be read", "send what an HTTP client sends")
+        self.refuse(400, "the request is not readable HTTP", "send what an HTTP client sends")
 
 
-class _Framed(h11.Connection):
-    """HTTP/1.1 whose bodies are of one length, said once: h11 makes one header of two that say the same."""
+class _StrictConnection(h11.Connection):
+    """An h11 connection that refuses a repeated Content-Length; h11 alone merges two equal ones."""
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
-        """See h11."""
         head = self.trailing_data[0] if self.their_state is h11.IDLE else b""
         event = super().next_event()
         if isinstance(event, h11.Request):
             end = _END.search(head)
-            said = _LENGTH.findall(head, 0, end.end() if end else len(head))
-            if said and (len(said) > 1 or said[0][1] or not said[0][0].isdigit()):
-                raise h11.RemoteProtocolError("Content-Length is not said once")
+            lengths = _LENGTH.findall(head, 0, end.end() if end else len(head))
+            if lengths and (len(lengths) > 1 or lengths[0][1] or not lengths[0][0].isdigit()):
+                raise h11.RemoteProtocolError("Content-Length is repeated or malformed")
         return event
 
 
-def descriptors() -> int:
-    """Have as many files as may be needed, and return how many this process may have open."""
+def raise_file_limit() -> int:
+    """Raise the limit of open files to _FILES where possible; return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return soft if soft != resource.RLIM_INFINITY else _DESCRIPTORS
+        return soft if soft != resource.RLIM_INFINITY else _FILES
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     except (OSError, ValueError):

@@ -1,7 +1,6 @@
-"""Where the query process of a store listens: a file in the store says so for as long as its lock is held.
+"""The address of a store's query process, read from a file in the store that counts while its lock is held.
 
-Whoever reads it needs no configuration, and never takes a port for Helix's that another program has got since: the
-lock goes with the process that held it, however that ended.
+Readers need no configuration. A dead process holds no lock, so a reader never takes a port that another program reuses.
 """
 
 from __future__ import annotations
@@ -13,17 +12,22 @@ import os
 FILE = "serve.json"
 
 
-def listening(root: str) -> tuple[str, int, str] | None:
-    """(host, port, the owner's token) of the process that serves this store; None where there is none."""
+def read_address(root: str) -> tuple[str, int, str] | None:
+    """Return (host, port, owner's token) of the process that serves this store; None without one."""
     try:
         handle = os.open(f"{root}/{FILE}", os.O_RDONLY)
     except OSError:
         return None
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return None  # nobody holds it
+        return None  # the lock is free: its process ended
     except BlockingIOError:
-        said = json.loads(os.pread(handle, 4096, 0))
-        return str(said["host"]), int(said["port"]), str(said.get("token", ""))
+        fields = json.loads(os.pread(handle, 4096, 0))
+        return str(fields["host"]), int(fields["port"]), str(fields.get("token", ""))
     finally:
         os.close(handle)
+
+
+def get_local_address(host: str) -> str:
+    """Return the address to dial for a host that a process of this machine listens on."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)

@@ -1,4 +1,4 @@
-"""The query process says in its store where it listens (see `query.discovery_read`)."""
+"""The query process's announcement of its address in its store (read by `query.discovery_read`)."""
 
 from __future__ import annotations
 
@@ -11,48 +11,52 @@ from pathlib import Path
 
 from query.discovery_read import FILE
 
-_LOOK = 1.0  # seconds
+_INTERVAL = 1.0  # seconds between two claims
 
 
-class Place:
-    """The file, as the query process writes it."""
+class AddressFile:
+    """The address file of one store, held by at most one process.
+
+    Args:
+        token: the owner's key for this process; the file's reader may read the whole store anyway.
+    """
 
     def __init__(self, root: Path, token: str = "") -> None:
         self._path = root / FILE
         self._token = token
         self._handle = -1
 
-    def take(self, host: str, port: int) -> bool:
-        """Say where, unless another process does; whether it is said now.
+    def claim(self, host: str, port: int) -> bool:
+        """Write the address unless another process holds the file; return whether this process holds it.
 
-        A store that is not there yet, or cannot be written, is no error: then nobody finds this process by its store.
+        A missing or unwritable store is no error: then readers cannot find this process by its store.
         """
-        if self._handle >= 0 and self._holds():
+        if self._handle >= 0 and self._is_current():
             return True
-        self.leave()
+        self.release()
         try:
             self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not self._holds():  # who had it removed it between the two
+            if not self._is_current():  # its last holder removed it between the open and the lock
                 raise FileNotFoundError
             os.ftruncate(self._handle, 0)
-            said = {"pid": os.getpid(), "host": host, "port": port, "token": self._token}
-            os.pwrite(self._handle, json.dumps(said).encode(), 0)
+            fields = {"pid": os.getpid(), "host": host, "port": port, "token": self._token}
+            os.pwrite(self._handle, json.dumps(fields).encode(), 0)
         except OSError:
             self._close()
             return False
         return True
 
-    def leave(self) -> None:
-        """Say so no longer."""
+    def release(self) -> None:
+        """Remove the file if this process holds it."""
         if self._handle >= 0:
             with suppress(OSError):
-                if self._holds():
+                if self._is_current():
                     self._path.unlink()
             self._close()
 
-    def _holds(self) -> bool:
-        """Whether what is held open is what others find there."""
+    def _is_current(self) -> bool:
+        """Return whether the open file is the one at the path."""
         try:
             return os.path.samestat(os.fstat(self._handle), self._path.stat())
         except OSError:
@@ -64,32 +68,30 @@ class Place:
         self._handle = -1
 
 
-class Announced:
-    """Says where this process listens as long as it does: also where the store comes later, is put back from a backup,
-    or was served by another process before.
+class Announcer:
+    """A thread that claims the address file again and again.
 
-    Args:
-        token: what it takes for the owner's: whoever may read the store's files is.
+    So it also announces in a store that appears later, returns from a backup, or loses its previous server.
     """
 
     def __init__(self, root: Path, token: str = "") -> None:
-        self._place = Place(root, token)
+        self._file = AddressFile(root, token)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def begin(self, host: str, port: int) -> None:
-        """From now on."""
-        self._thread = threading.Thread(target=self._keep, args=(host, port), name="helix-place", daemon=True)
+    def start(self, host: str, port: int) -> None:
+        """Announce an address from now on."""
+        self._thread = threading.Thread(target=self._run, args=(host, port), name="helix-place", daemon=True)
         self._thread.start()
 
-    def end(self) -> None:
-        """No longer."""
+    def stop(self) -> None:
+        """End the announcement."""
         self._stop.set()
         if self._thread:
             self._thread.join(timeout=5)
 
-    def _keep(self, host: str, port: int) -> None:
-        self._place.take(host, port)
-        while not self._stop.wait(_LOOK):
-            self._place.take(host, port)
-        self._place.leave()
+    def _run(self, host: str, port: int) -> None:
+        self._file.claim(host, port)
+        while not self._stop.wait(_INTERVAL):
+            self._file.claim(host, port)
+        self._file.release()

@@ -1,4 +1,4 @@
-"""What Prometheus can ask the query process for: `/metrics`."""
+"""The query process's metrics for Prometheus: `/metrics`."""
 
 from __future__ import annotations
 
@@ -16,78 +16,73 @@ from prometheus_client.registry import Collector
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-    from query.service import Service
+    from query.service import QueryService
 
 TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 _SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
-class Metrics:
-    """Counts and times of one query process, in a registry of its own; of several processes of one server, the sum of
-    what each wrote down (PROMETHEUS_MULTIPROC_DIR), whichever is asked.
+class QueryMetrics:
+    """Counts and times of one query process, in its own registry.
+
+    Several processes of one server write to PROMETHEUS_MULTIPROC_DIR; each reports the sum.
     """
 
-    def __init__(self, service: Service) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series each, which says when the process began
-        self.registry = CollectorRegistry()
-        self._told = self.registry
+    def __init__(self, service: QueryService) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # drops the second series with the start time
+        own = CollectorRegistry()
+        self._registry = own
         if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-            self._told = CollectorRegistry()
-            MultiProcessCollector(self._told)  # type: ignore[no-untyped-call]
+            self._registry = CollectorRegistry()
+            MultiProcessCollector(self._registry)  # type: ignore[no-untyped-call]
         else:
-            ProcessCollector(registry=self.registry)
-            GCCollector(registry=self.registry)
-        self.recalls = Counter("helix_recalls", "Recalls, by what came of them", ["outcome"], registry=self.registry)
-        self.seconds = Histogram("helix_recall_seconds", "Time of a recall", buckets=_SECONDS, registry=self.registry)
-        self.stages = Histogram(
-            "helix_stage_seconds", "Time of a stage", ["stage"], buckets=_SECONDS, registry=self.registry
-        )
-        self.degraded = Counter(
-            "helix_degraded", "Answers without something, by what it was", ["what"], registry=self.registry
-        )
-        self.reload_failures = Counter(
-            "helix_reload_failures", "Looks for a newer generation that failed", registry=self.registry
-        )
-        self._told.register(_State(service))
+            ProcessCollector(registry=own)
+            GCCollector(registry=own)
+        self.recalls = Counter("helix_recalls", "Recalls, by outcome", ["outcome"], registry=own)
+        self.seconds = Histogram("helix_recall_seconds", "Time of a recall", buckets=_SECONDS, registry=own)
+        self.stages = Histogram("helix_stage_seconds", "Time of a stage", ["stage"], buckets=_SECONDS, registry=own)
+        self.degraded = Counter("helix_degraded", "Degraded answers, by the missing part", ["what"], registry=own)
+        failures = "Failed looks for a newer generation"
+        self.reload_failures = Counter("helix_reload_failures", failures, registry=own)
+        self._registry.register(_StateCollector(service))
 
-    def recalled(self, found: dict[str, Any]) -> None:
-        """Count one answer, and its times in milliseconds (`ms`)."""
-        self.recalls.labels("skipped" if found["skipped"] else "answered").inc()
-        for stage, ms in found["ms"].items():
+    def count_answer(self, answer: dict[str, Any]) -> None:
+        """Count one answer, with its times in milliseconds (`ms`)."""
+        self.recalls.labels("skipped" if answer["skipped"] else "answered").inc()
+        for stage, ms in answer["ms"].items():
             if stage == "total":
                 self.seconds.observe(ms / 1_000)
             else:
                 self.stages.labels(stage).observe(ms / 1_000)
-        for what in found["degraded"]:
+        for what in answer["degraded"]:
             self.degraded.labels(what.partition(":")[0]).inc()
 
-    def failed(self, refused: bool) -> None:
-        """Count a recall without an answer: refused for what it asked, or failed."""
-        self.recalls.labels("refused" if refused else "failed").inc()
+    def count_failure(self, is_refused: bool) -> None:
+        """Count a recall without an answer: refused for its arguments, or failed."""
+        self.recalls.labels("refused" if is_refused else "failed").inc()
 
-    def text(self) -> bytes:
-        """All of it, as Prometheus reads it."""
-        return generate_latest(self._told)
+    def render(self) -> bytes:
+        """Return all metrics in Prometheus's text format."""
+        return generate_latest(self._registry)
 
 
-class _State(Collector):
-    """What the process serves, looked up when it is asked for."""
+class _StateCollector(Collector):
+    """The state of the served store at each scrape."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: QueryService) -> None:
         self.service = service
 
     def collect(self) -> Iterator[Metric]:
-        """See the class."""
-        ready, trouble = self.service.ready, bool(self.service.trouble)
-        yield GaugeMetricFamily("helix_ready", "Whether a generation is open and answers", float(ready))
+        is_ready, trouble = self.service.is_ready, bool(self.service.trouble)
+        yield GaugeMetricFamily("helix_ready", "Whether a generation is open and answers", float(is_ready))
         yield GaugeMetricFamily("helix_trouble", "Whether a newer generation cannot be opened", float(trouble))
-        unlooked = "Seconds since a look for a newer generation found all well"
-        yield GaugeMetricFamily("helix_reload_age_seconds", unlooked, self.service.unlooked)
-        if ready:
+        age = "Seconds since the last look for a newer generation without an error"
+        yield GaugeMetricFamily("helix_reload_age_seconds", age, self.service.reload_age)
+        if is_ready:
             snapshot = self.service.memory.snapshot
             counts = snapshot.manifest.counts if snapshot.manifest else {"items": 0}
             segments = snapshot.manifest.segments if snapshot.manifest else ()
-            yield GaugeMetricFamily("helix_generation", "The generation that answers", snapshot.generation)
-            yield GaugeMetricFamily("helix_items", "Live items in it", counts["items"])
-            yield GaugeMetricFamily("helix_segments", "Segments in it", len(segments))
+            yield GaugeMetricFamily("helix_generation", "The answering generation", snapshot.generation)
+            yield GaugeMetricFamily("helix_items", "Its live items", counts["items"])
+            yield GaugeMetricFamily("helix_segments", "Its segments", len(segments))

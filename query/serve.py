@@ -1,4 +1,4 @@
-"""`helix serve`: one process or several on one socket, each with the snapshot mapped; they share its pages."""
+"""`helix serve`: one process or several on one socket, which share the pages of the mapped store."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Final, cast
 
 import uvicorn
 
+from helix.cli.logging import configure_logging
 from helix.errors import UsageError
 from helix.settings import Settings
-from helix.util import logging as logs
-from query.auth import Keys, load, path_of
-from query.connections import Bounds, Connections, Protocol, descriptors
-from query.discovery_write import Announced
+from query.auth import KeyRing, get_key_file, load_keys
+from query.connections import Bounds, Connections, Protocol, raise_file_limit
+from query.discovery_read import get_local_address
+from query.discovery_write import Announcer
 from query.middleware import Policy
 
 if TYPE_CHECKING:
@@ -33,24 +34,23 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("helix.query")
 
-MOST: Final = 64
-"""Processes, at most."""
+MAX_PROCESSES: Final = 64
 
-_HEAD: Final = 128 << 10  # bytes of a request's head: the longest question, percent-encoded
-_SILENT: Final = 20  # seconds that a process may say nothing to the one that watches it, before it is replaced
-_IDLE: Final = 130  # seconds that a connection is kept: a proxy has to let go first (Caddy after 120, others after 60)
-_END: Final = 10  # seconds that answers under way have when it ends
+_MAX_HEAD: Final = 128 << 10  # bytes of a request's head: the longest question, percent-encoded
+_HEALTH_TIMEOUT: Final = 20  # seconds a worker process may be silent before it is replaced
+_KEEP_ALIVE: Final = 130  # seconds; a proxy must close first (Caddy after 120, others after 60)
+_SHUTDOWN: Final = 10  # seconds for running answers at the end
 
 
-def policy_of(
+def make_policy(
     host: str, settings: Settings, *, allowed: Sequence[str] = (), keyed: bool = False, processes: int = 1
 ) -> Policy:
-    """How a server that listens on `host` is reached. Without a key only where nobody else can ask.
+    """Return the policy of a server that listens on `host`. Only a plain loopback server is open without a key.
 
     Args:
-        allowed: names that requests may be addressed to: of a proxy in front of it. They come from elsewhere.
-        keyed: ask for keys on loopback, too.
-        processes: that share what a key may ask.
+        allowed: names of proxies in the Host header; their requests come from elsewhere.
+        keyed: require keys on loopback, too.
+        processes: the number that share a key's rate.
     """
     loopback = is_loopback(host)
     own = {"localhost", host.lower()} if not loopback else {"localhost"}
@@ -66,7 +66,7 @@ def policy_of(
 
 
 def is_loopback(host: str) -> bool:
-    """Whether nobody on another machine can reach an address."""
+    """Return whether only this machine can reach an address."""
     if host == "localhost":
         return True
     try:
@@ -76,122 +76,117 @@ def is_loopback(host: str) -> bool:
 
 
 def run(root: Path, settings: Settings, policy: Policy, host: str, port: int, processes: int = 1) -> int:
-    """Serve until a signal ends it; the exit status: 3 where it could not begin.
+    """Serve until a signal; return the exit status, 3 where the server could not start.
 
     Raises:
-        UsageError: the address cannot be listened on.
+        UsageError: the address cannot be bound.
     """
-    logs.begin()
-    listener = _bound(host, port)
+    configure_logging()
+    listener = _bind(host, port)
     address = listener.getsockname()[:2]
-    log.info("listening on http://%s:%d (%s)", *_shown(*address), "no key asked" if policy.keyless else "for keys only")
-    if not policy.keyless and not load(path_of(root, settings)):
-        log.warning("there is no key yet, so nobody is let in; 'helix keys create' makes one")
-    announced = Announced(root, policy.token)
-    threading.Thread(target=_announce, args=(announced, *address), daemon=True).start()
+    name = f"[{address[0]}]" if ":" in address[0] else address[0]
+    log.info("listening on http://%s:%d (%s)", name, address[1], "without keys" if policy.keyless else "with keys only")
+    if not policy.keyless and not load_keys(get_key_file(root, settings)):
+        log.warning("there is no key yet, so every request is refused; make one with 'helix keys create'")
+    announcer = Announcer(root, policy.token)
+    threading.Thread(target=_announce, args=(announcer, *address), daemon=True).start()
     try:
         if processes > 1:
-            return _several(root, settings, policy, listener, processes)
-        server = _Server(_config(root, settings, policy), announced)
+            return _run_workers(root, settings, policy, listener, processes)
+        server = _Server(_configure(root, settings, policy), announcer)
         with contextlib.suppress(KeyboardInterrupt):
             server.run([listener])
         return 0 if server.started else 3
     finally:
-        announced.end()
+        announcer.stop()
 
 
 class _Server(uvicorn.Server):
-    """Takes back what it said in the store before it ends: the signal that ends it ends this process at once."""
+    """A server that withdraws its announcement first: the signal ends the process at once afterwards."""
 
-    def __init__(self, config: uvicorn.Config, announced: Announced) -> None:
+    def __init__(self, config: uvicorn.Config, announcer: Announcer) -> None:
         super().__init__(config)
-        self._announced = announced
+        self._announcer = announcer
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._announced.end()
+        self._announcer.stop()
         await super().shutdown(sockets)
 
 
-def _shown(host: str, port: int) -> tuple[str, int]:
-    return (f"[{host}]" if ":" in host else host), port
-
-
-def _announce(announced: Announced, host: str, port: int) -> None:
-    """Say in the store where it listens, as soon as it answers: hooks find it there, and would wait for it."""
-    from query.hooks.command import dialled
-
+def _announce(announcer: Announcer, host: str, port: int) -> None:
+    """Announce the address once the server answers: hooks that find it earlier would wait."""
     with contextlib.suppress(OSError, http.client.HTTPException):
-        connection = http.client.HTTPConnection(*dialled(host, port), timeout=600)
+        connection = http.client.HTTPConnection(get_local_address(host), port, timeout=600)
         connection.request("GET", "/healthz")
         connection.getresponse().read()
         connection.close()
-        announced.begin(host, port)
+        announcer.start(host, port)
 
 
-def _several(root: Path, settings: Settings, policy: Policy, listener: socket.socket, processes: int) -> int:
-    """The same by several processes: one that ends is replaced."""
+def _run_workers(root: Path, settings: Settings, policy: Policy, listener: socket.socket, processes: int) -> int:
+    """Serve by several processes; replace one that ends."""
     from uvicorn.config import STARTUP_FAILURE
     from uvicorn.supervisors import Multiprocess
 
     with tempfile.TemporaryDirectory(prefix="helix-metrics-") as folder:
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder  # what each counts, for whichever of them is asked
-        config = _config(root, replace(settings, threads=settings.threads or 1), policy)
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder  # shares each process's counts
+        config = _configure(root, replace(settings, threads=settings.threads or 1), policy)
         config.workers = processes
-        config.timeout_worker_healthcheck = _SILENT
+        config.timeout_worker_healthcheck = _HEALTH_TIMEOUT
         supervisor = Multiprocess(config, [listener])
         supervisor.run()
     return 3 if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes) else 0
 
 
-def _config(root: Path, settings: Settings, policy: Policy) -> uvicorn.Config:
+def _configure(root: Path, settings: Settings, policy: Policy) -> uvicorn.Config:
     return uvicorn.Config(
-        partial(application, root, settings, policy),
+        partial(make_application, root, settings, policy),
         factory=True,
-        http=cast(type[asyncio.Protocol], partial(Protocol, Connections(_bounds(settings, policy)))),
+        http=cast(type[asyncio.Protocol], partial(Protocol, Connections(_compute_bounds(settings, policy)))),
         ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # no header says who the client is
-        h11_max_incomplete_event_size=_HEAD,
-        timeout_keep_alive=_IDLE,
-        timeout_graceful_shutdown=_END,
+        proxy_headers=False,  # a client cannot name its own address
+        h11_max_incomplete_event_size=_MAX_HEAD,
+        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_graceful_shutdown=_SHUTDOWN,
     )
 
 
-def _bounds(settings: Settings, policy: Policy) -> Bounds:
-    """Return the bounds of connections; half of the files that may be open are left for the rest."""
-    most = min(settings.max_connections, descriptors() // 2)
+def _compute_bounds(settings: Settings, policy: Policy) -> Bounds:
+    """Return the bounds of connections; half of the open files are left for everything else."""
+    most = min(settings.max_connections, raise_file_limit() // 2)
     if most < settings.max_connections:
-        log.warning("at most %d connections: the limit of open files (ulimit -n) allows no more", most)
+        log.warning("at most %d connections: raise the limit of open files (ulimit -n) for more", most)
     return Bounds(most, settings.max_connections_of_address, settings.receive_timeout, policy.seconds)
 
 
-def application(root: Path, settings: Settings, policy: Policy) -> Guard:
-    """What a process serves."""
+def make_application(root: Path, settings: Settings, policy: Policy) -> Guard:
+    """Return the ASGI application of one process."""
     from query.rest import create_app
-    from query.service import Service
+    from query.service import QueryService
 
-    logs.begin()
-    return create_app(Service(root, settings), policy, Keys(path_of(root, settings)))
+    configure_logging()
+    return create_app(QueryService(root, settings), policy, KeyRing(get_key_file(root, settings)))
 
 
-def _bound(host: str, port: int) -> socket.socket:
-    """A socket that listens.
+def _bind(host: str, port: int) -> socket.socket:
+    """Return a listening socket.
 
     Raises:
-        UsageError: it is taken, or no address of this machine.
+        UsageError: the address is in use, or not of this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Said to be TCP: only then asyncio sends the body of an answer without waiting for its head to be acknowledged.
-    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # With IPPROTO_TCP named, asyncio sends an answer's body without waiting for the head's acknowledgement.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found.bind((host, port))
+        listener.bind((host, port))
     except OSError as error:
-        found.close()
-        what = f"cannot listen on {host}:{port}: {error.strerror or error}"
-        raise UsageError(what, "give another --host or --port") from None
-    found.listen(2048)
-    found.set_inheritable(True)
-    return found
+        listener.close()
+        text = f"cannot listen on {host}:{port}: {error.strerror or error}"
+        raise UsageError(text, "give another --host or --port") from None
+    listener.listen(2048)
+    listener.set_inheritable(True)
+    return listener

@@ -1,6 +1,4 @@
-"""The read-only process: holds a `Memory`, takes new generations while it answers, and shows each caller what is
-theirs to see.
-"""
+"""The read-only service: an open `Memory` that takes new generations while it answers, filtered for each caller."""
 
 from __future__ import annotations
 
@@ -21,86 +19,75 @@ from helix.settings import Settings
 from helix.snapshot.ledger.access_events import Appender, Event, make_event
 from helix.snapshot.reader.snapshot import Snapshot
 from query.auth import OWNER, Caller
-from query.hooks import context as hooks
-from query.schema import (
-    AroundRequest,
-    Asked,
-    ContextRequest,
-    FactsRequest,
-    FeedbackRequest,
-    HookRequest,
-    RecallRequest,
-    SessionRequest,
-    TimelineRequest,
-    answer,
-)
+from query.hooks.context import answer_hook, build_context
+from query.schema import requests as wire
+from query.schema.answers import run_recall
 
 log = logging.getLogger("helix.query")
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-AT_ONCE: Final = max(2, min(4, os.cpu_count() or 1))
-"""Recalls that run at once; the others wait, first come, first served. More of them only take the interpreter's lock
-from each other: eight at once on two cores took twice as long at the 95th percentile as in turns (docs/rest.md)."""
+MAX_RUNNING: Final = max(2, min(4, os.cpu_count() or 1))
+"""Recalls that run at once; others wait in order of arrival. More only compete for the interpreter's lock: eight at
+once on two cores took twice as long at the 95th percentile as in turns (docs/rest.md)."""
 
+OUTDATED: Final = "a newer generation cannot be opened"
+"""The trouble, for callers who may not see the whole store."""
 
-BEHIND: Final = "a newer generation cannot be opened"
-"""What who may not see the whole store is told of trouble."""
-
-_SHARE: Final = 4
-"""A look that failed is repeated after so many times as long as it took: a broken store takes no core for itself."""
+_BACKOFF: Final = 4
+"""A failed look waits this many times its duration, so that a broken store does not use up a core."""
 
 _OVERDUE: Final = 2.0
-"""Seconds by which a look may be late, before a request looks in its place."""
+"""Seconds a look may be late before a request looks itself."""
 
-_SILENT: Final = 60.0
-"""Seconds by which it may be late, before that is told as trouble: a look is as long as opening the store."""
+_HUNG: Final = 60.0
+"""Seconds a look may be late before it counts as trouble; opening a store takes a while."""
 
 
-class Service:
-    """One store, served. A watching thread opens each new generation beside the old one and swaps.
+class QueryService:
+    """One served store. A watching thread opens each new generation, then swaps it in.
 
     Args:
-        failed: called at each look for a newer generation that fails.
+        on_failure: called after each failed look for a newer generation.
     """
 
-    def __init__(self, root: Path, settings: Settings, failed: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, root: Path, settings: Settings, on_failure: Callable[[], None] = lambda: None) -> None:
         self.root = root
         self.settings = settings
-        self.failed = failed
+        self.on_failure = on_failure
         self._memory: Memory | None = None
-        self._error: tuple[str, str] | None = None  # what and its remedy: an exception would keep what was opened
+        self._error: tuple[str, str] | None = None  # text and remedy; an exception would keep its frames alive
         self._events = Appender(root)
-        self._unnoted = ""
-        self._begun = False
-        self._looked = threading.Event()  # for the first time
+        self._unwritten = ""  # the last error of an event that could not be written
+        self._is_started = False
+        self._first_look = threading.Event()
         self._stop = threading.Event()
         self._looking, self._reviving = threading.Lock(), threading.Lock()
-        self._good = self._due = time.monotonic()  # the last look that found all well; when the next is to begin
-        self._turns = ThreadPoolExecutor(AT_ONCE, "helix-recall")
-        self._thread = self._watcher()
+        self._good = self._due = time.monotonic()  # the last look without an error; the next look's time
+        self._pool = ThreadPoolExecutor(MAX_RUNNING, "helix-recall")
+        self._thread = self._make_watcher()
 
     def start(self) -> None:
-        """Open the store if it can be opened yet, and begin to watch it."""
-        self._begun = True
+        """Open the store if possible, and watch it."""
+        self._is_started = True
         try:
             self._look()
         finally:
-            self._looked.set()  # whatever comes of it, nobody waits for ever
+            self._first_look.set()  # after a failure as well: requests wait for it
         self._thread.start()
 
-    def begin(self) -> None:
-        """Do so beside what else there is to do; who asks meanwhile waits for it."""
-        self._begun = True
+    def start_in_background(self) -> None:
+        """Start in a background thread; requests wait for it."""
+        self._is_started = True
         threading.Thread(target=self.start, name="helix-open").start()
 
     def stop(self) -> None:
         """End the watching thread, and make the events durable."""
         self._stop.set()
-        self._turns.shutdown(wait=False, cancel_futures=True)
-        if self._begun:
-            self._looked.wait(5)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._is_started:
+            self._first_look.wait(5)
         if self._thread.is_alive():
             self._thread.join(timeout=5)
         try:
@@ -113,136 +100,138 @@ class Service:
         """The open store.
 
         Raises:
-            StoreError: it cannot be opened, and why.
+            StoreError: the store cannot be opened.
         """
-        if self._begun:
-            self._looked.wait()
+        if self._is_started:
+            self._first_look.wait()
             if time.monotonic() > self._due + _OVERDUE and not self._stop.is_set():
-                self._look_in_its_place()
+                self._look_for_watcher()
         if self._memory is None:
             raise StoreError(*(self._error or (f"the store {self.root} is not open yet", "ask again in a moment")))
         return self._memory
 
     @property
-    def ready(self) -> bool:
-        """Whether a generation is open and answers."""
+    def is_ready(self) -> bool:
+        """Whether a generation is open."""
         return self._memory is not None
 
     @property
     def trouble(self) -> str | None:
-        """Return why the newest generation is not, or may not be, the one that answers; None if it is."""
+        """The reason why the newest generation may not be the answering one; None if it is."""
         if self._error:
             return "; ".join(filter(None, self._error))
         late = time.monotonic() - self._due
-        if late > _SILENT and self._begun and not self._stop.is_set():
-            return f"a look for a newer generation has not ended for {late:.0f} s; see whether the store's disk answers"
+        if late > _HUNG and self._is_started and not self._stop.is_set():
+            return f"a look for a newer generation has not ended for {late:.0f} s; check that the store's disk answers"
         return None
 
     @property
-    def unlooked(self) -> float:
-        """Seconds since a look for a newer generation found all well."""
+    def reload_age(self) -> float:
+        """Seconds since the last look without an error."""
         return time.monotonic() - self._good
 
-    # ------------------------------------------------------------ what is asked
+    # ------------------------------------------------------------ requests
 
-    async def in_turn(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """What takes a whole recall, as soon as fewer than AT_ONCE are under way."""
-        return await asyncio.get_running_loop().run_in_executor(self._turns, partial(work, *args, **kwargs))
+    async def run_in_turn(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a recall in the pool of MAX_RUNNING threads."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, partial(work, *args, **kwargs))
 
-    def recall(self, request: RecallRequest, caller: Caller = OWNER) -> dict[str, Any]:
-        """One recall, as every surface shows it."""
-        principal = caller.speaks_for(request.principal)
-        return answer(self.memory, request.model_copy(update={"principal": principal}), caller.projects)
+    def recall(self, request: wire.RecallRequest, caller: Caller = OWNER) -> dict[str, Any]:
+        """Return the answer to one recall."""
+        principal = caller.check_principal(request.principal)
+        return run_recall(self.memory, request.model_copy(update={"principal": principal}), caller.projects)
 
-    def deep(self, request: RecallRequest, caller: Caller = OWNER) -> dict[str, Any]:
-        """Begin a recall of the tier deep: how it stands, with a first answer."""
-        from query import deep_jobs as deep
+    def start_deep(self, request: wire.RecallRequest, caller: Caller = OWNER) -> dict[str, Any]:
+        """Start a recall of the deep tier; return its first report."""
+        from query import deep_jobs
 
-        return deep.begin(self.memory, request, caller)
+        return deep_jobs.start_job(self.memory, request, caller)
 
-    def deep_job(self, identity: str, caller: Caller = OWNER) -> dict[str, Any] | None:
-        """How a recall of the tier deep stands, with the best answer there is; None where it is not the caller's."""
-        from query import deep_jobs as deep
+    def report_deep(self, identity: str, caller: Caller = OWNER) -> dict[str, Any] | None:
+        """Return the report of the caller's own job of the deep tier; None for others."""
+        from query import deep_jobs
 
-        return deep.look(self.memory, identity, caller)
+        job = deep_jobs.find_job(self.memory, identity, caller)
+        return None if job is None else deep_jobs.report_job(self.memory, job)
 
-    async def deep_events(self, identity: str, caller: Caller = OWNER) -> AsyncIterator[bytes] | None:
-        """The same as server-sent events, as it changes."""
-        from query import deep_jobs as deep
+    async def stream_deep(self, identity: str, caller: Caller = OWNER) -> AsyncIterator[bytes] | None:
+        """Return the same reports as server-sent events."""
+        from query import deep_jobs
 
         memory = self.memory
-        job = deep.mine(memory, identity, caller)
+        job = deep_jobs.find_job(memory, identity, caller)
         if job is None:
             return None
-        told = partial(self.in_turn, deep.told, memory, job)
-        return deep.events(memory, job, max(1.0, self.settings.request_timeout - 2), told)
+        report = partial(self.run_in_turn, deep_jobs.report_job, memory, job)
+        return deep_jobs.stream_events(memory, job, max(1.0, self.settings.request_timeout - 2), report)
 
-    async def deep_whole(self, request: RecallRequest, caller: Caller = OWNER) -> dict[str, Any]:
-        """One recall of the tier deep, waited for."""
-        from query import deep_jobs as deep
+    async def await_deep(self, request: wire.RecallRequest, caller: Caller = OWNER) -> dict[str, Any]:
+        """Return the final answer of one recall of the deep tier."""
+        from query import deep_jobs
 
-        found = await self.in_turn(self.deep, request, caller)
-        if found["status"] != "done":
+        report = await self.run_in_turn(self.start_deep, request, caller)
+        if report["status"] != "done":
             memory = self.memory
-            job = deep.mine(memory, found["job"], caller)
+            job = deep_jobs.find_job(memory, report["job"], caller)
             if job is None:
-                found = deep.forgotten(found)
+                report = deep_jobs.mark_expired(report)
             else:
-                await deep.ended(memory, job)
-                found = await self.in_turn(deep.told, memory, job)
-        return dict(found["answer"])
+                await deep_jobs.wait_for_outcome(memory, job)
+                report = await self.run_in_turn(deep_jobs.report_job, memory, job)
+        return dict(report["answer"])
 
-    def context(self, request: ContextRequest, caller: Caller = OWNER) -> str:
-        """A context as text: the answer to a question, or where things stand."""
-        snap = self._seen(request, caller)
-        return hooks.told(self.memory, snap, request.query, request.project, request.budget)
+    def context(self, request: wire.ContextRequest, caller: Caller = OWNER) -> str:
+        """Return a context as text: for a question, or a briefing."""
+        snap = self._filter(request, caller)
+        return build_context(self.memory, snap, request.query, request.project, request.budget)
 
-    def hook(self, request: HookRequest, caller: Caller = OWNER) -> dict[str, str]:
-        """What an agent's hook adds to its context."""
-        snap = self.memory.snapshot.seen_by(caller.speaks_for(None), caller.projects)
-        return hooks.answer(self.memory, request.model_dump(), snap)
+    def hook(self, request: wire.HookRequest, caller: Caller = OWNER) -> dict[str, str]:
+        """Return a hook's addition to the agent's context."""
+        return answer_hook(self.memory, request.model_dump(), self._filter(None, caller))
 
-    def fetch(self, identity: str, request: Asked | None = None, caller: Caller = OWNER) -> dict[str, Any] | None:
-        """One item, and an event that it was fetched. None where no live item that the caller may see has the id."""
-        found = self.memory.item(identity, **self._whom(request, caller))
-        if found is not None:
-            self._note(make_event(found["id"], "fetched"))
-        return found
+    def fetch(
+        self, identity: str, request: wire.PrincipalRequest | None = None, caller: Caller = OWNER
+    ) -> dict[str, Any] | None:
+        """Return one item, and record the access. None without a live item of this id that the caller may see."""
+        item = self.memory.item(identity, **self._access(request, caller))
+        if item is not None:
+            self._record(make_event(item["id"], "fetched"))
+        return item
 
-    def around(self, identity: str, request: AroundRequest, caller: Caller = OWNER) -> dict[str, Any] | None:
-        """The items before and after one; None as for `fetch`."""
-        whom = self._whom(request, caller)
-        return self.memory.around(identity, before=request.before, after=request.after, **whom)
+    def around(self, identity: str, request: wire.AroundRequest, caller: Caller = OWNER) -> dict[str, Any] | None:
+        """Return the items before and after one; None as for `fetch`."""
+        return self.memory.around(identity, before=request.before, after=request.after, **self._access(request, caller))
 
-    def neighbours(self, identity: str, request: Asked, caller: Caller = OWNER) -> dict[str, Any] | None:
-        """What an item is connected with; None as for `fetch`."""
-        return self.memory.neighbours(identity, **self._whom(request, caller))
+    def neighbours(
+        self, identity: str, request: wire.PrincipalRequest, caller: Caller = OWNER
+    ) -> dict[str, Any] | None:
+        """Return an item's connections; None as for `fetch`."""
+        return self.memory.neighbours(identity, **self._access(request, caller))
 
-    def session(self, name: str, request: SessionRequest, caller: Caller = OWNER) -> dict[str, Any] | None:
-        """A session; None where there is none that the caller may see."""
-        whom = self._whom(request, caller)
-        return self.memory.session(name, offset=request.offset, limit=request.limit, **whom)
+    def session(self, name: str, request: wire.SessionRequest, caller: Caller = OWNER) -> dict[str, Any] | None:
+        """Return a session; None without one that the caller may see."""
+        return self.memory.session(name, offset=request.offset, limit=request.limit, **self._access(request, caller))
 
-    def timeline(self, request: TimelineRequest, caller: Caller = OWNER) -> dict[str, Any]:
-        """Sessions, newest first."""
-        return self.memory.timeline(**self._said(request), **self._whom(request, caller))
+    def timeline(self, request: wire.TimelineRequest, caller: Caller = OWNER) -> dict[str, Any]:
+        """Return sessions, newest first."""
+        return self.memory.timeline(**self._arguments(request), **self._access(request, caller))
 
-    def facts(self, request: FactsRequest, caller: Caller = OWNER) -> dict[str, Any]:
-        """What is stated about an entity."""
-        return self.memory.facts(**self._said(request), **self._whom(request, caller))
+    def facts(self, request: wire.FactsRequest, caller: Caller = OWNER) -> dict[str, Any]:
+        """Return facts about an entity."""
+        return self.memory.facts(**self._arguments(request), **self._access(request, caller))
 
-    def choices(self, request: Asked, caller: Caller = OWNER) -> dict[str, Any]:
-        """What there is to filter by."""
-        return self.memory.choices(**self._whom(request, caller))
+    def choices(self, request: wire.PrincipalRequest | None = None, caller: Caller = OWNER) -> dict[str, Any]:
+        """Return the values of each filter."""
+        return self.memory.choices(**self._access(request, caller))
 
-    def feedback(self, request: FeedbackRequest, caller: Caller = OWNER) -> dict[str, Any] | None:
-        """Take an event, and give it back as it was written. None as for `fetch`.
+    def feedback(self, request: wire.FeedbackRequest, caller: Caller = OWNER) -> dict[str, Any] | None:
+        """Write an event, and return it as written. None as for `fetch`.
 
         Raises:
-            UsageError: nobody knows the kind.
-            StoreError: the events of this store cannot be written here.
+            UsageError: the kind is unknown.
+            StoreError: the store's events cannot be written here.
         """
-        snap = self._seen(request, caller)
+        snap = self._filter(request, caller)
         row = snap.find(request.item)
         event = make_event("0" * 16 if row is None else f"{int(snap.columns.key[row]):016x}", request.kind)
         if row is None:
@@ -251,106 +240,99 @@ class Service:
         return event._asdict()
 
     def status(self, caller: Caller = OWNER) -> dict[str, Any]:
-        """The state of the store, and which generation answers here; to whom is not its owner nor of scope `admin`,
-        only what they can see.
-        """
-        serving = self.memory.snapshot.generation
+        """Return the store's state; without the scope `admin`, only the part that the caller sees."""
+        snap = self.memory.snapshot
         if "admin" in caller.scopes:
-            from helix.snapshot.status import (
-                status,  # here: DuckDB comes with it, and an agent waits for its first answer
-            )
+            from helix.snapshot.status import status  # imports DuckDB, which would delay an agent's first answer
 
-            return {**status(self.root), "serving": serving, "trouble": self.trouble}
-        seen = self.memory.choices(**self._whom(None, caller))
-        manifest = self.memory.snapshot.manifest
+            return {**status(self.root), "serving": snap.generation, "trouble": self.trouble}
+        choices = self.choices(None, caller)
         return {
-            "generation": serving,
-            "serving": serving,
-            "published": manifest.created if manifest else None,
-            "encoder": manifest.lineage.name if manifest else None,
-            "items": seen["items"],
-            "sessions": seen["sessions"],
-            "trouble": BEHIND if self.trouble else None,
+            "generation": snap.generation,
+            "serving": snap.generation,
+            "published": snap.manifest.created if snap.manifest else None,
+            "encoder": snap.manifest.lineage.name if snap.manifest else None,
+            "items": choices["items"],
+            "sessions": choices["sessions"],
+            "trouble": OUTDATED if self.trouble else None,
         }
 
-    def _whom(self, request: Asked | None, caller: Caller) -> dict[str, Any]:
-        """Who sees what: arguments of every question."""
-        return {"principal": caller.speaks_for(request.principal if request else None), "projects": caller.projects}
+    def _access(self, request: wire.PrincipalRequest | None, caller: Caller) -> dict[str, Any]:
+        """Return the principal and projects that limit an answer."""
+        named = request.principal if request else None
+        return {"principal": caller.check_principal(named), "projects": caller.projects}
 
-    def _seen(self, request: Asked, caller: Caller) -> Snapshot:
-        return self.memory.snapshot.seen_by(**self._whom(request, caller))
+    def _filter(self, request: wire.PrincipalRequest | None, caller: Caller) -> Snapshot:
+        """Return the caller's view of the generation."""
+        return self.memory.snapshot.seen_by(**self._access(request, caller))
 
     @staticmethod
-    def _said(request: Asked) -> dict[str, Any]:
-        """The arguments of a request but for who asks."""
-        return {name: value for name, value in request.model_dump().items() if name != "principal"}
+    def _arguments(request: wire.PrincipalRequest) -> dict[str, Any]:
+        return request.model_dump(exclude={"principal"})
 
-    def _note(self, event: Event) -> None:
-        """Append where that is possible: a read-only copy of a store serves all the same, and says so once."""
+    def _record(self, event: Event) -> None:
+        """Append an event. On a read-only copy of a store, warn once instead."""
         try:
             self._events.append([event])
-            self._unnoted = ""
+            self._unwritten = ""
         except StoreError as error:
-            if str(error) != self._unnoted:
-                log.warning("fetches are not noted: %s", error)
-            self._unnoted = str(error)
+            if str(error) != self._unwritten:
+                log.warning("accesses are not recorded: %s", error)
+            self._unwritten = str(error)
 
     # ------------------------------------------------------------ new generations
 
-    def _watcher(self) -> threading.Thread:
+    def _make_watcher(self) -> threading.Thread:
         return threading.Thread(target=self._watch, name="helix-reload", daemon=True)
 
     def _watch(self) -> None:
         while not self._stop.wait(max(self.settings.reload_interval, self._due - time.monotonic())):
             self._look()
 
-    def _look_in_its_place(self) -> None:
-        """Look because the watching thread does not, and begin another one where it is gone."""
+    def _look_for_watcher(self) -> None:
+        """Look instead of the watching thread, and restart that thread if it is dead."""
         self._look()
         with self._reviving:
             if not self._thread.is_alive() and not self._stop.is_set():
-                log.error("the thread that looks for newer generations is gone; another one begins")
-                self._thread = self._watcher()
+                log.error("the thread that looks for newer generations is dead and is started again")
+                self._thread = self._make_watcher()
                 self._thread.start()
 
     def _look(self) -> None:
-        """Take the newest generation. Where that fails, whatever it is, say so and go on with the one before."""
+        """Take the newest generation. After any failure, report it and keep the current one."""
         if not self._looking.acquire(blocking=False):
-            return  # somebody does
+            return  # another thread is looking
         began, wait = time.monotonic(), self.settings.reload_interval
         try:
-            self._take()
+            self._take_newest()
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # noqa: BLE001  (a panic of a library in Rust is no Exception)
-            self._tell(error)
-            wait = max(wait, _SHARE * (time.monotonic() - began))
+        except BaseException as error:  # noqa: BLE001  (a panic in a Rust library is not an Exception)
+            self._report(error)
+            wait = max(wait, _BACKOFF * (time.monotonic() - began))
         else:
             self._error, self._good = None, time.monotonic()
         finally:
             self._due = time.monotonic() + wait
             self._looking.release()
 
-    def _take(self) -> None:
-        """Open the newest generation, where it is not the one that answers, and have it answer."""
+    def _take_newest(self) -> None:
+        """Open the newest generation unless it answers already."""
         if self._memory is None:
             self._memory = Memory(self.root, self.settings)
             log.info("serving generation %d", self._memory.snapshot.generation)
         elif self._memory.refresh():
             log.info("took generation %d", self._memory.snapshot.generation)
 
-    def _tell(self, error: BaseException) -> None:
-        """Count a look that failed, and say so once."""
-        self.failed()
-        foreseen = isinstance(error, HelixError)
-        said = (
-            (error.what, error.remedy)
-            if isinstance(error, HelixError)
-            else (
-                f"the newest generation of {self.root} cannot be opened: {type(error).__name__}: {error}",
-                "'helix verify' names what is damaged; 'helix rollback' returns to an earlier generation",
-            )
-        )
-        if said != self._error:
-            log.error("cannot open the newest generation: %s", said[0], exc_info=None if foreseen else error)
-        self._error = said
+    def _report(self, error: BaseException) -> None:
+        """Count a failed look, and log each error once."""
+        self.on_failure()
+        if isinstance(error, HelixError):
+            text, remedy = error.what, error.remedy
+        else:
+            text = f"the newest generation of {self.root} cannot be opened: {type(error).__name__}: {error}"
+            remedy = "'helix verify' names the damage; 'helix rollback' returns to an earlier generation"
+        if (text, remedy) != self._error:
+            cause = None if isinstance(error, HelixError) else error
+            log.error("cannot open the newest generation: %s", text, exc_info=cause)
+        self._error = text, remedy

@@ -17,6 +17,7 @@ from helix.settings import load
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import NO_TIME, digest
 from helix.stages.trace import Trace
+from helix.types import RecallOptions
 from query.hooks.protocol import get_project_name
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def open_memory(root: Path | str, encoder: EncoderProcess | None = None) -> Memo
     """Open a store for one question, with the encoder process where it has the store's own encoder."""
     memory = Memory(root, load(), warm=False)
     if encoder and memory.snapshot.manifest and memory.snapshot.manifest.lineage.encoder == encoder.fingerprint:
-        memory.snapshot.encoder = cast("Encoder", encoder)
+        memory.snapshot.files.encoder = cast("Encoder", encoder)
     return memory
 
 
@@ -171,22 +172,22 @@ def _count_utf16(text: str) -> int:
 def _recall(memory: Memory, snap: Snapshot, question: str, **options: Any) -> Bundle:
     """Recall from a view of the generation."""
     from helix.encoders.rerank import Rerankers
-    from helix.question.build import make_query
+    from helix.question.build import build_query
     from helix.recipes.load_profile import load as load_profile
     from helix.recipes.registry import recipe
 
     settings = memory.settings
     constants = load_profile("helix", settings.profiles)
-    query = make_query(question, snap, settings, **options)
+    query = build_query(question, snap, settings, RecallOptions(**options))
     return recipe(constants.recipe).recall(query, snap, constants, Trace(), Rerankers(settings))
 
 
 def _is_skipped(memory: Memory, snap: Snapshot, prompt: str) -> bool:
     """Return whether the skip rules say that a prompt needs no memory."""
-    from helix.question.build import make_query
+    from helix.question.build import build_query
     from helix.recipes.common import begin
 
-    _, plan = begin(make_query(prompt, snap, memory.settings), snap, Trace())
+    _, plan = begin(build_query(prompt, snap, memory.settings), snap, Trace())
     return plan.skip
 
 

@@ -1,8 +1,7 @@
-"""The encoder of a store in a process of its own: it reads its model while this one opens the store.
+"""The store's encoder in a forked process, which reads the model while the parent opens the store.
 
-Half of what one cold question takes is the model, and nothing before the question's vector needs it. A thread would
-not do: most of the rest is imports, which leave the interpreter's lock to nobody. The process is forked while nothing
-is there yet that a fork could tear: no thread, no model, no open store.
+Half of a cold question's time is the model, and only the question's vector needs it. A thread would not help: most of
+the rest is imports, which hold the interpreter's lock. The fork comes before any thread, model or open store exists.
 """
 
 from __future__ import annotations
@@ -21,90 +20,90 @@ from helix.settings import load
 from helix.snapshot import manifest as manifests
 from helix.types import F32
 
-_MOST = 1 << 16  # bytes of a message: a text of 4,000 characters, or a vector
+_MAX_MESSAGE = 1 << 16  # bytes: a text of 4,000 characters, or a vector
 
 
-def begin(root: str) -> EncoderBeside | None:
-    """Begin to read the encoder of a store; None where that would gain nothing.
+def start_encoder(root: str) -> EncoderProcess | None:
+    """Start to read a store's encoder; return None where a second process gains nothing.
 
     Raises:
-        StoreError: there is no store, or it is damaged.
+        StoreError: the store is missing or damaged.
     """
-    # Elsewhere, a fork and the libraries that numpy calls do not get on.
+    # Only Linux forks safely with the libraries that numpy calls.
     if sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2:
         return None
     name = manifests.current_name(Path(root))
     if name is None:
         return None
     fingerprint = manifests.load(Path(root), name).lineage.encoder
-    return EncoderBeside(Path(root) / "encoders" / fingerprint, load().threads or 1, fingerprint)
+    return EncoderProcess(Path(root) / "encoders" / fingerprint, load().threads or 1, fingerprint)
 
 
-class EncoderBeside:
-    """Embeds questions as `helix.encoders.dense.Encoder` does; it is that, in a child of this process."""
+class EncoderProcess:
+    """A `helix.encoders.dense.Encoder` for questions, in a child of this process."""
 
     def __init__(self, folder: Path, threads: int, fingerprint: str) -> None:
         self.fingerprint = fingerprint
         self._folder = folder
-        self._read = False  # that it has read its model
-        # What is sent is received whole, and the end of either process is the end of the other's wait.
-        self._near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._is_ready = False  # the child has read its model
+        # SOCK_SEQPACKET keeps messages whole, and each side sees the other's end.
+        self._socket, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._child = os.fork()
         if not self._child:
-            self._near.close()
-            _serve(far, folder, threads, fingerprint)
+            self._socket.close()
+            _run_child(far, folder, threads, fingerprint)
         far.close()
 
     @property
     def folder(self) -> Path:
-        """Where it is.
+        """The encoder's folder, once the model is read.
 
         Raises:
-            EncoderError: as `Encoder` does, or the process is gone.
+            EncoderError: as `Encoder` does, or the child is gone.
         """
-        if not self._read:
-            self._heard()
-            self._read = True
+        if not self._is_ready:
+            self._receive()
+            self._is_ready = True
         return self._folder
 
     def query(self, text: str) -> F32:
-        """Embed one query: float32[dim], unit length.
+        """Embed one question: float32[dim], unit length.
 
         Raises:
-            EncoderError: as `Encoder` does, or the process is gone.
+            EncoderError: as `Encoder` does, or the child is gone.
         """
         _ = self.folder
-        with suppress(OSError):  # what became of it is heard below
-            self._near.send(text.encode("utf-8", "surrogatepass"))
-        return np.frombuffer(self._heard(), np.float32)
+        with suppress(OSError):  # `_receive` reports the failure
+            self._socket.send(text.encode("utf-8", "surrogatepass"))
+        return np.frombuffer(self._receive(), np.float32)
 
-    def _heard(self) -> bytes:
-        """The next answer."""
+    def _receive(self) -> bytes:
+        """Return the content of the child's next message."""
         try:
-            said = self._near.recv(_MOST)
+            message = self._socket.recv(_MAX_MESSAGE)
         except OSError as error:
             raise EncoderError(f"encoder gone: {error.strerror}") from None
-        if said[:1] != b"+":
-            raise EncoderError(said[1:].decode("utf-8", "replace") or "encoder gone: its process ended")
-        return said[1:]
+        if message[:1] != b"+":
+            raise EncoderError(message[1:].decode("utf-8", "replace") or "encoder gone: its process ended")
+        return message[1:]
 
 
-def _serve(asked: socket.socket, folder: Path, threads: int, fingerprint: str) -> None:
-    """In the child: say whether the model could be read, then embed until nobody asks any more. Never returns."""
+def _run_child(parent: socket.socket, folder: Path, threads: int, fingerprint: str) -> None:
+    """Report whether the model was read, then embed until the parent ends. Never return."""
     with suppress(BaseException):
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with its parent
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):  # an agent waits for whoever holds these
-            os.dup2(nothing, stream)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the child ends with its parent
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):  # an agent waits for every holder of these
+            os.dup2(null, stream)
         from helix.encoders.dense import Encoder
 
         try:
             encoder = Encoder(folder, threads, fingerprint)
         except EncoderError as error:
-            asked.send(b"-" + error.what.encode("utf-8", "replace")[: _MOST - 1])
+            parent.send(b"-" + error.what.encode("utf-8", "replace")[: _MAX_MESSAGE - 1])
             raise
-        asked.send(b"+")
-        while text := asked.recv(_MOST):
+        parent.send(b"+")
+        while text := parent.recv(_MAX_MESSAGE):
             vector = encoder.query(text.decode("utf-8", "surrogatepass"))
-            asked.send(b"+" + np.asarray(vector, np.float32).tobytes())
+            parent.send(b"+" + np.asarray(vector, np.float32).tobytes())
     os._exit(0)

@@ -28,8 +28,8 @@ from helix.snapshot.sql import ask
 from helix.snapshot.verify import verify
 from pipelines.ingest.commit import commit
 from pipelines.maintain.compact import compact
-from query.schema import RecallRequest
-from query.service import Service
+from query.schema.requests import RecallRequest
+from query.service import QueryService
 from tests.compat.make import NOW, QUESTIONS, STORES, make, stub_encoder, take_in
 
 FORMATS = sorted(folder.name for folder in STORES.iterdir())
@@ -362,15 +362,15 @@ def test_an_open_memory_stays_on_the_last_good_generation(broken: Broken) -> Non
     assert "sixty minutes" in memory.recall(QUESTIONS[0], now=NOW).context
 
 
-Serve = Callable[[Path], Service]
+Serve = Callable[[Path], QueryService]
 
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    running: list[Service] = []
+    running: list[QueryService] = []
 
-    def start(root: Path) -> Service:
-        running.append(Service(root, replace(Settings(), reload_interval=0.01)))
+    def start(root: Path) -> QueryService:
+        running.append(QueryService(root, replace(Settings(), reload_interval=0.01)))
         running[-1].start()
         return running[-1]
 
@@ -389,14 +389,14 @@ def wait_for(true: Callable[[], bool]) -> None:
 def test_the_query_process_serves_on_says_what_is_wrong_and_recovers(broken: Broken, serve: Serve) -> None:
     broken.point(broken.good)
     service = serve(broken.root)
-    assert service.ready
+    assert service.is_ready
     assert service.trouble is None
     request = RecallRequest(query=QUESTIONS[1], now=NOW)
     good = manifests.load(broken.root, broken.good).generation
     broken.apply()
     wait_for(lambda: service.trouble is not None)
     assert broken.damaged in str(service.trouble)
-    assert service.ready
+    assert service.is_ready
     answer = service.recall(request)
     assert answer["snapshot"] == good
     assert answer["items"]
@@ -416,12 +416,12 @@ def test_the_query_process_serves_on_says_what_is_wrong_and_recovers(broken: Bro
 def test_a_query_process_that_begins_with_a_broken_store_serves_once_it_is_whole(broken: Broken, serve: Serve) -> None:
     broken.apply()
     service = serve(broken.root)
-    assert not service.ready
+    assert not service.is_ready
     assert broken.damaged in str(service.trouble)
     with pytest.raises(StoreError, match=re.escape(broken.damaged)):
         service.recall(RecallRequest(query=QUESTIONS[1], now=NOW))
     broken.repair()
-    wait_for(lambda: service.ready)
+    wait_for(lambda: service.is_ready)
     assert service.recall(RecallRequest(query=QUESTIONS[1], now=NOW))["items"]
 
 

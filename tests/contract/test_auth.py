@@ -21,9 +21,9 @@ import helix
 from helix.errors import AccessError, StoreError, UsageError
 from helix.settings import Settings
 from query import auth
-from query.auth import Denied, Keys
-from query.middleware import MAX_BODY, Buckets
-from query.serve import policy_of
+from query.auth import AccessDenied, KeyRing
+from query.middleware import MAX_BODY, TokenBuckets
+from query.serve import make_policy
 from tests.support.serving import serving
 
 INJECTION = (
@@ -46,7 +46,7 @@ TURNS = (
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
-    from pipelines.ingest.ingest import ingest
+    from pipelines.embedded.ingest import ingest
 
     folder = tmp_path_factory.mktemp("auth")
     lines = [json.dumps({**turn, "ts": f"2026-03-0{i + 1}T08:00:00Z"}) for i, turn in enumerate(TURNS)]
@@ -60,21 +60,21 @@ def keys(store: Path) -> dict[str, str]:
     """Keys by what they are for."""
     path = store / auth.FILE
     made = {
-        "ana": auth.create(path, "ana", projects=["bread"])[0],
-        "bob": auth.create(path, "bob")[0],
-        "mallory": auth.create(path, "mallory", projects=["nothing"])[0],
-        "asks": auth.create(path, "ana", scopes=["recall"])[0],
-        "admin": auth.create(path, "root", scopes=["admin", "recall"])[0],
-        "metrics": auth.create(path, "prometheus", scopes=["admin"])[0],
+        "ana": auth.create_key(path, "ana", projects=["bread"])[0],
+        "bob": auth.create_key(path, "bob")[0],
+        "mallory": auth.create_key(path, "mallory", projects=["nothing"])[0],
+        "asks": auth.create_key(path, "ana", scopes=["recall"])[0],
+        "admin": auth.create_key(path, "root", scopes=["admin", "recall"])[0],
+        "metrics": auth.create_key(path, "prometheus", scopes=["admin"])[0],
     }
-    made["revoked"], record = auth.create(path, "bob")
-    auth.revoke(path, record.id)
+    made["revoked"], record = auth.create_key(path, "bob")
+    auth.revoke_key(path, record.id)
     return made
 
 
 @pytest.fixture(scope="module")
 def policy() -> Any:
-    found = policy_of("0.0.0.0", Settings(rate_limit=0), allowed=["memory.example.org"])
+    found = make_policy("0.0.0.0", Settings(rate_limit=0), allowed=["memory.example.org"])
     assert not found.keyless
     return replace(found, token="the-owners-own", seconds=20.0)
 
@@ -154,12 +154,12 @@ def test_what_tells_nothing_needs_none(client: httpx.Client, path: str) -> None:
     ],
 )
 def test_a_wrong_key_is_none(store: Path, keys: dict[str, str], policy: Any, key: str) -> None:
-    with pytest.raises(Denied, match="unknown, expired or revoked"):
-        Keys(store / auth.FILE).caller(key)
+    with pytest.raises(AccessDenied, match="unknown, expired or revoked"):
+        KeyRing(store / auth.FILE).identify(key)
     right = keys["ana"]
     for near in (right[:-1], right + "A", right.swapcase(), right[:-1] + ("A" if right[-1] != "A" else "B")):
-        with pytest.raises(Denied):
-            Keys(store / auth.FILE).caller(near)
+        with pytest.raises(AccessDenied):
+            KeyRing(store / auth.FILE).identify(near)
 
 
 def test_a_revoked_key_is_none(client: httpx.Client, keys: dict[str, str]) -> None:
@@ -315,17 +315,17 @@ def test_our_own_names_and_addresses_are(client: httpx.Client, keys: dict[str, s
 
 
 def test_on_loopback_only_loopbacks_names_are_ours() -> None:
-    from query.middleware import _ours
+    from query.middleware import is_own_name
 
-    here = policy_of("127.0.0.1", Settings())
+    here = make_policy("127.0.0.1", Settings())
     assert here.keyless
-    assert _ours("127.0.0.1", here)
-    assert _ours("::1", here)
-    assert _ours("localhost", here)
+    assert is_own_name("127.0.0.1", here)
+    assert is_own_name("::1", here)
+    assert is_own_name("localhost", here)
     for name in ("10.1.2.3", "evil.example", "0x7f.1", "localhost.evil.example"):
-        assert not _ours(name, here)
-    for away in (policy_of("0.0.0.0", Settings()), policy_of("127.0.0.1", Settings(), allowed=["m.example"]),
-                 policy_of("127.0.0.1", Settings(), keyed=True), policy_of("10.0.0.1", Settings())):  # fmt: skip
+        assert not is_own_name(name, here)
+    for away in (make_policy("0.0.0.0", Settings()), make_policy("127.0.0.1", Settings(), allowed=["m.example"]),
+                 make_policy("127.0.0.1", Settings(), keyed=True), make_policy("10.0.0.1", Settings())):  # fmt: skip
         assert not away.keyless
 
 
@@ -450,10 +450,10 @@ def test_what_is_too_large_is_refused_before_it_is_read(client: httpx.Client, ke
 def test_what_goes_on_after_its_time_is_still_under_way(
     store: Path, keys: dict[str, str], policy: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from query.service import Service
+    from query.service import QueryService
 
     gate = threading.Event()
-    monkeypatch.setattr(Service, "recall", lambda *_: gate.wait(20) and {})
+    monkeypatch.setattr(QueryService, "recall", lambda *_: gate.wait(20) and {})
     with serving(store, Settings(), replace(policy, concurrent=1, seconds=0.3)) as client:
         found = client.get("/v1/recall?query=x", headers=bearer(keys["bob"]))
         assert "no answer within 0.3 s" in refused(found, 503)
@@ -497,7 +497,7 @@ def test_a_key_has_its_rate(store: Path, keys: dict[str, str], policy: Any) -> N
 
 def test_a_bucket_by_hand() -> None:
     now = [0.0]
-    bucket = Buckets(2.0, 4.0, lambda: now[0])
+    bucket = TokenBuckets(2.0, 4.0, lambda: now[0])
     assert [bucket.take("a") for _ in range(5)] == [0, 0, 0, 0, 0.5]
     now[0] = 0.25
     assert bucket.take("a") == 0.25
@@ -505,7 +505,7 @@ def test_a_bucket_by_hand() -> None:
     assert (bucket.take("a"), bucket.take("a"), bucket.take("b")) == (0, 0.5, 0)
     now[0] = 100.0
     assert [bucket.take("a") for _ in range(5)].count(0) == 4  # never more than at once
-    assert [Buckets(0, 0).take("a") for _ in range(99)] == [0.0] * 99
+    assert [TokenBuckets(0, 0).take("a") for _ in range(99)] == [0.0] * 99
 
 
 # ---------------------------------------------------------------- hostile words
@@ -586,49 +586,49 @@ def test_what_a_memory_orders_comes_wrapped_and_escaped(client: httpx.Client, ke
 
 def test_a_key_is_shown_once_and_kept_as_a_digest(tmp_path: Path) -> None:
     path = tmp_path / auth.FILE
-    key, record = auth.create(path, "ana", projects=["b", "a", "a"], scopes=["feedback", "recall"], name="laptop")
+    key, record = auth.create_key(path, "ana", projects=["b", "a", "a"], scopes=["feedback", "recall"], name="laptop")
     assert len(key) == len(f"hx_{record.id}_") + 43  # 256 bits
     assert key.removeprefix(f"hx_{record.id}_").encode() not in path.read_bytes()
     assert (record.projects, record.scopes) == (["a", "b"], ["recall", "feedback"])
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    caller = Keys(path).caller(key)
+    caller = KeyRing(path).identify(key)
     assert (caller.key, caller.principal, caller.projects) == (record.id, "ana", ("a", "b"))
-    assert "sha256" not in record.shown(datetime.now(UTC))
+    assert "sha256" not in record.describe(datetime.now(UTC))
 
 
 def test_what_changes_is_in_force_at_once(tmp_path: Path) -> None:
-    path, known = tmp_path / auth.FILE, Keys(tmp_path / auth.FILE)
-    with pytest.raises(Denied):
-        known.caller("hx_000000000000_" + "A" * 43)
-    key, record = auth.create(path, "ana")
-    assert known.caller(key).principal == "ana"
-    auth.revoke(path, record.id)
-    with pytest.raises(Denied):
-        known.caller(key)
+    path, known = tmp_path / auth.FILE, KeyRing(tmp_path / auth.FILE)
+    with pytest.raises(AccessDenied):
+        known.identify("hx_000000000000_" + "A" * 43)
+    key, record = auth.create_key(path, "ana")
+    assert known.identify(key).principal == "ana"
+    auth.revoke_key(path, record.id)
+    with pytest.raises(AccessDenied):
+        known.identify(key)
 
 
 def test_a_rotated_key_goes_on_for_a_while(tmp_path: Path) -> None:
-    path, known = tmp_path / auth.FILE, Keys(tmp_path / auth.FILE)
-    old, record = auth.create(path, "ana", projects=["p"], expires="30d")
-    new, after = auth.rotate(path, record.id, "1h")
-    assert known.caller(old).projects == known.caller(new).projects == ("p",)
-    kept = {one.id: one for one in auth.load(path)}
+    path, known = tmp_path / auth.FILE, KeyRing(tmp_path / auth.FILE)
+    old, record = auth.create_key(path, "ana", projects=["p"], expires="30d")
+    new, after = auth.rotate_key(path, record.id, "1h")
+    assert known.identify(old).projects == known.identify(new).projects == ("p",)
+    kept = {one.id: one for one in auth.load_keys(path)}
     assert kept[record.id].expires is not None
     assert datetime.fromisoformat(kept[record.id].expires).timestamp() == pytest.approx(time.time() + 3600, abs=60)
     assert after.expires is not None  # as long as the one before
     assert datetime.fromisoformat(after.expires).timestamp() == pytest.approx(time.time() + 30 * 86_400, abs=60)
-    third, _ = auth.rotate(path, after.id, "0h")
-    with pytest.raises(Denied):
-        known.caller(new)
-    assert known.caller(third).principal == "ana"
+    third, _ = auth.rotate_key(path, after.id, "0h")
+    with pytest.raises(AccessDenied):
+        known.identify(new)
+    assert known.identify(third).principal == "ana"
     with pytest.raises(UsageError, match="expired"):
-        auth.rotate(path, after.id)
+        auth.rotate_key(path, after.id)
 
 
 def test_an_expired_key_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / auth.FILE
-    key, _ = auth.create(path, "ana", expires="1h")
-    assert Keys(path).caller(key).principal == "ana"
+    key, _ = auth.create_key(path, "ana", expires="1h")
+    assert KeyRing(path).identify(key).principal == "ana"
 
     class Later(datetime):
         @classmethod
@@ -636,8 +636,8 @@ def test_an_expired_key_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             return datetime.fromtimestamp(time.time() + 3601, tz)
 
     monkeypatch.setattr(auth, "datetime", Later)
-    with pytest.raises(Denied):
-        Keys(path).caller(key)
+    with pytest.raises(AccessDenied):
+        KeyRing(path).identify(key)
 
 
 @pytest.mark.parametrize(
@@ -646,14 +646,14 @@ def test_an_expired_key_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ({"principal": " "}, "principal is empty"),
         ({"principal": "a", "scopes": ["all"]}, "unknown scope"),
         ({"principal": "a", "scopes": []}, "unknown scope"),
-        ({"principal": "a", "expires": "soon"}, "no time"),
-        ({"principal": "a", "expires": "0001-01-01T00:00:00+14:00"}, "no time"),
+        ({"principal": "a", "expires": "soon"}, "not a time"),
+        ({"principal": "a", "expires": "0001-01-01T00:00:00+14:00"}, "not a time"),
         ({"principal": "a", "expires": "2020-01-01"}, "is past"),
     ],
 )
 def test_what_is_no_key_is_refused(tmp_path: Path, given: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        auth.create(tmp_path / auth.FILE, **given)
+        auth.create_key(tmp_path / auth.FILE, **given)
     assert not (tmp_path / auth.FILE).exists()
 
 
@@ -679,7 +679,7 @@ MISTAKEN = (
 
 def test_where_the_keys_cannot_be_read_nobody_is_let_in(tmp_path: Path, store: Path, policy: Any) -> None:
     path = tmp_path / auth.FILE
-    key, record = auth.create(path, "ana")
+    key, record = auth.create_key(path, "ana")
     whole = json.loads(path.read_text())
     with serving(store, Settings(keys=str(path)), policy) as client:
         assert client.get("/v1/status", headers=bearer(key)).status_code == 200
@@ -700,9 +700,9 @@ def test_where_the_keys_cannot_be_read_nobody_is_let_in(tmp_path: Path, store: P
         path.unlink()
         assert refused(client.get("/v1/status", headers=bearer(key)), 401)
     with pytest.raises(UsageError, match="no key has the id"):
-        auth.revoke(path, record.id)
-    with pytest.raises(StoreError, match="no folder"):
-        auth.create(tmp_path / "none" / auth.FILE, "ana")
+        auth.revoke_key(path, record.id)
+    with pytest.raises(StoreError, match="not a folder"):
+        auth.create_key(tmp_path / "none" / auth.FILE, "ana")
 
 
 def test_the_command(tmp_path: Path, run_helix) -> None:
@@ -711,7 +711,7 @@ def test_the_command(tmp_path: Path, run_helix) -> None:
     made = run_helix("keys", "create", "--principal", "ana", "--project", "p", "--expires", "90d", "--store", store)
     assert made.returncode == 0, made.stderr
     key = made.stdout.strip()
-    assert Keys(store / auth.FILE).caller(key).projects == ("p",)
+    assert KeyRing(store / auth.FILE).identify(key).projects == ("p",)
     assert key not in made.stderr
     identity = key.split("_")[1]
     second = json.loads(run_helix("keys", "rotate", identity, "--json", "--store", store).stdout)

@@ -20,7 +20,7 @@ from helix.sdk.client import Remote
 from helix.sdk.memory import Memory
 from helix.settings import Settings
 from helix.snapshot.sql import ask
-from query.schema import response
+from query.schema.answers import render_bundle
 from tests.support.serving import serving
 from tests.support.tiny import BASE, make_store
 
@@ -273,16 +273,16 @@ def test_where_somebody_else_answers() -> None:
 
 
 def test_the_answer_is_of_the_schema(client: httpx.Client, memory: Memory) -> None:
-    from query import schema as wire
+    from query.schema import answers
 
-    own = response(memory.recall("vacation", explain=True))
-    wire.Recalled.model_validate(own)
-    assert set(own) == set(wire.Recalled.model_fields) - {"deep"}  # which only that tier has
+    own = render_bundle(memory.recall("vacation", explain=True))
+    answers.RecallAnswer.model_validate(own)
+    assert set(own) == set(answers.RecallAnswer.model_fields) - {"deep"}  # which only that tier has
     item = memory.recall("vacation").items[0].id
     for path, model in (
-        (f"/v1/items/{item}", wire.StoredItem),
-        (f"/v1/items/{item}/graph", wire.Neighbourhood),
-        ("/v1/timeline", wire.Timeline),
-        ("/v1/status", wire.Status),
+        (f"/v1/items/{item}", answers.StoredItem),
+        (f"/v1/items/{item}/graph", answers.Neighbourhood),
+        ("/v1/timeline", answers.Timeline),
+        ("/v1/status", answers.StoreStatus),
     ):
         model.model_validate(client.get(path).json())

@@ -21,9 +21,9 @@ import httpx
 import numpy as np
 import pytest
 
-from query.discovery_read import listening
-from query.middleware import neighbourhood
-from query.service import Service
+from query.discovery_read import read_address
+from query.middleware import group_address
+from query.service import QueryService
 from tests.compat.history import DIM
 from tests.support.serving import serving
 from tests.support.tiny import SETTINGS, make_store
@@ -70,8 +70,8 @@ def process(root: Path) -> Iterator[tuple[str, int]]:
     with log.open("wb") as output:
         server = subprocess.Popen(command, stderr=output, preexec_fn=few_files)
     try:
-        until(lambda: listening(str(root)), log.read_text)
-        place = listening(str(root))
+        until(lambda: read_address(str(root)), log.read_text)
+        place = read_address(str(root))
         assert place
         yield place[0], place[1]
     finally:
@@ -207,7 +207,7 @@ def test_one_that_waits_makes_room_and_one_that_is_served_does_not(root: Path, m
         assert go_on.wait(60)
         return {"skipped": False, "ms": {}, "degraded": []}
 
-    monkeypatch.setattr(Service, "recall", slow)
+    monkeypatch.setattr(QueryService, "recall", slow)
     with here(root, max_connections_of_address=2) as place, ExitStack() as kept:
         connections = [kept.enter_context(socket.create_connection(place)) for _ in range(3)]
         assert ended(connections[0]) == b""  # of three that wait the first
@@ -231,7 +231,7 @@ def test_one_that_waits_makes_room_and_one_that_is_served_does_not(root: Path, m
 
 
 def test_clients_are_told_apart_by_what_they_cannot_choose() -> None:
-    assert neighbourhood("192.0.2.7") != neighbourhood("192.0.2.8")
-    assert neighbourhood("2001:db8::1") == neighbourhood("2001:db8::ffff:1") != neighbourhood("2001:db8:0:1::1")
-    assert neighbourhood("::ffff:192.0.2.7") == neighbourhood("192.0.2.7")
-    assert neighbourhood("fe80::1%eth0") == neighbourhood("fe80::2%eth0")
+    assert group_address("192.0.2.7") != group_address("192.0.2.8")
+    assert group_address("2001:db8::1") == group_address("2001:db8::ffff:1") != group_address("2001:db8:0:1::1")
+    assert group_address("::ffff:192.0.2.7") == group_address("192.0.2.7")
+    assert group_address("fe80::1%eth0") == group_address("fe80::2%eth0")

@@ -29,10 +29,11 @@ from helix.recipes.load_profile import names
 from helix.sdk.memory import Memory
 from helix.settings import Settings, load
 from helix.types import Bundle
-from pipelines.ingest.ingest import ingest
-from query.auth import OWNER, Caller, create
-from query.schema import RecallRequest, response
-from query.service import Service
+from pipelines.embedded.ingest import ingest
+from query.auth import OWNER, Caller, create_key
+from query.schema.answers import render_bundle
+from query.schema.requests import RecallRequest
+from query.service import QueryService
 from tests.conftest import _copied
 from tests.contract.test_surfaces import Server, answers, free_port, until
 from tests.crash.test_workers import worker
@@ -65,7 +66,7 @@ def settings(chat: Chat, **given: Any) -> Settings:
 
 
 def without_clock(found: Bundle) -> dict[str, Any]:
-    return {**response(found), "ms": None, "degraded": None}
+    return {**render_bundle(found), "ms": None, "degraded": None}
 
 
 def prompts(chat: Chat) -> list[list[dict[str, str]]]:
@@ -535,11 +536,11 @@ def test_every_surface_gives_the_deep_answer(
     command = ("recall", question["query"], "--k", 4, "--now", NOW, "--tier", "deep", "--store", working)
     line = run_helix(*command, "--json")
     assert line.returncode == 0, line.stderr
-    said = [rest, response(sdk), response(remote), json.loads(line.stdout)]
+    said = [rest, render_bundle(sdk), render_bundle(remote), json.loads(line.stdout)]
     shown = [json.loads(json.dumps({**one, "ms": 0, "deep": {**one["deep"], "cached": 0, "calls": 0}})) for one in said]
     assert shown[0] == shown[1] == shown[2] == shown[3]
     assert len(chat.asked()) == 4  # of four surfaces the first asked
-    assert "deep · good · asked before · " in run_helix(*command).stdout
+    assert "deep · good · cached · " in run_helix(*command).stdout
 
 
 def test_mcp_has_the_tier(served: httpx.Client, working: Path) -> None:
@@ -623,25 +624,25 @@ def test_what_is_wrong_is_said_before_anything_waits(served: httpx.Client, worki
 
 
 def test_a_job_is_its_askers(working: Path) -> None:
-    service = Service(working, load())
+    service = QueryService(working, load())
     service.start()
     try:
         ana, ben = (Caller(f"k-{name}", name, None, frozenset({"recall"})) for name in ("ana", "ben"))
-        job = service.deep(RecallRequest(query=QUESTION, now=NOW), ana)["job"]
-        assert service.deep_job(job, ben) is None
-        assert asyncio.run(service.deep_events(job, ben)) is None
-        assert service.deep_job(job, ana) is not None
-        assert service.deep_job(job, OWNER) is not None
+        job = service.start_deep(RecallRequest(query=QUESTION, now=NOW), ana)["job"]
+        assert service.report_deep(job, ben) is None
+        assert asyncio.run(service.stream_deep(job, ben)) is None
+        assert service.report_deep(job, ana) is not None
+        assert service.report_deep(job, OWNER) is not None
     finally:
         service.stop()
 
 
 def test_what_a_key_may_not_see_is_not_sent_nor_shown(working: Path, chat: Chat) -> None:
     caller = Caller("k", "ana", ("holidays",), frozenset({"recall"}))
-    service = Service(working, load())
+    service = QueryService(working, load())
     service.start()
     try:
-        found = asyncio.run(service.deep_whole(RecallRequest(query=QUESTION, now=NOW, k=50), caller))
+        found = asyncio.run(service.await_deep(RecallRequest(query=QUESTION, now=NOW, k=50), caller))
     finally:
         service.stop()
     assert found["degraded"] == []
@@ -703,11 +704,11 @@ def test_without_a_worker_it_is_said_at_once(own_store: Path) -> None:
 
 
 def test_keys_hold_for_the_tier(own_store: Path) -> None:
-    key, _ = create(own_store / "keys.json", "ana", scopes=("recall",))
-    other, _ = create(own_store / "keys.json", "ben", scopes=("recall",))
-    from query.serve import policy_of
+    key, _ = create_key(own_store / "keys.json", "ana", scopes=("recall",))
+    other, _ = create_key(own_store / "keys.json", "ben", scopes=("recall",))
+    from query.serve import make_policy
 
-    policy = replace(policy_of("127.0.0.1", load(), keyed=True), token="")
+    policy = replace(make_policy("127.0.0.1", load(), keyed=True), token="")
     with serving(own_store, load(), policy) as client:
         asked = {"query": QUESTION, "now": NOW}
         assert client.post("/v1/recall/deep", json=asked).status_code == 401

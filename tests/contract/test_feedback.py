@@ -23,8 +23,9 @@ from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.reader.snapshot import Snapshot
 from pipelines.maintain.touch import touch
 from query.rest import create_app
-from query.schema import FeedbackRequest, item_response
-from query.service import Service
+from query.schema.answers import render_item
+from query.schema.requests import FeedbackRequest
+from query.service import QueryService
 from tests.support.tiny import BASE, SETTINGS, make_store
 
 GIVEN = (
@@ -47,7 +48,7 @@ def store(tmp_path: Path) -> Path:
 @contextmanager
 def serving(root: Path, settings: Settings = SETTINGS) -> Iterator[httpx.Client]:
     """The real server over a real socket, in this process."""
-    server = uvicorn.Server(uvicorn.Config(create_app(Service(root, settings)), port=0, log_config=None))
+    server = uvicorn.Server(uvicorn.Config(create_app(QueryService(root, settings)), port=0, log_config=None))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
@@ -139,13 +140,13 @@ def test_neighbours_are_those_the_principal_may_see(client: httpx.Client, store:
 
 
 def test_a_recalled_item_and_a_fetched_one_say_the_same(sample_store: Path) -> None:
-    service = Service(sample_store, SETTINGS)
+    service = QueryService(sample_store, SETTINGS)
     service.start()
     try:
         for item in service.memory.recall("What did I tell Priya about vacation?").items:
             stored = service.memory.item(item.id)
             assert stored is not None
-            recalled = item_response(item)
+            recalled = render_item(item)
             assert {name: stored[name] for name in recalled if name not in ("score", "why")} == {
                 name: value for name, value in recalled.items() if name not in ("score", "why")
             }
@@ -243,7 +244,7 @@ def test_where_nothing_can_be_written_an_item_is_still_answered(store: Path, cap
 
 
 def test_a_server_that_ends_lets_go_of_its_file(store: Path) -> None:
-    service = Service(store, SETTINGS)
+    service = QueryService(store, SETTINGS)
     service.start()
     assert service.feedback(FeedbackRequest(item=ids(store)[0], kind="used")) is not None
     touch(store, SETTINGS)

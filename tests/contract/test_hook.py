@@ -233,7 +233,7 @@ LONG_WORDS = LONG.split()
 @pytest.fixture(scope="module")
 def long_store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     """Forty turns of long words, which are one token each; in every tenth one a word of three thousand letters."""
-    from pipelines.ingest.ingest import ingest
+    from pipelines.embedded.ingest import ingest
 
     folder, draw = tmp_path_factory.mktemp("long"), random.Random(7)
     with (folder / "log.jsonl").open("w") as file:

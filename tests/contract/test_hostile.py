@@ -21,12 +21,12 @@ from mcp import Client
 from helix.cli.main import main
 from helix.errors import UsageError
 from helix.sdk.memory import Memory
-from helix.sdk.memory import open as open_store
+from helix.sdk.open import open as open_store
 from helix.settings import Settings, load
 from helix.snapshot.replication import remote as sync
 from helix.stages.pack import CLOSE, OPEN
-from query.mcp import build
-from query.service import Service
+from query.mcp import build_server
+from query.service import QueryService
 from tests.contract.test_terminal import STYLE, Shown, shown  # noqa: F401
 from tests.support.serving import serving
 
@@ -107,7 +107,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def store(source: Path, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from pipelines.ingest.ingest import ingest
+    from pipelines.embedded.ingest import ingest
 
     root = tmp_path_factory.mktemp("store") / "s"
     report = ingest(root, [source], load())
@@ -124,14 +124,14 @@ def memory(store: Path) -> Memory:
 
 
 @pytest.fixture(scope="module")
-def service(store: Path) -> Iterator[Service]:
-    service = Service(store, Settings())
+def service(store: Path) -> Iterator[QueryService]:
+    service = QueryService(store, Settings())
     service.start()
     yield service
     service.stop()
 
 
-def test_what_agents_are_told_over_mcp(service: Service, memory: Memory) -> None:
+def test_what_agents_are_told_over_mcp(service: QueryService, memory: Memory) -> None:
     item, session = memory.recall("walnut tree").items[0], memory.timeline()["sessions"][0]["session"]
     calls: tuple[tuple[str, dict[str, Any]], ...] = (
         ("recall", {"query": "walnut tree", "budget": 6_000}),
@@ -168,7 +168,7 @@ def test_what_agents_are_told_over_mcp(service: Service, memory: Memory) -> None
         return said
 
     async def run() -> dict[str, str]:
-        async with Client(build(service)) as client:
+        async with Client(build_server(service)) as client:
             return await ask(client)
 
     said = asyncio.run(run())
@@ -310,11 +310,11 @@ def test_a_shell_is_offered_no_name_that_steers_it(store: Path, memory: Memory) 
         assert len(offered) < len(kept)
 
 
-def test_a_name_can_be_asked_for_as_it_is_shown(service: Service, memory: Memory) -> None:
+def test_a_name_can_be_asked_for_as_it_is_shown(service: QueryService, memory: Memory) -> None:
     """Whoever is told of a project can name it, though it is not shown as it is."""
 
     async def run() -> list[Any]:
-        async with Client(build(service)) as client:
+        async with Client(build_server(service)) as client:
             shown = (await client.call_tool("timeline", {})).structured_content["sessions"][0]["project"]
             return [
                 shown,

@@ -26,7 +26,7 @@ def loaded(statement: str) -> set[str]:
     [
         "import query.service",
         "import query.rest",
-        "import query.cli.commands",
+        "import query.cli.serve",
         "import helix; helix.open",
         "from helix.cli.main import main; main(['--version'])",
     ],

@@ -58,7 +58,7 @@ WITHOUT = [
 @pytest.fixture(scope="module")
 def store(sample_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sample, with a fact that was superseded and an item that would rather be HTML."""
-    from pipelines.ingest.ingest import ingest
+    from pipelines.embedded.ingest import ingest
 
     folder = tmp_path_factory.mktemp("page")
     shutil.copytree(sample_store, folder / "store", ignore=shutil.ignore_patterns("pins"))
@@ -674,7 +674,7 @@ def test_foreign_text_stays_text(opened: Callable[..., Opened]) -> None:
 def test_a_key_is_asked_for_and_kept_in_the_tab(
     servers: tuple[str, str], store: Path, opened: Callable[..., Opened]
 ) -> None:
-    key, _ = auth.create(auth.path_of(store, load()), "ana", projects=["holidays"])
+    key, _ = auth.create_key(auth.get_key_file(store, load()), "ana", projects=["holidays"])
     tab = opened(servers[1], refused=True)
     page = tab.page
     page.goto(f"{tab.url}/{hash_of('ask', q=QUESTION)}")

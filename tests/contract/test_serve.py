@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from query.discovery_read import listening
+from query.discovery_read import read_address
 
 
 def until(condition: Callable[[], object], seconds: float = 60) -> None:
@@ -46,8 +46,8 @@ def test_several_processes_serve_as_one(own_store: Path, tmp_path: Path, run_hel
                     failures.append(found.text)
 
     try:
-        until(lambda: listening(str(own_store)))
-        place = listening(str(own_store))
+        until(lambda: read_address(str(own_store)))
+        place = read_address(str(own_store))
         assert place
         url = f"http://{place[0]}:{place[1]}"
         until(lambda: len(children(process)) == 2)
@@ -82,7 +82,7 @@ def test_several_processes_serve_as_one(own_store: Path, tmp_path: Path, run_hel
         stop.set()
         process.terminate()
         assert process.wait(40) == 0, (tmp_path / "log").read_text()
-    assert listening(str(own_store)) is None
+    assert read_address(str(own_store)) is None
     assert not (own_store / "serve.json").exists()
 
 

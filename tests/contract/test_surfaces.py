@@ -17,7 +17,7 @@ import pytest
 
 import helix
 from helix.errors import UsageError
-from query.schema import response
+from query.schema.answers import render_bundle
 
 NOW = "2026-06-01T00:00:00Z"
 KEPT = "f1a3fa0659075602"  # an item of the sample
@@ -103,7 +103,7 @@ def test_sdk_rest_and_command_line_say_the_same(served: str, sample_store: Path,
     line = run_helix("recall", question["query"], *options, "--store", sample_store, "--json")
     assert line.returncode == 0, line.stderr
     arguments = dict(question)
-    sdk = response(helix.open(sample_store).recall(str(arguments.pop("query")), **arguments))
+    sdk = render_bundle(helix.open(sample_store).recall(str(arguments.pop("query")), **arguments))
     post = httpx.post(f"{served}/v1/recall", json=question)
     get = httpx.get(f"{served}/v1/recall", params=question)
     assert post.status_code == get.status_code == 200, post.text + get.text
@@ -127,7 +127,7 @@ def test_found_has_the_promised_attributes(sample_store: Path) -> None:
 
 def test_the_same_question_gives_the_same_bytes(sample_store: Path) -> None:
     def ask() -> str:
-        return json.dumps(still(response(helix.open(sample_store).recall("database locked", now=NOW))))
+        return json.dumps(still(render_bundle(helix.open(sample_store).recall("database locked", now=NOW))))
 
     assert ask() == ask()
 
@@ -302,7 +302,7 @@ def test_a_store_that_is_not_there_is_told_at_once(tmp_path: Path, run_helix) ->
         done = run_helix("serve", *options, "--port", "0", **environ)
         assert (done.returncode, done.stdout) == (4, "")
         assert "no Helix store at" in done.stderr
-        assert "with --wait 'helix serve' begins all the same" in done.stderr
+        assert "'helix serve --wait' starts without a store" in done.stderr
         assert len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "nosuch").exists()
 

@@ -30,7 +30,7 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.replication import remote as sync
 from helix.snapshot.segment.write import write_segment
 from helix.snapshot.verify import verify
-from pipelines.ingest.enrich import build_rows
+from pipelines.ingest.rows import build_rows
 from tests.contract.test_imports import loaded
 from tests.support.tiny import make_store, record
 
@@ -866,5 +866,5 @@ def test_a_folder_without_permission_is_named(tmp_path: Path, monkeypatch: pytes
 
 def test_only_a_pull_loads_the_writer_and_no_query_loads_this() -> None:
     assert "helix.snapshot.writer" not in loaded("import helix.snapshot.replication.remote")
-    for statement in ("import query.service", "import query.rest", "import query.cli.commands"):
+    for statement in ("import query.service", "import query.rest", "import query.cli.serve"):
         assert "helix.snapshot.replication.remote" not in loaded(statement)

@@ -150,9 +150,9 @@ def test_a_dumb_terminal_gets_what_a_pipe_gets(sample_store: Path, shown: Shown,
 
 
 def test_keys_are_listed_and_no_name_is_markup(tmp_path: Path, shown: Shown) -> None:
-    auth.create(tmp_path / auth.FILE, "ana", name=HOSTILE)
-    ended, _ = auth.create(tmp_path / auth.FILE, "bob")
-    auth.revoke(tmp_path / auth.FILE, ended.split("_")[1])
+    auth.create_key(tmp_path / auth.FILE, "ana", name=HOSTILE)
+    ended, _ = auth.create_key(tmp_path / auth.FILE, "bob")
+    auth.revoke_key(tmp_path / auth.FILE, ended.split("_")[1])
     told = shown(lambda: main(["keys", "list", "--store", str(tmp_path)]), 180)
     assert len(told.splitlines()) == 3  # none is folded
     assert re.search(r" \d{4}-\d\d-\d\d \d\d:\d\d +never", plain(told))
@@ -169,14 +169,14 @@ def test_an_answer_is_folded_and_its_parts_set_off(sample_store: Path, shown: Sh
     assert "I told Priya we can do March for vacation" in before
     assert all(len(line) <= 80 for line in before.splitlines())
     stages, _, candidates = after.partition("\nrank  item")
-    assert re.search(r"^stage +in → out +ms +what it did", stages, re.M)
+    assert re.search(r"^stage +in → out +ms +details", stages, re.M)
     assert re.search(r"^fuse +\d+\+\d+ → \d+ +[\d.]+ ms", stages, re.M)
     assert all(len(line) <= 80 for line in candidates.splitlines())
 
 
 def test_recalled_text_is_no_markup(tmp_path: Path, cache: Path, shown: Shown, run_helix) -> None:
     from helix.settings import load
-    from pipelines.ingest.ingest import ingest
+    from pipelines.embedded.ingest import ingest
 
     (tmp_path / "a.jsonl").write_text('{"id": "1", "text": "the :bug: in [bold]x[/bold] \\u001b[2J is a sign"}\n')
     ingest(tmp_path / "s", [tmp_path / "a.jsonl"], load())

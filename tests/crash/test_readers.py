@@ -221,7 +221,7 @@ def test_what_a_reader_has_open_goes_when_nobody_refers_to_it_any_more(root: Pat
 HOLD = """
 import sys
 from pathlib import Path
-from helix.memory import Memory
+from helix.sdk.memory import Memory
 memory = Memory(Path(sys.argv[1]))
 for line in sys.stdin:
     print(memory.recall("walnut bread").items[0].id, memory.snapshot.generation, flush=True)

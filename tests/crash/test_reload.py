@@ -24,7 +24,7 @@ from helix.snapshot.ledger.access_events import append, make_event
 from helix.snapshot.reader import snapshot as reader
 from pipelines.maintain.touch import touch
 from query import service as module
-from query.service import BEHIND, Service
+from query.service import OUTDATED, QueryService
 from tests.compat.history import DIM, current, delete, grow, publish
 from tests.support.serving import serving
 from tests.support.tiny import SETTINGS, make_store
@@ -83,8 +83,8 @@ def root(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def served(root: Path) -> Iterator[Service]:
-    service = Service(root, QUICK)
+def served(root: Path) -> Iterator[QueryService]:
+    service = QueryService(root, QUICK)
     service.start()
     try:
         yield service
@@ -99,7 +99,7 @@ def until(condition: Callable[[], object], told: object = "") -> None:
         time.sleep(0.005)
 
 
-def texts(service: Service) -> set[str]:
+def texts(service: QueryService) -> set[str]:
     snapshot = service.memory.snapshot
     return {entry["text"] for entry in snapshot.text(np.flatnonzero(snapshot.alive))}
 
@@ -121,7 +121,7 @@ def test_whatever_a_look_raises_is_told_counted_and_tried_again(root: Path) -> N
     with served(root) as service:
         append(root, [make_event(f"{int(service.memory.snapshot.columns.key[0]):016x}", "used")])
         touch(root, QUICK)  # so that there are accesses to load
-        service.failed = lambda: failed.append(1)
+        service.on_failure = lambda: failed.append(1)
         each = [(step, KINDS[i % len(KINDS)]) for i, step in enumerate(STEPS)]
         for (owner, name), error in [*each, *(((reader.Snapshot, "warm"), error) for error in KINDS)]:
             case = f"{name} {type(error).__name__} {len(failed)}"
@@ -140,7 +140,7 @@ def test_whatever_a_look_raises_is_told_counted_and_tried_again(root: Path) -> N
             until(lambda: service.trouble is None, f"{case}: still in trouble")
             if case not in texts(service):
                 wrong.append(f"{case}: what was published is not there")
-        assert service.unlooked < 30
+        assert service.reload_age < 30
     assert not wrong, "\n".join(wrong)
 
 
@@ -163,7 +163,7 @@ def test_a_bad_byte_in_a_name_ends_nothing(root: Path, tmp_path: Path) -> None:
     columns.write_bytes(whole.replace(b"annabella", b"\xe1nnabella"))
     with served(root) as service:
         failed: list[int] = []
-        service.failed = lambda: failed.append(1)
+        service.on_failure = lambda: failed.append(1)
         publish(root, segments=(*current(root).segments, segment))
         until(lambda: len(failed) > 2)
         assert service.trouble
@@ -213,7 +213,7 @@ def test_a_look_that_hangs_holds_nobody_up_and_is_told(root: Path, monkeypatch: 
             until(lambda: service.trouble)
             assert "has not ended" in (service.trouble or "")
             assert texts(service) == set(TEXTS)  # and not after the look
-            assert service.unlooked > 0.1
+            assert service.reload_age > 0.1
         go_on.set()
         until(lambda: service.trouble is None and service.memory.snapshot.generation == 2)
 
@@ -228,7 +228,7 @@ def test_readiness_and_metrics_say_so(root: Path) -> None:
         until(lambda: number(client, "helix_reload_failures_total") > 1)
         assert number(client, "helix_trouble") == 1
         found = client.get("/readyz")
-        assert (found.status_code, found.json()) == (200, {"status": "ready", "snapshot": 1, "trouble": BEHIND})
+        assert (found.status_code, found.json()) == (200, {"status": "ready", "snapshot": 1, "trouble": OUTDATED})
         assert client.get("/v1/recall?query=walnut").status_code == 200
         (root / "CURRENT").write_text(name)
         until(lambda: number(client, "helix_trouble") == 0)

@@ -22,12 +22,12 @@ import yaml
 from fastapi.testclient import TestClient
 from mcp import Client, StdioServerParameters
 
-from helix.sdk.memory import open as open_store
+from helix.sdk.open import open as open_store
 from helix.settings import load
 from pipelines.cli import build_docs as docs
-from query.mcp import build
+from query.mcp import build_server
 from query.rest import create_app
-from query.service import Service
+from query.service import QueryService
 from tests.support.page_shell import ADDRESS, HELIX, NOT_RUN, World, not_run, spelt_out, takes, world
 from tests.support.pages import PAGES, ROOT, Block, anchors, blocks, rows, spans, tokens
 
@@ -147,7 +147,7 @@ def test_a_unit_starts_a_command(page: str, block: Block) -> None:
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str  # type: ignore[assignment]
     unit.read_string(block.text)
-    program, *words = shlex.split(unit["Service"]["ExecStart"])
+    program, *words = shlex.split(unit["QueryService"]["ExecStart"])
     assert Path(program).name == "helix"
     takes(words)
 
@@ -254,12 +254,14 @@ def test_the_readme_says_what_was_measured() -> None:
 
 def test_endpoints_and_tools_are_those_of_the_server(sample_store: Path) -> None:
     """What docs/rest.md and docs/mcp.md list is what there is."""
-    service = Service(sample_store, load())
+    service = QueryService(sample_store, load())
     with TestClient(create_app(service)) as client:
         served = set(client.get("http://127.0.0.1/openapi.json").json()["paths"])
     shown = {path for row in rows("docs/rest.md", "| | |") for path in re.findall(r"`(/[^`]*)`", row[0])}
     assert shown == served
-    listed = {tool.name: set(tool.input_schema["properties"]) for tool in asyncio.run(build(service).list_tools())}
+    listed = {
+        tool.name: set(tool.input_schema["properties"]) for tool in asyncio.run(build_server(service).list_tools())
+    }
     told = {
         row[0].strip("`"): set(re.findall(r"`(\w+)`", row[1])) for row in rows("docs/mcp.md", "| tool | arguments |")
     }

@@ -19,7 +19,8 @@ import httpx
 import numpy as np
 import pytest
 
-from helix.encoders.dense import Encoder, EstimatedCounter
+from helix.encoders.dense import Encoder
+from helix.encoders.token_counter import EstimatedCounter
 from helix.enrich.neardup import signatures
 from helix.errors import UsageError
 from helix.ranking.topk import top_k
@@ -39,10 +40,11 @@ from helix.stages.dense import search_dense
 from helix.stages.route import route
 from helix.types import F32, TYPES, Query
 from helix.util.threads import defer_work
-from pipelines.ingest.enrich import build_rows
+from pipelines.ingest.rows import build_rows
 from query.rest import create_app
-from query.schema import Asked, response
-from query.service import Service
+from query.schema.answers import render_bundle
+from query.schema.requests import PrincipalRequest
+from query.service import QueryService
 from tests.support.tiny import BASE, fact, make_store, record
 
 DIM = 8
@@ -163,7 +165,7 @@ def recalled(memory: Memory, **arguments: Any) -> str:
         bundle = memory.recall(explain=True, **arguments)
     except UsageError as error:
         return f"refused: {error}"
-    found = response(bundle)
+    found = render_bundle(bundle)
     stages = [{name: value for name, value in entry.items() if name != "ms"} for entry in found["trace"]["stages"]]
     found |= {"ms": sorted(found["ms"]), "trace": {**found["trace"], "stages": stages, "spans": None}}
     return json.dumps({**found, "packed": [item.id for item in bundle.packed]}, sort_keys=True)
@@ -473,7 +475,7 @@ def indexed(snap: Snapshot) -> Snapshot:
 
 def asking(root: Path, *requests: tuple[str, str, Mapping[str, Any]]) -> list[tuple[int, Mapping[str, str], str]]:
     """(status, headers, body) of each (method, path, arguments), in one process."""
-    service = Service(root, Settings(reload_interval=60))
+    service = QueryService(root, Settings(reload_interval=60))
     app = create_app(service)
 
     async def run() -> list[tuple[int, Mapping[str, str], str]]:
@@ -558,12 +560,12 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_hidden_id_takes_the_path_of_an_unknown_one(tmp_path: Path) -> None:
     plain, hidden = (found := placed([*PLAIN, SECRETS["a neighbour in a session"]]))[:-1], found[-1]
     root = build(tmp_path / "a", [[*plain, hidden]])
-    memory, service = opened(root), Service(root, Settings(reload_interval=60))
+    memory, service = opened(root), QueryService(root, Settings(reload_interval=60))
     service.start()
     try:
         asked, others = {"query": "walnut ana", "now": "2023-11-16"}, []
         for call in (
-            lambda identity: service.fetch(identity, Asked(principal="ana")),
+            lambda identity: service.fetch(identity, PrincipalRequest(principal="ana")),
             lambda identity: memory.snapshot.seen_by(None).find(identity),
             lambda identity: recalled(memory, **asked, why_not=identity),
         ):

@@ -20,7 +20,7 @@ from query.middleware import Policy
 @contextmanager
 def serving(root: Path, settings: Settings, policy: Policy | None = None) -> Iterator[httpx.Client]:
     """A client of a server as `helix serve` configures it."""
-    config = serve._config(root, settings, policy or replace(serve.policy_of("127.0.0.1", settings), token=""))
+    config = serve._configure(root, settings, policy or replace(serve.make_policy("127.0.0.1", settings), token=""))
     config.port = 0
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)

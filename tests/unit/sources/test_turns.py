@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 
 from helix.settings import Settings
 from query.rest import create_app
-from query.service import AT_ONCE, Service
+from query.service import MAX_RUNNING, QueryService
 
 ASKED = {"query": "why sqlite"}
 TOOL = {
@@ -33,21 +33,21 @@ RECALLS = {
 
 
 @pytest.fixture(scope="module")
-def service(sample_store: Path) -> Service:
-    return Service(sample_store, Settings())
+def service(sample_store: Path) -> QueryService:
+    return QueryService(sample_store, Settings())
 
 
 @pytest.fixture(scope="module")
-def client(service: Service) -> Iterator[TestClient]:
+def client(service: QueryService) -> Iterator[TestClient]:
     with TestClient(create_app(service), "http://localhost") as made:
         yield made
 
 
 @pytest.mark.parametrize("kind", RECALLS)
-def test_a_recall_waits_while_all_turns_are_taken(client: TestClient, service: Service, kind: str) -> None:
+def test_a_recall_waits_while_all_turns_are_taken(client: TestClient, service: QueryService, kind: str) -> None:
     method, path, body = RECALLS[kind]
     release = threading.Event()
-    taken = [service._turns.submit(release.wait, 60) for _ in range(AT_ONCE)]
+    taken = [service._pool.submit(release.wait, 60) for _ in range(MAX_RUNNING)]
     with ThreadPoolExecutor(1) as other:
         try:
             asked = other.submit(client.request, method, path, json=body, headers=AGENT)
@@ -60,7 +60,7 @@ def test_a_recall_waits_while_all_turns_are_taken(client: TestClient, service: S
     assert all(one.result() for one in taken)
 
 
-def test_so_many_at_once_and_in_the_order_they_came(service: Service) -> None:
+def test_so_many_at_once_and_in_the_order_they_came(service: QueryService) -> None:
     begun: list[int] = []
     under_way: list[int] = []
     most: list[int] = []
@@ -74,13 +74,13 @@ def test_so_many_at_once_and_in_the_order_they_came(service: Service) -> None:
         return number
 
     async def all_of_them() -> list[int]:
-        return await asyncio.gather(*(service.in_turn(work, number) for number in range(50)))
+        return await asyncio.gather(*(service.run_in_turn(work, number) for number in range(50)))
 
     assert asyncio.run(all_of_them()) == list(range(50))
-    assert max(most) == AT_ONCE
-    assert all(abs(place - number) < AT_ONCE for place, number in enumerate(begun))
+    assert max(most) == MAX_RUNNING
+    assert all(abs(place - number) < MAX_RUNNING for place, number in enumerate(begun))
 
 
-def test_what_goes_wrong_in_a_turn_is_told(service: Service) -> None:
+def test_what_goes_wrong_in_a_turn_is_told(service: QueryService) -> None:
     with pytest.raises(KeyError, match="lost"):
-        asyncio.run(service.in_turn({}.__getitem__, "lost"))
+        asyncio.run(service.run_in_turn({}.__getitem__, "lost"))

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from helix.encoders.rerank import Rerankers
-from helix.question.build import make_query
 from helix.recipes.default import recall
 from helix.recipes.load_profile import load
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.trace import Trace, why_not
 from helix.types import TYPES
-from query.schema import response
+from query.schema.answers import render_bundle
+from tests.support.queries import make_query
 from tests.support.tiny import BASE, SETTINGS, fact, make_store
 
 __all__ = ["fact"]
@@ -179,7 +179,7 @@ def test_a_replay_gives_the_same_bytes(sample_store: Path) -> None:
         found = helix.open(sample_store).recall(
             "What did I tell Priya about vacation?", now="2026-03-01", explain=True, why_not=last, rerank="late"
         )
-        wire = response(found)
+        wire = render_bundle(found)
         del wire["ms"]
         for stage in wire["trace"]["stages"]:
             stage.pop("ms", None)
@@ -194,14 +194,14 @@ def test_a_generation_that_is_kept_answers_as_it_did(tmp_path: Path, cache: Path
     import helix
     from helix.errors import UsageError
     from helix.settings import load
-    from pipelines.ingest.ingest import ingest
+    from pipelines.embedded.ingest import ingest
     from pipelines.maintain.compact import compact
 
     for i, text in enumerate(("the red fox hunts at night", "the red hen sleeps at night", "a red elk at noon")):
         (tmp_path / f"{i}.jsonl").write_text(json.dumps({"session": f"s{i}", "text": text, "ts": "2026-01-02"}))
 
     def answer(memory: helix.Memory) -> dict[str, Any]:
-        wire = response(memory.recall("what does the red fox do", now="2026-02-01", explain=True))
+        wire = render_bundle(memory.recall("what does the red fox do", now="2026-02-01", explain=True))
         for stage in wire["trace"]["stages"]:
             stage.pop("ms", None)
         del wire["trace"]["spans"]

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from helix.cli.logging import build_formatter
 from helix.settings import load
 from query.rest import create_app
-from query.service import Service
+from query.service import QueryService
 
 NAME = "ab" * 32
 
@@ -50,7 +50,7 @@ def test_the_arguments_of_a_task_are_not(said: tuple[bool, logging.Logger, io.St
 
 @pytest.fixture
 def client(sample_store: Path) -> Iterator[TestClient]:
-    with TestClient(create_app(Service(sample_store, load())), "http://localhost") as made:
+    with TestClient(create_app(QueryService(sample_store, load())), "http://localhost") as made:
         yield made
 
 
@@ -79,7 +79,7 @@ def test_recalls_are_counted_by_what_came_of_them(client: TestClient) -> None:
 
 def test_a_store_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
     (tmp_path / "CURRENT").write_text("00000001-0123456789abcdef.json\n")
-    with TestClient(create_app(Service(tmp_path, load())), "http://localhost") as made:
+    with TestClient(create_app(QueryService(tmp_path, load())), "http://localhost") as made:
         assert made.get("/v1/recall", params={"query": "why"}).status_code == 503
         told = made.get("/metrics").text
     assert value(told, "helix_ready ") == 0

@@ -17,10 +17,9 @@ from helix.settings import Settings
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.sources import claude_code, codex, cursor, gemini
 from helix.sources.common.shared import folder_name
-from query.hooks import command as hook_client
+from query.hooks import command, protocol
 from query.hooks import context as hooks
-from query.hooks.command import _arguments, asks, event_of, host_of, project_of, question, server_of, transcripts
-from query.hooks.context import Asked
+from query.hooks.context import HookQuestion
 
 SESSION = "5f0c2b7e-3d41-4c86-9a17-6e2f8d90b3a4"
 
@@ -36,12 +35,12 @@ def outside_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_registered_is_what_is_installed() -> None:
     """The short way to a command finds what the long one does."""
-    lines = (line.partition("=") for line in registry._registered())
+    lines = (line.partition("=") for line in registry._read_own_entries())
     listed = {name.strip(): value.strip() for name, _, value in lines}
     assert listed == {entry.name: entry.value for entry in entry_points(group=registry.GROUP)}
     assert listed["hook"] == "query.hooks.command:hook"
-    assert registry._own("hook") is hook_client.hook
-    assert registry._own("no-such-command") is None
+    assert registry.find_command("hook") is command.hook
+    assert registry.find_command("no-such-command") is None
 
 
 def test_a_command_of_another_distribution_is_found(tmp_path: Path, monkeypatch, capsys) -> None:
@@ -56,7 +55,7 @@ def test_a_command_of_another_distribution_is_found(tmp_path: Path, monkeypatch,
 
 def test_where_nothing_is_installed_the_long_way_is_gone(monkeypatch) -> None:
     monkeypatch.setattr("sys.path", ["/nowhere"])
-    assert registry._registered() == []
+    assert registry._read_own_entries() == []
 
 
 # ------------------------------------------------------------ what an agent says
@@ -76,7 +75,7 @@ def test_where_nothing_is_installed_the_long_way_is_gone(monkeypatch) -> None:
     ],
 )
 def test_names_of_events(word: str, event: str | None) -> None:
-    assert event_of(word) == event
+    assert protocol.find_event(word) == event
 
 
 @pytest.mark.parametrize(
@@ -92,7 +91,7 @@ def test_names_of_events(word: str, event: str | None) -> None:
     ],
 )
 def test_whose_event_it_is(given: dict[str, Any], host: str) -> None:
-    assert host_of(given) == host
+    assert protocol.detect_agent(given) == host
 
 
 @pytest.mark.parametrize(
@@ -112,21 +111,22 @@ def test_whose_event_it_is(given: dict[str, Any], host: str) -> None:
     ],
 )
 def test_prompts_that_ask_for_something(prompt: str, wanted: bool) -> None:
-    assert asks(prompt) is wanted
+    assert protocol.may_need_memory(prompt) is wanted
 
 
 def test_of_a_long_prompt_both_ends_are_asked() -> None:
-    asked = question("UserPromptSubmit", {"prompt": "begin" + "x" * 100_000 + "end"})
+    asked = protocol.build_request("UserPromptSubmit", {"prompt": "begin" + "x" * 100_000 + "end"})
     assert asked
-    assert len(asked["prompt"]) <= hook_client.MOST_PROMPT + 1
+    assert len(asked["prompt"]) <= protocol.MAX_PROMPT + 1
     assert asked["prompt"].startswith("begin")
     assert asked["prompt"].endswith("end")
-    assert Settings().max_query_chars > hook_client.MOST_PROMPT
+    assert Settings().max_query_chars > protocol.MAX_PROMPT
 
 
 def test_folders_that_the_agent_works_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", "/p")
-    asked = question("SessionStart", {"cwd": "/p/below", "workspace_roots": ["/w", 3], "session_id": 7, "source": "x"})
+    payload = {"cwd": "/p/below", "workspace_roots": ["/w", 3], "session_id": 7, "source": "x"}
+    asked = protocol.build_request("SessionStart", payload)
     assert asked == {"kind": "start", "prompt": "", "folders": ["/p", "/p/below", "/w"], "session": "", "source": "x"}
 
 
@@ -136,23 +136,23 @@ def test_transcripts_of_a_session_and_of_its_subagents(tmp_path: Path) -> None:
     for name in ("agent-b.jsonl", "agent-a.jsonl", "agent-a.meta.json"):
         (below / name).write_text("")
     log, a, b = (str(tmp_path / name) for name in ("s.jsonl", "s/subagents/agent-a.jsonl", "s/subagents/agent-b.jsonl"))
-    assert transcripts({"transcript_path": log, "agent_transcript_path": b}) == [log, b, a]
-    assert transcripts({"transcript_path": None}) == []
+    assert protocol.list_transcripts({"transcript_path": log, "agent_transcript_path": b}) == [log, b, a]
+    assert protocol.list_transcripts({"transcript_path": None}) == []
 
 
 def test_the_store_of_a_hook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    assert _arguments(["Stop"]) == ("Stop", str(tmp_path / Settings().store))
+    assert command.read_arguments(["Stop"]) == ("Stop", str(tmp_path / Settings().store))
     monkeypatch.setenv("HELIX_STORE", "~/memory")
-    assert _arguments([]) == ("auto", os.path.expanduser("~/memory"))  # noqa: PTH111
-    assert _arguments(["--store", "/a", "Stop", "--json"]) == ("Stop", "/a")
-    assert _arguments(["--store=/b", "Stop"]) == ("Stop", "/b")
-    assert _arguments(["Stop", "--store"]) == ("Stop", os.path.expanduser("~/memory"))  # noqa: PTH111
+    assert command.read_arguments([]) == ("auto", os.path.expanduser("~/memory"))  # noqa: PTH111
+    assert command.read_arguments(["--store", "/a", "Stop", "--json"]) == ("Stop", "/a")
+    assert command.read_arguments(["--store=/b", "Stop"]) == ("Stop", "/b")
+    assert command.read_arguments(["Stop", "--store"]) == ("Stop", os.path.expanduser("~/memory"))  # noqa: PTH111
 
 
 def test_the_cache_is_that_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HELIX_CACHE", raising=False)
-    assert hook_client.cache() == Settings().cache
+    assert protocol.get_cache_folder() == Settings().cache
 
 
 @pytest.mark.parametrize(
@@ -167,20 +167,20 @@ def test_the_cache_is_that_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_named_server(monkeypatch: pytest.MonkeyPatch, url: str, server: tuple[str, int, str, str]) -> None:
     monkeypatch.setenv("HELIX_URL", url)
     monkeypatch.setenv("HELIX_KEY", "hx_1")
-    assert server_of("/nowhere") == server
+    assert command.find_server("/nowhere") == server
 
 
 # ------------------------------------------------------------ what the memory says
 
 
 def test_wrong_types_count_as_not_said() -> None:
-    assert Asked.of({"kind": 1, "folders": "x", "prompt": None}) == Asked("", "", (), "", "")
-    assert Asked.of({"folders": ["a", 2]}).folders == ("a",)
+    assert HookQuestion.from_json({"kind": 1, "folders": "x", "prompt": None}) == HookQuestion("", "", (), "", "")
+    assert HookQuestion.from_json({"folders": ["a", 2]}).folders == ("a",)
 
 
 @pytest.mark.parametrize("folder", ["/home/ana/ledgerline", "/home/ana/ledgerline/", "C:\\Users\\ana\\ledgerline", "x"])
 def test_a_project_is_called_as_it_is_at_ingest(folder: str) -> None:
-    assert project_of(folder) == folder_name(folder)
+    assert protocol.get_project_name(folder) == folder_name(folder)
 
 
 def test_sessions_are_looked_for_in_the_formats_of_the_agents() -> None:
@@ -188,7 +188,7 @@ def test_sessions_are_looked_for_in_the_formats_of_the_agents() -> None:
 
 
 def test_characters_are_counted_as_agents_count_them() -> None:
-    assert [hooks._length(text) for text in ("abc", "Grüße", "🏺", "\ud800")] == [3, 5, 2, 1]
+    assert [hooks._count_utf16(text) for text in ("abc", "Grüße", "🏺", "\ud800")] == [3, 5, 2, 1]
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +197,7 @@ def snap(sample_store: Path) -> Snapshot:
 
 
 def test_a_generation_without_a_session(snap: Snapshot) -> None:
-    rest = hooks._without(snap, SESSION)
+    rest = hooks._drop_session(snap, SESSION)
     codes = np.unique(snap.columns.session[snap.alive & ~rest.alive])
     assert {entry["session"] for entry in snap.text(np.flatnonzero(snap.alive & ~rest.alive))} == {SESSION}
     assert len(codes) == 1
@@ -206,8 +206,8 @@ def test_a_generation_without_a_session(snap: Snapshot) -> None:
     counted = snap.lexical.df(term)
     assert rest.lexical.df(term) == sum(rest.alive[rows].sum() for _, rows, _ in rest.lexical.term(term))
     assert snap.lexical.df(term) == counted  # the whole one's counts are its own
-    assert hooks._without(snap, "no-such-session") is snap
-    assert hooks._without(snap, "") is snap
+    assert hooks._drop_session(snap, "no-such-session") is snap
+    assert hooks._drop_session(snap, "") is snap
 
 
 def test_a_project_only_of_the_left_out_session_is_not_known(snap: Snapshot) -> None:
@@ -218,11 +218,11 @@ def test_a_project_only_of_the_left_out_session_is_not_known(snap: Snapshot) -> 
 
 
 def test_the_newest_sessions_begin(snap: Snapshot) -> None:
-    since = hooks._since(snap, "ledgerline")
+    since = hooks._find_begin(snap, "ledgerline")
     begun = sorted(
         min(entry["time"] for entry in snap.text(np.flatnonzero(snap.columns.session == code)))
         for code in np.unique(snap.columns.session[snap.columns.project == snap.projects.index("ledgerline")])
     )
     assert len(begun) > hooks.SESSIONS
     assert since == begun[-hooks.SESSIONS].strftime("%Y-%m-%dT%H:%M:%SZ")
-    assert hooks._since(snap, "home") is None  # all there is
+    assert hooks._find_begin(snap, "home") is None  # all there is

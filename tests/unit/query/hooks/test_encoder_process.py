@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from query.hooks import encoder_process as encoder_beside
+from query.hooks import encoder_process
 
 TEXT = "why did we pick sqlite 🏺"
 
 
 def run(store: Path, code: str) -> str:
     """In a process that has no threads yet, as a hook has none."""
-    program = f"from query.hooks.encoder_process import begin\nencoder = begin({str(store)!r})\n{textwrap.dedent(code)}"
+    start = f"from query.hooks.encoder_process import start_encoder\nencoder = start_encoder({str(store)!r})\n"
+    program = start + textwrap.dedent(code)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -35,7 +36,7 @@ def test_the_vectors_are_the_same(sample_store: Path) -> None:
     said = run(
         sample_store,
         f"""
-        from helix.encoders.onnx import Encoder
+        from helix.encoders.dense import Encoder
         texts = [{TEXT!r}, "a " * 4_000, "\\udcff"[:0] or "x"]
         own = Encoder(encoder.folder, 1)
         print([bool((encoder.query(text) == own.query(text)).all()) for text in texts], encoder.query("x").dtype)
@@ -110,10 +111,10 @@ def test_one_question_loads_no_more_than_it_needs(sample_store: Path) -> None:
         sample_store,
         f"""
         import sys
-        from query.hooks import answer, open_memory
+        from query.hooks.context import answer_hook, open_memory
         memory = open_memory({str(sample_store)!r}, encoder)
         asked = {{"kind": "prompt", "prompt": {TEXT!r}, "folders": ["/x/ledgerline"], "session": "s"}}
-        print(answer(memory, asked)["said"], memory.snapshot.encoder is encoder)
+        print(answer_hook(memory, asked)["said"], memory.snapshot.encoder is encoder)
         heavy = ("onnxruntime", "faiss", "pyarrow.compute", "pyarrow.parquet", "pydantic", "fastapi", "helix.sources")
         print([name for name in heavy if name in sys.modules])
         """,
@@ -137,7 +138,7 @@ def test_an_interrupt_is_for_who_began_it(sample_store: Path) -> None:
 
 def test_where_it_would_gain_nothing(sample_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "inbox").mkdir()
-    assert encoder_beside.begin(str(tmp_path)) is None  # nothing is published yet
+    assert encoder_process.start_encoder(str(tmp_path)) is None  # nothing is published yet
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
-    assert encoder_beside.begin(str(sample_store)) is None
+    assert encoder_process.start_encoder(str(sample_store)) is None
     assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN

@@ -15,9 +15,10 @@ import pytest
 
 from helix.cli.main import main
 from helix.errors import StoreError, UsageError
-from query.install import agents as install
-from query.install import json_edit
-from query.install.agents import AGENTS, BACKUP, changes, forget, keep, write
+from query.install import changes, json_edit, servers
+from query.install.agents import AGENTS
+from query.install.changes import BACKUP, plan_changes
+from query.install.hooks import is_helix_hook
 
 HELIX = ["/opt/my tools/helix"]
 STORE = Path("/data/my memory")
@@ -38,19 +39,19 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def put(agent: str, scope: str = "user", store: Path = STORE) -> list[Path]:
     """Install, and say what was written."""
-    found = changes(agent, scope, HELIX, store)
+    found = plan_changes(agent, scope, HELIX, store)
     for change in found:
-        keep(change)
-        write(change)
+        change.write_backup()
+        change.write()
     return [change.path for change in found]
 
 
 def take(agent: str, scope: str = "user") -> list[Path]:
     """Remove, and say what was written."""
-    found = changes(agent, scope, ["/elsewhere/helix"], OTHER, remove=True)
+    found = plan_changes(agent, scope, ["/elsewhere/helix"], OTHER, remove=True)
     for change in found:
-        write(change)
-        forget(change)
+        change.write()
+        change.remove_backup()
     return [change.path for change in found]
 
 
@@ -276,7 +277,7 @@ def test_its_own_older_entries_are_brought_up_to_date(home: Path) -> None:
     ],
 )
 def test_whose_a_command_is(command: Any, ours: bool) -> None:
-    assert install.is_ours(command) is ours
+    assert is_helix_hook(command) is ours
 
 
 def test_codex_keeps_its_comments(home: Path) -> None:
@@ -363,10 +364,10 @@ def test_a_configuration_that_is_not_as_expected_is_left_alone(home: Path, text:
 def test_a_file_that_changes_meanwhile_is_not_overwritten(home: Path) -> None:
     path = home / ".claude.json"
     path.write_text('{"a": 1}')
-    _, change = changes("claude-code", "user", HELIX, STORE)
+    _, change = plan_changes("claude-code", "user", HELIX, STORE)
     path.write_text('{"a": 2}')
     with pytest.raises(StoreError, match="changed meanwhile"):
-        write(change)
+        change.write()
     assert path.read_text() == '{"a": 2}'
 
 
@@ -434,12 +435,12 @@ def test_wrong_use(arguments: list[str], capsys) -> None:
 
 
 def test_without_the_script_the_module_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Path(install.helix_command()[0]).name == "helix"
+    assert Path(changes.find_helix()[0]).name == "helix"
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     monkeypatch.setenv("PATH", "/nowhere")
-    assert install.helix_command() == ["/nowhere/python", "-P", "-m", "helix.cli"]
-    entry = install._server("codex", install.helix_command(), STORE)
-    assert install._is_our_server(entry)
+    assert changes.find_helix() == ["/nowhere/python", "-P", "-m", "helix.cli"]
+    entry = servers.make_server("codex", changes.find_helix(), STORE)
+    assert servers.is_helix_server(entry)
     assert entry["args"][:4] == ["-P", "-m", "helix.cli", "mcp"]
 
 
@@ -483,7 +484,7 @@ def test_editing_is_linear() -> None:
 
     text = json.dumps({"history": [{"said": "x" * 100}] * 50_000, "mcpServers": {}}, indent=2)
     began = time.perf_counter()
-    after = install._put_server({"command": "helix", "args": ["mcp"]}, text)
-    assert install._take_server(after) != after
+    after = servers.put_json_server({"command": "helix", "args": ["mcp"]}, text)
+    assert servers.remove_json_server(after) != after
     assert time.perf_counter() - began < 5
     assert partial(json_edit.parse, after)()["mcpServers"]["helix"]["args"] == ["mcp"]

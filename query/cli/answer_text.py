@@ -1,0 +1,147 @@
+"""The answer of `helix recall` for a person: styled on a terminal, one line per part in a pipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from helix.cli.terminal import Cell, is_drawn, open_console, print_error, print_table, print_text
+from helix.util.sanitise import printable, sanitise_name
+
+SHOWN = 30
+"""Candidates that --explain lists; --json has all."""
+
+
+def print_answer(answer: dict[str, Any]) -> None:
+    """Print an answer."""
+    for line in answer["degraded"]:
+        print_error("degraded", line)
+    if answer["skipped"]:
+        print_text("skipped: this question needs no memory (a filter such as --project forces a search)")
+        return
+    if not answer["items"]:
+        print_text("nothing found")
+    for rank, item in enumerate(answer["items"], 1):
+        _print_item(rank, item, is_explained=bool(answer.get("trace")))
+    if answer["context"]:
+        size = f", {answer['tokens']} of {answer['budget']} tokens ({answer['counter']}):"
+        _print_line("\n", ("context", "bold"), size)
+        _print_line(answer["context"])
+    _print_summary(answer)
+
+
+def _print_item(rank: int, item: dict[str, Any], is_explained: bool) -> None:
+    when = (item["time"] or "")[:16].replace("T", " ")
+    origin = " · ".join(printable(part) for part in (when, sanitise_name(item["speaker"] or "")) if part)
+    source = printable(sanitise_name(f"{item['session']}#{','.join(item['turns'])}"))
+    _print_line(
+        (f"{rank:2}", "bold"),
+        "  ",
+        (f"{item['score']:.3f}", "cyan"),
+        f"  {item['type']:10} {origin}  ",
+        (source, "dim"),
+    )
+    text = printable(" ".join(item["text"].split()))
+    _print_block(text if len(text) <= 300 else text[:299] + "…")
+    _print_block(_format_signals(item["why"]), "dim")
+    if is_explained and (parts := _format_parts(item["why"])):
+        _print_block(parts, "dim")
+
+
+def _print_summary(answer: dict[str, Any]) -> None:
+    """Print the generation and times, then the deep tier's and the trace's part."""
+    ms = answer["ms"]
+    stages = ", ".join(f"{name} {value:.1f}" for name, value in ms.items() if name != "total")
+    summary = f"generation {answer['snapshot']} · profile {answer['profile']} · {ms['total']:.1f} ms ({stages})"
+    _print_line("\n", (summary, "dim"))
+    if deep := answer.get("deep"):
+        _print_line((_format_deep(deep), "dim"))
+    if trace := answer.get("trace"):
+        print_table(_list_stages(trace), ("stage", "in → out", "ms", "details"), (2,), (0, 1, 2))
+        columns = ("rank", "item", "score", "why [and the stage that left it out]")
+        print_table(_list_candidates(trace), columns, (0,), (0, 1, 2))
+        if (more := len(trace.get("candidates", ())) - SHOWN) > 0:
+            print_text(f"and {more} more candidates: --json lists them")
+        if "why_not" in trace:
+            print_text(f"why not: {trace['why_not']}")
+
+
+def _format_deep(deep: dict[str, Any]) -> str:
+    """Return the language model, its price, and what was left out."""
+    price = "cached" if deep["cached"] else f"{deep['calls']} requests, {deep['seconds']:.1f} s"
+    left = "".join(f" · {name} left out: {why}" for name, why in deep["left_out"].items())
+    return printable(f"deep · {deep['model']} · {price} · {deep['sent']} memories sent{left}")
+
+
+def _print_line(*parts: Cell) -> None:
+    """Print one line; a terminal shows the styles and folds it."""
+    if is_drawn():
+        from rich.text import Text
+
+        open_console().print(Text.assemble(*parts), soft_wrap=True)
+    else:
+        print("".join(part if isinstance(part, str) else part[0] for part in parts))
+
+
+def _print_block(text: str, style: str = "") -> None:
+    """Print an indented paragraph, folded on a terminal."""
+    if is_drawn():
+        from rich.padding import Padding
+        from rich.text import Text
+
+        open_console().print(Padding(Text(text, style), (0, 0, 0, 4)))
+    else:
+        print(f"    {text}")
+
+
+def _format_signals(why: dict[str, Any]) -> str:
+    """Return ranks (whole numbers) and signals (fractions) in one line."""
+    ranks = [f"{name} #{value}" for name, value in why.items() if isinstance(value, int)]
+    # A fused score of ranks is about a hundredth, and needs more places.
+    signals = [
+        f"{name} {value:.4f}" if 0 < abs(value) < 0.1 else f"{name} {value:.2f}"
+        for name, value in why.items()
+        if isinstance(value, float)
+    ]
+    return " · ".join([*ranks, *signals])
+
+
+def _list_stages(trace: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Yield each stage's name, rows in and out, milliseconds and other fields."""
+    for stage in trace.get("stages", ()):
+        fields = dict(stage)
+        name, ms = fields.pop("stage"), fields.pop("ms", None)
+        rows = [fields.pop(key, "") for key in ("rows_in", "rows_out")]
+        rows = ["+".join(map(str, one.values())) if isinstance(one, dict) else str(one) for one in rows]
+        details = (f"{key} {_shorten(value)}" for key, value in fields.items() if value not in ("", None, {}, [], ()))
+        passed = f"{rows[0]:>7} → {rows[1]}" if any(rows) else ""
+        yield name, passed, "" if ms is None else f"{ms:.1f} ms", ", ".join(details)
+
+
+def _list_candidates(trace: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Yield the best candidates with ranks and signals, and the stage that dropped one."""
+    for one in trace.get("candidates", ())[:SHOWN]:
+        signals = {key: value for key, value in one.items() if key not in ("rank", "id", "score", "dropped")}
+        dropped = f"  [{one['dropped']}]" if one["dropped"] else ""
+        yield str(one["rank"]), one["id"], f"{one['score']:.3f}", f"{_format_signals(signals)}{dropped}"
+
+
+def _shorten(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{key} {_shorten(part)}" for key, part in value.items())
+    if isinstance(value, list | tuple):
+        return " ".join(map(_shorten, value))
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _format_parts(why: dict[str, Any]) -> str:
+    """Return the parts of salience and confidence, and the questions that a model wrote for an item."""
+    parts = []
+    if why["salience_parts"]:
+        signs = ", ".join(f"{sign} {weight:+.2f}" for sign, weight in why["salience_parts"].items())
+        parts.append(f"salience: {signs}")
+    if why["vouched"]:
+        parts.append(f"confidence: {why['vouched']}")
+    if why.get("queries"):
+        parts.append("questions: " + " / ".join(map(printable, why["queries"])))
+    return " · ".join(parts)

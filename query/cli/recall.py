@@ -1,0 +1,66 @@
+"""`helix recall`: one question to a store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from helix.cli.parser import build_parser, print_json, resolve_store
+from helix.settings import load
+
+if TYPE_CHECKING:
+    from helix.cli.parser import Parser
+
+
+def recall(argv: Sequence[str]) -> int:
+    """Ask the memory a question."""
+    options = _make_parser().parse_args(argv)
+    from helix.sdk.memory import Memory
+    from query.schema.answers import run_recall
+    from query.schema.requests import RecallRequest
+
+    memory = Memory(resolve_store(options), load(), snapshot=options.snapshot, warm=False)
+    request = RecallRequest(**{name: getattr(options, name) for name in RecallRequest.model_fields})
+    answer = run_recall(memory, request, tier=options.tier)
+    if options.json:
+        print_json(answer)
+    else:
+        from query.cli.answer_text import print_answer
+
+        print_answer(answer)
+    return 0
+
+
+def _make_parser() -> Parser:
+    """Return the parser. Its destinations are the fields of `RecallRequest`, with `snapshot` and `tier`."""
+    parser = build_parser(
+        "recall",
+        recall.__doc__ or "",
+        '  helix recall "What did I tell Priya about vacation?"\n'
+        '  helix recall "database is locked" --project ledgerline --since 30d --json\n'
+        '  helix recall "why sqlite" --type decision --k 3 --explain',
+    )
+    add = parser.add_argument
+    add("query", metavar="QUERY", help="the question, an error, a path, a name")
+    add("--k", type=int, default=10, metavar="N", help="items to return (10)")
+    add("--budget", type=int, default=2000, metavar="N", help="tokens the context may take (2000)")
+    add("--project", metavar="P", help="only this project")
+    add("--type", metavar="T", help="episodic, semantic, procedural, decision or code")
+    add("--since", metavar="T", help="ISO 8601, or an age like 7d")
+    add("--until", metavar="T", help="ISO 8601, or an age like 7d")
+    add("--as-of", metavar="T", help="recall what was known and valid then")
+    add("--session", metavar="S", help="only this session")
+    add("--speaker", metavar="NAME", help="only this speaker")
+    add("--current-only", action="store_true", help="leave out items whose facts no longer hold")
+    text = "start the graph walk from this name; may be repeated"
+    add("--entity", metavar="E", action="append", default=[], dest="entities", help=text)
+    add("--as", metavar="PRINCIPAL", dest="principal", help="the caller, as ACLs name it")
+    add("--profile", metavar="NAME", default="helix", help="the set of constants (helix)")
+    add("--rerank", metavar="TIER", help="late or cross: score the best items again, more slowly")
+    add("--rerank-top", metavar="N", type=int, default=20, help="items to score again, at most 30 (20)")
+    add("--tier", metavar="TIER", default="fast", help="deep: a language model helps, for seconds (fast)")
+    add("--snapshot", metavar="N", type=int, help="a retained generation (the newest)")
+    add("--now", metavar="T", help="the time of the question (the clock)")
+    add("--explain", action="store_true", help="report every stage")
+    add("--why-not", metavar="ITEM", help="name the stage that left this item out")
+    return parser

@@ -1,0 +1,59 @@
+"""`helix serve`: REST, MCP over HTTP and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from helix.cli.parser import build_parser, parse_port, resolve_store
+from helix.errors import StoreError, UsageError
+from helix.settings import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def serve(argv: Sequence[str]) -> int:
+    """Serve REST, MCP and the page from one store, read-only."""
+    parser = build_parser(
+        "serve",
+        serve.__doc__ or "",
+        "  helix serve --store memory --port 8765         # this machine only, without a key\n"
+        "  helix serve --host 0.0.0.0 --workers 4         # other machines too, with keys ('helix keys create')\n"
+        "  helix serve --allow-host memory.example.org    # for a proxy on this machine, with keys",
+    )
+    add = parser.add_argument
+    add("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1); any other address requires keys")
+    add("--port", type=parse_port, default=8765, help="0 takes a free one (8765)")
+    add("--workers", type=int, default=1, metavar="N", help="processes that answer (1)")
+    text = "a proxy's name that requests may be addressed to; requires keys; may be repeated"
+    add("--allow-host", action="append", default=[], metavar="NAME", help=text)
+    add("--require-keys", action="store_true", help="require keys on loopback, too")
+    add("--wait", action="store_true", help="start without a store, and answer 503 until there is one")
+    options = parser.parse_args(argv)
+    from query.serve import MAX_PROCESSES, make_policy, run
+
+    if not 1 <= options.workers <= MAX_PROCESSES:
+        raise UsageError(f"workers is {options.workers}", f"give a number from 1 to {MAX_PROCESSES}")
+    settings = load()
+    root = resolve_store(options, settings)
+    if not options.wait:
+        _check_store(root)
+    policy = make_policy(
+        options.host,
+        settings,
+        allowed=options.allow_host,
+        keyed=options.require_keys,
+        processes=options.workers,
+    )
+    return run(root, settings, policy, options.host, options.port, options.workers)
+
+
+def _check_store(root: Path) -> None:
+    """Raise StoreError without a store: a mistyped path should fail, not answer 503."""
+    from helix.snapshot.manifest import current_name
+
+    try:
+        current_name(root)
+    except StoreError as error:
+        raise StoreError(error.what, f"{error.remedy}; 'helix serve --wait' starts without a store") from None

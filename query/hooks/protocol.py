@@ -1,0 +1,152 @@
+"""The hook protocol: agents' events and payloads, the answer's shape, and the hook's own folders.
+
+`query.hooks.command` imports this module while an agent waits, so it imports next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+
+TYPE_CHECKING = False  # `typing` imports slowly
+if TYPE_CHECKING:
+    from typing import Any
+
+EVENTS = {
+    "SessionStart": "start",
+    "UserPromptSubmit": "prompt",
+    "BeforeAgent": "prompt",  # Gemini's UserPromptSubmit
+    "Stop": "transcript",
+    "SubagentStop": "transcript",
+    "PreCompact": "transcript",
+    "SessionEnd": "transcript",
+    "AfterAgent": "transcript",  # Gemini's Stop
+    "PreCompress": "transcript",  # Gemini's PreCompact
+}
+"""The action of each event: `start` and `prompt` answer with a context, `transcript` ingests."""
+
+ENQUEUE = 5.0  # seconds to wait for `helix enqueue`, which continues by itself
+MAX_PROMPT = 4_000  # characters of a prompt in the request, half of them from its end
+MAX_LOG = 1 << 20  # bytes; a larger log is rotated once
+
+_FILLERS = """
+    a again ahead alright and continue cool do done exactly fine finish go good great hello hey hi it k keep lgtm looks
+    me more n next nice no nope now ok okay on one perfect please proceed resume retry right same sounds stop sure thank
+    thanks that that's the then there this thx try wait y yeah yep yes you
+"""
+"""Words that ask for nothing: a short prompt of these alone continues the agent's own context."""
+
+
+# ---------------------------------------------------------------- payloads
+
+
+def find_event(word: str) -> str | None:
+    """Return the event of a name in any case and with any separators; None for other events."""
+    letters = "".join(filter(str.isalpha, word)).lower()
+    return next((event for event in EVENTS if event.lower() == letters), None)
+
+
+def detect_agent(payload: Mapping[str, Any]) -> str:
+    """Return the agent that sent a payload, by the field names that only this agent uses."""
+    if "cursor_version" in payload:
+        return "cursor"
+    if str(payload.get("hook_event_name")) in ("BeforeAgent", "AfterAgent", "PreCompress") or "timestamp" in payload:
+        return "gemini"
+    # Codex uses Claude Code's names, and adds a turn id.
+    transcript = str(payload.get("transcript_path"))
+    return "codex" if "turn_id" in payload or "/.codex/" in transcript or "/rollout-" in transcript else "claude-code"
+
+
+def list_transcripts(payload: Mapping[str, Any]) -> list[str]:
+    """Return the absolute paths of the session's transcript and of its subagents' transcripts."""
+    paths = [_first_text(payload, "transcript_path"), _first_text(payload, "agent_transcript_path")]
+    folder = f"{paths[0].removesuffix('.jsonl')}/subagents"
+    with suppress(OSError):
+        paths += sorted(f"{folder}/{name}" for name in os.listdir(folder) if name.endswith(".jsonl"))  # noqa: PTH208
+    absolute = (os.path.abspath(os.path.expanduser(path)) for path in paths if path)  # noqa: PTH100, PTH111
+    return list(dict.fromkeys(absolute))
+
+
+def list_folders(payload: Mapping[str, Any]) -> list[str]:
+    """Return the folders that the agent works in, the likeliest first."""
+    roots = payload.get("workspace_roots")
+    folders = [
+        os.environ.get("CLAUDE_PROJECT_DIR", ""),  # the session's first folder; `cwd` may have moved
+        os.environ.get("GEMINI_PROJECT_DIR", ""),
+        _first_text(payload, "cwd"),
+        *([root for root in roots if isinstance(root, str)] if isinstance(roots, list) else []),
+    ]
+    return [folder for folder in folders if folder]
+
+
+def get_project_name(folder: str) -> str:
+    """Return the project of a folder: its name, as `helix.sources.common.shared.folder_name` reads it."""
+    return folder.replace("\\", "/").rstrip("/").rpartition("/")[2]
+
+
+def build_request(event: str, payload: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the body of POST /v1/hook; None where the prompt needs no memory."""
+    prompt = _first_text(payload, "prompt")
+    if EVENTS[event] == "prompt" and not may_need_memory(prompt):
+        return None
+    if len(prompt) > MAX_PROMPT:
+        half = MAX_PROMPT // 2
+        prompt = f"{prompt[:half]}\n{prompt[-half:]}"
+    return {
+        "kind": EVENTS[event],
+        "prompt": prompt,
+        "folders": list_folders(payload),
+        "session": _first_text(payload, "session_id", "conversation_id"),
+        "source": _first_text(payload, "source"),
+    }
+
+
+def may_need_memory(prompt: str) -> bool:
+    """Return False for an agent's own command, and for a short prompt of filler words ("yes, go ahead")."""
+    words = prompt.split()
+    if not words or (words[0][0] == "/" and "/" not in words[0][1:]):  # a path has a second slash
+        return False
+    letters = ["".join(c for c in word.lower() if c.isalnum() or c == "'") for word in words]
+    fillers = _FILLERS.split()
+    return len(words) > 8 or not all(word in fillers or not word or word.isdigit() for word in letters)
+
+
+def format_answer(agent: str, event: str, context: str) -> dict[str, Any]:
+    """Return the hook's answer in the agent's own JSON shape."""
+    if agent == "cursor":
+        return {"additional_context": context}
+    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}}
+
+
+def _first_text(payload: Mapping[str, Any], *names: str) -> str:
+    return next((value for name in names if isinstance(value := payload.get(name), str) and value), "")
+
+
+# ---------------------------------------------------------------- folders and log
+
+
+def is_store(root: str) -> bool:
+    """Return whether a folder is a store."""
+    return os.path.isdir(f"{root}/manifests")  # noqa: PTH112
+
+
+def has_manifests(root: str) -> bool:
+    """Return whether a generation was published. Then a store without CURRENT is damaged, and its reader says so."""
+    return is_store(root) and any(name.endswith(".json") for name in os.listdir(f"{root}/manifests"))  # noqa: PTH208
+
+
+def get_cache_folder() -> str:
+    """Return this user's cache folder of Helix."""
+    return os.environ.get("HELIX_CACHE") or os.path.expanduser("~/.cache/helix")  # noqa: PTH111
+
+
+def open_log(root: str) -> int:
+    """Open the hook log for appending: the store's, or the user's without a store. Rotate it beyond MAX_LOG."""
+    folder = f"{root}/logs" if is_store(root) else get_cache_folder()
+    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+    path = f"{folder}/hook.log"
+    with suppress(OSError):
+        if os.stat(path).st_size > MAX_LOG:  # noqa: PTH116
+            os.replace(path, f"{path}.1")  # noqa: PTH105
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
