@@ -12,7 +12,7 @@ import pytest
 
 from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.verify import verify
-from tests.crash.test_workers import until, worker
+from tests.support.fleet import wait_until, worker
 from tests.support.planted import Log, corpus
 
 SEED = 9_041  # no rule was tried on it
@@ -103,7 +103,7 @@ def test_through_the_queue(tmp_path: Path, logs: list[Log], redis_url: str, run_
     assert len(messages) == len(ledger.accepted(store))
     (out / "queue").write_bytes(b"\n".join(messages))
     with worker(store, redis_url, "enrich,bulk,commit", log):
-        until(lambda: not ledger.pending(store), 240, log)
+        wait_until(240, lambda: not ledger.pending(store), log)
     for key in client.keys():  # noqa: SIM118  not a dict
         (out / f"redis-{len(list(out.iterdir()))}").write_bytes(client.dump(key) or b"")
     assert leaks(out, logs) == []

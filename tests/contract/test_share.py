@@ -20,7 +20,8 @@ from typing import Any
 
 import pytest
 
-from helix.encoders.dense import Encoder, TokenCounter
+from helix.encoders.dense import Encoder
+from helix.encoders.token_counter import TokenCounter
 from helix.errors import StoreError, UsageError
 from helix.settings import Settings, load
 from helix.snapshot import paths
@@ -31,14 +32,15 @@ from helix.snapshot.status import status
 from helix.snapshot.verify import verify
 from pipelines.ingest.accept import accept
 from pipelines.ingest.commit import commit
-from pipelines.ingest.enrich import part_folder, pipeline_fingerprint, try_enrich
-from pipelines.ingest.ingest import lineage_of, open_encoder
+from pipelines.ingest.enrich import try_enrich
+from pipelines.ingest.lineage import open_encoder, read_encoder_fingerprint
+from pipelines.ingest.part import part_folder, pipeline_fingerprint
 from pipelines.maintain import replication as fleet
 from pipelines.maintain.deletion_plan import Selection
 from pipelines.maintain.forget import drop_dead, forget
 from tests.contract.test_sync import bucket, server
 from tests.crash.test_kill import items, write_log
-from tests.crash.test_workers import HELIX, done, expected, says, until, worker, write_documents
+from tests.support.fleet import HELIX, count_done, expected_texts, list_turns, wait_until, worker, write_documents
 
 __all__ = ["bucket", "server"]
 
@@ -65,7 +67,7 @@ class Machine:
         return fleet.hand_over(self.root, self.settings, self.accept(path))
 
     def encoder(self) -> Encoder:
-        return opened(self.root, self.settings, lineage_of(self.root))
+        return opened(self.root, self.settings, read_encoder_fingerprint(self.root))
 
     def fingerprint(self) -> str:
         return pipeline_fingerprint(self.encoder().spec.fingerprint, self.settings)
@@ -151,14 +153,14 @@ def whole(root: Path) -> bool:
 
 def test_what_one_machine_accepts_and_enriches_another_commits(two: Fleet, run_helix) -> None:
     a, b = two.a, two.b
-    (document,) = b.enqueue(write_log(two.tmp / "one.jsonl", "w0", says(0, 3)))
+    (document,) = b.enqueue(write_log(two.tmp / "one.jsonl", "w0", list_turns(0, 3)))
     envelope = b.root / "inbox" / document
     assert two.there() == {f"inbox/{document}": envelope.read_bytes(), f"new/{document}": b""}
     assert b.enrich(document) == [document]
     name = b.part(document).name
     assert list(two.there("parts")) == [f"parts/{name}"]
     assert a.commit() == fleet.Collected(1, 1, 0)
-    assert items(a.root) == expected(1)
+    assert items(a.root) == expected_texts(1)
     fetched = a.root / "inbox" / document
     assert fetched.read_bytes() == envelope.read_bytes()
     assert fetched.stat().st_mtime_ns == envelope.stat().st_mtime_ns
@@ -173,19 +175,19 @@ def test_what_one_machine_accepts_and_enriches_another_commits(two: Fleet, run_h
     assert list((b.root / "segments").iterdir()) == []
     assert (status(b.root)["done"], status(b.root)["items"]) == (1, 0)
     assert b.enrich(document) == []
-    (second,) = b.enqueue(write_log(two.tmp / "two.jsonl", "w1", says(1, 3)))
+    (second,) = b.enqueue(write_log(two.tmp / "two.jsonl", "w1", list_turns(1, 3)))
     assert b.enrich(second) == [second]
     assert b.enrich(second) == []  # a second message: the part is there
     a.commit()
     # And a third one serves it.
     assert run_helix("pull", a.settings.share, "--store", two.tmp / "c").returncode == 0
-    assert items(two.tmp / "c") == items(a.root) == expected(2)
+    assert items(two.tmp / "c") == items(a.root) == expected_texts(2)
     for root in (a.root, b.root, two.tmp / "c"):
         assert whole(root)
 
 
 def test_a_part_made_elsewhere_is_the_part_made_at_home(pair: Fleet) -> None:
-    (document,) = pair.b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", says(0, 5)))
+    (document,) = pair.b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 5)))
     assert pair.b.enrich(document) == pair.a.enrich(document) == [document]
     one, two = pair.a.part(document), pair.b.part(document)
     assert {path.name: path.read_bytes() for path in one.iterdir()} == {p.name: p.read_bytes() for p in two.iterdir()}
@@ -193,14 +195,14 @@ def test_a_part_made_elsewhere_is_the_part_made_at_home(pair: Fleet) -> None:
 
 def test_the_same_on_two_machines_is_one_document(pair: Fleet) -> None:
     a, b = pair.a, pair.b
-    log = write_log(pair.tmp / "one.jsonl", "w0", says(0, 2))
+    log = write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 2))
     (document,) = a.enqueue(log)
     first = (a.root / "inbox" / document).read_bytes()
     assert b.enqueue(log) == [document]
     assert (b.root / "inbox" / document).read_bytes() == first  # the first one's time counts, on both
     assert b.enrich(document) == a.enrich(document) == [document]
     a.commit()
-    assert items(a.root) == expected(1, 2)
+    assert items(a.root) == expected_texts(1, 2)
 
 
 def grow(path: Path, session: str, texts: list[str], start: int) -> Path:
@@ -215,7 +217,7 @@ def grow(path: Path, session: str, texts: list[str], start: int) -> Path:
 
 def test_a_part_that_is_handed_in_after_the_commit_is_swept(pair: Fleet) -> None:
     a, b = pair.a, pair.b
-    (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", says(0, 3)))
+    (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3)))
     assert b.enrich(document) == [document]
     a.commit()
     assert pair.there("parts") == {}
@@ -223,7 +225,7 @@ def test_a_part_that_is_handed_in_after_the_commit_is_swept(pair: Fleet) -> None
     assert len(pair.there("parts")) == 1
     a.keep_up()
     assert pair.there("parts") == {}
-    assert items(a.root) == expected(1)
+    assert items(a.root) == expected_texts(1)
 
 
 def test_links_are_read_behind_those_before_them_wherever_they_came_in(pair: Fleet) -> None:
@@ -275,16 +277,16 @@ def test_a_link_whose_beginning_is_missing_waits(pair: Fleet, monkeypatch: pytes
 def test_parts_of_other_settings_are_never_taken_and_home_makes_them(pair: Fleet) -> None:
     a = pair.a
     b = machine(pair.b.root, a.settings.share, item_words=100)
-    (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", says(0, 3)))
+    (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3)))
     assert b.enrich(document) == [document]  # before the first commit nobody knows better
     assert b.fingerprint() != a.fingerprint()
     assert a.commit() == fleet.Collected(1, 0, 0)
     assert ledger.current(a.root)[1] is None
     assert a.enrich(document) == [document]
     a.commit()
-    assert items(a.root) == expected(1)
+    assert items(a.root) == expected_texts(1)
     assert list(pair.there("parts")) == []
-    (other,) = b.enqueue(write_log(pair.tmp / "two.jsonl", "w1", says(1, 3)))
+    (other,) = b.enqueue(write_log(pair.tmp / "two.jsonl", "w1", list_turns(1, 3)))
     with pytest.raises(StoreError, match="HELIX_ITEM_WORDS"):
         b.enrich(other)
     b.keep_up()
@@ -293,12 +295,12 @@ def test_parts_of_other_settings_are_never_taken_and_home_makes_them(pair: Fleet
     assert again.enrich(other) == [other]  # with home's settings and home's encoder
     assert again.encoder().folder == b.root / "encoders" / ledger.current(a.root)[1].lineage.encoder
     a.commit()
-    assert items(a.root) == expected(2)
+    assert items(a.root) == expected_texts(2)
 
 
 def test_one_machine_is_home(pair: Fleet, run_helix) -> None:
     a, b = pair.a, pair.b
-    (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", says(0, 3)))
+    (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3)))
     b.enrich(document)
     a.commit()
     with pytest.raises(UsageError, match="another store commits"):
@@ -311,20 +313,20 @@ def test_one_machine_is_home(pair: Fleet, run_helix) -> None:
     said = run_helix("forget", "--session", "w0", "--store", b.root, HELIX_SHARE=b.settings.share)
     assert said.returncode == 2
     assert "its home" in said.stderr
-    assert items(a.root) == expected(1)
+    assert items(a.root) == expected_texts(1)
     # What only accepts and enriches may become a whole copy, and stays one.
     assert run_helix("pull", a.settings.share, "--store", b.root).returncode == 0
-    assert items(b.root) == expected(1)
+    assert items(b.root) == expected_texts(1)
     b.keep_up()
-    assert items(b.root) == expected(1)
+    assert items(b.root) == expected_texts(1)
     # And home moves to where such a copy is.
-    a.enrich(*a.enqueue(write_log(pair.tmp / "two.jsonl", "w1", says(1, 3))))
+    a.enrich(*a.enqueue(write_log(pair.tmp / "two.jsonl", "w1", list_turns(1, 3))))
     a.commit()
     assert run_helix("pull", a.settings.share, "--store", b.root).returncode == 0
     fleet.claim(b.root, b.settings)
     b.keep_up()
     assert ledger.accepted(b.root) == ledger.accepted(a.root)
-    assert items(b.root) == expected(2)
+    assert items(b.root) == expected_texts(2)
 
 
 def test_a_store_that_was_there_before_the_share_is_shared_whole(pair: Fleet) -> None:
@@ -348,7 +350,7 @@ def test_a_store_that_was_there_before_the_share_is_shared_whole(pair: Fleet) ->
 @pytest.mark.parametrize("point", ["accept.envelope", "share.marked"])
 def test_what_a_kill_kept_from_being_offered_is_offered_at_the_next_start(point: str, pair: Fleet, run_helix) -> None:
     a, b = pair.a, pair.b
-    log = write_log(pair.tmp / "one.jsonl", "w0", says(0, 3))
+    log = write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3))
     told = {"HELIX_SHARE": b.settings.share, "HELIX_FAILPOINT": point}
     assert run_helix("enqueue", log, "--store", b.root, **told).returncode == -signal.SIGKILL
     (document,) = ledger.accepted(b.root)
@@ -363,7 +365,7 @@ def test_what_a_kill_kept_from_being_offered_is_offered_at_the_next_start(point:
 
 def test_what_was_made_while_the_share_was_away_is_handed_in_later(pair: Fleet, monkeypatch) -> None:
     a, b = pair.a, pair.b
-    (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", says(0, 3)))
+    (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3)))
 
     def away(*_: object, **__: object) -> None:
         raise StoreError("the share is away")
@@ -375,13 +377,13 @@ def test_what_was_made_while_the_share_was_away_is_handed_in_later(pair: Fleet, 
     assert list(pair.there("parts")) == []
     b.keep_up()
     assert a.commit() == fleet.Collected(1, 1, 0)
-    assert items(a.root) == expected(1)
+    assert items(a.root) == expected_texts(1)
 
 
 @pytest.mark.parametrize("how", ["changed", "cut", "of another"])
 def test_a_damaged_part_is_taken_by_nobody_and_made_again(how: str, pair: Fleet) -> None:
     a, b = pair.a, pair.b
-    (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", says(0, 3)))
+    (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3)))
     b.enrich(document)
     name = f"parts/{b.part(document).name}"
     data = pair.there()[name]
@@ -398,12 +400,12 @@ def test_a_damaged_part_is_taken_by_nobody_and_made_again(how: str, pair: Fleet)
     assert b.enrich(document) == [document]  # home's reconciler asks for it; what was made is sent as it is
     assert pair.there()[name] == data
     a.commit()
-    assert items(a.root) == expected(1)
+    assert items(a.root) == expected_texts(1)
 
 
 def test_a_damaged_envelope_is_taken_by_nobody_and_replaced(pair: Fleet) -> None:
     a, b = pair.a, pair.b
-    log = write_log(pair.tmp / "one.jsonl", "w0", says(0, 3))
+    log = write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3))
     (document,) = b.enqueue(log)
     name = f"inbox/{document}"
     data = pair.there()[name]
@@ -419,7 +421,7 @@ def test_a_damaged_envelope_is_taken_by_nobody_and_replaced(pair: Fleet) -> None
 
 def test_given_up_on_one_machine_is_given_up_on_all_until_it_is_tried_again(pair: Fleet) -> None:
     a, b = pair.a, pair.b
-    log = write_log(pair.tmp / "one.jsonl", "w0", says(0, 3))
+    log = write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3))
     (document,) = b.enqueue(log)
     ledger.give_up(b.root, document, "nobody can read it")
     fleet.hand_in(b.root, b.settings, document, b.fingerprint())
@@ -434,7 +436,7 @@ def test_given_up_on_one_machine_is_given_up_on_all_until_it_is_tried_again(pair
     assert not ledger.is_dead(b.root, document)
     assert b.enrich(document) == [document]
     a.commit()
-    assert items(a.root) == expected(1)
+    assert items(a.root) == expected_texts(1)
     # What is published by now, whoever gave it up, is not dead.
     pair.put(f"dead/{document}.json", b'{"document": "x", "error": "late"}')
     a.keep_up()
@@ -446,7 +448,7 @@ def test_given_up_on_one_machine_is_given_up_on_all_until_it_is_tried_again(pair
 
 def test_no_byte_of_what_is_forgotten_stays_at_the_share_or_comes_back(two: Fleet) -> None:
     a, b = two.a, two.b
-    kept, gone = (write_log(two.tmp / f"{i}.jsonl", f"w{i}", says(i, 3)) for i in range(2))
+    kept, gone = (write_log(two.tmp / f"{i}.jsonl", f"w{i}", list_turns(i, 3)) for i in range(2))
     documents = [*b.enqueue(kept), *b.enqueue(gone)]
     b.enrich(*documents)
     a.commit()
@@ -464,7 +466,7 @@ def test_no_byte_of_what_is_forgotten_stays_at_the_share_or_comes_back(two: Flee
     assert removed
     assert all(name.startswith("files/") for name in removed)
     assert not removed & two.there().keys()
-    assert items(a.root) == expected(1)
+    assert items(a.root) == expected_texts(1)
     # A part that was under way, and a machine that still has the text.
     two.put(f"parts/{late.name}", data)
     a.commit()
@@ -477,7 +479,7 @@ def test_no_byte_of_what_is_forgotten_stays_at_the_share_or_comes_back(two: Flee
     a.keep_up()
     a.commit()
     assert [name for name, found in two.there().items() if word in found] == []
-    assert items(a.root) == expected(1)
+    assert items(a.root) == expected_texts(1)
     assert whole(a.root)
     assert whole(b.root)
 
@@ -495,9 +497,9 @@ def a_part(made: Machine, document: str) -> Path:
 def test_what_waits_for_a_commit_is_forgotten_too(pair: Fleet) -> None:
     """Its part is with the share, made of the text; its envelope says by now that it is forgotten."""
     a, b = pair.a, pair.b
-    b.enrich(*b.enqueue(write_log(pair.tmp / "0.jsonl", "w0", says(0, 3))))
+    b.enrich(*b.enqueue(write_log(pair.tmp / "0.jsonl", "w0", list_turns(0, 3))))
     a.commit()
-    (document,) = b.enqueue(write_log(pair.tmp / "1.jsonl", "w1", says(1, 3)))
+    (document,) = b.enqueue(write_log(pair.tmp / "1.jsonl", "w1", list_turns(1, 3)))
     b.keep_up()
     b.enrich(document)
     a.keep_up()
@@ -512,13 +514,13 @@ def test_what_waits_for_a_commit_is_forgotten_too(pair: Fleet) -> None:
     assert a.commit().parts == 0
     a.enrich(*ledger.pending(a.root))
     a.commit()
-    assert items(a.root) == expected(1)
+    assert items(a.root) == expected_texts(1)
     assert not [name for name, found in pair.there().items() if b"document 1 says" in found]
 
 
 def test_what_was_said_of_a_document_that_failed_goes_with_its_text(pair: Fleet) -> None:
     a, b = pair.a, pair.b
-    (document,) = b.enqueue(write_log(pair.tmp / "1.jsonl", "w1", says(1, 3)))
+    (document,) = b.enqueue(write_log(pair.tmp / "1.jsonl", "w1", list_turns(1, 3)))
     ledger.give_up(b.root, document, "it quotes: document 1 says 0")
     fleet.hand_in(b.root, b.settings, document, b.fingerprint())
     a.keep_up()
@@ -533,7 +535,7 @@ def test_what_was_said_of_a_document_that_failed_goes_with_its_text(pair: Fleet)
 @pytest.mark.parametrize("killed", [False, True])
 def test_what_is_dropped_at_home_is_gone_everywhere(killed: bool, pair: Fleet, run_helix) -> None:
     a, b = pair.a, pair.b
-    (document,) = b.enqueue(write_log(pair.tmp / "1.jsonl", "w1", says(1, 3)))
+    (document,) = b.enqueue(write_log(pair.tmp / "1.jsonl", "w1", list_turns(1, 3)))
     ledger.give_up(b.root, document, "it quotes: document 1 says 0")
     fleet.hand_in(b.root, b.settings, document, b.fingerprint())
     b.keep_up()
@@ -559,7 +561,7 @@ def test_what_is_dropped_at_home_is_gone_everywhere(killed: bool, pair: Fleet, r
 def test_a_forgetting_that_is_killed_at_the_share_is_finished_by_the_next(point: str, pair: Fleet, run_helix) -> None:
     a = pair.a
     for i in range(2):
-        a.enrich(*a.enqueue(write_log(pair.tmp / f"{i}.jsonl", f"w{i}", says(i, 3))))
+        a.enrich(*a.enqueue(write_log(pair.tmp / f"{i}.jsonl", f"w{i}", list_turns(i, 3))))
     a.commit()
     asked = ("forget", "--session", "w1", "--store", a.root, "--json")
     killed = run_helix(*asked, HELIX_SHARE=a.settings.share, HELIX_FAILPOINT=point)
@@ -570,7 +572,7 @@ def test_a_forgetting_that_is_killed_at_the_share_is_finished_by_the_next(point:
     assert any(name.startswith("inbox/") for name in listed)
     assert any(name.startswith("files/") for name in listed)
     assert not [name for name, found in pair.there().items() if b"document 1 says" in found]
-    assert items(a.root) == expected(1)
+    assert items(a.root) == expected_texts(1)
 
 
 # ---------------------------------------------------------------- what it costs
@@ -647,7 +649,9 @@ def test_enriching_costs_a_few_requests_however_much_is_there(
     url = bucket[0].replace(server, line.address)
     made = fleet_at(bucket[0], tmp_path)
     a, b = made.a, machine(tmp_path / "b", url)
-    a.enrich(*(name for i in range(4) for name in a.enqueue(write_log(tmp_path / f"{i}.jsonl", f"w{i}", says(i, 3)))))
+    a.enrich(
+        *(name for i in range(4) for name in a.enqueue(write_log(tmp_path / f"{i}.jsonl", f"w{i}", list_turns(i, 3))))
+    )
     a.commit()
     line.requests()
     fleet.keep_up(b.root, b.settings)
@@ -657,11 +661,11 @@ def test_enriching_costs_a_few_requests_however_much_is_there(
     line.requests()
     fleet.keep_up(b.root, b.settings)
     assert line.requests() <= 4  # no news
-    (theirs,) = a.enqueue(write_log(tmp_path / "theirs.jsonl", "w4", says(4, 3)))
+    (theirs,) = a.enqueue(write_log(tmp_path / "theirs.jsonl", "w4", list_turns(4, 3)))
     line.requests()
     assert b.enrich(theirs) == [theirs]
     assert line.requests() <= 7
-    (ours,) = b.accept(write_log(tmp_path / "ours.jsonl", "w5", says(5, 3)))
+    (ours,) = b.accept(write_log(tmp_path / "ours.jsonl", "w5", list_turns(5, 3)))
     fleet.hand_over(b.root, b.settings, [ours])
     assert line.requests() <= 8
     assert b.enrich(ours) == [ours]
@@ -676,7 +680,7 @@ def following(url: str, root: Path, log: Path) -> Iterator[subprocess.Popen[byte
     """`helix pull --follow`."""
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [HELIX, "pull", url, "--store", str(root), "--follow", "0.3"], stdout=output, stderr=output
+            [*HELIX, "pull", url, "--store", str(root), "--follow", "0.3"], stdout=output, stderr=output
         )
     try:
         yield process
@@ -701,14 +705,14 @@ def test_a_fleet_that_meets_at_an_s3_server(
         assert json.loads(sent.stdout)["queued"] == queued
         return str(sent.stderr)
 
-    want = expected(6, turns=30)
+    want = expected_texts(6, turns=30)
     with worker(a, redis_url, "commit,maintain", log, **told), following(url, c, c_log):
         with worker(b, redis_url, "enrich,bulk", b_log, **told) as victim:
             enqueue(documents, b, 6)
-            until(lambda: any((b / "parts").glob("[0-9a-f]*-*")) or done(a) > 0, 90, b_log)
+            wait_until(90, lambda: any((b / "parts").glob("[0-9a-f]*-*")) or count_done(a) > 0, b_log)
             os.killpg(victim.pid, signal.SIGKILL)
             victim.wait(10)
-        assert done(a) < 6
+        assert count_done(a) < 6
         with worker(b, redis_url, "enrich,bulk", b_log, **told), worker(a, redis_url, "enrich,bulk", log, **told):
             # A log that grows where it is, and is offered whole elsewhere.
             grown = documents / "00.jsonl"
@@ -716,25 +720,25 @@ def test_a_fleet_that_meets_at_an_s3_server(
                 enqueue(grow(grown, "w0", [f"and adds {n}"], 30 + n), b, 1)
                 want[f"w0#w0:{30 + n}"] = f"and adds {n}"
             enqueue(grown, a, 1)
-            until(lambda: done(a) == 9, 120, log)
+            wait_until(120, lambda: count_done(a) == 9, log)
             # The server goes away: what is accepted is kept, and the rest goes on.
             line.cut()
             late = write_log(tmp_path / "late.jsonl", "late", ["accepted while the server was away"])
             assert "not offered to other machines yet" in enqueue(late, b, 0)
             own = write_log(tmp_path / "own.jsonl", "own", ["what home accepts and makes by itself"])
             enqueue(own, a, 1)
-            until(lambda: done(a) == 10, 60, log)
-            until(lambda: "trying again" in c_log.read_text(), 30, c_log)
+            wait_until(60, lambda: count_done(a) == 10, log)
+            wait_until(30, lambda: "trying again" in c_log.read_text(), c_log)
             line.open()
             want |= {"late#late:0": "accepted while the server was away"}
             want |= {"own#own:0": "what home accepts and makes by itself"}
-            until(lambda: done(a) == 11, 90, log)
-            until(lambda: items_of(c) == want, 60, c_log)
-            until(lambda: ledger.pending(b) == [] and done(b) == 11, 60, b_log)
+            wait_until(90, lambda: count_done(a) == 11, log)
+            wait_until(60, lambda: items_of(c) == want, c_log)
+            wait_until(60, lambda: ledger.pending(b) == [] and count_done(b) == 11, b_log)
             # What two machines made is handed in twice, and swept.
             kept = {"CURRENT", "LEDGER", "files", "inbox", "manifests"}
             remote = sync.connect(bucket[0])
-            until(lambda: {name.split("/")[0] for name in sync.listing(remote)} == kept, 60, log)
+            wait_until(60, lambda: {name.split("/")[0] for name in sync.listing(remote)} == kept, log)
     assert items(a) == want  # nothing lost; `items` itself fails on a double
     assert ledger.pending(a) == []
     for root in (a, b, c):

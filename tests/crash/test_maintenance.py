@@ -29,9 +29,10 @@ import pytest
 import pipelines.ingest.commit as commits
 import pipelines.maintain.compact as compact_jobs
 import pipelines.maintain.reindex as reindex_jobs
-from helix.encoders.dense import Encoder, TokenCounter
-from helix.encoders.dense_export import cached
-from helix.encoders.registry import choose
+from helix.encoders.dense import Encoder
+from helix.encoders.dense_export import cache_encoder
+from helix.encoders.registry import choose_encoder
+from helix.encoders.token_counter import TokenCounter
 from helix.enrich.chunk import chunk
 from helix.sdk.memory import Memory
 from helix.settings import Settings
@@ -44,10 +45,11 @@ from helix.snapshot.manifest import current_name
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment import merge as merges
 from helix.snapshot.verify import verify
+from pipelines.embedded.ingest import ingest
 from pipelines.ingest.accept import accept
 from pipelines.ingest.commit import commit
-from pipelines.ingest.enrich import enrich, pipeline_fingerprint
-from pipelines.ingest.ingest import ingest
+from pipelines.ingest.enrich import enrich
+from pipelines.ingest.part import pipeline_fingerprint
 from pipelines.maintain.compact import compact
 from pipelines.maintain.deletion_plan import Selection
 from pipelines.maintain.forget import forget, resume
@@ -55,9 +57,9 @@ from pipelines.maintain.rollback import rollback
 from pipelines.maintain.touch import touch
 from tests.crash.test_damage import flip
 from tests.crash.test_kill import write_log
-from tests.support.fleet import within
+from tests.support.fleet import wait_until
+from tests.support.tiny_encoder import tiny_bert
 from tests.support.walk import read_all
-from tests.unit.encoders.test_dense import tiny_bert
 
 # ---------------------------------------------------------------- processes that die
 
@@ -204,7 +206,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture(scope="module")
 def encoder(weights: list[str], cache: Path, settings: Settings) -> Encoder:
-    return Encoder(cached(choose(replace(settings, encoder=weights[0])), cache), 1)
+    return Encoder(cache_encoder(choose_encoder(replace(settings, encoder=weights[0])), cache), 1)
 
 
 SEGMENTS = 9
@@ -811,12 +813,12 @@ def test_a_reindex_that_is_interrupted_ends_with_its_processes(store: Path) -> N
     process = subprocess.Popen(
         [sys.executable, "-m", "helix.cli", "reindex"], env=environ, stderr=subprocess.PIPE, start_new_session=True
     )
-    within(60, lambda: len(started_by(mark)) > 2)
+    wait_until(60, lambda: len(started_by(mark)) > 2)
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 130, said.decode()
     assert said.decode().splitlines()[1:] == ["helix reindex: stopped"]  # after what there was to do
-    within(10, lambda: not started_by(mark))
+    wait_until(10, lambda: not started_by(mark))
     assert contents(store) == NOW
     made = [path for path in (store / "parts").glob("*-*") if (path / "part.json").is_file()]
     assert len(made) < ledger.current(store)[1].counts["documents"]  # the rest of the work was not waited for

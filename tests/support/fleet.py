@@ -1,6 +1,6 @@
-"""A whole fleet for the fault tests: a redis-server that can be broken, workers that can be killed, a query process.
+"""A fleet for fault tests: a redis-server that can be broken, workers that can be killed, a query process.
 
-The query process is asked all the time, and every answer is kept: it must never be down.
+A thread asks the query process all the time and counts the answers: it must never be down.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 import redis
 
+from helix.settings import load
 from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.verify import verify
+from pipelines.embedded.ingest import ingest
 from tests.crash.test_kill import items, write_log
 
 FAST = {
@@ -40,17 +42,16 @@ FAST = {
 HELIX = (sys.executable, "-m", "helix.cli")
 Forks = Callable[[Sequence[str], Mapping[str, str], float], subprocess.CompletedProcess[str]]
 
-
 MARK = "FLEET_OF"
-"""In the environment of all that a test run has started."""
+"""A variable in the environment of every process that a test starts."""
 
 
-def left() -> list[int]:
-    """Every living process that this test run has started."""
+def list_processes(mark: str) -> list[int]:
+    """Return every living process whose environment has this `NAME=value`."""
     found = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):
-            if f"{MARK}={os.getpid()}\0".encode() in path.read_bytes():
+            if f"{mark}\0".encode() in path.read_bytes():
                 found.append(int(path.parent.name))
     return found
 
@@ -59,6 +60,64 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def wait_until(seconds: float, condition: Callable[[], bool], log: Path | Callable[[], str] = str) -> float:
+    """Wait until a condition holds; return the seconds it took. A failure shows the end of the log."""
+    began = time.monotonic()
+    while not condition():
+        if time.monotonic() - began > seconds:
+            text = log.read_text(errors="replace") if isinstance(log, Path) else log()
+            raise AssertionError(f"not within {seconds} s\n{text[-8_000:]}")
+        time.sleep(0.1)  # each look takes a part of a core
+    return time.monotonic() - began
+
+
+def seed_store(logs: Path, root: Path) -> None:
+    assert not ingest(root, [logs], replace(load(), threads=1)).refused
+
+
+def list_turns(i: int, turns: int) -> list[str]:
+    return [f"document {i} says {j}: walnuts and parsley" for j in range(turns)]
+
+
+def expected_texts(n: int, turns: int = 3) -> dict[str, str]:
+    """Return the texts of `write_documents`, by turn."""
+    return {f"w{i}#w{i}:{j}": text for i in range(n) for j, text in enumerate(list_turns(i, turns))}
+
+
+def write_documents(folder: Path, n: int, turns: int = 3) -> Path:
+    folder.mkdir()
+    for i in range(n):
+        write_log(folder / f"{i:02}.jsonl", f"w{i}", list_turns(i, turns))
+    return folder
+
+
+def count_done(root: Path) -> int:
+    return len(ledger.done(root, ledger.current(root)[1]))
+
+
+@contextmanager
+def worker(root: Path, url: str, queue: str, log: Path, **environ: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A worker of some queues in a session of its own, so that a kill ends its children, too."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [*HELIX, "worker", "--queues", queue, "--store", str(root)],
+            env={**os.environ, **FAST, "HELIX_REDIS_URL": url, **environ},
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait(10)
 
 
 @dataclass
@@ -83,10 +142,15 @@ class Redis:
             pytest.skip("redis-server is not installed: run `make redis`")
         self.folder.mkdir(exist_ok=True)
         options = ("--bind", "127.0.0.1", "--appendonly", "yes", "--appendfsync", "always", "--save", "")
-        self.process = subprocess.Popen(
-            [binary, "--port", str(self.port), "--dir", str(self.folder), *options], stdout=subprocess.DEVNULL
-        )
-        within(10, lambda: _answers(self.port))
+        command = [binary, "--port", str(self.port), "--dir", str(self.folder), *options]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        wait_until(10, self._answers)
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", self.port), 0.2).close()
+            return True
+        return False
 
     def kill(self) -> None:
         self.process.kill()
@@ -97,7 +161,7 @@ class Redis:
 
     @contextmanager
     def silent(self) -> Iterator[None]:
-        """Accepts connections, and never answers."""
+        """Accept connections, and never answer."""
         self.process.send_signal(signal.SIGSTOP)
         try:
             yield
@@ -106,30 +170,12 @@ class Redis:
 
     @contextmanager
     def full(self) -> Iterator[None]:
-        """Refuses whatever takes memory."""
+        """Refuse every command that takes memory."""
         self.client.config_set("maxmemory", "1")
         try:
             yield
         finally:
             self.client.config_set("maxmemory", "0")
-
-
-def _answers(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), 0.2).close()
-    except OSError:
-        return False
-    return True
-
-
-def within(seconds: float, condition: Callable[[], bool], told: Callable[[], str] = str) -> float:
-    """Wait until something holds; how long that took."""
-    began = time.monotonic()
-    while not condition():
-        if time.monotonic() - began > seconds:
-            raise AssertionError(f"not within {seconds} s\n{told()}")
-        time.sleep(0.1)  # to look takes a part of a core
-    return time.monotonic() - began
 
 
 @dataclass
@@ -141,74 +187,69 @@ class Fleet:
     log: Path
     environ: Mapping[str, str] = field(default_factory=dict)
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-    asked: Counter[str] = field(default_factory=Counter)
-    expected: dict[str, str] = field(default_factory=dict)  # what has to be in the store, by turn
-    forks: Forks | None = None  # see `tests.support.forks`; where not given, each command starts from nothing
+    statuses: Counter[str] = field(default_factory=Counter)  # answers of the query process
+    expected: dict[str, str] = field(default_factory=dict)  # texts that must be in the store, by turn
+    forks: Forks | None = None  # see `tests.support.forks`; without it, each command is a new interpreter
     _asking: threading.Thread | None = None
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def start(self, name: str, *words: str, **environ: str) -> subprocess.Popen[bytes]:
-        """`helix WORDS`, in a session of its own, known by a name."""
+        """Start `helix WORDS` in a session of its own, under a name."""
         with self.log.open("ab") as output:
             self.running[name] = subprocess.Popen(
                 [*HELIX, *words],
-                env={**os.environ, **FAST, **self.environ, **self.place(), **environ},
+                env={**self.command_environ(), **environ},
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
             )
         return self.running[name]
 
-    def place(self) -> dict[str, str]:
-        return {"HELIX_STORE": str(self.root), "HELIX_REDIS_URL": self.redis.url, MARK: str(os.getpid())}
+    def command_environ(self) -> dict[str, str]:
+        place = {"HELIX_STORE": str(self.root), "HELIX_REDIS_URL": self.redis.url, MARK: str(os.getpid())}
+        return {**os.environ, **FAST, **self.environ, **place}
 
     def worker(self, name: str, queues: str | None = None, **environ: str) -> subprocess.Popen[bytes]:
         return self.start(name, "worker", "--queues", queues or name, **environ)
 
     def kill(self, name: str) -> None:
-        """kill -9, with every process of its pool."""
+        """Send SIGKILL to a process and to its pool."""
         process = self.running.pop(name)
-        with contextlib.suppress(ProcessLookupError):  # it has ended
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
     def stop(self, name: str, patience: float = 25) -> float:
-        """SIGTERM; how long it took to end."""
+        """Send SIGTERM; return the seconds until the process ended."""
         process = self.running.pop(name)
         began = time.monotonic()
         process.terminate()
         process.wait(patience)
         return time.monotonic() - began
 
-    def pool(self, name: str) -> list[int]:
-        """The processes of a worker's pool, the one that works among them."""
+    def list_pool(self, name: str) -> list[int]:
+        """Return the pool processes of a worker."""
         found = []
         for path in Path("/proc").glob("[0-9]*/stat"):
             with contextlib.suppress(OSError):
-                fields = path.read_text().rsplit(")", 1)[1].split()
-                if int(fields[1]) == self.running[name].pid and b"spawn_main" in (
-                    (path.parent / "cmdline").read_bytes()
-                ):
+                parent = int(path.read_text().rsplit(")", 1)[1].split()[1])
+                is_child = parent == self.running[name].pid
+                if is_child and b"spawn_main" in (path.parent / "cmdline").read_bytes():
                     found.append(int(path.parent.name))
         return found
 
-    def said(self) -> str:
-        return self.log.read_text(errors="replace")[-8_000:]
+    def read_log(self) -> str:
+        return self.log.read_text(errors="replace")
 
     def events(self, event: str, **about: object) -> list[dict[str, object]]:
-        """Lines of the workers' logs."""
-        found = []
-        for line in self.log.read_text(errors="replace").splitlines():
-            if line.startswith('{"time"'):
-                entry = json.loads(line)
-                if entry["event"] == event and about.items() <= entry.items():
-                    found.append(entry)
-        return found
+        """Return the log lines of an event."""
+        entries = [json.loads(line) for line in self.read_log().splitlines() if line.startswith('{"time"')]
+        return [entry for entry in entries if entry["event"] == event and about.items() <= entry.items()]
 
     # ------------------------------------------------------------ documents
 
     def write(self, folder: Path, name: str, documents: int, turns: int = 3) -> Path:
-        """Logs that are expected in the store from here on."""
+        """Write logs, and expect them in the store from now on."""
         folder.mkdir(exist_ok=True)
         for i in range(documents):
             session = f"{name}{i}"
@@ -221,74 +262,72 @@ class Fleet:
         return self.helix("enqueue", str(path), "--json", *options)
 
     def helix(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """A command that ends by itself."""
-        environ = {**os.environ, **FAST, **self.environ, **self.place()}
+        """Run a command to its end."""
         if self.forks:
-            return self.forks(words, environ, 120)
-        return subprocess.run([*HELIX, *words], env=environ, capture_output=True, text=True, timeout=120)
+            return self.forks(words, self.command_environ(), 120)
+        return subprocess.run([*HELIX, *words], env=self.command_environ(), capture_output=True, text=True, timeout=120)
 
-    def done(self) -> int:
-        return len(ledger.done(self.root, ledger.current(self.root)[1]))
+    def count_done(self) -> int:
+        return count_done(self.root)
 
-    def idle(self) -> bool:
-        """Nothing is pending and no order waits."""
-        return not ledger.pending(self.root) and not [
-            path for path in (self.root / "orders").glob("*.json") if not path.stem.endswith(".done")
-        ]
+    def is_idle(self) -> bool:
+        """Return whether no document is pending and no order is open."""
+        orders = [path for path in (self.root / "orders").glob("*.json") if not path.stem.endswith(".done")]
+        return not orders and not ledger.pending(self.root)
 
-    def settles(self, seconds: float = 90) -> float:
-        """Wait until everything that was accepted is done, then check what must hold after every fault."""
-        took = within(seconds, self.idle, self.said)
+    def settle(self, seconds: float = 90) -> float:
+        """Wait until all accepted documents are done, then check the store; return the seconds of the wait."""
+        took = wait_until(seconds, self.is_idle, self.read_log)
         self.check()
         return took
 
     def check(self, dead: int = 0) -> None:
-        """Every document recallable exactly once, the store whole, the query process never down."""
-        assert items(self.root) == self.expected  # `items` itself fails on a double
+        """Check that every document is recallable once, the store is whole, and the query process was never down."""
+        assert items(self.root) == self.expected  # `items` fails on a doubled turn
         assert verify(self.root).problems == ()
         assert len(ledger.dead(self.root)) == dead, ledger.dead(self.root)
         if "query" in self.running:
-            self.serves_newest()
-            for place in [place for place, text in self.expected.items() if _word(place) in text][-5:]:
-                self.recallable(place)
-            assert set(self.asked) == {"200"}, self.asked
-            assert self.asked["200"] > 5
+            self.wait_for_newest()
+            for place in [place for place, text in self.expected.items() if _unique_word(place) in text][-5:]:
+                self.check_recall(place)
+            assert set(self.statuses) == {"200"}, self.statuses
+            assert self.statuses["200"] > 5
 
-    def serves_newest(self) -> None:
-        """Wait until what is published now is what the query process answers from."""
+    def wait_for_newest(self) -> None:
+        """Wait until the query process serves the newest generation."""
         generation = ledger.current(self.root)[1].generation
-        within(10, lambda: self.get("/v1/status")["serving"] >= generation, self.said)
+        wait_until(10, lambda: self.get("/v1/status")["serving"] >= generation, self.read_log)
 
-    def recallable(self, place: str) -> None:
-        """A turn is found by its own word, once."""
-        word = _word(place)
-        found = [item["text"] for item in self.get(f"/v1/recall?query={quote(word)}&k=20")["items"]]
-        assert found.count(self.expected[place]) == 1, (word, found)
+    def check_recall(self, place: str) -> None:
+        """Check that a turn is found once by its unique word."""
+        word = _unique_word(place)
+        texts = [item["text"] for item in self.get(f"/v1/recall?query={quote(word)}&k=20")["items"]]
+        assert texts.count(self.expected[place]) == 1, (word, texts)
 
     # ------------------------------------------------------------ the query process
 
     def serve(self) -> None:
-        """Start the query process, and ask it all the time from here on."""
+        """Start the query process, and ask it all the time from now on."""
         self.port = free_port()
         self.start("query", "serve", "--port", str(self.port))
-        within(30, lambda: self._status() == "200", self.said)
-        self.asked = Counter()  # an answer that is on its way still counts to the old one
+        wait_until(30, lambda: self._read_status() == "200", self.read_log)
+        self.statuses = Counter()  # a pending answer still counts in the old one
         if self._asking is None:
-            self._asking = threading.Thread(target=self._ask, daemon=True)
+            self._asking = threading.Thread(target=self._ask_always, daemon=True)
             self._asking.start()
 
     def get(self, path: str) -> dict[str, object]:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=20) as answer:
             return dict(json.load(answer))
 
-    def _ask(self) -> None:
+    def _ask_always(self) -> None:
         while not self._stop.wait(0.2):
-            self.asked[self._status()] += 1
+            self.statuses[self._read_status()] += 1
 
-    def _status(self) -> str:
+    def _read_status(self) -> str:
         try:
-            found = self.get("/v1/recall?query=walnuts")
-            return "200" if found["items"] and not found["degraded"] else f"200 without {found['degraded']}"
+            answer = self.get("/v1/recall?query=walnuts")
+            return "200" if answer["items"] and not answer["degraded"] else f"200 without {answer['degraded']}"
         except urllib.error.HTTPError as error:
             return str(error.code)
         except OSError as error:
@@ -297,30 +336,31 @@ class Fleet:
     def close(self) -> None:
         self._stop.set()
         for name in list(self.running):
-            with contextlib.suppress(ProcessLookupError):
-                self.kill(name)
+            self.kill(name)
         if self.redis.process:
             with contextlib.suppress(ProcessLookupError):
                 self.redis.process.send_signal(signal.SIGCONT)
                 self.redis.kill()
 
 
-def _word(place: str) -> str:
-    """The word that only one turn has."""
+def _unique_word(place: str) -> str:
     session, turn = place.split("#")
     return f"{session}x{turn.rpartition(':')[2]}"
 
 
 @contextmanager
 def fleet(
-    folder: Path, seed: Callable[[Path, Path], object], workers: Sequence[str] = (), forks: Forks | None = None
+    folder: Path,
+    workers: Sequence[str] = (),
+    forks: Forks | None = None,
+    seed: Callable[[Path, Path], object] = seed_store,
 ) -> Iterator[Fleet]:
-    """A store with one document, a Redis, a query process that is asked all the time, and workers.
+    """A store with one document, a Redis, a query process, and workers.
 
     Args:
-        seed: takes in a file, into a store.
         workers: the queues of each.
-        forks: calls `helix`, as the fixture of this name.
+        forks: the fixture of this name.
+        seed: ingests a folder into a store.
     """
     folder.mkdir(exist_ok=True)
     made = Fleet(folder / "store", Redis(folder / "redis"), folder / "log", forks=forks)

@@ -15,13 +15,10 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from helix.settings import load
 from helix.snapshot.ledger import inbox as ledger
-from pipelines.ingest.ingest import ingest
-from tests.support.fleet import FAST, Fleet, fleet, within
+from tests.support.fleet import FAST, Fleet, fleet, seed_store, wait_until
 
 WORDS = """
 memory queue worker timeout sqlite postgres vector index snapshot segment manifest commit lock redis celery encoder
@@ -43,15 +40,11 @@ def log(path: Path, session: str, turns: int, rng: random.Random) -> Path:
     return path
 
 
-def nothing(logs: Path, root: Path) -> None:
-    assert not ingest(root, [logs], replace(load(), threads=1)).refused
-
-
 def throughput(size: int) -> None:
     """Documents of 20 turns, from the first that is made to the last that is recallable."""
     found = {}
     for workers in (1, 2):
-        with tempfile.TemporaryDirectory() as place, fleet(Path(place) / "fleet", nothing) as made:
+        with tempfile.TemporaryDirectory() as place, fleet(Path(place) / "fleet") as made:
             made.kill("query")
             rng = random.Random(7)
             folder = Path(place) / "in"
@@ -62,9 +55,9 @@ def throughput(size: int) -> None:
             made.worker("commit", "commit,maintain")
             for number in range(workers):
                 made.worker(f"bulk{number}", "bulk,enrich", HELIX_THREADS="1")
-            within(120, lambda n=workers: len(made.events("enriched")) >= 2 * n, made.said)
+            wait_until(120, lambda n=workers: len(made.events("enriched")) >= 2 * n, made.log)
             began, there = time.monotonic(), len(made.events("enriched"))
-            within(3_600, made.idle, made.said)
+            wait_until(3_600, made.is_idle, made.log)
             seconds = time.monotonic() - began
             found[workers] = (size - there) / seconds
             print(f"{workers} workers: {found[workers]:.1f} documents/s, {20 * found[workers]:.0f} items/s recallable")
@@ -73,14 +66,14 @@ def throughput(size: int) -> None:
 
 def fresh(size: int) -> None:
     """A turn every two seconds into a log that is watched, while `size` MB of prose are taken in."""
-    with tempfile.TemporaryDirectory() as place, fleet(Path(place) / "fleet", nothing) as made:
+    with tempfile.TemporaryDirectory() as place, fleet(Path(place) / "fleet") as made:
         rng = random.Random(7)
         for name in ("enrich", "bulk", "commit", "maintain"):
             made.worker(name, HELIX_TIDY_INTERVAL="60")
         watched = Path(place) / "watched"
         watched.mkdir()
         made.start("watch", "watch", str(watched), "--only")
-        within(60, lambda: made.said().count("ready.") >= 4, made.said)
+        wait_until(60, lambda: made.read_log().count("ready.") >= 4, made.log)
         print("idle:   ", told(turns(made, watched, "idle", 15)))
         bulk = log(Path(place) / "bulk.jsonl", "b", size * 4_000, rng)
         print(f"import of {bulk.stat().st_size / 1e6:.0f} MB")
@@ -95,7 +88,7 @@ def fresh(size: int) -> None:
             seen += turns(made, watched, f"a{len(seen)}", 1)
         print(told(seen), f"({time.monotonic() - began:.0f} s)")
         print("while it is enriched:", told(turns(made, watched, "busy", 60)))
-        print(f"of it done by then: {made.done()} of {len(ledger.accepted(made.root))} documents")
+        print(f"of it done by then: {made.count_done()} of {len(ledger.accepted(made.root))} documents")
 
 
 def turns(made: Fleet, watched: Path, name: str, count: int) -> list[float]:
@@ -106,7 +99,7 @@ def turns(made: Fleet, watched: Path, name: str, count: int) -> list[float]:
         with (watched / f"{name}.jsonl").open("a") as file:
             said = {"session": name, "id": f"{name}:{i}", "speaker": "Ana", "text": f"I say {word} now"}
             file.write(json.dumps(said) + "\n")
-        waits.append(within(120, lambda word=word: found(made, word), made.said))
+        waits.append(wait_until(120, lambda word=word: found(made, word), made.log))
         time.sleep(2)
     return waits
 
@@ -131,9 +124,9 @@ def reindex(size: int) -> None:
         def seed(logs: Path, root: Path) -> None:
             for i in range(size):
                 log(logs / f"r{i}.jsonl", f"r{i}", 40, rng)
-            nothing(logs, root)
+            seed_store(logs, root)
 
-        with fleet(Path(place) / "fleet", seed) as made:
+        with fleet(Path(place) / "fleet", seed=seed) as made:
             made._stop.set()
             rest = asked(made, 20, rng)
             print("at rest:        ", rest)
