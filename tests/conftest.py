@@ -31,7 +31,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # a process a core already: threads wou
 
 SAMPLE = Path(str(files("helix") / "sample"))
 
-SPARSE_SOURCES = ("tests/support/tiny_sparse.py",)
+SPARSE_SOURCES = ("tests/support/tiny_sparse.py", "tests/support/tiny_encoder.py")
 ENCODER_SOURCES = ("helix/encoders/*.py",)
 STORE_SOURCES = ("helix/**/*.[cht]*", "helix/**/*.py", "helix/sample/**/*", "pipelines/**/*.py")
 
@@ -124,9 +124,8 @@ def sample_store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     """A store of the bundled sample. Read it only; `own_store` is a copy to break."""
 
     def make(folder: Path) -> None:
-        from pipelines.ingest.ingest import ingest
-
         from helix.settings import load
+        from pipelines.embedded.ingest import ingest
 
         assert not ingest(folder, [SAMPLE], load()).refused
 

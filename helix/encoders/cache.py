@@ -1,4 +1,4 @@
-"""Exported models, made once and kept: by a process of their own, moved into place whole."""
+"""Cached exports of models: each made once, by a process of its own, and moved into place complete."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import NamedTuple
 
 from helix.errors import EncoderError
 
-PROBES: Final = (
-    "The nightly backup failed because the disk was full, so we moved it to the larger volume and kept seven days.",
-    "To restart the queue, stop the worker, wait until running tasks have finished, then start it with two processes.",
-    "She said the flight to Lisbon leaves at nine on Friday and that the hotel near the station is already paid.",
-    "def retry(call, times=3): tries the call again after a timeout and raises the last error when none succeeded.",
-    "We chose a single file database over a server, since one writer is enough and nobody has to run it.",
-    "The report is due on the last working day of the month; finance needs the figures two days before.",
-)
-"""What the int8 form of a model and its float one are compared on."""
+
+class Export(NamedTuple):
+    """An export to make."""
+
+    module: str  # its main program takes the source, the target and options
+    source: Path
+    options: Sequence[str]
+    name: str  # of the model, for messages
+    remedy: str
 
 
-def made_once(target: Path, mark: str, make: Callable[[Path], None]) -> Path:
-    """A folder that `make` filled; two processes may do it at once.
+def export_once(export: Export, target: Path, mark: str, finish: Callable[[Path], None] | None = None) -> Path:
+    """Fill a folder by an export unless it is complete; two processes may do so at once.
 
     Args:
-        target: the folder; its name says what it was made from.
-        mark: the file whose presence says the folder is whole.
-        make: fills an empty folder, `mark` included.
+        target: the folder; its name includes a digest of the source.
+        mark: the file that the export writes last.
+        finish: completes the folder in this process, `mark` included.
 
     Raises:
-        EncoderError: the folder cannot be written; what `make` raises.
+        EncoderError: the folder cannot be written, or the export failed.
     """
     if (target / mark).is_file():
         return target
@@ -42,26 +42,28 @@ def made_once(target: Path, mark: str, make: Callable[[Path], None]) -> Path:
     try:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder = Path(tempfile.mkdtemp(dir=target.parent, prefix=".export-"))
-        make(folder)
-        with contextlib.suppress(FileExistsError):  # the first one to finish wins
+        _run_export(export, folder)
+        if finish:
+            finish(folder)
+        with contextlib.suppress(FileExistsError):  # another process was first
             folder.rename(target)
     except OSError as error:
-        if not (target / mark).is_file():  # ENOTEMPTY: the other process won
-            raise EncoderError(f"cannot keep the exported model in {target}: {error}", "set HELIX_CACHE") from None
+        if not (target / mark).is_file():  # ENOTEMPTY: another process was first
+            raise EncoderError(f"cannot write the exported model to {target}: {error}", "set HELIX_CACHE") from None
     finally:
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
     return target
 
 
-def export_apart(module: str, source: Path, target: Path, *options: str, name: str, remedy: str) -> None:
-    """Run a module's export from `source` to `target`, so that what it loads leaves with it.
+def _run_export(export: Export, target: Path) -> None:
+    """Export in a process of its own, which frees the memory of torch when it ends.
 
     Raises:
-        EncoderError: it failed; the last line of its output is in the message.
+        EncoderError: it failed; the message has the last line of its output.
     """
     done = subprocess.run(
-        [sys.executable, "-m", module, str(source), str(target), *options],
+        [sys.executable, "-m", export.module, str(export.source), str(target), *export.options],
         capture_output=True,
         text=True,
         check=False,
@@ -69,4 +71,4 @@ def export_apart(module: str, source: Path, target: Path, *options: str, name: s
     )
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["no output"]
-        raise EncoderError(f"exporting {name} from {source} failed: {lines[-1]}", remedy)
+        raise EncoderError(f"exporting {export.name} from {export.source} failed: {lines[-1]}", export.remedy)

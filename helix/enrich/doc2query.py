@@ -34,7 +34,7 @@ class Generator:
     """Writes questions for texts. Safe to share between threads."""
 
     def __init__(self, folder: Path, threads: int = 0, n: int = 3, max_tokens: int = 24, seed: int = SEED) -> None:
-        """Open a folder made by `helix.encoders.seq2seq.cached`.
+        """Open a folder made by `helix.encoders.seq2seq_export.cache_seq2seq`.
 
         Args:
             folder: the exported model.

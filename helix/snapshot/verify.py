@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from helix.encoders.registry import sha256
 from helix.errors import Damaged, HelixError, StoreError
 from helix.snapshot import manifest as manifests
 from helix.snapshot.checked_arrays import MEND
 from helix.snapshot.ledger import cursors
 from helix.snapshot.manifest import File
 from helix.snapshot.paths import OWNED, TEMPORARY
+from helix.util.hashing import hash_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def check(root: Path, file: File) -> str | None:
     size = path.stat().st_size
     if size != file.bytes:
         return f"{file.path} is damaged: {size} bytes, the manifest says {file.bytes}"
-    found = sha256(path)
+    found = hash_file(path)
     if found != file.sha256:
         return f"{file.path} is damaged: sha256 {found[:12]}…, the manifest says {file.sha256[:12]}…"
     return None

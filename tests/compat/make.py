@@ -29,7 +29,7 @@ from unittest.mock import patch
 import numpy as np
 import orjson
 
-from helix.encoders.dense import EstimatedCounter
+from helix.encoders.token_counter import EstimatedCounter
 from helix.errors import StoreError
 from helix.settings import Settings
 from helix.snapshot import manifest as manifests
@@ -114,9 +114,9 @@ def frozen() -> Iterator[None]:
             (writer, "datetime", clock),
             (sys.modules["pipelines.ingest.commit"], "datetime", clock),
             (writer, "adopt_encoder", lambda *_: ()),
-            (sys.modules["pipelines.ingest.commit"], "router", lambda *_: "there is no encoder"),
-            (sys.modules["pipelines.ingest.enrich"], "type_model", lambda *_: "there is no encoder"),
-            (sys.modules["pipelines.ingest.enrich"], "fact_vectors", lambda *_: None),  # format 3 began without them
+            (sys.modules["pipelines.ingest.commit"], "load_router", lambda *_: "there is no encoder"),
+            (sys.modules["pipelines.ingest.enrich"], "load_type_model", lambda *_: "there is no encoder"),
+            (sys.modules["pipelines.ingest.enrich"], "_embed_facts", lambda *_: None),  # format 3 began without them
         ):
             stack.enter_context(patch.object(target, name, value))
         yield

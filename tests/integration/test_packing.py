@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helix.encoders.dense import EstimatedCounter
+from helix.encoders.token_counter import EstimatedCounter
 from helix.sdk.memory import Memory
 from tests.support.tiny import at_cosine, make_store, memory_of
 

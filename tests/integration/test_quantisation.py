@@ -12,7 +12,7 @@ import pytest
 
 from helix.encoders import registry
 from helix.encoders.dense import Encoder
-from helix.encoders.dense_export import cached
+from helix.encoders.dense_export import cache_encoder
 from helix.ranking.topk import order
 from helix.settings import Settings
 from helix.snapshot.index import dense
@@ -116,7 +116,7 @@ Vectors = tuple[list[str], F32, F32]
 @pytest.fixture(scope="module")
 def vectors(cache: Path) -> Vectors:
     """Three hundred sentences and the bundled notes, by the real encoder."""
-    encoder = Encoder(cached(registry.choose(Settings()), cache))
+    encoder = Encoder(cache_encoder(registry.choose_encoder(Settings()), cache))
     notes = [line for line in (SAMPLE / "notes.md").read_text("utf-8").splitlines() if len(line) > 20]
     texts = [f"{who} {did}" for who, did in product(WHO, DID)] + notes
     return texts, encoder.passages(texts), np.stack([encoder.query(text) for text in ASKED])
@@ -175,7 +175,7 @@ def test_a_coarser_quantiser_is_caught(
     quantiser: Callable[[F32], Codes], vectors: Vectors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Switch: bounds above that are so wide that a coarser quantiser passes them."""
-    monkeypatch.setattr("pipelines.ingest.enrich.quantise", quantiser)
+    monkeypatch.setattr("pipelines.ingest.rows.quantise", quantiser)
     assert not faithful(make_store(tmp_path, vectors[0], vectors[1]), vectors)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from helix.encoders.dense import EstimatedCounter
+from helix.encoders.token_counter import EstimatedCounter
 from helix.enrich.neardup import signatures
 from helix.sdk.memory import Memory
 from helix.settings import Settings
@@ -19,7 +19,7 @@ from helix.snapshot.manifest import Lineage, Manifest
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import digest
 from helix.snapshot.segment.write import write_segment
-from pipelines.ingest.enrich import build_rows
+from pipelines.ingest.rows import build_rows
 
 BASE = 1_700_000_000  # 2023-11-14T22:13:20Z
 

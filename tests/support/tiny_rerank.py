@@ -7,35 +7,17 @@ import string
 from pathlib import Path
 from typing import Any
 
+from tests.support.tiny_encoder import word_tokenizer
+
 WORDS = ("walnut", "bread", "olive", "oil", "salt", "and", "more", "with", "who", "bakes", "the", "a", "?", ".", ",")
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]", "[unused1]")
 DIM = 16
 
 
 def _tokenizer(extra: tuple[str, ...] = ()) -> Any:
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast
-
-    known = {word: i for i, word in enumerate((*SPECIAL, *WORDS))}
-    tokenizer = Tokenizer(models.WordLevel(known, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.Lowercase()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", known["[CLS]"]), ("[SEP]", known["[SEP]"])],
-    )
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token="[PAD]",
-        unk_token="[UNK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        mask_token="[MASK]",
-        model_max_length=64,
-    )
-    fast.add_tokens(list(extra))
-    return fast
+    tokenizer = word_tokenizer((*SPECIAL, *WORDS), model_max_length=64)
+    tokenizer.add_tokens(list(extra))
+    return tokenizer
 
 
 def _config(size: int, **given: Any) -> Any:
@@ -54,13 +36,13 @@ def _config(size: int, **given: Any) -> Any:
     )
 
 
-def colbert(folder: Path, layout: str = "stanford", **said: Any) -> Path:
+def colbert(folder: Path, layout: str = "stanford", **options: Any) -> Path:
     """A ColBERT of random weights.
 
     Args:
         folder: where it goes.
         layout: stanford (`linear.weight` among the weights, artifact.metadata) or pylate (modules, 1_Dense).
-        said: goes into the layout's own configuration.
+        options: go into the layout's own configuration.
     """
     import torch
     from safetensors.torch import load_file, save_file
@@ -77,8 +59,8 @@ def colbert(folder: Path, layout: str = "stanford", **said: Any) -> Path:
         save_file({**weights, "linear.weight": linear}, folder / "model.safetensors", metadata={"format": "pt"})
         config = json.loads((folder / "config.json").read_text())
         (folder / "config.json").write_text(json.dumps({**config, "architectures": ["HF_ColBERT"]}))
-        said = {"query_maxlen": 12, "doc_maxlen": 24, "dim": DIM, "query_token_id": "[unused0]", **said}
-        (folder / "artifact.metadata").write_text(json.dumps(said))
+        metadata = {"query_maxlen": 12, "doc_maxlen": 24, "dim": DIM, "query_token_id": "[unused0]", **options}
+        (folder / "artifact.metadata").write_text(json.dumps(metadata))
         return folder
     parts = [("", "sentence_transformers.models.Transformer"), ("1_Dense", "pylate.models.Dense.Dense")]
     (folder / "modules.json").write_text(
@@ -89,9 +71,9 @@ def colbert(folder: Path, layout: str = "stanford", **said: Any) -> Path:
     dense["activation_function"] = "torch.nn.modules.linear.Identity"
     (folder / "1_Dense" / "config.json").write_text(json.dumps(dense))
     save_file({"linear.weight": linear}, folder / "1_Dense" / "model.safetensors")
-    said = {"query_prefix": "[Q] ", "document_prefix": "[D] ", "query_length": 12, "document_length": 24, **said}
-    said.setdefault("skiplist_words", list(string.punctuation))
-    (folder / "config_sentence_transformers.json").write_text(json.dumps(said))
+    config = {"query_prefix": "[Q] ", "document_prefix": "[D] ", "query_length": 12, "document_length": 24}
+    config |= {"skiplist_words": list(string.punctuation), **options}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(config))
     return folder
 
 
@@ -100,7 +82,7 @@ def cross(folder: Path, kind: str = "random", labels: int = 1) -> Path:
 
     Args:
         folder: where it goes.
-        kind: random; walnut, whose score grows with the share of "walnut" in the pair; constant.
+        kind: random; walnut: the score grows with the share of "walnut" in the pair; constant.
         labels: logits it gives.
     """
     import torch
@@ -122,7 +104,7 @@ def cross(folder: Path, kind: str = "random", labels: int = 1) -> Path:
 
 
 def _notice(model: Any, word: int) -> None:
-    """One word has an embedding of its own direction, attention takes the mean of all tokens, the logit reads it."""
+    """Give one word a direction of its own: attention averages all tokens, and the logit reads that direction."""
     import torch
 
     bert = model.bert

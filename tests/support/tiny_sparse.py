@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.support.tiny_encoder import word_tokenizer
+
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 WORDS = (
     "car", "automobile", "engine", "repair", "garage", "bread", "bakery", "walnut", "olive", "oil", "flight", "plane",
@@ -19,41 +21,19 @@ EXPANSIONS: Mapping[str, Mapping[str, float]] = {
     "bread": {"bakery": 2.0},
     "flight": {"plane": 2.5},
 }
-"""The logits a word gives to other words; to itself it gives OWN, a stop word nothing."""
+"""Logits that a word gives to other words; it gives OWN to itself, and a stop word gives none."""
 
 OWN = 4.0
 VOCABULARY = (*SPECIAL, *WORDS)
 
 
 def term(word: str) -> int:
-    """A word's place in the vocabulary."""
+    """Return a word's id in the vocabulary."""
     return VOCABULARY.index(word)
 
 
-def _tokenizer(length: int) -> Any:
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast
-
-    known = {word: i for i, word in enumerate(VOCABULARY)}
-    tokenizer = Tokenizer(models.WordLevel(known, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.Lowercase()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", known["[CLS]"]), ("[SEP]", known["[SEP]"])]
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token="[PAD]",
-        unk_token="[UNK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        mask_token="[MASK]",
-        model_max_length=length,
-    )
-
-
 def masked(folder: Path, kind: str = "known", length: int = 64) -> Path:
-    """A BertForMaskedLM with its tokenizer: `known` gives EXPANSIONS, `random` what random weights give."""
+    """A BertForMaskedLM with its tokenizer: `known` gives EXPANSIONS, `random` has random weights."""
     import torch
     from transformers import BertConfig, BertForMaskedLM
 
@@ -77,12 +57,12 @@ def masked(folder: Path, kind: str = "known", length: int = 64) -> Path:
     if kind == "known":
         _know(model, width)
     model.save_pretrained(folder)
-    _tokenizer(length).save_pretrained(folder)
+    word_tokenizer(VOCABULARY, model_max_length=length).save_pretrained(folder)
     return folder
 
 
 def _know(model: Any, width: int) -> None:
-    """A token is its own direction, nothing changes it, and the head reads from it what is known of the word."""
+    """Give each token its own direction, which no layer changes; the head reads its expansions from that."""
     import torch
 
     bert, head = model.bert, model.cls.predictions
@@ -98,7 +78,7 @@ def _know(model: Any, width: int) -> None:
         head.transform.dense.bias.zero_()
         head.decoder.weight.zero_()
         head.decoder.bias.zero_()
-        # What a layer norm makes of one direction and none of the others, the second time without what is below 0.
+        # A layer norm turns one direction into this, the second time without negative values.
         peak = (width - 1) ** 0.5
         for word in WORDS:
             if word not in STOP:
@@ -134,11 +114,11 @@ def _documents(folder: Path, kind: str, pooling: str, activation: str) -> list[A
 
 
 WEIGHTS = {"car": 2.0, "automobile": 1.5, "bakery": 3.0, "plane": 2.0, "the": 0.01}
-"""What a word of a question weighs in the inference-free model of known weights; any other 1, a special token 0."""
+"""Weights of a question's words in the inference-free known model; other words get 1, special tokens 0."""
 
 
 def inference_free(folder: Path, kind: str = "known", activation: str = "log1p_relu") -> Path:
-    """A model whose questions are looked up in a table, saved by SparseEncoder."""
+    """A model that looks questions up in a table, saved by SparseEncoder."""
     import torch
     from sentence_transformers import SparseEncoder
     from sentence_transformers.base.modules import Router
@@ -146,18 +126,20 @@ def inference_free(folder: Path, kind: str = "known", activation: str = "log1p_r
 
     documents = _documents(folder, kind, "max", activation)
     weight = torch.ones(len(VOCABULARY))
-    if kind == "known":  # a random one weighs special tokens, too: a question must have none
+    if kind == "known":  # a random one weighs special tokens as well: a question must have none
         weight[: len(SPECIAL)] = 0
     for word, value in WEIGHTS.items():
         weight[term(word)] = value
-    static = SparseStaticEmbedding(tokenizer=_tokenizer(64), weight=weight, frozen=True)
+    static = SparseStaticEmbedding(
+        tokenizer=word_tokenizer(VOCABULARY, model_max_length=64), weight=weight, frozen=True
+    )
     router = Router.for_query_document(query_modules=[static], document_modules=documents)
     SparseEncoder(modules=[router], device="cpu").save_pretrained(str(folder), create_model_card=False)
     return folder
 
 
 def auto_encoder(folder: Path) -> Path:
-    """A CSR model: dense vectors through a sparse auto-encoder. No vocabulary, nothing for postings of words."""
+    """A CSR model: dense vectors through a sparse auto-encoder, without a vocabulary of words."""
     from sentence_transformers import SparseEncoder
     from sentence_transformers.base.modules import Transformer
     from sentence_transformers.sentence_transformer.modules import Pooling

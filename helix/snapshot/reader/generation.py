@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from helix.encoders.dense import Encoder, EstimatedCounter, TokenCounter
+from helix.encoders.dense import Encoder
+from helix.encoders.token_counter import EstimatedCounter, TokenCounter
 from helix.errors import EncoderError, StoreError
 from helix.snapshot import manifest as manifests
 from helix.snapshot.checked_arrays import check_below

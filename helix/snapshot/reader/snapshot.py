@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from helix.encoders.dense import Encoder, EstimatedCounter, TokenCounter
+from helix.encoders.dense import Encoder
+from helix.encoders.token_counter import EstimatedCounter, TokenCounter
 from helix.errors import EncoderError
 from helix.snapshot.reader.catalog import Catalog
 from helix.snapshot.reader.facts import Facts

@@ -26,12 +26,12 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
-from helix.encoders.registry import sha256
 from helix.errors import Damaged, HelixError, StoreError, UsageError
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths, pins
 from helix.snapshot.manifest import File, Manifest
 from helix.util.failpoints import failpoint
+from helix.util.hashing import hash_file
 from helix.util.urls import check_http_url, check_store_url
 
 BLOCK = 1 << 20  # bytes; on S3 also what one request reads
@@ -544,7 +544,7 @@ def _make_folder(folder: Path) -> None:
 def _is_whole(path: Path, file: File, trusted: set[tuple[str, int, str]]) -> bool:
     if not path.is_file() or path.stat().st_size != file.bytes:
         return False
-    return (file.path, file.bytes, file.sha256) in trusted or sha256(path) == file.sha256
+    return (file.path, file.bytes, file.sha256) in trusted or hash_file(path) == file.sha256
 
 
 def _is_same(path: Path, data: bytes) -> bool:

@@ -29,10 +29,10 @@ from helix.sdk.memory import Memory
 from helix.settings import load
 from helix.text.tokenize import STOP_WORDS
 from helix.types import Item
+from pipelines.embedded.ingest import ingest
 from pipelines.eval.evaluate import _askable, turns_of
 from pipelines.eval.score import BUDGETS, Answer, score
 from pipelines.eval.sets.registry import Question, read, turn
-from pipelines.ingest.ingest import ingest
 from tests.support.chat_server import chatting
 
 QUESTIONS = (

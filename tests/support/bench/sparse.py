@@ -27,8 +27,9 @@ import numpy as np
 import orjson
 
 from helix.encoders import sparse
-from helix.encoders.sparse import SPEC, DocumentEncoder, Spec, fingerprint, open_query
-from helix.encoders.sparse_export import _pool
+from helix.encoders.sparse import SPEC, DocumentEncoder, SparseSpec, open_query
+from helix.encoders.sparse_export import pool_graph
+from helix.encoders.spec import fingerprint_spec
 from helix.snapshot.index.sparse import ImpactField, Impacts
 from helix.stages.lexical import search_lexical
 from helix.stages.sparse import search_sparse
@@ -67,15 +68,15 @@ def network(folder: Path, shape: tuple[int, int, int, int]) -> Path:
     import torch
     from transformers import DistilBertConfig, DistilBertForMaskedLM
 
-    from helix.encoders.dense_export import quantise, to_onnx
+    from helix.encoders.onnx_export import export_graph, quantise_graph
 
     width, layers, heads, inner = shape
     torch.manual_seed(0)
     config = DistilBertConfig(vocab_size=VOCABULARY, dim=width, n_layers=layers, n_heads=heads, hidden_dim=inner)
     DistilBertForMaskedLM(config).eval().save_pretrained(folder / "saved")
-    to_onnx(folder / "saved", folder / "plain", "fill-mask")
-    _pool(folder / "plain" / "model.onnx", "max", "relu")
-    quantise(folder / "plain", folder / "int8")
+    export_graph(folder / "saved", folder / "plain", "fill-mask")
+    pool_graph(folder / "plain" / "model.onnx", "max", "relu")
+    quantise_graph(folder / "plain", folder / "int8")
     (folder / "int8" / "model_quantized.onnx").rename(folder / "int8" / "model.onnx")
     return described(folder / "int8", "splade")
 
@@ -97,11 +98,11 @@ def described(folder: Path, kind: str) -> Path:
     tokenizer.save(str(folder / names[1]))
     if kind == "inference-free":
         np.save(folder / names[0], np.random.default_rng(0).random(VOCABULARY).astype(np.float32))
-    spec = Spec(
+    spec = SparseSpec(
         sparse.FORMAT, kind, "drawn", "", "int8", {}, "", VOCABULARY, 256, 64, 0, "", "",
         {name: sparse.sha256(folder / name) for name in names},
     )  # fmt: skip
-    spec = dataclasses.replace(spec, fingerprint=fingerprint(spec))
+    spec = dataclasses.replace(spec, fingerprint=fingerprint_spec(spec))
     (folder / SPEC).write_bytes(orjson.dumps(spec))
     return folder
 
@@ -209,9 +210,9 @@ class World:
         from helix.sdk.memory import Memory
         from helix.settings import load
         from helix.text.tokenize import tokenise
+        from pipelines.embedded.ingest import ingest
         from pipelines.eval.evaluate import asked_at
         from pipelines.eval.sets.registry import read, turn
-        from pipelines.ingest.ingest import ingest
 
         settings = dataclasses.replace(load(), answers=0, profiles=str(folder / "profiles"))
         found = read(name, path, folder / "documents")

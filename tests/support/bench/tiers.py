@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from helix.encoders.dense import Encoder, raw_rate
-from helix.encoders.dense_export import cached
-from helix.encoders.registry import choose
+from helix.encoders.dense import Encoder, measure_session
+from helix.encoders.dense_export import cache_encoder
+from helix.encoders.registry import choose_encoder
 from helix.ranking.topk import top_k
 from helix.settings import load
 from helix.snapshot.index import dense
@@ -129,7 +129,7 @@ def embedded(name: str, found: Collection, keep: Path | None) -> tuple[F32, F32]
         with np.load(file) as kept:
             return kept["passages"], kept["questions"]
     settings = load()
-    encoder = Encoder(cached(choose(settings), Path(settings.cache)))
+    encoder = Encoder(cache_encoder(choose_encoder(settings), Path(settings.cache)))
     passages = encoder.passages(found.passages)
     questions = np.stack([encoder.query(text) for text in found.questions])
     if file:
@@ -295,12 +295,12 @@ def latency(items: int, folder: Path, rounds: int = 100) -> None:
 def throughput(texts: Sequence[str], rounds: int = 2, block: int = 300) -> None:
     """Print passages a second of the encoder and of its ONNX session alone: in turns, block by block."""
     settings = load()
-    encoder = Encoder(cached(choose(settings), Path(settings.cache)))
+    encoder = Encoder(cache_encoder(choose_encoder(settings), Path(settings.cache)))
     raw, ours = [], []
     for start in range(0, len(texts), block):
         part = texts[start : start + block]
         for _ in range(rounds):
-            raw.append(len(part) / raw_rate(encoder, part))
+            raw.append(len(part) / measure_session(encoder, part))
             begun = time.perf_counter()
             encoder.passages(part)
             ours.append(time.perf_counter() - begun)

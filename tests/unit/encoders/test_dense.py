@@ -1,20 +1,21 @@
-"""The encoder, for real: exported once with optimum, quantised, checked, and compared with the weights it came from."""
+"""The default encoder: exported once with optimum, quantised, checked, and compared with its weights."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from helix.encoders import registry
-from helix.encoders.dense import Encoder, EstimatedCounter, TokenCounter, load_spec
-from helix.encoders.dense_export import cached
+from helix.encoders.dense import Encoder, load_spec
+from helix.encoders.dense_export import cache_encoder
+from helix.encoders.token_counter import EstimatedCounter, TokenCounter
 from helix.errors import EncoderError
 from helix.settings import Settings
+from tests.support.tiny_encoder import tiny_bert
 
 TEXTS = [
     "I told Priya we can do March for vacation",
@@ -27,7 +28,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def folder(cache: Path) -> Path:
-    return cached(registry.choose(Settings()), cache)
+    return cache_encoder(registry.choose_encoder(Settings()), cache)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def encoder(folder: Path) -> Encoder:
 def test_int8_stays_close_to_the_published_weights(encoder: Encoder) -> None:
     from sentence_transformers import SentenceTransformer
 
-    weights = registry.choose(Settings())
+    weights = registry.choose_encoder(Settings())
     exact = SentenceTransformer(str(weights.folder), device="cpu").encode(TEXTS, normalize_embeddings=True)
     ours = encoder.passages(TEXTS)
     assert np.linalg.norm(ours, axis=1) == pytest.approx(np.ones(len(TEXTS)), abs=1e-5)
@@ -57,9 +58,9 @@ def test_passages_come_back_in_the_order_given(encoder: Encoder) -> None:
     assert encoder.passages([]).shape == (0, encoder.dim)
 
 
-def test_an_export_is_kept(folder: Path, cache: Path) -> None:
+def test_an_export_is_cached(folder: Path, cache: Path) -> None:
     before = (folder / "model.onnx").stat().st_mtime_ns
-    assert cached(registry.choose(Settings()), cache) == folder
+    assert cache_encoder(registry.choose_encoder(Settings()), cache) == folder
     assert (folder / "model.onnx").stat().st_mtime_ns == before
 
 
@@ -78,67 +79,33 @@ def test_a_changed_or_missing_file_is_named(folder: Path, tmp_path: Path) -> Non
         load_spec(folder, expect="0" * 16)
 
 
-def test_token_counts(folder: Path) -> None:
-    count = TokenCounter(folder)
-    assert count(["hello world", ""]) == [2, 0]
-    long = "word " * 1000
-    assert count([long]) == [1000]  # no truncation
+def test_tokens_are_counted_without_a_cut(folder: Path) -> None:
+    assert TokenCounter(folder)(["hello world", "", "word " * 1000]) == [2, 0, 1000]
     assert EstimatedCounter()(["12345678", "123456789", ""]) == [2, 3, 0]
 
 
-# ------------------------------------------------------------ which encoder
+# ------------------------------------------------------------ the choice of an encoder
 
 
-def tiny_bert(folder: Path, hidden: int = 32) -> Path:
-    """A real, tiny sentence encoder in the layout of sentence-transformers, random weights, seconds to make."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
-
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz", "walnut", "bread"]
-    tokenizer = Tokenizer(models.WordPiece({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
-    )
-    config = BertConfig(
-        vocab_size=len(words),
-        hidden_size=hidden,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=128,
-    )
-    folder.mkdir(parents=True)
-    BertModel(config).save_pretrained(folder)
-    fast.save_pretrained(folder)
-    (folder / "1_Pooling").mkdir()
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_cls_token": True}))
-    return folder
-
-
-def test_bge_is_preferred_where_its_weights_are_in_reach(tmp_path: Path) -> None:
-    models = tmp_path / "models"
-    assert registry.choose(Settings(models=str(models))).model.name == "all-MiniLM-L6-v2"
-    tiny_bert(models / "bge-small-en-v1.5")
-    chosen = registry.choose(Settings(models=str(models)))
+def test_bge_is_preferred_if_its_weights_are_available(tmp_path: Path) -> None:
+    settings = Settings(models=str(tmp_path))
+    assert registry.choose_encoder(settings).model.name == "all-MiniLM-L6-v2"
+    tiny_bert(tmp_path / "bge-small-en-v1.5")
+    chosen = registry.choose_encoder(settings)
     assert (chosen.model.name, chosen.origin) == ("bge-small-en-v1.5", "models folder")
     assert chosen.model.query_prefix.startswith("Represent this sentence")
 
 
-def test_a_folder_of_ones_own_works_from_end_to_end(tmp_path: Path, run_helix) -> None:
+def test_a_folder_of_the_user_works_from_end_to_end(tmp_path: Path, run_helix) -> None:
     folder = tiny_bert(tmp_path / "my-encoder")
     (tmp_path / "note.md").write_text("# Pantry\n\nwalnut bread")
     store = tmp_path / "store"
     done = run_helix("ingest", tmp_path / "note.md", "--store", store, HELIX_ENCODER=str(folder))
     assert done.returncode == 0, done.stderr
     assert "encoder: my-encoder from the path" in done.stderr
-    found = json.loads(run_helix("recall", "walnut bread", "--store", store, "--json").stdout)
-    assert found["degraded"] == []
-    assert found["items"][0]["text"] == "walnut bread"
+    answer = json.loads(run_helix("recall", "walnut bread", "--store", store, "--json").stdout)
+    assert answer["degraded"] == []
+    assert answer["items"][0]["text"] == "walnut bread"
     spec = json.loads(next(store.glob("encoders/*/encoder.json")).read_text())
     assert (spec["name"], spec["dim"], spec["pooling"]) == ("my-encoder", 32, "cls")
     # Another encoder never enters the same lineage.
@@ -149,32 +116,32 @@ def test_a_folder_of_ones_own_works_from_end_to_end(tmp_path: Path, run_helix) -
     assert run_helix("ingest", tmp_path / "more.md", "--store", store).returncode == 0
 
 
-def test_packaged_weights_are_taken_only_if_they_are_the_published_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packaged_weights_have_to_be_the_published_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     package, _ = registry.PACKAGED["all-MiniLM-L6-v2"]
     monkeypatch.setitem(registry.PACKAGED, "all-MiniLM-L6-v2", (package, "0" * 64))
     with pytest.raises(EncoderError, match="are not the published ones"):
-        registry.choose(Settings())
+        registry.choose_encoder(Settings())
 
 
-def test_no_encoder_in_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_and_unknown_encoders_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "PACKAGED", {})
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(EncoderError, match="no weights in reach"):
-        registry.choose(Settings())
+    with pytest.raises(EncoderError, match="no weights found"):
+        registry.choose_encoder(Settings())
     with pytest.raises(EncoderError, match="neither a known model nor a folder"):
-        registry.choose(replace(Settings(), encoder="nope"))
+        registry.choose_encoder(Settings(encoder="nope"))
 
 
 def test_weights_in_the_hubs_cache_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     tiny_bert(tmp_path / "models--BAAI--bge-small-en-v1.5" / "snapshots" / "abc")
-    assert registry.choose(Settings()).origin == "hub cache"
+    assert registry.choose_encoder(Settings()).origin == "hub cache"
 
 
-def test_nothing_downloads_unless_asked_and_a_failed_pull_says_what_to_do(tmp_path: Path, run_helix) -> None:
-    found = run_helix("models", "pull", "bge-small-en-v1.5", HELIX_MODELS=str(tmp_path))
-    assert found.returncode == 4
-    assert "cannot be downloaded" in found.stderr
+def test_a_failed_pull_names_the_remedy_and_models_lists_the_default(tmp_path: Path, run_helix) -> None:
+    done = run_helix("models", "pull", "bge-small-en-v1.5", HELIX_MODELS=str(tmp_path))
+    assert done.returncode == 4
+    assert "cannot be downloaded" in done.stderr
     listed = json.loads(run_helix("models", "--json").stdout)
     assert {row["name"] for row in listed} >= {"bge-small-en-v1.5", "all-MiniLM-L6-v2"}
     assert [row["name"] for row in listed if row["default"]] == ["all-MiniLM-L6-v2"]

@@ -18,9 +18,13 @@ import numpy as np
 import pytest
 
 from helix.encoders import registry, rerank
-from helix.encoders.dense import Encoder, TokenCounter
-from helix.encoders.dense_export import cached, cached_reranker, export_reranker, reranker_kind
-from helix.encoders.rerank import CrossEncoder, Rerankers, open_late, own_tokens
+from helix.encoders.cross import CrossEncoder
+from helix.encoders.dense import Encoder
+from helix.encoders.dense_export import cache_encoder
+from helix.encoders.late import open_late, reuse_encoder
+from helix.encoders.rerank import Rerankers
+from helix.encoders.rerank_export import cache_reranker, export_reranker, reranker_kind
+from helix.encoders.token_counter import TokenCounter
 from helix.errors import EncoderError, UsageError
 from helix.settings import Settings
 from helix.stages.rerank import MOST, check_top, maxsim, maxsims, unusable
@@ -237,13 +241,13 @@ def encoder_spec(folder: Path) -> rerank.Spec:
 
 @pytest.fixture(scope="module")
 def default(cache: Path) -> Encoder:
-    return Encoder(cached(registry.choose(Settings()), cache))
+    return Encoder(cache_encoder(registry.choose_encoder(Settings()), cache))
 
 
 def test_the_default_encoders_own_tokens(default: Encoder) -> None:
     from sentence_transformers import SentenceTransformer
 
-    late = own_tokens(default)
+    late = reuse_encoder(default)
     texts = [
         "I told Priya we can do March for vacation",
         "The worker acknowledges a task only after the envelope is published.",
@@ -253,7 +257,7 @@ def test_the_default_encoders_own_tokens(default: Encoder) -> None:
     assert [len(vectors) for vectors in found] == TokenCounter(default.folder)(texts)  # no special tokens
     assert all(vectors.shape[1] == late.dim == 384 for vectors in found)
     assert np.linalg.norm(np.concatenate(found), axis=1) == pytest.approx(1, abs=1e-5)
-    theirs = SentenceTransformer(str(registry.choose(Settings()).folder), device="cpu")
+    theirs = SentenceTransformer(str(registry.choose_encoder(Settings()).folder), device="cpu")
     exact = theirs.encode(texts[0], output_value="token_embeddings").numpy()[1:-1]
     exact /= np.linalg.norm(exact, axis=1, keepdims=True)
     assert (found[0] * exact).sum(axis=1).min() > 0.9
@@ -265,13 +269,13 @@ def test_the_default_encoders_own_tokens(default: Encoder) -> None:
 
 
 def test_a_prefix_is_no_part_of_the_question(default: Encoder) -> None:
-    plain = own_tokens(default).query("walnut bread")
+    plain = reuse_encoder(default).query("walnut bread")
     other = Encoder(default.folder)
     other.spec = replace(default.spec, query_prefix="Represent this sentence: ")
-    prefixed = own_tokens(other).query("walnut bread")
+    prefixed = reuse_encoder(other).query("walnut bread")
     assert prefixed.shape == plain.shape
     assert np.abs(prefixed - plain).max() > 0.01  # it is read, though
-    assert len(own_tokens(other).passages(["walnut bread"])[0]) == len(plain)
+    assert len(reuse_encoder(other).passages(["walnut bread"])[0]) == len(plain)
 
 
 def test_a_model_that_pools_by_itself_has_no_token_vectors() -> None:
@@ -282,7 +286,7 @@ def test_a_model_that_pools_by_itself_has_no_token_vectors() -> None:
         spec=SimpleNamespace(name="odd"),
     )
     with pytest.raises(EncoderError, match="odd pools its token vectors by itself"):
-        own_tokens(odd)
+        reuse_encoder(odd)
 
 
 # ------------------------------------------------------------ cross-encoder
@@ -373,12 +377,12 @@ def test_an_exported_reranker_is_found_by_its_source_and_by_its_folder(models: P
     expected = CrossEncoder(models / "walnut-int8").score(QUESTION, TEXTS)
     for name in ("my-cross", str(weights), said["folder"]):
         if name == str(weights):  # another name, so another folder in the cache
-            cached_reranker(rerank.find(name, settings), Path(settings.cache))
+            cache_reranker(rerank.find(name, settings), Path(settings.cache))
         found = Rerankers(replace(settings, cross_encoder=name)).cross
         assert found is not None
         assert (found.score(QUESTION, TEXTS) == expected).all()
     written = (Path(said["folder"]) / "model.onnx").stat().st_mtime_ns
-    assert cached_reranker(rerank.find("my-cross", settings), Path(settings.cache)) == Path(said["folder"])
+    assert cache_reranker(rerank.find("my-cross", settings), Path(settings.cache)) == Path(said["folder"])
     assert (Path(said["folder"]) / "model.onnx").stat().st_mtime_ns == written  # kept
     listed = json.loads(run_helix("models", "--json", **here, HELIX_CROSS_ENCODER="my-cross").stdout)
     row = next(row for row in listed if row["name"] == "my-cross")
@@ -440,7 +444,7 @@ def test_what_is_no_reranker_is_refused(models: Path, tmp_path: Path) -> None:
     with pytest.raises(EncoderError, match="gives 3 logits, where a cross-encoder gives one"):
         reranker_kind(tiny_rerank.cross(tmp_path / "three", labels=3))
     folder = tmp_path / "plain"
-    shutil.copytree(registry.choose(Settings()).folder, folder)
+    shutil.copytree(registry.choose_encoder(Settings()).folder, folder)
     (folder / "modules.json").unlink(missing_ok=True)
     with pytest.raises(EncoderError, match=r"no cross-encoder .* and has no projection \(linear\.weight\)"):
         reranker_kind(folder)

@@ -15,8 +15,24 @@ import numpy as np
 import pytest
 
 from helix.encoders import sparse
-from helix.encoders.sparse import DocumentEncoder, Spec, find, heaviest, identity, load_spec, open_query
-from helix.encoders.sparse_export import _checked, _pool, better, cached, export, is_cached, kind_of
+from helix.encoders.onnx_export import choose_precision
+from helix.encoders.sparse import (
+    DocumentEncoder,
+    SparseSpec,
+    find_sparse_encoder,
+    identify_weights,
+    load_spec,
+    open_query,
+    select_heaviest,
+)
+from helix.encoders.sparse_export import (
+    cache_sparse_encoder,
+    check_graph,
+    export_sparse_encoder,
+    is_sparse_encoder_cached,
+    pool_graph,
+    sparse_kind,
+)
 from helix.errors import EncoderError
 from helix.settings import Settings
 from tests.support import tiny_sparse
@@ -47,9 +63,9 @@ MODELS: dict[str, tuple[str, Make]] = {
 }
 
 
-def made(folder: Path, source: Path, precision: str = "fp32") -> tuple[Path, Spec]:
+def made(folder: Path, source: Path, precision: str = "fp32") -> tuple[Path, SparseSpec]:
     folder.mkdir()
-    return folder, export(source, folder, "tiny", precision=precision)
+    return folder, export_sparse_encoder(source, folder, "tiny", precision=precision)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -59,7 +75,7 @@ def test_the_graph_gives_what_the_model_gives(tmp_path: Path, name: str) -> None
     kind, make = MODELS[name]
     source = make(tmp_path / "model")
     folder, spec = made(tmp_path / "made", source)
-    assert (spec.kind, kind_of(source), spec.precision) == (kind, kind, "fp32")
+    assert (spec.kind, sparse_kind(source), spec.precision) == (kind, kind, "fp32")
     model = SparseEncoder(str(source), device="cpu")
     expected = model.encode_document(TEXTS, convert_to_sparse_tensor=False).numpy()
     documents = DocumentEncoder(folder, 1)
@@ -103,9 +119,9 @@ def test_int8_is_close_and_taken_where_it_is_better(tmp_path: Path) -> None:
     assert spec.measured["agreement"] > 0.9
     assert cosine.min() > 0.9
     assert not np.array_equal(one, other)
-    assert better({"agreement": 0.99, "int8_seconds": 1.0, "fp32_seconds": 2.0}) == "int8"
-    assert better({"agreement": 0.97, "int8_seconds": 1.0, "fp32_seconds": 2.0}) == "fp32"
-    assert better({"agreement": 1.0, "int8_seconds": 2.0, "fp32_seconds": 1.0}) == "fp32"
+    assert choose_precision({"agreement": 0.99, "int8_seconds": 1.0, "fp32_seconds": 2.0}) == "int8"
+    assert choose_precision({"agreement": 0.97, "int8_seconds": 1.0, "fp32_seconds": 2.0}) == "fp32"
+    assert choose_precision({"agreement": 1.0, "int8_seconds": 2.0, "fp32_seconds": 1.0}) == "fp32"
 
 
 def test_a_graph_that_gives_something_else_is_refused(tmp_path: Path) -> None:
@@ -113,10 +129,10 @@ def test_a_graph_that_gives_something_else_is_refused(tmp_path: Path) -> None:
 
     source = tiny_sparse.splade(tmp_path / "model", "random")
     folder, spec = made(tmp_path / "made", source)
-    assert _checked(spec, folder, SparseEncoder(str(source), device="cpu")) == replace(spec)
+    assert check_graph(spec, folder, SparseEncoder(str(source), device="cpu")) == replace(spec)
     other = tiny_sparse.splade(tmp_path / "other", "random", activation="log1p_relu")
     with pytest.raises(EncoderError, match=r"tiny is off by \d\.\d+ from what the model gives"):
-        _checked(spec, folder, SparseEncoder(str(other), device="cpu"))
+        check_graph(spec, folder, SparseEncoder(str(other), device="cpu"))
 
 
 def test_a_question_of_many_terms_is_cut_to_the_heaviest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,11 +179,11 @@ def test_a_model_of_another_kind_is_named(tmp_path: Path) -> None:
     with pytest.raises(
         EncoderError, match=r"csr is made of Transformer \+ Pooling \+ SparseAutoEncoder and is no sparse"
     ):
-        kind_of(source)
+        sparse_kind(source)
     config = json.loads((tiny_sparse.masked(tmp_path / "plain") / "config.json").read_text())
     (tmp_path / "plain" / "config.json").write_text(json.dumps({**config, "architectures": ["BertModel"]}))
     with pytest.raises(EncoderError, match="plain is BertModel, not one for masked language modelling"):
-        kind_of(tmp_path / "plain")
+        sparse_kind(tmp_path / "plain")
     free = tiny_sparse.inference_free(tmp_path / "free")
     said = json.loads((free / "router_config.json").read_text())
     said["structure"]["query"] = said["structure"]["document"]
@@ -175,7 +191,7 @@ def test_a_model_of_another_kind_is_named(tmp_path: Path) -> None:
     with pytest.raises(
         EncoderError, match=r"document: Transformer \+ SpladePooling, query: Transformer \+ SpladePooling"
     ):
-        kind_of(free)
+        sparse_kind(free)
 
 
 @pytest.mark.parametrize("place", ["modules.json", "router_config.json"])
@@ -191,17 +207,17 @@ def test_code_of_a_model_is_never_run(tmp_path: Path, place: str) -> None:
     (source / place).write_text(json.dumps(said))
     (tmp_path / "made").mkdir()
     with pytest.raises(EncoderError, match=r"brings code of its own \(theirs\.Module\), which Helix does not run"):
-        export(source, tmp_path / "made", "tiny")
+        export_sparse_encoder(source, tmp_path / "made", "tiny")
     assert not (tmp_path / "ran").exists()
 
 
 def test_the_heaviest_are_kept() -> None:
     weights = np.array([0.5, 0, 2, 1, 1, -3, 1], np.float32)
-    found = heaviest(weights, 3)
+    found = select_heaviest(weights, 3)
     assert found.terms.tolist() == [2, 3, 4]  # of equal ones the first
     assert found.weights.tolist() == [2, 1, 1]
-    assert heaviest(weights, 99).terms.tolist() == [0, 2, 3, 4, 6]
-    assert heaviest(weights[5:6], 3).terms.tolist() == []
+    assert select_heaviest(weights, 99).terms.tolist() == [0, 2, 3, 4, 6]
+    assert select_heaviest(weights[5:6], 3).terms.tolist() == []
 
 
 def test_what_was_kept_is_checked(tmp_path: Path, known_inference_free: Path) -> None:
@@ -233,24 +249,27 @@ def test_what_was_kept_is_checked(tmp_path: Path, known_inference_free: Path) ->
 def test_it_is_exported_once_and_found_by_folder_and_name(tmp_path: Path, known_splade: Path) -> None:
     settings = replace(Settings(), models=str(tmp_path / "models"), cache=str(tmp_path / "cache"))
     with pytest.raises(EncoderError, match=r"no sparse encoder 'tiny': it is neither a folder .*in the models folder"):
-        find("tiny", settings)
+        find_sparse_encoder("tiny", settings)
     shutil.copytree(known_splade, tmp_path / "models" / "tiny")
-    source = find("tiny", settings)
+    source = find_sparse_encoder("tiny", settings)
     assert (source.name, source.origin) == ("tiny", "models folder")
-    assert not is_cached(source, tmp_path / "cache")
-    folder = cached(source, tmp_path / "cache")
+    assert not is_sparse_encoder_cached(source, tmp_path / "cache")
+    folder = cache_sparse_encoder(source, tmp_path / "cache")
     spec = load_spec(folder, query=False)
-    assert is_cached(source, tmp_path / "cache")
-    assert cached(source, tmp_path / "cache") == folder
-    again = find(str(folder), settings)  # an exported folder is as good
-    assert (cached(again, tmp_path / "elsewhere"), sparse.source_sha256(folder)) == (folder, spec.weights_sha256)
-    assert identity(sparse.source_sha256(source.folder)) == identity(spec.weights_sha256)
+    assert is_sparse_encoder_cached(source, tmp_path / "cache")
+    assert cache_sparse_encoder(source, tmp_path / "cache") == folder
+    again = find_sparse_encoder(str(folder), settings)  # an exported folder is as good
+    assert (cache_sparse_encoder(again, tmp_path / "elsewhere"), sparse.digest_weights(folder)) == (
+        folder,
+        spec.weights_sha256,
+    )
+    assert identify_weights(sparse.digest_weights(source.folder)) == identify_weights(spec.weights_sha256)
     # A changed weight is another model.
     data = bytearray((source.folder / "model.safetensors").read_bytes())
     data[-1] ^= 1
     (source.folder / "model.safetensors").write_bytes(data)
-    assert identity(sparse.source_sha256(source.folder)) != identity(spec.weights_sha256)
-    assert not is_cached(source, tmp_path / "cache")
+    assert identify_weights(sparse.digest_weights(source.folder)) != identify_weights(spec.weights_sha256)
+    assert not is_sparse_encoder_cached(source, tmp_path / "cache")
 
 
 def test_a_question_needs_neither_torch_nor_transformers(tmp_path: Path, known_splade: Path) -> None:
@@ -289,7 +308,7 @@ def test_pooling_is_laid_behind_the_logits_of_older_graphs_too(tmp_path: Path) -
         ):
             model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
             onnx.save(model, tmp_path / "model.onnx")
-            _pool(tmp_path / "model.onnx", strategy, "relu")
+            pool_graph(tmp_path / "model.onnx", strategy, "relu")
             session = ort.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
             (found,) = session.run(None, {"given": logits, "attention_mask": mask})
             assert found.tolist() == [pytest.approx(expected)]

@@ -13,7 +13,7 @@ import pytest
 
 from helix.encoders import registry
 from helix.encoders.dense import Encoder
-from helix.encoders.dense_export import cached
+from helix.encoders.dense_export import cache_encoder
 from helix.enrich.classify import (
     CUES,
     PRECEDENCE,
@@ -237,7 +237,7 @@ def test_training_texts_are_sound_and_none_is_in_the_labelled_set() -> None:
 
 @pytest.fixture(scope="session")
 def encoder(cache: Path) -> Encoder:
-    return Encoder(cached(registry.choose(Settings()), cache))
+    return Encoder(cache_encoder(registry.choose_encoder(Settings()), cache))
 
 
 @pytest.fixture(scope="session")

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helix.encoders.dense import EstimatedCounter
-from helix.question.build import make_query
-from helix.recipes.default import _short
+from helix.encoders.token_counter import EstimatedCounter
+from helix.recipes.default import _excerpt_rules
 from helix.recipes.load_profile import load
 from helix.stages.features.excerpt import excerpt, scores, units
 from helix.stages.pack import CLOSE, OPEN, Short, header, outside_in, pack
 from helix.util.sanitise import MAX_NAME, sanitise_text
+from tests.support.queries import make_query
 from tests.support.tiny import SETTINGS, make_store
 
 DAY = datetime(2026, 2, 3, 9, tzinfo=UTC)
@@ -152,15 +152,15 @@ def test_the_weights_are_the_rarity_of_what_is_asked_for(tmp_path: Path) -> None
     how = replace(load("helix").pack, excerpt=0.06, full=0.25)
     query = make_query("a heron at the lakes", snap, SETTINGS, budget=1_000)
     query = replace(query, terms=np.unique(query.terms))
-    short = _short(query, snap, how)
+    short = _excerpt_rules(query, snap, how)
     assert short.weights == {
         "heron": pytest.approx(np.log(1 + 3.5 / 1.5)),
         "lake": pytest.approx(np.log(1 + 2.5 / 2.5)),
     }
     assert (short.cap, short.full) == (60, 0.25)
-    assert _short(query, snap, replace(how, excerpt=0.001)).cap == 40
-    assert _short(query, snap, replace(how, excerpt=0.0)).cap == 0
-    assert set(_short(replace(query, terms=query.terms[:1]), snap, how).weights) < {"heron", "lake"}
+    assert _excerpt_rules(query, snap, replace(how, excerpt=0.001)).cap == 40
+    assert _excerpt_rules(query, snap, replace(how, excerpt=0.0)).cap == 0
+    assert set(_excerpt_rules(replace(query, terms=query.terms[:1]), snap, how).weights) < {"heron", "lake"}
 
 
 # ------------------------------------------------------------ order and heads

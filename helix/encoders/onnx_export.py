@@ -1,0 +1,134 @@
+"""Steps that every export shares: transformers → ONNX, int8, the tokenizer, the choice of a precision.
+
+Needs torch and optimum. Exports run as their own processes, which return several hundred megabytes when they end.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from helix.encoders.folders import WEIGHTS, read_json
+from helix.errors import EncoderError
+
+PRECISIONS: Final = {"int8": "dynamic int8, per channel", "fp32": "none, float32"}
+
+PROBES: Final = (
+    "The nightly backup failed because the disk was full, so we moved it to the larger volume and kept seven days.",
+    "To restart the queue, stop the worker, wait until running tasks have finished, then start it with two processes.",
+    "She said the flight to Lisbon leaves at nine on Friday and that the hotel near the station is already paid.",
+    "def retry(call, times=3): tries the call again after a timeout and raises the last error when none succeeded.",
+    "We chose a single file database over a server, since one writer is enough and nobody has to run it.",
+    "The report is due on the last working day of the month; finance needs the figures two days before.",
+)
+"""Texts on which the int8 form of a model is compared with its float form."""
+
+_TIMED_ROUNDS: Final = 3
+
+
+def export_graph(source: Path, target: Path, task: str = "feature-extraction") -> None:
+    """Write the float32 model to `target/model.onnx`, with its config.json.
+
+    An architecture that no library has is copied from the ONNX file in the model's folder. Code that comes with a
+    model never runs.
+
+    Raises:
+        EncoderError: the architecture is not supported.
+    """
+    from optimum.exporters.tasks import TasksManager
+    from optimum.onnxruntime import (
+        ORTModelForFeatureExtraction,
+        ORTModelForMaskedLM,
+        ORTModelForSequenceClassification,
+    )
+    from transformers import CONFIG_MAPPING
+
+    architecture = str(read_json(source / "config.json").get("model_type"))
+    exporters = {"text-classification": ORTModelForSequenceClassification, "fill-mask": ORTModelForMaskedLM}
+    exporter = exporters.get(task, ORTModelForFeatureExtraction)
+    supported = TasksManager.get_supported_model_type_for_task(task, "onnx")
+    has_weights = any((source / name).is_file() for name in WEIGHTS if not name.endswith(".onnx"))
+    ready = source / "onnx" / "model.onnx"
+    if has_weights and architecture in CONFIG_MAPPING and architecture in supported:
+        exporter.from_pretrained(source, export=True, local_files_only=True).save_pretrained(target)
+    elif ready.is_file():
+        target.mkdir()
+        for file in (source / "config.json", *ready.parent.glob("model.onnx*")):  # a large graph has weights apart
+            shutil.copyfile(file, target / file.name)
+    else:
+        raise EncoderError(
+            f"the architecture {architecture} is in no library here, Helix runs no code that comes with a model, and "
+            f"{ready} does not exist",
+            "fetch that file, or take another encoder",
+        )
+
+
+def write_graph(plain: Path, target: Path, precision: str) -> None:
+    """Copy `plain/model.onnx` to `target/model.onnx`, quantised for int8."""
+    with tempfile.TemporaryDirectory() as work:
+        if precision == "int8":
+            quantise_graph(plain, Path(work))
+            plain = Path(work)
+        shutil.copyfile(plain / "model.onnx", target / "model.onnx")
+
+
+def quantise_graph(plain: Path, target: Path) -> None:
+    """Write the int8 form of `plain/model.onnx` to `target/model.onnx`."""
+    from optimum.onnxruntime import ORTQuantizer
+    from optimum.onnxruntime.configuration import AutoQuantizationConfig
+
+    configure = AutoQuantizationConfig.avx512_vnni if has_vnni() else AutoQuantizationConfig.avx2
+    ORTQuantizer.from_pretrained(plain, file_name="model.onnx").quantize(
+        save_dir=target, quantization_config=configure(is_static=False, per_channel=True)
+    )
+    (target / "model_quantized.onnx").rename(target / "model.onnx")
+
+
+def has_vnni() -> bool:
+    """Return whether the processor has AVX512-VNNI.
+
+    Without it products of int8 saturate unless weights are seven bits, as the avx2 configuration has them.
+    """
+    info = Path("/proc/cpuinfo")
+    return info.is_file() and "avx512_vnni" in info.read_text()
+
+
+def save_tokenizer(source: Path, target: Path) -> None:
+    """Write `target/tokenizer.json`."""
+    from transformers import AutoTokenizer
+
+    if (source / "tokenizer.json").is_file():
+        shutil.copyfile(source / "tokenizer.json", target / "tokenizer.json")
+    else:
+        tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=True, trust_remote_code=False)
+        tokenizer.backend_tokenizer.save(str(target / "tokenizer.json"))
+
+
+def read_opset(model: Any) -> int:
+    """Return the version of ONNX's own operators in a model."""
+    return max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
+
+
+def time_in_turns(runs: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
+    """Return the best seconds of each run by name; runs alternate, so that other work slows all of them."""
+    seconds = dict.fromkeys(runs, float("inf"))
+    for _ in range(_TIMED_ROUNDS):
+        for name, run in runs.items():
+            start = time.perf_counter()
+            run()
+            seconds[name] = min(seconds[name], time.perf_counter() - start)
+    return {name: round(best, 5) for name, best in seconds.items()}
+
+
+def choose_precision(figures: Mapping[str, float], least_agreement: float) -> str:
+    """Return `int8` if it is faster and agrees with fp32, else `fp32`.
+
+    Args:
+        figures: agreement, fp32_seconds and int8_seconds.
+    """
+    good = figures["agreement"] >= least_agreement and figures["int8_seconds"] < figures["fp32_seconds"]
+    return "int8" if good else "fp32"
