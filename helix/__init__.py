@@ -6,25 +6,31 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as in `typing`, which an agent's hook would have to wait for
+from helix.util.version import VERSION as __version__  # noqa: N811
+
+TYPE_CHECKING = False  # `typing` imports slowly, and an agent's hook waits for it
 if TYPE_CHECKING:
     from typing import Any
 
     from helix.sdk.client import Remote, connect
-    from helix.sdk.memory import Memory, open
+    from helix.sdk.memory import Memory
+    from helix.sdk.open import open
 
-__version__ = "0.1.0"
 __all__ = ["Memory", "Remote", "__version__", "connect", "open"]
 
 
 def __getattr__(name: str) -> Any:
-    # Importing the package must cost nothing to those who want one module of it.
-    if name in ("Memory", "open"):
-        from helix.sdk import memory
+    # Importing the package must cost nothing to a caller of one of its modules.
+    if name == "open":
+        from helix.sdk.open import open
 
-        return getattr(memory, name)
+        return open
+    if name == "Memory":
+        from helix.sdk.memory import Memory
+
+        return Memory
     if name in ("Remote", "connect"):
-        from helix.sdk import client as remote
+        from helix.sdk import client
 
-        return getattr(remote, name)
+        return getattr(client, name)
     raise AttributeError(f"module 'helix' has no attribute {name!r}")

@@ -100,6 +100,36 @@ class Entity(NamedTuple):
 # ---------------------------------------------------------------- query side
 
 
+Time = datetime | str | None
+"""A moment as callers give it: aware, ISO 8601, or in words such as "yesterday"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallOptions:
+    """The options of one recall; `Recaller.recall` explains each."""
+
+    k: int = 10
+    budget: int = 2000
+    project: str | None = None
+    type: str | None = None
+    since: Time = None
+    until: Time = None
+    as_of: Time = None
+    session: str | None = None
+    speaker: str | None = None
+    current_only: bool = False
+    entities: tuple[str, ...] = ()
+    principal: str | None = None
+    projects: tuple[str, ...] | None = None
+    profile: str = "helix"
+    rerank: str | None = None
+    rerank_top: int = 20
+    now: Time = None
+    explain: bool = False
+    why_not: str | None = None
+    tier: str = "fast"
+
+
 class Sparse(NamedTuple):
     """A text as learned weights over an encoder's vocabulary."""
 
@@ -109,7 +139,7 @@ class Sparse(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One question, checked (see `helix.question.build.make_query`)."""
+    """One question, checked (see `helix.question.build.build_query`)."""
 
     text: str
     k: int

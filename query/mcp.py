@@ -22,11 +22,11 @@ from mcp.types import CallToolResult, InputRequiredResult, Tool, ToolAnnotations
 from pydantic import AnyUrl, BaseModel, Field, ValidationError
 from starlette.routing import BaseRoute, Route
 
-from helix import __version__
 from helix.cli.parser import suggest_name
 from helix.errors import HelixError
 from helix.stages.pack import CLOSE, OPEN
 from helix.util.sanitise import MAX_MESSAGE, sanitise_all, sanitise_name, sanitise_text
+from helix.util.version import VERSION
 from query.auth import OWNER, Caller
 from query.middleware import CALLER, MAX_BODY
 from query.schema import requests as wire
@@ -146,7 +146,7 @@ def build_server(service: QueryService, caller: Caller = OWNER) -> MCPServer:
     Args:
         caller: on stdio; over HTTP each request has its own.
     """
-    server = StrictServer("helix", title="Helix", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR")
+    server = StrictServer("helix", title="Helix", instructions=INSTRUCTIONS, version=VERSION, log_level="ERROR")
 
     def find_caller(context: Context) -> Caller:
         request = context.request_context.request

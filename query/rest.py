@@ -15,8 +15,8 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 from starlette.staticfiles import StaticFiles
 
-from helix import __version__
 from helix.errors import HelixError
+from helix.util.version import VERSION
 from query.auth import KeyRing
 from query.mcp import mount_server
 from query.metrics import QueryMetrics
@@ -57,7 +57,7 @@ def create_app(service: QueryService, policy: Policy | None = None, keys: KeyRin
 
     app = FastAPI(
         title="Helix",
-        version=__version__,
+        version=VERSION,
         description=ABOUT,
         lifespan=lifespan,
         docs_url=None,

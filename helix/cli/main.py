@@ -60,9 +60,9 @@ def _run(name: str, rest: Sequence[str]) -> int:
         _show_help(_format_overview())
         return 0 if name else 2
     if name == "--version":
-        from helix import __version__
+        from helix.util.version import VERSION
 
-        print(f"helix {__version__}")
+        print(f"helix {VERSION}")
         return 0
     if command := find_command(name):
         try:

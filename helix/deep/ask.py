@@ -1,4 +1,4 @@
-"""From a question to a model's replies, by whatever process asks it: a worker, or the SDK where there is none."""
+"""From a question to a model's replies, in a worker, or in the SDK where no worker runs."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import numpy as np
 
 from helix.deep import jobs
+from helix.deep.arguments import to_arguments
+from helix.deep.context import DeepContext, DeepQuestion, prepare
 from helix.deep.endpoint import Endpoint, ask, endpoint_of
-from helix.deep.fusion import TOP, Asked, checked, key_of, pooled
+from helix.deep.fusion import TOP, FusedItems, item_key, recall_wordings
 from helix.deep.prompts import digest
 from helix.deep.replies import Replies, Unanswered
-from helix.deep.techniques import REWRITES, chosen, order_of, ranking, rewriting, wordings
+from helix.deep.techniques import REWRITES, choose, parse_order, parse_wordings, ranking_prompt, rewriting_prompt
 from helix.errors import HelixError, StoreError
 from helix.recipes.cems import probe
 from helix.recipes.load_profile import load
@@ -23,133 +25,151 @@ from helix.settings import Settings
 from helix.snapshot import manifest as manifests
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.route import scope
-from helix.types import Bool, Item
-
-if TYPE_CHECKING:
-    from helix.sdk.memory import Memory
+from helix.types import Bool, Item, RecallOptions
 
 _FRAME: Final = 500
-"""Tokens of a prompt that are not memories: what is asked for, and the question."""
+"""Tokens of a prompt that are not memories: the task and the question."""
 
 Slot = Callable[[float], AbstractContextManager[None]]
-"""Called with a deadline: waits until one more may ask the endpoint, or raises Unanswered."""
+"""Called with a deadline, waits until the endpoint may be asked, or raises Unanswered."""
 
 
-def ask_model(asked: Asked, endpoint: Endpoint, settings: Settings, deadline: float, slot: Slot) -> Replies:
-    """Ask for all that is switched on: other wordings, side by side, then an order of what those have found.
+class _Requests:
+    """The requests of one question, counted."""
+
+    def __init__(self, question: DeepQuestion, endpoint: Endpoint, settings: Settings, deadline: float) -> None:
+        self.question, self.endpoint, self.settings, self.deadline = question, endpoint, settings, deadline
+        self.sendable = _sendable(question.snap, settings)
+        self.calls = self.sent = 0
+        self.wordings: dict[str, str] = {}
+
+    def rewrite(self, names: Sequence[str], intent: str) -> Mapping[str, str]:
+        """Ask for other wordings, all techniques at once."""
+        query = self.question.query
+        phrases = self._preferences() if intent == "preference" and "synthesis" in names else []
+        today = f"{query.now:%Y-%m-%d}"
+        prompts = {name: rewriting_prompt(name, query.text, intent, today, phrases) for name in names}
+        self.calls, self.sent = self.calls + len(prompts), self.sent + len(phrases)
+        replies = ask(self.endpoint, prompts, self.deadline)
+        for name in names:
+            self.wordings.update(parse_wordings(name, query.text, replies[name]))
+        return self.wordings
+
+    def rank(self, items: Sequence[Item]) -> tuple[str, ...]:
+        """Ask for an order of items; return their keys, best first."""
+        texts = [_describe(item) for item in items]
+        texts = _shorten(texts, self.settings.deep_tokens - _FRAME, self.question.snap.counter)
+        self.calls, self.sent = self.calls + 1, self.sent + len(items)
+        prompts = {"rerank": ranking_prompt(self.question.query.text, texts)}
+        reply = ask(self.endpoint, prompts, self.deadline)["rerank"]
+        return tuple(item_key(items[i]) for i in parse_order(reply, len(items)))
+
+    def may_send(self, item: Item) -> bool:
+        """Return whether an item's project is one whose memories may leave."""
+        row = self.question.snap.find(item.id)
+        return row is not None and bool(self.sendable[row])
+
+    def _preferences(self) -> list[str]:
+        """Return what users said of their own preferences, found by the profile probe of `cems`, that may be sent."""
+        query, snap = self.question.query, self.question.snap
+        plan = scope(query, snap)
+        allowed = self.sendable & (snap.alive if plan.allowed is None else plan.allowed)
+        return probe(query, snap, replace(plan, allowed=allowed), load("cems"))
+
+
+def ask_model(question: DeepQuestion, endpoint: Endpoint, settings: Settings, deadline: float, slot: Slot) -> Replies:
+    """Ask for every technique that is switched on: other wordings first, then an order of what they found.
 
     Args:
         deadline: by `time.monotonic`.
 
     Raises:
-        Unanswered: any of it failed; then nothing more is asked.
+        Unanswered: a request failed; nothing more is asked then.
         UsageError: a setting is wrong.
     """
-    began, names = time.monotonic(), chosen(settings)
-    sendable = _sendable(asked.snap, settings)
+    began, names = time.monotonic(), choose(settings)
+    requests = _Requests(question, endpoint, settings, deadline)
     rewrites = [name for name in names if name in REWRITES]
-    found: dict[str, str] = {}
-    calls = sent = 0
-
-    def rewrite(intent: str) -> Mapping[str, str]:
-        nonlocal calls, sent
-        phrases = _phrases(asked, sendable) if intent == "preference" and "synthesis" in rewrites else []
-        today, text = f"{asked.query.now:%Y-%m-%d}", asked.query.text
-        prompts = {name: rewriting(name, text, intent, today, phrases) for name in rewrites}
-        calls, sent = calls + len(prompts), sent + len(phrases)
-        replies = ask(endpoint, prompts, deadline)
-        for name in rewrites:
-            found.update(wordings(name, text, replies[name]))
-        return found
-
     with slot(deadline):
-        pool = pooled(asked, rewrite if rewrites else None)
-        left = (
-            {} if found else dict.fromkeys(rewrites, f"{asked.constants.name} wants no other wording of this question")
-        )
+        pool = recall_wordings(question, (lambda intent: requests.rewrite(rewrites, intent)) if rewrites else None)
+        reason = f"{question.constants.name} wants no other wording of this question"
+        left_out = {} if requests.wordings else dict.fromkeys(rewrites, reason)
         order: tuple[str, ...] = ()
         if "rerank" in names:
-            best = [item for item in pool.items[:TOP] if _may_go(item, asked.snap, sendable)]
+            best = [item for item in pool.items[:TOP] if requests.may_send(item)]
             if len(best) > 1:
-                texts = _cut([_shown(item) for item in best], settings.deep_tokens - _FRAME, asked.snap.counter)
-                calls, sent = calls + 1, sent + len(best)
-                reply = ask(endpoint, {"rerank": ranking(asked.query.text, texts)}, deadline)["rerank"]
-                order = tuple(key_of(best[i]) for i in order_of(reply, len(best)))
-            elif len(pool.items) > 1:
-                left["rerank"] = "the memories that were found may not be sent (HELIX_DEEP_PROJECTS)"
+                order = requests.rank(best)
             else:
-                left["rerank"] = "there is nothing to be ordered"
-    used = tuple(name for name in names if name not in left)
-    return Replies(found, order, used, left, endpoint.model, calls, sent, round(time.monotonic() - began, 3))
+                left_out["rerank"] = _explain_no_rerank(pool)
+    used = tuple(name for name in names if name not in left_out)
+    seconds = round(time.monotonic() - began, 3)
+    return Replies(requests.wordings, order, used, left_out, endpoint.model, requests.calls, requests.sent, seconds)
+
+
+def _explain_no_rerank(pool: FusedItems) -> str:
+    if len(pool.items) > 1:
+        return "the memories that were found may not be sent (HELIX_DEEP_PROJECTS)"
+    return "there is nothing to be ordered"
 
 
 def _sendable(snap: Snapshot, settings: Settings) -> Bool:
-    """bool[rows]: of a project whose memories may be sent."""
+    """Return the rows of projects whose memories may be sent: bool[rows]."""
     names = {name.strip() for name in settings.deep_projects.split(",") if name.strip()}
-    known = np.array(["*" in names or name in names for name in (*snap.projects, "*")], bool)  # the last: of none
+    known = np.array(["*" in names or name in names for name in (*snap.projects, "*")], bool)  # the last: no project
     out: Bool = known[snap.columns.project]
     return out
 
 
-def _may_go(item: Item, snap: Snapshot, sendable: Bool) -> bool:
-    row = snap.find(item.id)
-    return row is not None and bool(sendable[row])
-
-
-def _phrases(asked: Asked, sendable: Bool) -> list[str]:
-    """What users said of their own preferences, as the profile probe of `cems` finds it; what may be sent of it."""
-    plan = scope(asked.query, asked.snap)
-    allowed = sendable & (asked.snap.alive if plan.allowed is None else plan.allowed)
-    return probe(asked.query, asked.snap, replace(plan, allowed=allowed), load("cems"))
-
-
-def _shown(item: Item) -> str:
-    """A memory as the model reads it: when, who, what."""
+def _describe(item: Item) -> str:
+    """Return a memory as the model reads it: when, who, text."""
     head = " ".join(part for part in ((item.time or "")[:10], item.speaker or "") if part)
     return f"{head}: {item.text}" if head else item.text
 
 
-def _cut(texts: Sequence[str], room: int, count: Callable[[Sequence[str]], list[int]]) -> list[str]:
-    """Texts that together have about so many tokens: each at most its even share."""
+def _shorten(texts: Sequence[str], room: int, count: Callable[[Sequence[str]], list[int]]) -> list[str]:
+    """Cut texts so that together they have about `room` tokens: each at most its even share."""
     share = max(1, room // max(1, len(texts)))
     return [text if n <= share else text[: len(text) * share // n] for text, n in zip(texts, count(texts), strict=True)]
 
 
-# ---------------------------------------------------------------- kept
+# ---------------------------------------------------------------- cached replies
 
 
-def replies(memory: Memory, arguments: Mapping[str, Any], settings: Settings, seconds: float) -> Replies:
-    """What the model says, now or when it was asked the same before.
+def fetch_replies(
+    context: DeepContext, query: str, options: RecallOptions, settings: Settings, seconds: float
+) -> Replies:
+    """Return a model's replies, cached ones where the same was asked before.
 
     Args:
-        arguments: of `Memory.recall`, with the moment of asking.
-        seconds: there are.
+        options: with the moment of the question.
+        seconds: time limit.
 
     Raises:
-        Unanswered: it says nothing of use, and why.
+        Unanswered: there is no usable reply; says why.
     """
     deadline, began = time.monotonic() + seconds, time.time()
     try:
         endpoint = endpoint_of(settings)
         if endpoint is None:
             raise Unanswered("no endpoint is named (HELIX_DEEP_URL)")
-        asked = checked(memory, arguments)
-        name = _name(memory, arguments, settings)
-        if (known := jobs.kept(memory.root, name)) is not None:
-            return known
-        found = ask_model(asked, endpoint, settings, deadline, jobs.slots(memory.root, settings.deep_concurrent))
+        question = prepare(context, query, options)
+        key = _cache_key(context.snapshot, query, options, settings)
+        if (cached := jobs.read_replies(context.root, key)) is not None:
+            return cached
+        limit = jobs.limit_concurrency(context.root, settings.deep_concurrent)
+        replies = ask_model(question, endpoint, settings, deadline, limit)
     except HelixError as error:
         raise Unanswered(str(error)) from None
-    with suppress(StoreError):  # of a store that is only read the same will be asked again
-        if manifests.current_name(memory.root) == memory.snapshot.name:  # else nobody will ask the same
-            jobs.keep(memory.root, name, found, began)
-    return found
+    with suppress(StoreError):  # a read-only store: the same is asked again
+        if manifests.current_name(context.root) == context.snapshot.name:  # else the key will not occur again
+            jobs.write_replies(context.root, key, replies, began)
+    return replies
 
 
-def _name(memory: Memory, arguments: Mapping[str, Any], settings: Settings) -> str:
-    """Of all that replies hang on: question, snapshot, prompts, and what may be asked and sent."""
-    day = str(arguments["now"])[:10]
-    asked = [
+def _cache_key(snap: Snapshot, query: str, options: RecallOptions, settings: Settings) -> str:
+    """Return a key of everything that replies depend on: question, generation, prompts, and what may be sent."""
+    day = str(options.now)[:10]
+    configuration = [
         settings.deep_url,
         settings.deep_model,
         settings.deep_options,
@@ -159,4 +179,4 @@ def _name(memory: Memory, arguments: Mapping[str, Any], settings: Settings) -> s
         settings.deep_tokens,
         settings.deep_reply_tokens,
     ]
-    return jobs.digest(memory.snapshot.name, digest(), day, {**arguments, "now": None}, asked)
+    return jobs.digest(snap.name, digest(), day, {**to_arguments(query, options), "now": None}, configuration)

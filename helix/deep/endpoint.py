@@ -1,4 +1,4 @@
-"""Asking a chat endpoint that speaks OpenAI's protocol. One request a question, none twice, all within one deadline."""
+"""Client of a chat endpoint that speaks OpenAI's protocol: each prompt is sent once, all within one deadline."""
 
 from __future__ import annotations
 
@@ -14,44 +14,43 @@ from typing import Any, Final
 import httpx2
 import orjson
 
-from helix import __version__
 from helix.deep.prompts import Messages
 from helix.deep.replies import Unanswered
 from helix.errors import UsageError
 from helix.settings import Settings
 from helix.util.urls import check_http_url
+from helix.util.version import VERSION
 
-MOST_BYTES: Final = 1 << 20
-"""Of an answer."""
+MAX_BYTES: Final = 1 << 20
+"""Bytes of an answer."""
 
-_LATE: Final = 0.5
-"""Seconds after the deadline that requests have to be given up in."""
+_GRACE: Final = 0.5  # seconds after the deadline to give requests up
 
-_SAID: Final = {
-    400: ": see HELIX_DEEP_OPTIONS for what this model wants said otherwise",
+_REMEDIES: Final = {
+    400: ": HELIX_DEEP_OPTIONS may have to change a field for this model",
     401: ": check HELIX_DEEP_KEY",
     403: ": check HELIX_DEEP_KEY",
     404: ": check HELIX_DEEP_URL and HELIX_DEEP_MODEL",
-    429: ": it is asked too often, or what was paid for is used up",
+    429: ": too many requests, or the quota is used up",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a model is asked, and how."""
+    """A chat endpoint and its model."""
 
     url: str  # up to /v1
     model: str
     key: str = field(default="", repr=False)
-    options: Mapping[str, Any] = field(default_factory=dict)  # of a request's body; None takes a field out
+    options: Mapping[str, Any] = field(default_factory=dict)  # of a request's body; None removes a field
     reply_tokens: int = 400
 
 
 def endpoint_of(settings: Settings) -> Endpoint | None:
-    """The endpoint the settings name; None where they name none.
+    """Return the endpoint the settings name; None where they name none.
 
     Raises:
-        UsageError: its URL is none, no model is named, or the options are no JSON object.
+        UsageError: the URL is invalid, no model is named, or the options are no JSON object.
     """
     if not settings.deep_url:
         return None
@@ -61,13 +60,13 @@ def endpoint_of(settings: Settings) -> Endpoint | None:
         raise UsageError("HELIX_DEEP_URL names an endpoint, but no model", "set HELIX_DEEP_MODEL")
     key = settings.deep_key.strip()
     if not (key.isascii() and key.isprintable()):
-        raise UsageError("HELIX_DEEP_KEY has characters that no header may have", "set it anew")
-    return Endpoint(url, settings.deep_model, key, _options(settings.deep_options), settings.deep_reply_tokens)
+        raise UsageError("HELIX_DEEP_KEY has characters that no header may have", "set it again")
+    return Endpoint(url, settings.deep_model, key, _parse_options(settings.deep_options), settings.deep_reply_tokens)
 
 
-def _options(said: str) -> dict[str, Any]:
+def _parse_options(text: str) -> dict[str, Any]:
     try:
-        options = orjson.loads(said or "{}")
+        options = orjson.loads(text or "{}")
     except orjson.JSONDecodeError:
         options = None
     if not isinstance(options, dict):
@@ -76,30 +75,30 @@ def _options(said: str) -> dict[str, Any]:
 
 
 def ask(endpoint: Endpoint, prompts: Mapping[str, Messages], deadline: float) -> dict[str, str]:
-    """What the model answers each prompt, by its name; all are asked at once.
+    """Send all prompts at once; return the model's replies by name.
 
     Args:
-        deadline: by `time.monotonic`; whatever is not there by then is given up, however slowly it comes.
+        deadline: by `time.monotonic`; replies that are incomplete by then are given up.
 
     Raises:
-        Unanswered: one of them has no answer; the others are given up at once.
+        Unanswered: a prompt got no reply; the others are cancelled.
     """
 
-    async def gathered() -> dict[str, str]:
+    async def gather() -> dict[str, str]:
         async with (
-            # There is one deadline for all of it.
-            httpx2.AsyncClient(timeout=None, headers=_headers(endpoint), verify=_certificates()) as client,
+            # One deadline covers everything.
+            httpx2.AsyncClient(timeout=None, headers=_headers(endpoint), verify=_load_certificates()) as client,
             asyncio.timeout(deadline - time.monotonic()),
             asyncio.TaskGroup() as group,
         ):
-            tasks = {name: group.create_task(_one(client, endpoint, name, prompts[name])) for name in prompts}
+            tasks = {name: group.create_task(_ask_one(client, endpoint, name, prompts[name])) for name in prompts}
         return {name: task.result() for name, task in tasks.items()}
 
-    # In a thread: who asks may run an event loop of their own, as a notebook does; and a name that no server resolves
-    # would hold a loop up beyond the deadline.
+    # In a thread: the caller may run an event loop, as a notebook does; and a name server that does not answer would
+    # block a loop beyond the deadline.
     thread = ThreadPoolExecutor(1, "helix-deep")
     try:
-        return thread.submit(asyncio.run, gathered()).result(deadline - time.monotonic() + _LATE)
+        return thread.submit(asyncio.run, gather()).result(deadline - time.monotonic() + _GRACE)
     except TimeoutError:
         raise Unanswered(f"{', '.join(prompts)}: the endpoint does not answer in time") from None
     except ExceptionGroup as group:
@@ -109,17 +108,17 @@ def ask(endpoint: Endpoint, prompts: Mapping[str, Messages], deadline: float) ->
 
 
 @cache
-def _certificates() -> ssl.SSLContext:
-    """Read once: it takes twenty milliseconds."""
+def _load_certificates() -> ssl.SSLContext:
+    """Load certificates once: it takes twenty milliseconds."""
     return httpx2.create_ssl_context()
 
 
 def _headers(endpoint: Endpoint) -> dict[str, str]:
-    said = {"User-Agent": f"helix/{__version__}", "Accept": "application/json", "Accept-Encoding": "identity"}
-    return {**said, **({"Authorization": f"Bearer {endpoint.key}"} if endpoint.key else {})}
+    headers = {"User-Agent": f"helix/{VERSION}", "Accept": "application/json", "Accept-Encoding": "identity"}
+    return {**headers, **({"Authorization": f"Bearer {endpoint.key}"} if endpoint.key else {})}
 
 
-async def _one(client: httpx2.AsyncClient, endpoint: Endpoint, name: str, prompt: Messages) -> str:
+async def _ask_one(client: httpx2.AsyncClient, endpoint: Endpoint, name: str, prompt: Messages) -> str:
     body = {
         "model": endpoint.model,
         "messages": list(prompt),
@@ -129,23 +128,23 @@ async def _one(client: httpx2.AsyncClient, endpoint: Endpoint, name: str, prompt
         **endpoint.options,
     }
     body = {key: value for key, value in body.items() if value is not None}
-    said = bytearray()
+    content = bytearray()
     try:
         async with client.stream("POST", f"{endpoint.url}/chat/completions", json=body) as answer:
             if answer.status_code != 200:
-                remedy = _SAID.get(answer.status_code, "")
+                remedy = _REMEDIES.get(answer.status_code, "")
                 raise Unanswered(f"{name}: the endpoint answers {answer.status_code}{remedy}")
             async for part in answer.aiter_raw():
-                said += part
-                if len(said) > MOST_BYTES:
-                    raise Unanswered(f"{name}: the endpoint's answer has more than {MOST_BYTES} bytes")
+                content += part
+                if len(content) > MAX_BYTES:
+                    raise Unanswered(f"{name}: the endpoint's answer has more than {MAX_BYTES} bytes")
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-        raise Unanswered(f"{name}: the endpoint {_broken(error)}") from None
-    return content_of(bytes(said), name)
+        raise Unanswered(f"{name}: the endpoint {_describe_fault(error)}") from None
+    return parse_completion(bytes(content), name)
 
 
-def _broken(error: Exception) -> str:
-    """What happened to a connection. Not in the words of the exception, which may hold the URL and what it carries."""
+def _describe_fault(error: Exception) -> str:
+    """Describe a connection's fault without the exception's words: they may hold the URL and its secrets."""
     if isinstance(error, httpx2.ConnectError):
         return "cannot be reached"
     if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
@@ -153,14 +152,14 @@ def _broken(error: Exception) -> str:
     return "broke the connection off"
 
 
-def content_of(said: bytes, name: str) -> str:
-    """The text of a chat completion.
+def parse_completion(content: bytes, name: str) -> str:
+    """Return the text of a chat completion.
 
     Raises:
         Unanswered: it is none, or empty.
     """
     try:
-        choice = orjson.loads(said)["choices"][0]
+        choice = orjson.loads(content)["choices"][0]
         text = choice["message"]["content"]
     except orjson.JSONDecodeError:
         raise Unanswered(f"{name}: the endpoint's answer is no JSON") from None
@@ -169,6 +168,7 @@ def content_of(said: bytes, name: str) -> str:
     if text is not None and not isinstance(text, str):
         raise Unanswered(f"{name}: the endpoint's answer is no text")
     if not (text or "").strip():
-        cut = isinstance(choice, dict) and choice.get("finish_reason") == "length"
-        raise Unanswered(f"{name}: the model's answer is empty" + (": raise HELIX_DEEP_REPLY_TOKENS" if cut else ""))
+        truncated = isinstance(choice, dict) and choice.get("finish_reason") == "length"
+        remedy = ": raise HELIX_DEEP_REPLY_TOKENS" if truncated else ""
+        raise Unanswered(f"{name}: the model's answer is empty{remedy}")
     return str(text)

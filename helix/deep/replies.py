@@ -1,4 +1,4 @@
-"""What a language model said of one question."""
+"""The replies of a language model to one question."""
 
 from __future__ import annotations
 
@@ -8,31 +8,29 @@ from typing import Any
 
 
 class Unanswered(Exception):
-    """A language model was not asked, or gave no answer that is of use. Says why, as `degraded` does."""
+    """The model was not asked, or gave no usable reply; the message goes into `degraded`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replies:
-    """What a language model said of one question: all there is to be known of it, and no word of a memory's own but
-    what the model took over.
-    """
+    """Everything a model replied to one question. It holds no text of a memory but what the model repeated."""
 
     wordings: Mapping[str, str] = field(default_factory=dict)  # by the name of their list
-    order: tuple[str, ...] = ()  # keys of the items that were sent, the best first
+    order: tuple[str, ...] = ()  # keys of the items that were sent, best first
     techniques: tuple[str, ...] = ()  # that were used
-    left_out: Mapping[str, str] = field(default_factory=dict)  # those that were not, and why
+    left_out: Mapping[str, str] = field(default_factory=dict)  # techniques that were not, and why
     model: str = ""
     calls: int = 0
-    sent: int = 0  # memories that left for the endpoint, phrases of some among them
+    sent: int = 0  # memories sent to the endpoint, in part or whole
     seconds: float = 0.0
     cached: bool = False
 
-    def told(self) -> dict[str, Any]:
-        """What an answer says of it."""
-        told = {name: value for name, value in asdict(self).items() if name != "order"}
-        return {**told, "techniques": list(self.techniques)}
+    def report(self) -> dict[str, Any]:
+        """Return the fields that an answer shows."""
+        fields = {name: value for name, value in asdict(self).items() if name != "order"}
+        return {**fields, "techniques": list(self.techniques)}
 
 
-def replies_of(found: Mapping[str, Any]) -> Replies:
-    """From JSON."""
-    return Replies(**{**found, "order": tuple(found["order"]), "techniques": tuple(found["techniques"])})
+def replies_of(fields: Mapping[str, Any]) -> Replies:
+    """Read replies from JSON."""
+    return Replies(**{**fields, "order": tuple(fields["order"]), "techniques": tuple(fields["techniques"])})

@@ -1,4 +1,4 @@
-"""What a language model is asked for, and what its replies are taken for.
+"""Techniques of the deep tier: their prompts, and how their replies are parsed.
 
 Gao et al. 2022, "Precise Zero-Shot Dense Retrieval without Relevance Labels" (HyDE); Wang et al. 2023, "Query2doc";
 Sun et al. 2023, "Is ChatGPT Good at Search?" (a list ordered by a language model).
@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from helix.deep.prompts import Messages, prompt, quoted
+from helix.deep.prompts import Messages, fill_prompt, quote
 from helix.deep.replies import Unanswered
 from helix.errors import UsageError
 from helix.settings import Settings
@@ -20,9 +20,9 @@ from helix.text.tokenize import well_formed
 TECHNIQUES: Final = ("rerank", "hyde", "synthesis", "query2doc")
 
 REWRITES: Final = ("hyde", "synthesis", "query2doc")
-"""Those that need the question alone: one round of requests, side by side."""
+"""Techniques that need the question alone: one round of concurrent requests."""
 
-LEAST_TERMS, MOST_TERMS = 2, 5
+MIN_QUERIES, MAX_QUERIES = 2, 5
 """Queries of a synthesis."""
 
 _LIMITS: Final = {
@@ -38,24 +38,19 @@ _VARIANTS: Final = {
     "synthesis": {"temporal": "synthesis_temporal", "preference": "synthesis_preference"},
 }
 
-_MOST_QUESTION: Final = 2_000
-"""Characters of a question that a model is told: a whole log may be pasted into one."""
+_MAX_QUESTION: Final = 2_000  # characters sent to a model; a question may be a pasted log
+_MAX_WORDING: Final = 1_000  # characters of one wording; models may not stop
+_MAX_REPLY: Final = 20_000  # characters of a reply, from its end, in which a list is searched
 
-_MOST_CHARS: Final = 1_000
-"""Of one wording: a model that goes on and on asks for nothing else by it."""
-
-_MOST_REPLY: Final = 20_000
-"""Characters of a reply, from its end, that are looked through for a list."""
-
-_DECODER: Final = json.JSONDecoder()  # which says where a list ends: orjson wants nothing after it
-_FENCE = re.compile(r"```\w*")
+_DECODER: Final = json.JSONDecoder()  # it reports where a value ends; orjson refuses trailing text
+_FENCE: Final = re.compile(r"```\w*")
 
 
-def chosen(settings: Settings) -> tuple[str, ...]:
-    """The techniques that are switched on, as many as there may be requests.
+def choose(settings: Settings) -> tuple[str, ...]:
+    """Return the techniques that are switched on, as many as `deep_calls` allows.
 
     Raises:
-        UsageError: there is none of that name, or a limit is out of its range.
+        UsageError: a technique is unknown, or a limit is out of its range.
     """
     for name, (low, high) in _LIMITS.items():
         if not low <= (value := getattr(settings, name)) <= high:
@@ -66,63 +61,63 @@ def chosen(settings: Settings) -> tuple[str, ...]:
     return named[: settings.deep_calls]
 
 
-def rewriting(name: str, question: str, intent: str, today: str, phrases: Sequence[str]) -> Messages:
-    """The prompt of a rewriting technique.
+def rewriting_prompt(name: str, question: str, intent: str, today: str, phrases: Sequence[str]) -> Messages:
+    """Return the prompt of a rewriting technique.
 
     Args:
         name: one of REWRITES.
-        intent: what the question wants, of `helix.recipes.cems_intent`.
+        intent: of the question, by `helix.recipes.cems_intent`.
         today: ISO 8601.
-        phrases: what users said of their own preferences; asked about in a synthesis only.
+        phrases: what users said of their own preferences, for a synthesis.
     """
-    file = _VARIANTS.get(name, {}).get(intent, name)
-    said = {"question": quoted(question[:_MOST_QUESTION]), "today": today, "phrases": _phrases(phrases)}
-    return prompt(file, **said)
+    variant = _VARIANTS.get(name, {}).get(intent, name)
+    fields = {"question": quote(question[:_MAX_QUESTION]), "today": today, "phrases": _format_phrases(phrases)}
+    return fill_prompt(variant, **fields)
 
 
-def _phrases(phrases: Sequence[str]) -> str:
+def _format_phrases(phrases: Sequence[str]) -> str:
     if not phrases:
         return ""
-    lines = [f"<memory>{quoted(phrase)}</memory>" for phrase in phrases]
+    lines = [f"<memory>{quote(phrase)}</memory>" for phrase in phrases]
     return "\n".join(["What was said of such things before:", *lines, ""])
 
 
-def wordings(name: str, question: str, reply: str) -> dict[str, str]:
-    """The questions to the ordinary recall that a reply makes, by the names of their lists.
+def parse_wordings(name: str, question: str, reply: str) -> dict[str, str]:
+    """Parse a reply into other wordings of the question, by the names of their lists.
 
     Raises:
-        Unanswered: there is none in it.
+        Unanswered: the reply holds none.
     """
     if name == "hyde":
-        return {"hyde": _line(reply, name)}
+        return {"hyde": _parse_line(reply, name)}
     if name == "query2doc":
-        return {"query2doc": f"{question}\n{_line(reply, name)}"}
-    found = [said for said in _list(reply, name) if isinstance(said, str) and said.strip()]
-    texts = list(dict.fromkeys(_line(said, name) for said in found))[:MOST_TERMS]
-    if len(texts) < LEAST_TERMS:
+        return {"query2doc": f"{question}\n{_parse_line(reply, name)}"}
+    queries = [query for query in _parse_list(reply, name) if isinstance(query, str) and query.strip()]
+    texts = list(dict.fromkeys(_parse_line(query, name) for query in queries))[:MAX_QUERIES]
+    if len(texts) < MIN_QUERIES:
         raise Unanswered(
-            f"{name}: the model gives {len(texts)} queries where {LEAST_TERMS} to {MOST_TERMS} are asked for"
+            f"{name}: the model gives {len(texts)} queries where {MIN_QUERIES} to {MAX_QUERIES} are asked for"
         )
     return {f"expansion {i}": text for i, text in enumerate(texts, 1)}
 
 
-def ranking(question: str, texts: Sequence[str]) -> Messages:
-    """The prompt that has memories ordered.
+def ranking_prompt(question: str, texts: Sequence[str]) -> Messages:
+    """Return the prompt that asks for an order of memories.
 
     Args:
-        texts: of each memory, best first as it is; cut to what may be sent.
+        texts: of each memory, in its present order, cut to size.
     """
-    memories = "\n".join(f'<memory index="{i}">{quoted(text)}</memory>' for i, text in enumerate(texts))
-    return prompt("rerank", question=quoted(question[:_MOST_QUESTION]), memories=memories)
+    memories = "\n".join(f'<memory index="{i}">{quote(text)}</memory>' for i, text in enumerate(texts))
+    return fill_prompt("rerank", question=quote(question[:_MAX_QUESTION]), memories=memories)
 
 
-def order_of(reply: str, n: int) -> list[int]:
-    """The order a model gives n memories: those it names, then the others as they were.
+def parse_order(reply: str, n: int) -> list[int]:
+    """Parse the order of n memories: those the reply names, then the others as they were.
 
     Raises:
-        Unanswered: its reply is no list of indices, or names none of them.
+        Unanswered: the reply is no list of indices, or names none of them.
     """
-    found = _list(reply, "rerank")
+    found = _parse_list(reply, "rerank")
     named = [int(one) for one in found if type(one) is int or (isinstance(one, str) and one.isdecimal())]
     best = [i for i in dict.fromkeys(named) if 0 <= i < n]
     if len(named) < len(found) or (found and not best):
@@ -131,26 +126,26 @@ def order_of(reply: str, n: int) -> list[int]:
     return [*best, *(i for i in range(n) if i not in known)]
 
 
-def _list(reply: str, name: str) -> list[object]:
-    """The JSON list in a reply: the last one, since a model that thinks aloud ends with it."""
-    text = reply[-_MOST_REPLY:]
+def _parse_list(reply: str, name: str) -> list[object]:
+    """Return the last JSON list in a reply, since a model that thinks aloud ends with it."""
+    text = reply[-_MAX_REPLY:]
     found, at = None, text.find("[")
     while at >= 0:
         try:
-            said, end = _DECODER.raw_decode(text, at)
+            value, end = _DECODER.raw_decode(text, at)
         except (ValueError, RecursionError):
             end = at + 1
         else:
-            found = said
+            found = value
         at = text.find("[", end)
     if not isinstance(found, list):
         raise Unanswered(f"{name}: the model's reply holds no JSON list")
     return found
 
 
-def _line(reply: str, name: str) -> str:
-    """A wording as it is asked: one line, without the quotes and fences models put around."""
-    said = " ".join(_FENCE.sub(" ", well_formed(reply)).split())[:_MOST_CHARS].strip(" \"'`")
-    if not any(letter.isalnum() for letter in said):
+def _parse_line(reply: str, name: str) -> str:
+    """Return a wording as one line, without surrounding quotes and code fences."""
+    line = " ".join(_FENCE.sub(" ", well_formed(reply)).split())[:_MAX_WORDING].strip(" \"'`")
+    if not any(letter.isalnum() for letter in line):
         raise Unanswered(f"{name}: the model's reply has no word in it")
-    return said
+    return line

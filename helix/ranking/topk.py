@@ -16,7 +16,7 @@ Ties = npt.NDArray[np.integer[Any]]
 Index = npt.NDArray[np.intp]
 
 
-def order(scores: F32, tie: Ties) -> Index:
+def order(scores: npt.NDArray[np.floating[Any]], tie: Ties) -> Index:
     """All rows, best first.
 
     Args:

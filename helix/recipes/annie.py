@@ -17,15 +17,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import order
-from helix.recipes.annie_formulas import briefing, bullet, decay, jaccard, mmr, rrf
+from helix.recipes.annie_formulas import briefing, bullet, decay, jaccard, mmr
 from helix.recipes.common import begin, bundle, items_of
 from helix.snapshot.checked_arrays import damaged
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import NO_TIME, digest
 from helix.snapshot.segment.open import read_table
 from helix.stages.dense import dense_score, search_dense
-from helix.stages.fuse import union
 from helix.stages.lexical import lexical_score, search_lexical
 from helix.stages.trace import Trace
 from helix.text.entities import EVERGREEN
@@ -38,7 +38,7 @@ _DAY = 86_400  # seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Lists:
+class AnnieLists:
     """How long each list is, in times the limit, and the constants of BM25."""
 
     bm25: int
@@ -49,7 +49,7 @@ class Lists:
 
 
 @dataclass(frozen=True, slots=True)
-class Decay:
+class AnnieDecay:
     """Days after which a score is halved, and the least that is left of it: of what is evergreen, of all else."""
 
     half_life: float
@@ -58,7 +58,7 @@ class Decay:
 
 
 @dataclass(frozen=True, slots=True)
-class Mmr:
+class AnnieMmr:
     """λ, and how many of the best it chooses among. `lambda_` is `lambda` in the file."""
 
     lambda_: float
@@ -66,7 +66,7 @@ class Mmr:
 
 
 @dataclass(frozen=True, slots=True)
-class Briefing:
+class AnnieBriefing:
     """Characters at most of one bullet, and of the whole."""
 
     bullet: int
@@ -74,7 +74,7 @@ class Briefing:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class AnnieProfile:
     """A file of the recipe `annie`."""
 
     name: str
@@ -82,13 +82,16 @@ class Profile:
     limit: int
     k: float
     look_back: float  # hours; 0: off
-    lists: Lists
-    decay: Decay
-    mmr: Mmr
-    briefing: Briefing
+    lists: AnnieLists
+    decay: AnnieDecay
+    mmr: AnnieMmr
+    briefing: AnnieBriefing
 
 
-def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models: Rerankers) -> Bundle:
+PROFILE = AnnieProfile
+
+
+def recall(query: Query, snap: Snapshot, profile: AnnieProfile, trace: Trace, models: Rerankers) -> Bundle:
     """Answer one question from one snapshot. Same snapshot, query, `now` and profile: same answer."""
     vector, plan = begin(query, snap, trace)
     if plan.skip:
@@ -135,7 +138,7 @@ def _look_back(query: Query, snap: Snapshot, plan: Plan, hours: float, trace: Tr
 
 
 def _retrieve(
-    query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, profile: Profile, trace: Trace
+    query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, profile: AnnieProfile, trace: Trace
 ) -> tuple[list[Leg], Mapping[int, int]]:
     """The lists there are, and by row the fact that stands for it."""
     how, legs = profile.lists, []
@@ -185,12 +188,12 @@ def among(values: npt.NDArray[Any], few: npt.NDArray[Any]) -> Bool:
 
 def fuse(legs: Sequence[Leg], snap: Snapshot, k: float) -> Pool:
     """The union of the lists as a pool, best fused score first."""
-    rows, ranks = union(legs)
-    fused = rrf(np.stack(list(ranks.values())), k)
+    rows, ranks = align_ranks(legs)
+    fused = rrf([*ranks.values()], [1.0] * len(ranks), k).astype(np.float32)
     return Pool(rows, fused, ranks, {"rrf": fused}).take(order(fused, snap.columns.key[rows]))
 
 
-def fade(pool: Pool, query: Query, snap: Snapshot, how: Decay) -> Pool:
+def fade(pool: Pool, query: Query, snap: Snapshot, how: AnnieDecay) -> Pool:
     """The pool times its decay, best first. What a fact brought is of now."""
     age = np.maximum(query.now.timestamp() - times(snap, pool.row), 0) / _DAY
     age = np.where(np.isnan(pool.ranks["facts"]), age, 0).astype(np.float32)
@@ -250,7 +253,7 @@ def _evergreen(root: Path, segment: str) -> U64:
 # ---------------------------------------------------------------- what is shown
 
 
-def _diverse(pool: Pool, snap: Snapshot, k: int, how: Mmr, trace: Trace) -> tuple[Pool, list[dict[str, Any]]]:
+def _diverse(pool: Pool, snap: Snapshot, k: int, how: AnnieMmr, trace: Trace) -> tuple[Pool, list[dict[str, Any]]]:
     """The k items to show in the order of choice, and what is shown of each; the only place that reads text."""
     best = pool.take(np.arange(min(how.pool, len(pool))))
     entries = snap.text(best.row)

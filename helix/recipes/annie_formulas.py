@@ -16,15 +16,6 @@ from helix.types import F32
 from helix.util.sanitise import sanitise_text
 
 
-def rrf(ranks: F32, k: float) -> F32:
-    """Σ 1 / (k + rank) over the lists, ranks from 1 (Cormack, Clarke & Büttcher 2009): float32[n].
-
-    Args:
-        ranks: float32[lists, n], NaN where a list does not have the row.
-    """
-    return np.asarray(np.nansum(1 / (k + ranks.astype(np.float64)), axis=0), np.float32)
-
-
 def decay(age: F32, half_life: float, floor: F32) -> F32:
     """max(floor, 2^(−age / half-life)): float32[n].
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import order
 from helix.recipes.cems_formulas import (
     blend,
@@ -24,7 +25,7 @@ from helix.recipes.cems_formulas import (
     minmax,
     mmr,
     project_factor,
-    rrf,
+    rank_bonus,
     strong,
     time_decay,
 )
@@ -35,7 +36,6 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.open import read_table
 from helix.stages.constants import keys, one_of
 from helix.stages.dense import dense_score, search_dense
-from helix.stages.fuse import union
 from helix.stages.lexical import lexical_score, search_lexical
 from helix.stages.pack import CLOSE, OPEN, Count, header
 from helix.stages.trace import Trace
@@ -235,12 +235,14 @@ def _rank(
 ) -> Pool:
     """The union of the lists with its signals, best first."""
     how, columns = profile.score, snap.columns
-    rows, ranks = union(legs)
+    rows, ranks = align_ranks(legs)
     signals: dict[str, F32] = {}
     near = None if vector is None else np.maximum(snap.vectors.dequantise(rows) @ vector, 0).astype(np.float32)
     if mode == "hybrid":
         weights = [profile.fuse.weights["original" if name in _ORIGINAL else "other"] for name in ranks]
-        fused = rrf(np.stack(list(ranks.values())), weights, profile.fuse.k, **profile.fuse.bonus)
+        table = [*ranks.values()]
+        scores = rrf(table, weights, profile.fuse.k) + rank_bonus(np.stack(table), **profile.fuse.bonus)
+        fused = scores.astype(np.float32)
         signals |= {"rrf": fused, "fused": minmax(fused)}
     if near is not None:
         signals["vector"] = near
@@ -312,7 +314,7 @@ def _select(
     return kept.take(at), [entries[i] for i in at.tolist()]
 
 
-def packed(
+def pack_rows(
     rows: U32, entries: Sequence[Mapping[str, Any]], query: Query, snap: Snapshot, plan: Plan, profile: CemsProfile
 ) -> tuple[str, int, list[int]]:
     """Items in an order given from outside, as text; see `assemble`."""

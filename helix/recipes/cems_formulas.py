@@ -27,18 +27,14 @@ def strong(scores: F32, top: float, gap: float) -> bool:
     return best >= top and best - second >= gap
 
 
-def rrf(ranks: F32, weights: Sequence[float], k: float, first: float, third: float) -> F32:
-    """Σ weight / (k + rank) over the lists, plus `first` for each rank 1 and `third` for each rank 2 or 3: float32[n].
-
-    Cormack, Clarke & Büttcher 2009, ranks from 1; the bonus is not weighted.
+def rank_bonus(ranks: F32, first: float, third: float) -> npt.NDArray[np.float64]:
+    """Return `first` for each rank 1 and `third` for each rank 2 or 3, summed over the lists: float64[n].
 
     Args:
-        ranks: float32[lists, n], NaN where a list does not have the row.
-        weights: of the lists.
+        ranks: float32[lists, n], NaN where a list lacks the row.
     """
-    share = np.array(weights)[:, None] / (k + ranks.astype(np.float64))
     bonus = np.where(ranks == 1, first, np.where(ranks <= 3, third, 0.0))
-    return np.asarray(np.nansum(share + bonus, axis=0), np.float32)
+    return np.asarray(bonus.sum(axis=0), np.float64)
 
 
 def minmax(values: F32) -> F32:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from helix.encoders.rerank import LateEncoder, own_tokens
+from helix.encoders.late import LateEncoder, reuse_encoder
 from helix.errors import EncoderError
 from helix.stages.embed import embed
 from helix.stages.rerank import maxsims
@@ -21,8 +21,8 @@ from helix.types import F32, TYPES, Bundle, Item, Plan, Pool, Query
 if TYPE_CHECKING:
     from helix.encoders.dense import Encoder
     from helix.encoders.rerank import Rerankers
-    from helix.recipes.load_profile import Constants
     from helix.snapshot.reader.snapshot import Snapshot
+    from helix.stages.constants import Profile
 
 
 def begin(
@@ -81,7 +81,7 @@ def scored(query: Query, texts: Sequence[str], snap: Snapshot, models: Rerankers
 @lru_cache(maxsize=2)
 def _own_tokens(encoder: Encoder) -> LateEncoder:
     """Made once an encoder: it has to be run to know its special tokens."""
-    return own_tokens(encoder)
+    return reuse_encoder(encoder)
 
 
 def ids(rows: npt.NDArray[Any], snap: Snapshot) -> list[str]:
@@ -136,7 +136,7 @@ def moment(time: datetime | None) -> str | None:
 def bundle(
     query: Query,
     snap: Snapshot,
-    profile: Constants,
+    profile: Profile,
     trace: Trace,
     items: Sequence[Item] = (),
     context: str = "",

@@ -1,4 +1,4 @@
-"""The default recall, on one screen: the eight stages. Only recipes compose stages; this is the recipe `helix`."""
+"""The default recall, the recipe `helix`: eight stages, composed on one screen. Only recipes compose stages."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from helix.encoders.dense import TokenCounter
+from helix.encoders.token_counter import TokenCounter
 from helix.errors import EncoderError
 from helix.question.event_windows import TOP, anchor, window
 from helix.question.rewrite import core, spoken
 from helix.ranking.bm25 import idf
 from helix.ranking.topk import order
 from helix.recipes.common import begin, bundle, ids, items_of, scored
-from helix.recipes.load_profile import Ask, Pack, Profile
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.collapse import collapse
+from helix.stages.constants import HelixProfile, PackConstants, QuestionConstants
 from helix.stages.dense import dense_score, search_dense
 from helix.stages.diversify import diversify, left_out
 from helix.stages.features.linked import join, titled
@@ -40,30 +40,207 @@ if TYPE_CHECKING:
     from helix.encoders.rerank import Rerankers
     from helix.snapshot.index.sparse import ImpactField
 
-__all__ = ["Profile", "recall"]
+PROFILE = HelixProfile
 
 
-def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models: Rerankers) -> Bundle:
+def recall(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, models: Rerankers) -> Bundle:
     """Answer one question from one snapshot. Same snapshot, query, `now` and profile: same answer."""
-    query = asked(query, snap, profile.ask)
-    within = snap.start_work(timed, scope, query, snap)  # what needs no vector goes on while the question is embedded
-    words = snap.start_work(lambda: _by_words(query, snap, within()[0], profile))
-    weighs = bool(profile.retrieve.sparse and snap.lexical.impacts)
-    weights = snap.start_work(_by_weights, query, snap, within, profile) if weighs else None
-    vector, plan = begin(query, snap, trace, query.spoken, within)
+    query = add_search_terms(query, snap, profile.ask)
+    started = _start(query, snap, profile)  # what needs no vector runs while the question is embedded
+    vector, plan = begin(query, snap, trace, query.spoken, started.scope)
     if plan.skip:
         return bundle(query, snap, profile, trace, skipped=True)
-    plan = trace.run("route", _anchored, plan, query, snap, profile, trace)
-    plan = trace.run("route", _titled, plan, query, snap, profile)
-    legs = _retrieve(query, vector, snap, plan, profile, words, weights, trace)
-    if weights:
-        query = replace(query, weighed=weights().asked)
+    plan = trace.run("route", _add_event_window, plan, query, snap, profile, trace)
+    plan = trace.run("route", _add_titles, plan, query, snap, profile)
+    legs = _retrieve(query, vector, snap, plan, profile, started, trace)
+    if started.sparse:
+        query = replace(query, weighed=started.sparse().weights)
     pool = trace.run("fuse", fuse, legs, snap, profile.fuse.k, profile.fuse.weights)
     trace.note("fuse", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
+    pool = _expand(pool, query, snap, plan, profile, trace)
+    pool = _rank(pool, query, vector, snap, plan, profile, trace)
+    if query.rerank:
+        pool = trace.run("rerank", _rerank, pool, query, snap, profile, trace, models)
+        trace.moved("rerank", pool.row, pool.final)
+    trace.ranked(pool.pool())
+    chosen = trace.run("diversify", diversify, pool, snap, query.k, profile.diversify)
+    _trace_diversify(pool, chosen, snap, profile, trace)
+    items, entries = _read_items(chosen, snap)
+    around = _read_neighbours(chosen.row, snap, plan, profile.pack.neighbours)
+    longest, short = profile.pack.neighbour_tokens, _excerpt_rules(query, snap, profile.pack)
+    context, tokens, placed = trace.run("pack", pack, entries, query.budget, snap.counter, around, longest, short)
+    return bundle(query, snap, profile, trace, items, context, tokens, placed)
+
+
+def add_search_terms(query: Query, snap: Snapshot, constants: QuestionConstants) -> Query:
+    """Return the question with its search terms and the text to embed."""
+    about = core(query.text) if constants.core else query.text
+    terms = hash_terms(tokenise(about))
+    project = None if query.project is None else snap.projects.index(query.project)
+    names = snap.catalog.speaker_names.get(project, frozenset()) if constants.speaker else frozenset()
+    return replace(query, terms=np.unique(terms), said=terms, spoken=spoken(about, names))
+
+
+# ---------------------------------------------------------------- 2 route
+
+
+def _add_event_window(plan: Plan, query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace) -> Plan:
+    """Add the time window of "before the migration": it follows from when items speak of the event."""
+    event = anchor(query.text) if profile.sim.date else None
+    if event is None:
+        return plan
+    about = replace(query, terms=np.unique(hash_terms(tokenise(event.phrase))))
+    leg = search_lexical(about, snap.lexical, plan, TOP, profile.retrieve.k1, profile.retrieve.b)
+    days = window(event.relation, snap.columns.time[leg.rows], leg.scores)
+    trace.note("anchor", rows_in=plan.allowed_rows, rows_out=len(leg.rows), event=event.phrase, window=days)
+    return plan if days is None else replace(plan, days=(*plan.days, days))
+
+
+def _add_titles(plan: Plan, query: Query, snap: Snapshot, profile: HelixProfile) -> Plan:
+    """Add the documents whose titles the question names; two stages need them."""
+    return replace(plan, titled=titled(short_ids(query.said), snap, profile.link.title_df))
+
+
+# ---------------------------------------------------------------- 3 retrieve
+
+
+class SearchedLeg(NamedTuple):
+    """One leg's result, with what a trace reports of it."""
+
+    stage: str
+    limit: int  # rows it returns at most
+    leg: Leg
+    copies: U32  # near-duplicates that were left out
+    better: U32  # the row that stands for each
+    score: Callable[[int], float]  # the leg's score of any row
+    spent: Spent
+
+
+class SparseLeg(NamedTuple):
+    """The learned-sparse leg, and the question's weights."""
+
+    weights: Sparse | None
+    legs: list[SearchedLeg]
+    degraded: list[str]
+
+
+class _Started(NamedTuple):
+    """Work started before the question's vector is known; calling one waits for its result."""
+
+    scope: Callable[[], tuple[Plan, Spent]]
+    lexical: Callable[[], list[SearchedLeg]]
+    sparse: Callable[[], SparseLeg] | None
+
+
+def _start(query: Query, snap: Snapshot, profile: HelixProfile) -> _Started:
+    within = snap.start_work(timed, scope, query, snap)
+    lexical = snap.start_work(lambda: _search_terms(query, snap, within()[0], profile))
+    has_sparse = bool(profile.retrieve.sparse and snap.lexical.impacts)
+    sparse = snap.start_work(_search_weights, query, snap, within, profile) if has_sparse else None
+    return _Started(within, lexical, sparse)
+
+
+def _search_terms(query: Query, snap: Snapshot, plan: Plan, profile: HelixProfile) -> list[SearchedLeg]:
+    """Search the lexical legs: items by their own terms, and by the questions a model wrote for them."""
+    how = profile.retrieve
+    fields: list[tuple[str, str, Field | None, int]] = [
+        ("lexical", "bm25", snap.lexical, how.bm25),
+        ("doc2query", "doc2query", snap.lexical.expansion if how.doc2query else None, how.doc2query),
+    ]
+    legs = []
+    for stage, name, field, limit in fields:
+        if field:
+            search = partial(_lexical, query, field, limit, how.k1, how.b, name)
+            (leg, copies, better), spent = timed(collapse, search, plan, snap, limit)
+            score = partial(lexical_score, query, field, k1=how.k1, b=how.b)
+            legs.append(SearchedLeg(stage, limit, leg, copies, better, score, spent))
+    return legs
+
+
+def _search_weights(
+    query: Query, snap: Snapshot, within: Callable[[], tuple[Plan, Spent]], profile: HelixProfile
+) -> SparseLeg:
+    """Search the learned-sparse leg, if items have weights; its time includes encoding the question."""
+    field, k = snap.lexical.impacts, profile.retrieve.sparse
+    if field is None:
+        return SparseLeg(None, [], [])
+    try:
+        about = core(query.text) if profile.ask.core else query.text
+        weights, encoding = timed(lambda: snap.sparse_encoder.encode(about))
+    except EncoderError as error:
+        return SparseLeg(None, [], [error.what])
+    (leg, copies, better), spent = timed(collapse, partial(_sparse, weights, field, k), within()[0], snap, k)
+    score = partial(_sparse_score, weights, field)
+    whole = Spent(encoding.began, encoding.ms + spent.ms)
+    return SparseLeg(weights, [SearchedLeg("sparse", k, leg, copies, better, score, whole)], [])
+
+
+def _retrieve(
+    query: Query,
+    vector: F32 | None,
+    snap: Snapshot,
+    plan: Plan,
+    profile: HelixProfile,
+    started: _Started,
+    trace: Trace,
+) -> list[Leg]:
+    """Search the dense leg, and collect the legs that were started before."""
+    legs, k = list[SearchedLeg](), profile.retrieve.dense
+    if vector is not None:
+        (leg, copies, better), spent = timed(collapse, partial(_dense, vector, snap, k), plan, snap, k)
+        legs.append(SearchedLeg("dense", k, leg, copies, better, partial(dense_score, vector, snap), spent))
+    legs += started.lexical()
+    if started.sparse:
+        legs += started.sparse().legs
+        trace.degraded += [f"sparse: {reason}" for reason in started.sparse().degraded]
+    for one in legs:
+        trace.took(one.stage, one.spent)
+        trace.leg(one.stage, one.leg, plan.allowed_rows, one.limit, one.score)
+        if trace.on:
+            trace.drop("retrieve", one.copies, [f"a near-duplicate of {other}" for other in ids(one.better, snap)])
+    return [one.leg for one in legs]
+
+
+def _dense(vector: F32, snap: Snapshot, k: int, plan: Plan) -> Leg:
+    return search_dense(vector, snap, plan, k)
+
+
+def _lexical(query: Query, field: Field, k: int, k1: float, b: float, name: str, plan: Plan) -> Leg:
+    return search_lexical(query, field, plan, k, k1, b, name)
+
+
+def _sparse(weights: Sparse, field: ImpactField, k: int, plan: Plan) -> Leg:
+    return search_sparse(weights, field, plan, k)
+
+
+def _sparse_score(weights: Sparse, field: ImpactField, row: int) -> float:
+    return float(field.scores(np.array([row]), weights)[0])
+
+
+# ---------------------------------------------------------------- 5 graph, 6 rank
+
+
+def _expand(
+    pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: HelixProfile, trace: Trace
+) -> Candidates:
+    """Add what a walk from the best items reaches, and what they name."""
     before = len(pool)
     pool, how = trace.run("graph", walk, pool, query, snap, plan, profile.graph)
     pool = trace.run("graph", join, pool, snap, plan, profile.link)
     trace.note("graph", rows_in=before, rows_out=len(pool), how=how)
+    return pool
+
+
+def _rank(
+    pool: Candidates,
+    query: Query,
+    vector: F32 | None,
+    snap: Snapshot,
+    plan: Plan,
+    profile: HelixProfile,
+    trace: Trace,
+) -> Candidates:
+    """Score the pool by all signals; superseded items rank below what replaces them."""
     before, at = len(pool), int((query.as_of or query.now).timestamp())
     superseded = trace.run("rank", outdated, pool.row, snap, at)
     if superseded:
@@ -78,156 +255,18 @@ def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models:
         pool = trace.run("rank", _demote, pool, snap, superseded, profile.rank.superseded)
         trace.moved("superseded", pool.row, pool.final)
     trace.note("rank", rows_in=before, rows_out=len(pool))
-    if query.rerank:
-        pool = trace.run("rerank", _rerank, pool, query, snap, profile, trace, models)
-        trace.moved("rerank", pool.row, pool.final)
-    trace.ranked(pool.pool())
-    chosen = trace.run("diversify", diversify, pool, snap, query.k, profile.diversify)
-    if trace.on:
-        left = left_out(pool, chosen, snap, profile.diversify)
-        trace.drop("diversify", left.near, [f"a near-duplicate of {better}" for better in ids(left.of, snap)])
-        alike = [f"another was preferred, since it is {x:.2f} alike to one that was chosen" for x in left.alike]
-        trace.drop("diversify", left.far, alike)
-        trace.note("diversify", rows_in=len(pool), rows_out=len(chosen), near_duplicates=len(left.near))
-    items, entries = _shown(chosen, snap)
-    around = _around(chosen.row, snap, plan, profile.pack.neighbours)
-    longest, short = profile.pack.neighbour_tokens, _short(query, snap, profile.pack)
-    context, tokens, placed = trace.run("pack", pack, entries, query.budget, snap.counter, around, longest, short)
-    return bundle(query, snap, profile, trace, items, context, tokens, placed)
-
-
-def asked(query: Query, snap: Snapshot, how: Ask) -> Query:
-    """The question with what both legs look for: its terms, and the text that is embedded."""
-    about = core(query.text) if how.core else query.text
-    said = hash_terms(tokenise(about))
-    project = None if query.project is None else snap.projects.index(query.project)
-    names = snap.catalog.speaker_names.get(project, frozenset()) if how.speaker else frozenset()
-    return replace(query, terms=np.unique(said), said=said, spoken=spoken(about, names))
-
-
-def _anchored(plan: Plan, query: Query, snap: Snapshot, profile: Profile, trace: Trace) -> Plan:
-    """ "Before the migration": the window that follows from when the items spoke of the event."""
-    event = anchor(query.text) if profile.sim.date else None
-    if event is None:
-        return plan
-    spoken = replace(query, terms=np.unique(hash_terms(tokenise(event.phrase))))
-    leg = search_lexical(spoken, snap.lexical, plan, TOP, profile.retrieve.k1, profile.retrieve.b)
-    days = window(event.relation, snap.columns.time[leg.rows], leg.scores)
-    trace.note("anchor", rows_in=plan.allowed_rows, rows_out=len(leg.rows), event=event.phrase, window=days)
-    return plan if days is None else replace(plan, days=(*plan.days, days))
-
-
-def _titled(plan: Plan, query: Query, snap: Snapshot, profile: Profile) -> Plan:
-    """The documents whose titles the question names: two stages want to know."""
-    return replace(plan, titled=titled(short_ids(query.said), snap, profile.link.title_df))
-
-
-class Found(NamedTuple):
-    """A leg as it was searched."""
-
-    stage: str
-    limit: int  # rows it gives at most
-    leg: Leg
-    copies: U32  # rows that were left out of a crowd
-    better: U32  # what stands for each
-    score: Callable[[int], float]  # what it would give a row
-    spent: Spent
-
-
-def _by_words(query: Query, snap: Snapshot, plan: Plan, profile: Profile) -> list[Found]:
-    """The lexical legs there are: items by their own words, and by the questions a model wrote for them."""
-    how = profile.retrieve
-    fields: list[tuple[str, str, Field | None, int]] = [
-        ("lexical", "bm25", snap.lexical, how.bm25),
-        ("doc2query", "doc2query", snap.lexical.expansion if how.doc2query else None, how.doc2query),
-    ]
-    found = []
-    for stage, name, field, limit in fields:
-        if field:
-            search = partial(_lexical, query, field, limit, how.k1, how.b, name)
-            (leg, copies, better), spent = timed(collapse, search, plan, snap, limit)
-            score = partial(lexical_score, query, field, k1=how.k1, b=how.b)
-            found.append(Found(stage, limit, leg, copies, better, score, spent))
-    return found
-
-
-class Weighed(NamedTuple):
-    """The question by a sparse encoder, and the leg of that."""
-
-    asked: Sparse | None
-    found: list[Found]
-    degraded: list[str]
-
-
-def _by_weights(query: Query, snap: Snapshot, within: Callable[[], tuple[Plan, Spent]], profile: Profile) -> Weighed:
-    """The sparse leg, where there are weights of items; the time of encoding the question is part of its own."""
-    field, k = snap.lexical.impacts, profile.retrieve.sparse
-    if field is None:
-        return Weighed(None, [], [])
-    try:
-        about = core(query.text) if profile.ask.core else query.text
-        asked, encoding = timed(lambda: snap.sparse_encoder.encode(about))
-    except EncoderError as error:
-        return Weighed(None, [], [error.what])
-    (leg, copies, better), spent = timed(collapse, partial(_sparse, asked, field, k), within()[0], snap, k)
-    score = partial(_sparse_score, asked, field)
-    whole = Spent(encoding.began, encoding.ms + spent.ms)
-    return Weighed(asked, [Found("sparse", k, leg, copies, better, score, whole)], [])
-
-
-def _retrieve(
-    query: Query,
-    vector: F32 | None,
-    snap: Snapshot,
-    plan: Plan,
-    profile: Profile,
-    words: Callable[[], list[Found]],
-    weights: Callable[[], Weighed] | None,
-    trace: Trace,
-) -> list[Leg]:
-    """Stage 3: the dense leg, and the others, which were begun before."""
-    found, k = list[Found](), profile.retrieve.dense
-    if vector is not None:
-        (leg, copies, better), spent = timed(collapse, partial(_dense, vector, snap, k), plan, snap, k)
-        found.append(Found("dense", k, leg, copies, better, partial(dense_score, vector, snap), spent))
-    found += words()
-    if weights:
-        found += weights().found
-        trace.degraded += [f"sparse: {what}" for what in weights().degraded]
-    for one in found:
-        trace.took(one.stage, one.spent)
-        trace.leg(one.stage, one.leg, plan.allowed_rows, one.limit, one.score)
-        if trace.on:
-            trace.drop("retrieve", one.copies, [f"a near-duplicate of {other}" for other in ids(one.better, snap)])
-    return [one.leg for one in found]
-
-
-def _dense(vector: F32, snap: Snapshot, k: int, plan: Plan) -> Leg:
-    return search_dense(vector, snap, plan, k)
-
-
-def _lexical(query: Query, field: Field, k: int, k1: float, b: float, name: str, plan: Plan) -> Leg:
-    return search_lexical(query, field, plan, k, k1, b, name)
-
-
-def _sparse(asked: Sparse, field: ImpactField, k: int, plan: Plan) -> Leg:
-    return search_sparse(asked, field, plan, k)
-
-
-def _sparse_score(asked: Sparse, field: ImpactField, row: int) -> float:
-    return float(field.scores(np.array([row]), asked)[0])
+    return pool
 
 
 def _demote(pool: Candidates, snap: Snapshot, superseded: Outdated, share: float) -> Candidates:
-    """What no longer holds below what holds instead."""
     pool = replace(pool, final=demote(pool.row.astype(np.int64), pool.final, superseded, share))
     return pool.take(order(pool.final, snap.columns.key[pool.row]))
 
 
 def _rerank(
-    pool: Candidates, query: Query, snap: Snapshot, profile: Profile, trace: Trace, models: Rerankers
+    pool: Candidates, query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, models: Rerankers
 ) -> Candidates:
-    """The best few scored anew, by token or by a cross-encoder; they change places among themselves only."""
+    """Score the best few again, by token or by a cross-encoder; they change places among themselves only."""
     texts = [entry["text"] for entry in snap.text(pool.row[: query.rerank_top])]
     scores = scored(query, texts, snap, models, trace)
     trace.note("rerank", rows_in=len(scores), rows_out=len(scores), by=query.rerank, unusable=unusable(scores))
@@ -238,52 +277,64 @@ def _rerank(
     return pool.take(order(pool.final, snap.columns.key[pool.row]))
 
 
-def packed(
-    rows: U32, entries: Sequence[Mapping[str, Any]], query: Query, snap: Snapshot, plan: Plan, profile: Profile
+def _trace_diversify(pool: Candidates, chosen: Candidates, snap: Snapshot, profile: HelixProfile, trace: Trace) -> None:
+    if trace.on:
+        left = left_out(pool, chosen, snap, profile.diversify)
+        trace.drop("diversify", left.near, [f"a near-duplicate of {better}" for better in ids(left.of, snap)])
+        alike = [f"another was preferred, since it is {x:.2f} alike to one that was chosen" for x in left.alike]
+        trace.drop("diversify", left.far, alike)
+        trace.note("diversify", rows_in=len(pool), rows_out=len(chosen), near_duplicates=len(left.near))
+
+
+# ---------------------------------------------------------------- 8 pack
+
+
+def pack_rows(
+    rows: U32, entries: Sequence[Mapping[str, Any]], query: Query, snap: Snapshot, plan: Plan, profile: HelixProfile
 ) -> tuple[str, int, list[int]]:
-    """Items in an order given from outside, as text; see `pack`.
+    """Pack items in an order that the deep tier gives; see `pack`.
 
     Args:
         rows: uint32[n], theirs.
-        entries: what is shown of each.
+        entries: their shown fields.
     """
-    query, how = asked(query, snap, profile.ask), profile.pack
-    around = _around(rows, snap, plan, how.neighbours)
-    return pack(entries, query.budget, snap.counter, around, how.neighbour_tokens, _short(query, snap, how))
+    query, how = add_search_terms(query, snap, profile.ask), profile.pack
+    around = _read_neighbours(rows, snap, plan, how.neighbours)
+    return pack(entries, query.budget, snap.counter, around, how.neighbour_tokens, _excerpt_rules(query, snap, how))
 
 
-def _around(rows: U32, snap: Snapshot, plan: Plan, n: int) -> list[tuple[int, bool, dict[str, Any]]]:
-    """The turns before and after each of the first n items, for `pack`: those that may be shown and are not there."""
-    there, columns = set(rows.tolist()), snap.columns
+def _read_neighbours(rows: U32, snap: Snapshot, plan: Plan, n: int) -> list[tuple[int, bool, dict[str, Any]]]:
+    """Read the allowed turns before and after each of the first n items, for `pack`, each once."""
+    present, columns = set(rows.tolist()), snap.columns
     found: list[tuple[int, bool, int]] = []
-    beside = zip(columns.previous[rows[:n]].tolist(), columns.next[rows[:n]].tolist(), strict=True)
-    for i, sides in enumerate(beside):
-        for before, row in zip((True, False), sides, strict=True):
-            if row >= 0 and row not in there and (plan.allowed is None or plan.allowed[row]):
-                there.add(row)  # what stands between two of them comes once
-                found.append((i, before, row))
+    neighbours = zip(columns.previous[rows[:n]].tolist(), columns.next[rows[:n]].tolist(), strict=True)
+    for i, sides in enumerate(neighbours):
+        for is_before, row in zip((True, False), sides, strict=True):
+            if row >= 0 and row not in present and (plan.allowed is None or plan.allowed[row]):
+                present.add(row)
+                found.append((i, is_before, row))
     entries = snap.text(np.array([row for *_, row in found], np.int64))
-    return [(i, before, entry) for (i, before, _), entry in zip(found, entries, strict=True)]
+    return [(i, is_before, entry) for (i, is_before, _), entry in zip(found, entries, strict=True)]
 
 
-def _short(query: Query, snap: Snapshot, how: Pack) -> Short:
-    """How long items are shown in few words: by those sentences that have the question's terms."""
-    said, wanted = sorted(set(tokenise(query.text))), set(query.terms.tolist())
-    terms = {term: key for term, key in zip(said, hash_terms(said), strict=True) if int(key) in wanted}
+def _excerpt_rules(query: Query, snap: Snapshot, constants: PackConstants) -> Short:
+    """Return how long items are shortened: to the sentences that hold the question's terms, weighted by idf."""
+    words, wanted = sorted(set(tokenise(query.text))), set(query.terms.tolist())
+    terms = {term: key for term, key in zip(words, hash_terms(words), strict=True) if int(key) in wanted}
     weights = idf(np.array([snap.lexical.df(key) for key in terms.values()], np.int64), snap.live).tolist()
-    cap = max(LEAST, int(how.excerpt * query.budget)) if how.excerpt else 0
-    return Short(dict(zip(terms, weights, strict=True)), cap, how.full)
+    cap = max(LEAST, int(constants.excerpt * query.budget)) if constants.excerpt else 0
+    return Short(dict(zip(terms, weights, strict=True)), cap, constants.full)
 
 
-def _shown(chosen: Candidates, snap: Snapshot) -> tuple[list[Item], list[dict[str, Any]]]:
-    """The items in words: the only place that reads text. Beside the signals, what a model asked of an item."""
+def _read_items(chosen: Candidates, snap: Snapshot) -> tuple[list[Item], list[dict[str, Any]]]:
+    """Read the chosen items' text; no other step does. `why` gets the questions a model wrote for an item."""
     entries = snap.text(chosen.row)
-    if snap.counter.name == TokenCounter.name:  # what counts now counted then, too
+    if snap.counter.name == TokenCounter.name:  # ingest counted with the same counter
         tokens = snap.columns.tokens[chosen.row].tolist()
         entries = [{**entry, "tokens": n} for entry, n in zip(entries, tokens, strict=True)]
-    found: list[dict[str, Any]] = []
+    more: list[dict[str, Any]] = []
     if snap.lexical.expansion:
         unseen = np.isnan(chosen.doc2query).tolist()
-        asked = snap.lexical.expansion.of(chosen.row)
-        found = [{} if nothing else {"queries": one} for nothing, one in zip(unseen, asked, strict=True)]
-    return items_of(chosen.pool(), entries, snap, found), entries
+        queries = snap.lexical.expansion.of(chosen.row)
+        more = [{} if nothing else {"queries": one} for nothing, one in zip(unseen, queries, strict=True)]
+    return items_of(chosen.pool(), entries, snap, more), entries

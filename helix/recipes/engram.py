@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helix.errors import EncoderError
+from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import order, top_k
 from helix.recipes.common import begin, bundle, items_of, scored
 from helix.recipes.engram_formulas import (
@@ -28,11 +29,10 @@ from helix.recipes.engram_formulas import (
     hopfield,
     intent,
     normalised,
-    rrf,
 )
 from helix.recipes.engram_retention import features, forward, open_model, retention_boost
-from helix.recipes.load_profile import Graph
 from helix.snapshot.reader.snapshot import Snapshot
+from helix.stages.constants import GraphConstants
 from helix.stages.dense import dense_score, search_dense
 from helix.stages.fuse import fuse
 from helix.stages.graph import walk
@@ -49,7 +49,7 @@ _FADES = TYPES.index("episodic")
 
 
 @dataclass(frozen=True, slots=True)
-class Retrieve:
+class EngramRetrieve:
     """How many rows each channel gives at most."""
 
     dense: int
@@ -61,7 +61,7 @@ class Retrieve:
 
 
 @dataclass(frozen=True, slots=True)
-class Fuse:
+class EngramFuse:
     """Reciprocal rank fusion, and the factor of a date that matches."""
 
     k: float
@@ -69,7 +69,7 @@ class Fuse:
 
 
 @dataclass(frozen=True, slots=True)
-class Hopfield:
+class EngramHopfield:
     """The associative channel; of the weight 0 there is none."""
 
     neighbours: int
@@ -78,7 +78,7 @@ class Hopfield:
 
 
 @dataclass(frozen=True, slots=True)
-class Decay:
+class EngramDecay:
     """Of episodic items."""
 
     rate: float
@@ -87,7 +87,7 @@ class Decay:
 
 
 @dataclass(frozen=True, slots=True)
-class Activation:
+class EngramActivation:
     """What accesses, the retention model and noise do to a score."""
 
     access: float
@@ -96,7 +96,7 @@ class Activation:
 
 
 @dataclass(frozen=True, slots=True)
-class Cross:
+class EngramCross:
     """The cross-encoder; nothing of it counts where there is none."""
 
     top: int
@@ -105,22 +105,25 @@ class Cross:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class EngramProfile:
     """A file of the recipe `engram`."""
 
     name: str
     recipe: str
-    retrieve: Retrieve
-    fuse: Fuse
-    graph: Graph
-    hopfield: Hopfield
-    decay: Decay
-    activation: Activation
-    cross: Cross
+    retrieve: EngramRetrieve
+    fuse: EngramFuse
+    graph: GraphConstants
+    hopfield: EngramHopfield
+    decay: EngramDecay
+    activation: EngramActivation
+    cross: EngramCross
     intents: Mapping[str, Mapping[str, float]] = field(metadata={"keys": INTENTS, "inner": CHANNELS})
 
 
-def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models: Rerankers) -> Bundle:
+PROFILE = EngramProfile
+
+
+def recall(query: Query, snap: Snapshot, profile: EngramProfile, trace: Trace, models: Rerankers) -> Bundle:
     """Answer one question from one snapshot. Same snapshot, query, `now` and profile: same answer."""
     vector, plan = begin(query, snap, trace)
     if plan.skip:
@@ -146,7 +149,7 @@ def _channels(
     vector: F32 | None,
     snap: Snapshot,
     plan: Plan,
-    profile: Profile,
+    profile: EngramProfile,
     weights: Mapping[str, float],
     trace: Trace,
 ) -> list[Leg]:
@@ -186,12 +189,14 @@ def _activated(
     query: Query,
     vector: F32 | None,
     snap: Snapshot,
-    profile: Profile,
+    profile: EngramProfile,
     weights: Mapping[str, float],
     trace: Trace,
 ) -> Pool:
     """The union of the channels, best first: rrf·date·decay·access·retention over the best of these, and noise."""
-    rows, ranks, fused = rrf(legs, weights, profile.fuse.k)
+    # The published form counts ranks from 0, Σ weight / (k + rank + 1): the same as ranks from 1 with this k.
+    rows, ranks = align_ranks(legs)
+    fused = rrf([*ranks.values()], [weights[name] for name in ranks], profile.fuse.k).astype(np.float32)
     columns, how = snap.columns, profile.activation
     age = age_days(snap.catalog.last_access[rows], query.now.timestamp())
     fading = profile.decay
@@ -226,7 +231,7 @@ def _retention(rows: Any, age: F32, vector: F32 | None, snap: Snapshot, weight: 
     return {"retention": retention_boost(forward(model, x), weight)}
 
 
-def _reranked(pool: Pool, query: Query, snap: Snapshot, how: Cross, trace: Trace, models: Rerankers) -> Pool:
+def _reranked(pool: Pool, query: Query, snap: Snapshot, how: EngramCross, trace: Trace, models: Rerankers) -> Pool:
     """The pool with the best in the order a reranker helps to make, and its scores as a signal.
 
     That is the cross-encoder on the best `top`, where there is one, unless the question asks for another tier.
@@ -257,7 +262,7 @@ def _has_cross(models: Rerankers) -> bool:
         return True
 
 
-def _above_minimum(pool: Pool, how: Cross, trace: Trace) -> Pool:
+def _above_minimum(pool: Pool, how: EngramCross, trace: Trace) -> Pool:
     """What the cross-encoder gives the minimum at least; without it everything: the other scores mean nothing alone."""
     signal = pool.signals.get("cross")
     if signal is None or how.minimum <= 0:

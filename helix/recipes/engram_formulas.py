@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
 from helix.snapshot.segment.batch import digest
-from helix.stages.fuse import union
-from helix.types import F32, I64, U32, U64, Bool, Leg
+from helix.types import F32, I64, U32, U64, Bool
 
 INTENTS: Final = ("why", "when", "who", "how", "what")
 CHANNELS: Final = ("dense", "bm25", "graph")
@@ -32,24 +31,6 @@ def intent(text: str) -> str:
     """What a question asks for, one of INTENTS, by its first question word; `what` where there is none."""
     found = _INTENT.search(text)
     return (found.lastgroup if found else None) or "what"
-
-
-def rrf(legs: Sequence[Leg], weights: Mapping[str, float], k: float) -> tuple[U32, dict[str, F32], F32]:
-    """Reciprocal rank fusion, Σ weight / (k + rank + 1), ranks from 0: of k = 60 the first of a list gives
-    weight / 61.
-
-    After Cormack, Clarke & Büttcher 2009.
-
-    Returns:
-        (rows uint32[n] ascending; by leg the rank as it is shown, from 1: float32[n], NaN where it did not see the row;
-        score float32[n]).
-    """
-    rows, shown = union(legs)
-    score = np.zeros(len(rows), np.float64)
-    for name, place in shown.items():
-        rank = place.astype(np.float64) - 1
-        score += np.nan_to_num(weights[name] / (k + rank + 1))
-    return rows, shown, score.astype(np.float32)
 
 
 def date_boost(times: I64, days: Sequence[tuple[int, int, float]], boost: float) -> F32:

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from helix.errors import EncoderError
 from helix.ranking.fact_validity import HOLDS
+from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import order, top_k
 from helix.recipes.common import begin, bundle, items_of
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.stages.fuse import union
 from helix.stages.graph import pagerank
 from helix.stages.lexical import lexical_score, search_lexical
 from helix.stages.pack import pack
@@ -28,13 +28,14 @@ from helix.stages.trace import Trace
 from helix.types import F32, I64, U64, Bool, Bundle, Item, Leg, Plan, Pool, Query
 
 if TYPE_CHECKING:
-    from helix.encoders.rerank import CrossEncoder, Rerankers
+    from helix.encoders.cross import CrossEncoder
+    from helix.encoders.rerank import Rerankers
 
 _MICRO = 1_000_000  # microseconds of a second
 
 
 @dataclass(frozen=True, slots=True)
-class Retrieve:
+class MemoriaRetrieve:
     """How many facts each list gives at most, and the constants of BM25."""
 
     dense: int
@@ -45,14 +46,14 @@ class Retrieve:
 
 
 @dataclass(frozen=True, slots=True)
-class Fuse:
+class MemoriaFuse:
     """Reciprocal ranks: 1 / (k + rank), ranks from 1."""
 
     k: float
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class MemoriaWalk:
     """PageRank from what the question names."""
 
     restart: float
@@ -62,14 +63,14 @@ class Walk:
 
 
 @dataclass(frozen=True, slots=True)
-class Rank:
+class MemoriaRank:
     """What a fact keeps of its score that no longer holds."""
 
     superseded: float
 
 
 @dataclass(frozen=True, slots=True)
-class Cross:
+class MemoriaCross:
     """How many of the best a cross-encoder reads, and how much its scores count; 1 leaves their order to it alone."""
 
     top: int
@@ -77,20 +78,23 @@ class Cross:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class MemoriaProfile:
     """A file of the recipe `memoria`. `limit`: facts of an answer at most."""
 
     name: str
     recipe: str
     limit: int
-    retrieve: Retrieve
-    fuse: Fuse
-    walk: Walk
-    rank: Rank
-    rerank: Cross
+    retrieve: MemoriaRetrieve
+    fuse: MemoriaFuse
+    walk: MemoriaWalk
+    rank: MemoriaRank
+    rerank: MemoriaCross
 
 
-def recall(query: Query, snap: Snapshot, profile: Profile, trace: Trace, models: Rerankers) -> Bundle:
+PROFILE = MemoriaProfile
+
+
+def recall(query: Query, snap: Snapshot, profile: MemoriaProfile, trace: Trace, models: Rerankers) -> Bundle:
     """Answer one question with facts, each of them shown as an item: its sentence, under the id of what it is from."""
     vector, plan = begin(query, snap, trace)
     if plan.skip:
@@ -149,7 +153,7 @@ def _over(query: Query, snap: Snapshot) -> Bool:
 
 
 def _retrieve(
-    query: Query, vector: F32 | None, snap: Snapshot, allowed: Bool, profile: Profile, trace: Trace
+    query: Query, vector: F32 | None, snap: Snapshot, allowed: Bool, profile: MemoriaProfile, trace: Trace
 ) -> list[Leg]:
     """The lists there are; their rows are facts."""
     field, how = snap.facts.field, profile.retrieve
@@ -193,7 +197,7 @@ class Edges(NamedTuple):
     weight: F32  # [e] confidence
 
 
-def graph_scores(named: U64, snap: Snapshot, allowed: Bool, how: Walk) -> F32:
+def graph_scores(named: U64, snap: Snapshot, allowed: Bool, how: MemoriaWalk) -> F32:
     """float32[facts]: PageRank mass of the two ends of each allowed fact; 0 where the walk does not get.
 
     Args:
@@ -266,11 +270,8 @@ def fuse(legs: Sequence[Leg], key: U64, k: float) -> Pool:
     Returns:
         a pool whose rows are facts.
     """
-    facts, ranks = union(legs)
-    score = np.zeros(len(facts), np.float64)
-    for rank in ranks.values():
-        score += np.nan_to_num(1 / (k + rank.astype(np.float64)))
-    final = score.astype(np.float32)
+    facts, ranks = align_ranks(legs)
+    final = rrf([*ranks.values()], [1.0] * len(ranks), k).astype(np.float32)
     return Pool(facts, final, ranks, {"rrf": final}).take(order(final, key[facts]))
 
 
@@ -287,7 +288,7 @@ def demote(pool: Pool, over: Bool, key: U64, superseded: float) -> Pool:
     return changed.take(order(final, key[pool.row]))
 
 
-def _reranked(pool: Pool, query: Query, snap: Snapshot, how: Cross, trace: Trace, models: Rerankers) -> Pool:
+def _reranked(pool: Pool, query: Query, snap: Snapshot, how: MemoriaCross, trace: Trace, models: Rerankers) -> Pool:
     """The pool with its best in the order a cross-encoder makes; what no longer holds counts less with it, too."""
     cross = _cross(models, trace)
     if cross is None or not len(pool):

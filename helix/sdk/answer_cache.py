@@ -1,4 +1,4 @@
-"""Answers kept for a while: an agent that asks the same again a moment later does not wait for it again."""
+"""Cached answers: an agent that repeats a question a moment later gets the same answer at once."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from collections.abc import Hashable
 from helix.types import Bundle
 
 
-class Answers:
-    """The last few, by all that an answer hangs on. Safe to share between threads.
+class AnswerCache:
+    """The least-recently-used cache of answers. Safe to share between threads.
 
     Args:
-        size: answers that are kept; 0: none.
+        size: answers to cache; 0: none.
     """
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._kept: OrderedDict[Hashable, Bundle] = OrderedDict()  # the one asked for last is last
+        self._answers: OrderedDict[Hashable, Bundle] = OrderedDict()  # the most recently used is last
         self._lock = threading.Lock()
 
-    def get(self, asked: Hashable) -> Bundle | None:
-        """What was answered; None where that is not kept."""
+    def get(self, key: Hashable) -> Bundle | None:
+        """Return a cached answer; None if there is none."""
         with self._lock:
-            found = self._kept.get(asked)
-            if found is not None:
-                self._kept.move_to_end(asked)
-            return found
+            answer = self._answers.get(key)
+            if answer is not None:
+                self._answers.move_to_end(key)
+            return answer
 
-    def keep(self, asked: Hashable, answer: Bundle) -> None:
-        """Keep an answer; the one that was asked for longest ago goes."""
+    def put(self, key: Hashable, answer: Bundle) -> None:
+        """Cache an answer; the least recently used one leaves."""
         with self._lock:
-            self._kept[asked] = answer
-            self._kept.move_to_end(asked)
-            while len(self._kept) > self._size:
-                self._kept.popitem(last=False)
+            self._answers[key] = answer
+            self._answers.move_to_end(key)
+            while len(self._answers) > self._size:
+                self._answers.popitem(last=False)

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from helix.native.arrays import explain_damage
-from helix.question.build import mentions
+from helix.question.build import hash_mentions
 from helix.recipes.common import ids, moment
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import LINKS, NO_TIME
@@ -198,7 +198,7 @@ def facts(
         at: the moment at which a fact holds or not; now where not given.
     """
     now = at or datetime.now(UTC)
-    hashes = mentions("", [entity], now)
+    hashes = hash_mentions("", [entity], now)
     known = snap.facts.columns
     about = np.flatnonzero(np.isin(known.subject_entity, hashes) | np.isin(known.object_entity, hashes))
     about = np.union1d(about, snap.facts.naming(entity.strip()))  # "timeout" is no entity, and things are said of it

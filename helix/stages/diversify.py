@@ -16,8 +16,8 @@ from helix.snapshot.segment.arrays import BANDS
 from helix.types import F32, U32, Candidates
 
 if TYPE_CHECKING:
-    from helix.recipes.load_profile import Diversify
     from helix.snapshot.reader.snapshot import Snapshot
+    from helix.stages.constants import DiversifyConstants
 
 _MIX = np.array([pow(0x9E3779B97F4A7C15, i + 1, 1 << 64) for i in range(4)], np.uint64)
 """Makes one number of a band's values. Pairs that have it in common are compared in full: a chance does no harm."""
@@ -34,7 +34,7 @@ class Left(NamedTuple):
     alike: F32  # their inner product with the nearest chosen one
 
 
-def diversify(pool: Candidates, snap: Snapshot, k: int, profile: Diversify) -> Candidates:
+def diversify(pool: Candidates, snap: Snapshot, k: int, profile: DiversifyConstants) -> Candidates:
     """The k items to return, best first.
 
     Which items are returned is MMR's choice; their order is the score's.
@@ -53,7 +53,7 @@ def diversify(pool: Candidates, snap: Snapshot, k: int, profile: Diversify) -> C
     return pool.take(chosen[order(score[chosen], snap.columns.key[rows])])
 
 
-def left_out(pool: Candidates, chosen: Candidates, snap: Snapshot, profile: Diversify) -> Left:
+def left_out(pool: Candidates, chosen: Candidates, snap: Snapshot, profile: DiversifyConstants) -> Left:
     """Why the rest of the pool is not among the chosen: for the explanation."""
     repeated = repeats(snap.row_map.signatures(pool.row), profile.jaccard)
     near = repeated >= 0

@@ -11,22 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from helix.native.rows import fuse_legs
-from helix.types import F32, U32, Candidates, Leg
+from helix.types import Candidates, Leg
 
 if TYPE_CHECKING:
     from helix.snapshot.reader.snapshot import Snapshot
-
-
-def union(legs: Sequence[Leg]) -> tuple[U32, dict[str, F32]]:
-    """(rows of any leg uint32[n] ascending; by leg the rank of each, from 1: float32[n], NaN where it has it not)."""
-    rows = np.sort(np.concatenate([np.empty(0, np.uint32), *(leg.rows for leg in legs)], dtype=np.uint32))
-    first = np.ones(len(rows), bool)
-    first[1:] = rows[1:] != rows[:-1]
-    rows = rows[first]
-    ranks = {leg.name: np.full(len(rows), np.nan, np.float32) for leg in legs}
-    for leg in legs:
-        ranks[leg.name][np.searchsorted(rows, leg.rows)] = np.arange(1, len(leg.rows) + 1)
-    return rows, ranks
 
 
 def fuse(legs: Sequence[Leg], snap: Snapshot, k: float, weights: Mapping[str, float]) -> Candidates:

@@ -19,8 +19,8 @@ from helix.snapshot.index.graph import Seen
 from helix.types import F32, I64, Candidates, Plan, Query
 
 if TYPE_CHECKING:
-    from helix.recipes.load_profile import Graph
     from helix.snapshot.reader.snapshot import Snapshot
+    from helix.stages.constants import GraphConstants
 
 F64 = npt.NDArray[np.float64]
 
@@ -43,12 +43,12 @@ class State(NamedTuple):
     edges: int  # read
 
 
-def spread(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: Graph) -> Candidates:
+def spread(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: GraphConstants) -> Candidates:
     """Give the pool its PageRank mass, and add the best items it leads to."""
     return walk(pool, query, snap, plan, profile)[0]
 
 
-def walk(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: Graph) -> tuple[Candidates, str]:
+def walk(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: GraphConstants) -> tuple[Candidates, str]:
     """`spread`, and how it was done: "push", or "bfs" where the profile says so or `work` is too little for one hop."""
     if not len(pool):
         return pool, profile.method
@@ -63,7 +63,7 @@ def walk(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: Gr
     return _extend(pool, rows, capped, snap, profile.extra), "push" if state else "bfs"
 
 
-def look(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: Graph) -> tuple[Seen, I64]:
+def look(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: GraphConstants) -> tuple[Seen, I64]:
     """The graph as the question sees it, and the entities it names, ascending: those that some live item names. A hub
     among them leads to items of the pool only: it adds none.
     """
@@ -102,7 +102,7 @@ def origin(pool: Candidates, asked: I64, seeds: int) -> Nodes:
 # ---------------------------------------------------------------- forward push
 
 
-def push(start: Nodes, seen: Seen, profile: Graph) -> State | None:
+def push(start: Nodes, seen: Seen, profile: GraphConstants) -> State | None:
     """Forward push, one hop a round: each node whose residual exceeds epsilon · degree keeps `restart` of it and hands
     the rest on over its edges; a node without edges hands it back to the start.
 
@@ -184,7 +184,7 @@ def arrived(state: State, start: Nodes, rows: int, alpha: float) -> tuple[I64, F
 # ---------------------------------------------------------------- breadth first
 
 
-def breadth_first(start: Nodes, seen: Seen, rows: int, profile: Graph) -> tuple[I64, F64]:
+def breadth_first(start: Nodes, seen: Seen, rows: int, profile: GraphConstants) -> tuple[I64, F64]:
     """What lies within two hops of the start, the best first, as far as `work` goes: the first hop to an item leaves it
     1 − restart of what the node before it holds, of several the most.
 

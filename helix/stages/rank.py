@@ -18,15 +18,15 @@ from helix.stages.features.similarity import similarity
 from helix.types import F32, TYPES, Candidates, Plan, Query
 
 if TYPE_CHECKING:
-    from helix.recipes.load_profile import Profile
     from helix.snapshot.reader.snapshot import Snapshot
+    from helix.stages.constants import HelixProfile
 
 SIGNALS = ("sim", "recency", "salience", "confidence", "graph")
 _FLAT = 1e-6  # a signal that varies less than this over the pool says nothing
 
 
 def rank(
-    pool: Candidates, query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, profile: Profile
+    pool: Candidates, query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, profile: HelixProfile
 ) -> Candidates:
     """The pool with its signals and final score, best first; ties go to the smaller item id."""
     if not len(pool):
@@ -48,7 +48,7 @@ def rank(
     return ranked.take(order(ranked.final, columns.key[ranked.row]))
 
 
-def shares(pool: Candidates, snap: Snapshot, plan: Plan, profile: Profile) -> dict[str, F32]:
+def shares(pool: Candidates, snap: Snapshot, plan: Plan, profile: HelixProfile) -> dict[str, F32]:
     """What each signal adds to the score that `rank` gives, the weight of the item's type times the signal: by name,
     float32[n].
     """
@@ -64,7 +64,7 @@ def minmax(values: F32) -> F32:
     return np.asarray((values - low) / (span + flat) * ~flat, np.float32)
 
 
-def type_weights(profile: Profile, recent: bool) -> F32:
+def type_weights(profile: HelixProfile, recent: bool) -> F32:
     """float32[signals, types]. A recency weight that is not asked for goes to `sim`."""
     table = np.array([[profile.weights[kind][name] for kind in TYPES] for name in SIGNALS], np.float32)
     if profile.rank.recency == "asked" and not recent:
@@ -73,7 +73,7 @@ def type_weights(profile: Profile, recent: bool) -> F32:
     return table
 
 
-def recency(rows: npt.NDArray[Any], query: Query, snap: Snapshot, profile: Profile) -> F32:
+def recency(rows: npt.NDArray[Any], query: Query, snap: Snapshot, profile: HelixProfile) -> F32:
     """decay ** hours since last access, by type; the future counts as now."""
     hours = np.maximum(query.now.timestamp() - snap.catalog.last_access[rows], 0) / 3600
     decay = np.array([profile.rank.decay[kind] for kind in TYPES])[snap.columns.type[rows]]

@@ -23,22 +23,23 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from helix import __version__
 from helix.errors import StoreError
-from helix.question.build import make_query
+from helix.question.build import build_query
 from helix.ranking.bm25 import idf, saturate
 from helix.recipes.common import begin
-from helix.recipes.default import Profile, asked
+from helix.recipes.default import add_search_terms
 from helix.recipes.load_profile import load as load_profile
 from helix.sdk.memory import Memory
 from helix.settings import Settings
 from helix.snapshot.index.dense import library
 from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.reader.snapshot import Snapshot
+from helix.stages.constants import HelixProfile
 from helix.stages.dense import search_dense
 from helix.stages.lexical import search_lexical
 from helix.stages.trace import Trace
-from helix.types import F32, I64, Bool, Plan, Query
+from helix.types import F32, I64, Bool, Plan, Query, RecallOptions
+from helix.util.version import VERSION
 from pipelines.bench import against, questions
 from pipelines.bench.peers import ENOUGH
 from pipelines.bench.questions import FILTERED, KINDS, OPEN, Ask
@@ -126,9 +127,9 @@ def machine() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "memory_gb": round(pages / 1e9, 1),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "helix": __version__,
+        "helix": VERSION,
         "python": platform.python_version(),
-        "numpy": np.__version__,
+        "numpy": np.VERSION,
         "onnxruntime": version("onnxruntime"),
         "faiss": version("faiss-cpu"),
         "bandwidth_gb_s": round(bandwidth() / 1e9, 1),
@@ -337,11 +338,12 @@ class Posed(NamedTuple):
     plan: Plan
 
 
-def pose(memory: Memory, ask: Ask, profile: Profile) -> Posed:
+def pose(memory: Memory, ask: Ask, profile: HelixProfile) -> Posed:
     """Stages 1 and 2 of a question."""
     arguments = dict(ask["with"])
     snap = memory.snapshot.seen_by(arguments.get("principal"))
-    query = asked(make_query(ask["query"], snap, memory.settings, **arguments), snap, profile.ask)
+    query = build_query(ask["query"], snap, memory.settings, RecallOptions(**arguments))
+    query = add_search_terms(query, snap, profile.ask)
     vector, plan = begin(query, snap, Trace(), query.spoken)
     if vector is None:
         raise StoreError(f"the encoder of {memory.root} is missing", "make the store anew")
@@ -351,7 +353,7 @@ def pose(memory: Memory, ask: Ask, profile: Profile) -> Posed:
 def _compared(root: Path, asks: Sequence[Ask], settings: Settings, say: Say) -> Report:
     """recall@100 of each leg, recall against effort, the distance to the limit, and the likeness of the vectors."""
     profile = load_profile("helix", settings.profiles)
-    if not isinstance(profile, Profile):
+    if not isinstance(profile, HelixProfile):
         raise StoreError("the profile 'helix' has another recipe", "unset HELIX_PROFILES")
     memory = Memory(root, replace(settings, answers=0))
     some = [asks[i] for i in np.linspace(0, len(asks) - 1, min(_COMPARED, len(asks))).astype(int).tolist()]
@@ -407,7 +409,7 @@ def dense_share(one: Posed, least: float) -> float:
     return _share(one.snap.vectors.dequantise(np.unique(leg.rows)) @ one.vector, least, min(K, one.plan.allowed_rows))
 
 
-def lexical_share(one: Posed, profile: Profile) -> float:
+def lexical_share(one: Posed, profile: HelixProfile) -> float:
     """recall@K of the lexical leg."""
     k1, b = profile.retrieve.k1, profile.retrieve.b
     scores = exhaustive(one.query, one.snap, one.plan, k1, b)
@@ -471,7 +473,7 @@ def _probed(one: Posed, probes: int) -> I64:
 # ---------------------------------------------------------------- the least it can cost
 
 
-def limit(memory: Memory, posed: Sequence[Posed], profile: Profile) -> Report:
+def limit(memory: Memory, posed: Sequence[Posed], profile: HelixProfile) -> Report:
     """The whole recall beside what it cannot do without: medians over the questions and rounds.
 
     The parts are one run of the ONNX session on the tokenised question, one search of the dense indexes by the library
@@ -515,7 +517,7 @@ def search_raw(one: Posed) -> None:
             block.dense.index.search(one.vector[None, :], K, params=chosen)
 
 
-def bytes_read(memory: Memory, one: Posed, profile: Profile) -> dict[str, int]:
+def bytes_read(memory: Memory, one: Posed, profile: HelixProfile) -> dict[str, int]:
     """Bytes of the store that the stages after the library's search have to look at, by stage; columns are left out.
 
     lexical: all postings of the question's terms, a row number and a frequency each, and the length of each row.

@@ -23,7 +23,7 @@ import orjson
 
 import helix
 from helix.errors import EncoderError, UsageError
-from helix.question.build import make_query
+from helix.question.build import build_query
 from helix.recipes.load_profile import load
 from helix.sdk.memory import Memory
 from helix.settings import Settings
@@ -36,12 +36,12 @@ from helix.stages.fuse import fuse
 from helix.stages.lexical import search_lexical
 from helix.stages.route import route
 from helix.stages.sparse import search_sparse
-from helix.types import Bundle
+from helix.types import Bundle, RecallOptions
+from pipelines.embedded.ingest import ingest
 from pipelines.eval.metrics import DRAWS
 from pipelines.eval.score import BUDGETS, METRICS, Answer, Floats, gain, kinds, matrix, row, score, shortfalls, warnings
 from pipelines.eval.sets.registry import Benchmark, Question, read, turn
-from pipelines.ingest.ingest import ingest
-from pipelines.passes.sparse import document_encoder, encode
+from pipelines.passes.sparse import encode, open_document_encoder
 
 LEG = 100  # items of one leg
 ITEMS = {500: 30, 1_000: 30, 2_000: 60}  # k asked for with each budget: more than fit, so that the budget decides
@@ -264,7 +264,7 @@ def ways(memory: Memory, settings: Settings, profiles: Sequence[str] = PROFILES)
 def _legs(snap: Snapshot, settings: Settings, names: Sequence[str], question: Question) -> Answer:
     """One leg, or several by reciprocal ranks, packed by the order alone."""
     began = time.perf_counter()
-    query = make_query(question.text, snap, settings, project=question.project, now=question.at)
+    query = build_query(question.text, snap, settings, RecallOptions(project=question.project, now=question.at))
     plan = route(query, None, snap)
     legs = []
     if "dense" in names:
@@ -316,7 +316,7 @@ def asked_at(snap: Snapshot, project: str | None) -> datetime | None:
 
 def _weigh(root: Path, settings: Settings, say: Say) -> None:
     """Give the items their weights first, where the settings name a sparse encoder: who names one wants to see it."""
-    model = document_encoder(settings)
+    model = open_document_encoder(settings)
     if isinstance(model, str):
         if settings.sparse_encoder:
             raise EncoderError(model, "give HELIX_SPARSE_ENCODER a folder with a model, or unset it")

@@ -18,16 +18,18 @@ import numpy as np
 import numpy.typing as npt
 
 from helix.encoders.rerank import Rerankers
-from helix.question.build import make_query
+from helix.question.build import build_query
 from helix.recipes.default import recall
-from helix.recipes.load_profile import Profile, Sim, load
+from helix.recipes.load_profile import load
 from helix.settings import Settings
 from helix.snapshot.reader.snapshot import Snapshot
+from helix.stages.constants import HelixProfile, SimilarityConstants
 from helix.stages.trace import Trace
+from helix.types import RecallOptions
+from pipelines.embedded.ingest import ingest
 from pipelines.eval.evaluate import Say, asked_at
 from pipelines.eval.metrics import recall_at, reciprocal_rank
 from pipelines.eval.sets.registry import read, turn
-from pipelines.ingest.ingest import ingest
 
 Floats = npt.NDArray[np.float64]
 
@@ -37,7 +39,7 @@ FIXED = (
     "rrf",
     "doc2query",
     "sparse",
-)  # constants of Sim that are no weights, or that no set here can tell
+)  # constants of SimilarityConstants that are no weights, or that no set here can tell
 TEMPERATURE = 10.0  # scores of a pool lie within about one; their softmax shall be able to choose
 FOLDS = 5
 K = 10
@@ -63,7 +65,7 @@ class Fitted(NamedTuple):
 
 def names() -> list[str]:
     """The features that have a weight."""
-    return [one.name for one in fields(Sim) if one.name not in FIXED]
+    return [one.name for one in fields(SimilarityConstants) if one.name not in FIXED]
 
 
 def fit(jobs: Mapping[str, tuple[str, Path]], settings: Settings, *, strength: float = 0.1, say: Say) -> Fitted:
@@ -76,7 +78,7 @@ def fit(jobs: Mapping[str, tuple[str, Path]], settings: Settings, *, strength: f
     Raises:
         UsageError, InputRefused: as of `pipelines.sets.read`.
     """
-    profile: Profile = load("helix", settings.profiles)
+    profile: HelixProfile = load("helix", settings.profiles)
     prior = np.array([getattr(profile.sim, name) for name in names()])
     sets: dict[str, list[Pool]] = {}
     for label, (kind, path) in jobs.items():
@@ -101,7 +103,7 @@ def fit(jobs: Mapping[str, tuple[str, Path]], settings: Settings, *, strength: f
     )
 
 
-def pools(kind: str, path: Path, settings: Settings, profile: Profile) -> list[Pool]:
+def pools(kind: str, path: Path, settings: Settings, profile: HelixProfile) -> list[Pool]:
     """What the stages hand to the ranking, for every question of a set, asked through the normal recall."""
     weighty = replace(profile, sim=replace(profile.sim, **dict.fromkeys(names(), 1.0)))
     with tempfile.TemporaryDirectory() as work:
@@ -115,7 +117,7 @@ def pools(kind: str, path: Path, settings: Settings, profile: Profile) -> list[P
         out = []
         for i, question in enumerate(found.questions):
             at = question.at or moments.get(question.project or "")
-            query = make_query(question.text, snap, settings, project=question.project, now=at)
+            query = build_query(question.text, snap, settings, RecallOptions(project=question.project, now=at))
             trace = Trace(on=True)
             recall(query, snap, weighty, trace, Rerankers(settings))
             if trace.parts is None:

@@ -1,4 +1,4 @@
-"""The job behind the tier deep: ask a language model about one question, and leave its replies for whoever waits."""
+"""The job of the deep tier: ask a language model about one question, and write its replies for the caller."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from helix.deep import ask as asking
 from helix.deep import jobs
+from helix.deep.arguments import from_arguments
+from helix.deep.ask import fetch_replies
 from helix.deep.replies import Unanswered
 from helix.errors import HelixError
 from helix.sdk.memory import Memory
@@ -15,30 +16,31 @@ from helix.settings import Settings
 
 
 def run(root: Path, identity: str, memory: Callable[[], Memory], settings: Settings) -> jobs.Outcome | None:
-    """Do one job; what came of it, None where there is nothing to do: it is gone, done, or another process is at it.
+    """Do one job; return its outcome, or None if it is gone, done, or claimed by another process.
 
     Args:
         memory: opens the store's newest generation.
     """
     with jobs.claim(root, identity) as mine:
         job = jobs.read(root, identity) if mine else None
-        if job is None or jobs.outcome(root, job) is not None:
+        if job is None or jobs.read_outcome(root, job) is not None:
             return None
         began = time.time()
         try:
-            found = _asked(job, memory, settings)
-        except BaseException:  # whoever waits is told at once; what it was is said in the log
+            outcome = _ask(job, memory, settings)
+        except BaseException:  # the caller must not wait for the deadline; the worker logs the error
             jobs.finish(root, job, jobs.Outcome(None, "the worker failed"), began)
             raise
-        jobs.finish(root, job, found, began)
-        return found
+        jobs.finish(root, job, outcome, began)
+        return outcome
 
 
-def _asked(job: jobs.Job, memory: Callable[[], Memory], settings: Settings) -> jobs.Outcome:
+def _ask(job: jobs.Job, memory: Callable[[], Memory], settings: Settings) -> jobs.Outcome:
     seconds = min(settings.deep_seconds, job.deadline - time.time())
     try:
         if seconds <= 0:
             raise Unanswered("no worker had time for it")
-        return jobs.Outcome(asking.replies(memory(), job.arguments, settings, seconds))
+        query, options = from_arguments(job.arguments)
+        return jobs.Outcome(fetch_replies(memory().deep_context, query, options, settings, seconds))
     except (Unanswered, HelixError) as error:
         return jobs.Outcome(None, str(error))

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 def recall(argv: Sequence[str]) -> int:
     """Ask the memory a question."""
     options = _make_parser().parse_args(argv)
-    from helix.sdk.memory import Memory
+    from helix.sdk.open import open_memory
     from query.schema.answers import run_recall
     from query.schema.requests import RecallRequest
 
-    memory = Memory(resolve_store(options), load(), snapshot=options.snapshot, warm=False)
+    memory = open_memory(resolve_store(options), load(), snapshot=options.snapshot, warm=False)
     request = RecallRequest(**{name: getattr(options, name) for name in RecallRequest.model_fields})
     answer = run_recall(memory, request, tier=options.tier)
     if options.json:

@@ -23,12 +23,14 @@ from mcp import Client, StdioServerParameters
 
 import helix
 from helix.deep import jobs
-from helix.deep.fusion import Asked, checked, pooled
+from helix.deep.context import DeepQuestion, prepare
+from helix.deep.fusion import recall_wordings
 from helix.errors import UsageError
 from helix.recipes.load_profile import names
 from helix.sdk.memory import Memory
+from helix.sdk.open import open_memory
 from helix.settings import Settings, load
-from helix.types import Bundle
+from helix.types import Bundle, RecallOptions
 from pipelines.embedded.ingest import ingest
 from query.auth import OWNER, Caller, create_key
 from query.schema.answers import render_bundle
@@ -83,7 +85,7 @@ def words(chat: Chat) -> str:
 
 
 def test_a_model_rewrites_the_question_and_orders_what_was_found(own_store: Path, chat: Chat) -> None:
-    memory = Memory(own_store, settings(chat, deep_key="sk-secret"))
+    memory = open_memory(own_store, settings(chat, deep_key="sk-secret"))
     plain = memory.recall(QUESTION, k=5, now=NOW)
     found = memory.recall(QUESTION, k=5, now=NOW, tier="deep")
     assert found.degraded == ()
@@ -109,15 +111,15 @@ def test_a_model_rewrites_the_question_and_orders_what_was_found(own_store: Path
 
 
 def test_the_rewrites_are_asked_for_side_by_side(own_store: Path, chat: Chat) -> None:
-    Memory(own_store, settings(chat, deep_model="wait-0.3")).recall(QUESTION, now=NOW, tier="deep")
+    open_memory(own_store, settings(chat, deep_model="wait-0.3")).recall(QUESTION, now=NOW, tier="deep")
     assert (len(chat.asked()), chat.most()) == (4, 3)
 
 
 def test_asked_again_the_model_is_not(own_store: Path, chat: Chat) -> None:
-    memory = Memory(own_store, settings(chat))
+    memory = open_memory(own_store, settings(chat))
     first = memory.recall(QUESTION, now=NOW, tier="deep")
     chat.forget()
-    again = Memory(own_store, settings(chat)).recall(QUESTION, now=NOW, tier="deep")
+    again = open_memory(own_store, settings(chat)).recall(QUESTION, now=NOW, tier="deep")
     assert chat.asked() == []
     assert again.items == first.items
     assert again.context == first.context
@@ -128,14 +130,14 @@ def test_asked_again_the_model_is_not(own_store: Path, chat: Chat) -> None:
         memory.recall(**{"query": QUESTION, "now": NOW, "tier": "deep", **changed})
         assert len(chat.asked()) == 4, changed
     chat.forget()
-    Memory(own_store, settings(chat, deep_model="good-too")).recall(QUESTION, now=NOW, tier="deep")
+    open_memory(own_store, settings(chat, deep_model="good-too")).recall(QUESTION, now=NOW, tier="deep")
     assert len(chat.asked()) == 4
 
 
 def test_another_snapshot_or_another_prompt_is_asked_anew(
     own_store: Path, chat: Chat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory = Memory(own_store, settings(chat))
+    memory = open_memory(own_store, settings(chat))
     memory.recall(QUESTION, now=NOW, tier="deep")
     (tmp_path / "new.md").write_text("# Laptop\n\nThe new laptop came with Tomas on Friday.\n")
     ingest(own_store, [tmp_path / "new.md"], load())
@@ -151,7 +153,7 @@ def test_another_snapshot_or_another_prompt_is_asked_anew(
 
 @pytest.mark.parametrize("technique", ["hyde", "query2doc", "synthesis", "rerank"])
 def test_each_technique_can_be_asked_alone(own_store: Path, chat: Chat, technique: str) -> None:
-    memory = Memory(own_store, settings(chat, deep_techniques=technique))
+    memory = open_memory(own_store, settings(chat, deep_techniques=technique))
     found = memory.recall(QUESTION, now=NOW, tier="deep")
     assert found.deep is not None
     assert (len(chat.asked()), found.deep["calls"], found.deep["techniques"]) == (1, 1, [technique])
@@ -165,26 +167,26 @@ def test_each_technique_can_be_asked_alone(own_store: Path, chat: Chat, techniqu
 def test_no_more_calls_than_are_allowed(own_store: Path, chat: Chat) -> None:
     for calls in (1, 2, 3):
         chat.forget()
-        found = Memory(own_store, settings(chat, deep_calls=calls)).recall(QUESTION, now=NOW, tier="deep")
+        found = open_memory(own_store, settings(chat, deep_calls=calls)).recall(QUESTION, now=NOW, tier="deep")
         assert found.deep is not None
         assert len(chat.asked()) == found.deep["calls"] == calls
 
 
 def test_a_prompt_is_no_longer_than_allowed(own_store: Path, chat: Chat) -> None:
-    memory = Memory(own_store, settings(chat, deep_tokens=1_000, deep_reply_tokens=77))
+    memory = open_memory(own_store, settings(chat, deep_tokens=1_000, deep_reply_tokens=77))
     memory.recall(QUESTION, now=NOW, tier="deep")
     short = ["\n".join(message["content"] for message in messages) for messages in prompts(chat)]
     assert max(memory.snapshot.counter(short)) <= 1_000 * 1.6  # tags and indices around forty memories
     assert {one["body"]["max_tokens"] for one in chat.asked()} == {77}
     chat.forget()
-    Memory(own_store, settings(chat)).recall(QUESTION, now=NOW, tier="deep")
+    open_memory(own_store, settings(chat)).recall(QUESTION, now=NOW, tier="deep")
     long = ["\n".join(message["content"] for message in messages) for messages in prompts(chat)]
     assert max(map(len, long)) > max(map(len, short))
 
 
 def test_a_model_that_wants_other_fields_gets_them(own_store: Path, chat: Chat) -> None:
     options = '{"temperature": null, "max_tokens": null, "max_completion_tokens": 900}'
-    Memory(own_store, settings(chat, deep_options=options)).recall(QUESTION, now=NOW, tier="deep")
+    open_memory(own_store, settings(chat, deep_options=options)).recall(QUESTION, now=NOW, tier="deep")
     assert {tuple(sorted(one["body"])) for one in chat.asked()} == {
         ("max_completion_tokens", "messages", "model", "stream")
     }
@@ -192,7 +194,7 @@ def test_a_model_that_wants_other_fields_gets_them(own_store: Path, chat: Chat) 
 
 @pytest.mark.parametrize("profile", [name for name in names() if name != "cems"])
 def test_every_profile_has_the_tier(own_store: Path, chat: Chat, profile: str) -> None:
-    memory = Memory(own_store, settings(chat))
+    memory = open_memory(own_store, settings(chat))
     found = memory.recall(QUESTION, k=3, now=NOW, tier="deep", profile=profile)
     assert (found.degraded, found.profile, len(chat.asked())) == ((), profile, 4)
     assert found.deep is not None
@@ -201,7 +203,7 @@ def test_every_profile_has_the_tier(own_store: Path, chat: Chat, profile: str) -
 
 
 def test_cems_asks_where_its_mode_calls_for_it(own_store: Path, chat: Chat) -> None:
-    memory = Memory(own_store, settings(chat))
+    memory = open_memory(own_store, settings(chat))
     hybrid = memory.recall(PREFERENCE, now=NOW, tier="deep", profile="cems", explain=True)
     assert hybrid.deep is not None
     assert (len(chat.asked()), hybrid.degraded) == (4, ())
@@ -227,7 +229,7 @@ def test_the_profile_probe_goes_into_a_question_of_preferences(own_store: Path, 
     ]
     (own_store.parent / "k.jsonl").write_text("\n".join(map(json.dumps, log)))
     ingest(own_store, [own_store.parent / "k.jsonl"], load())
-    Memory(own_store, settings(chat)).recall("What milk do I prefer?", now=NOW, tier="deep")
+    open_memory(own_store, settings(chat)).recall("What milk do I prefer?", now=NOW, tier="deep")
     asked = next(
         one["body"]["messages"]
         for one in chat.asked()
@@ -236,18 +238,19 @@ def test_the_profile_probe_goes_into_a_question_of_preferences(own_store: Path, 
     )
     assert "<memory>I really prefer oat milk in the morning</memory>" in asked[1]["content"]
     chat.forget()
-    Memory(own_store, settings(chat, deep_projects="holidays")).recall("What milk do I prefer?", now=NOW, tier="deep")
+    memory = open_memory(own_store, settings(chat, deep_projects="holidays"))
+    memory.recall("What milk do I prefer?", now=NOW, tier="deep")
     assert "oat milk" not in words(chat)
 
 
-def asked_of(memory: Memory, query: str) -> Asked:
-    return checked(memory, {**helix_arguments(), "query": query, "now": NOW})
+def asked_of(memory: Memory, query: str) -> DeepQuestion:
+    return prepare(memory.deep_context, query, RecallOptions(now=NOW))
 
 
 def test_the_lists_are_whole_recalls_fused_two_to_one(own_store: Path) -> None:
-    memory = Memory(own_store, load())
+    memory = open_memory(own_store, load())
     wordings = {"hyde": "Redis timeout", "expansion 1": "blue box"}
-    found = pooled(asked_of(memory, "Who has a laptop?"), lambda _: wordings)
+    found = recall_wordings(asked_of(memory, "Who has a laptop?"), lambda _: wordings)
     lists = [memory.recall(text, k=40, now=NOW).items for text in ("Who has a laptop?", *wordings.values())]
     scores: dict[str, float] = {}
     for weight, items in zip((2.0, 1.0, 1.0), lists, strict=True):
@@ -264,16 +267,17 @@ def test_of_near_copies_that_two_lists_bring_one_is_left(tmp_path: Path, cache: 
     log = [{"session": f"s{i}", "id": "1", "text": f"{base} {word}"} for i, word in enumerate(("alpha", "omega"))]
     (tmp_path / "h.jsonl").write_text("\n".join(map(json.dumps, log)))
     ingest(tmp_path / "store", [tmp_path / "h.jsonl"], load())
-    memory = Memory(tmp_path / "store", load())
+    memory = open_memory(tmp_path / "store", load())
     assert [memory.recall(word, now=NOW, k=40).items[0].session for word in ("alpha", "omega")] == ["s0", "s1"]
-    assert [item.session for item in pooled(asked_of(memory, "alpha"), lambda _: {"hyde": "omega"}).items] == ["s0"]
+    found = recall_wordings(asked_of(memory, "alpha"), lambda _: {"hyde": "omega"})
+    assert [item.session for item in found.items] == ["s0"]
 
 
 # ---------------------------------------------------------------- what may be sent
 
 
 def test_without_leave_no_memory_is_sent(own_store: Path, chat: Chat) -> None:
-    memory = Memory(own_store, settings(chat, deep_projects=""))
+    memory = open_memory(own_store, settings(chat, deep_projects=""))
     found = memory.recall(QUESTION, now=NOW, tier="deep")
     assert found.deep is not None
     assert "HELIX_DEEP_PROJECTS" in found.deep["left_out"]["rerank"]
@@ -283,7 +287,7 @@ def test_without_leave_no_memory_is_sent(own_store: Path, chat: Chat) -> None:
 
 
 def test_only_memories_of_allowed_projects_are_sent(own_store: Path, chat: Chat) -> None:
-    memory = Memory(own_store, settings(chat, deep_projects="holidays, none"))
+    memory = open_memory(own_store, settings(chat, deep_projects="holidays, none"))
     found = memory.recall(QUESTION, k=50, now=NOW, tier="deep")
     assert found.deep is not None
     sent = re.findall(r'<memory index="\d+">(.*?)</memory>', words(chat))
@@ -310,7 +314,7 @@ def test_acls_apply_before_anything_is_sent(tmp_path: Path, cache: Path, chat: C
     (tmp_path / "h.jsonl").write_text("\n".join(map(json.dumps, log)))
     store = tmp_path / "store"
     ingest(store, [tmp_path / "h.jsonl"], load())
-    memory = Memory(store, settings(chat))
+    memory = open_memory(store, settings(chat))
     for principal, seen in ((None, {0, 3}), ("ana", {0, 1, 3}), ("ben", {0, 2, 3}), ("eve", {0, 3})):
         chat.forget()
         found = memory.recall("where is the zorbified harp", now=NOW, tier="deep", principal=principal)
@@ -321,7 +325,7 @@ def test_acls_apply_before_anything_is_sent(tmp_path: Path, cache: Path, chat: C
 
 def test_a_secret_in_a_question_is_kept_from_the_disk_and_the_endpoint(own_store: Path, chat: Chat) -> None:
     key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
-    found = Memory(own_store, settings(chat)).recall(f"is {key} the laptop's?", now=NOW, tier="deep")
+    found = open_memory(own_store, settings(chat)).recall(f"is {key} the laptop's?", now=NOW, tier="deep")
     assert found.deep is not None
     assert key not in words(chat)
     assert not [path for path in (own_store / "deep").iterdir() if key.encode() in path.read_bytes()]
@@ -335,7 +339,7 @@ def test_what_a_memory_says_is_no_instruction(tmp_path: Path, cache: Path, chat:
     ]
     (tmp_path / "h.jsonl").write_text("\n".join(map(json.dumps, log)))
     ingest(tmp_path / "store", [tmp_path / "h.jsonl"], load())
-    Memory(tmp_path / "store", settings(chat)).recall("the harp", now=NOW, tier="deep")
+    open_memory(tmp_path / "store", settings(chat)).recall("the harp", now=NOW, tier="deep")
     ranking = next(
         one["body"]["messages"] for one in chat.asked() if "indices" in one["body"]["messages"][0]["content"]
     )
@@ -350,7 +354,7 @@ def test_what_a_memory_says_is_no_instruction(tmp_path: Path, cache: Path, chat:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_whatever_fails_the_answer_without_a_model_stands(own_store: Path, chat: Chat, fault: str) -> None:
-    memory = Memory(own_store, settings(chat, deep_model=fault, deep_seconds=1.0, deep_key="sk-secret"))
+    memory = open_memory(own_store, settings(chat, deep_model=fault, deep_seconds=1.0, deep_key="sk-secret"))
     plain = memory.recall(QUESTION, now=NOW)
     began = time.monotonic()
     found = memory.recall(QUESTION, now=NOW, tier="deep")
@@ -371,14 +375,14 @@ def test_whatever_fails_the_answer_without_a_model_stands(own_store: Path, chat:
 
 
 def test_what_is_given_up_is_broken_off(own_store: Path, chat: Chat) -> None:
-    memory = Memory(own_store, settings(chat, deep_model="drip", deep_seconds=0.5))
+    memory = open_memory(own_store, settings(chat, deep_model="drip", deep_seconds=0.5))
     assert "in time" in memory.recall(QUESTION, now=NOW, tier="deep").degraded[0]
     assert len(chat.asked()) == 3
     until(lambda: chat.under_way() == 0, 10)
 
 
 def test_a_server_that_is_not_there_is_said(own_store: Path, chat: Chat) -> None:
-    memory = Memory(own_store, settings(chat, deep_url=f"http://127.0.0.1:{free_port()}/v1"))
+    memory = open_memory(own_store, settings(chat, deep_url=f"http://127.0.0.1:{free_port()}/v1"))
     found = memory.recall(QUESTION, now=NOW, tier="deep")
     assert without_clock(found) == without_clock(memory.recall(QUESTION, now=NOW))
     assert "cannot be reached" in found.degraded[0]
@@ -395,14 +399,14 @@ def test_a_server_that_is_not_there_is_said(own_store: Path, chat: Chat) -> None
     ],
 )
 def test_a_setting_that_is_wrong_is_said(own_store: Path, chat: Chat, given: dict[str, Any], said: str) -> None:
-    found = Memory(own_store, settings(chat, **given)).recall(QUESTION, now=NOW, tier="deep")
+    found = open_memory(own_store, settings(chat, **given)).recall(QUESTION, now=NOW, tier="deep")
     assert said in found.degraded[0]
     assert found.items
     assert chat.asked() == []
 
 
 def test_as_many_ask_at_once_as_may(own_store: Path, chat: Chat) -> None:
-    memory = Memory(own_store, settings(chat, deep_model="wait-0.3", deep_concurrent=1, deep_techniques="hyde"))
+    memory = open_memory(own_store, settings(chat, deep_model="wait-0.3", deep_concurrent=1, deep_techniques="hyde"))
     found: list[Bundle] = []
 
     def ask(i: int) -> None:
@@ -418,7 +422,7 @@ def test_as_many_ask_at_once_as_may(own_store: Path, chat: Chat) -> None:
 
 
 def test_a_question_that_needs_no_memory_asks_nobody(own_store: Path, chat: Chat) -> None:
-    found = Memory(own_store, settings(chat)).recall("what is 17*23", tier="deep")
+    found = open_memory(own_store, settings(chat)).recall("what is 17*23", tier="deep")
     assert (found.skipped, found.degraded, found.deep) == (True, (), None)
     assert chat.asked() == []
 
@@ -434,7 +438,7 @@ def test_the_tier_is_one_there_is(own_store: Path) -> None:
 
 
 def test_a_notebook_with_its_own_loop_may_ask(own_store: Path, chat: Chat) -> None:
-    memory = Memory(own_store, settings(chat))
+    memory = open_memory(own_store, settings(chat))
 
     async def cell() -> Bundle:
         return memory.recall(QUESTION, now=NOW, tier="deep")
@@ -443,9 +447,9 @@ def test_a_notebook_with_its_own_loop_may_ask(own_store: Path, chat: Chat) -> No
 
 
 def test_whoever_forgets_empties_the_folder(own_store: Path, chat: Chat, run_helix) -> None:
-    memory = Memory(own_store, settings(chat))
+    memory = open_memory(own_store, settings(chat))
     found = memory.recall(QUESTION, now=NOW, tier="deep")
-    jobs.place(own_store, {"query": QUESTION, "entities": ()}, 60)
+    jobs.place(own_store, QUESTION, RecallOptions(), 60)
     assert list((own_store / "deep").glob("*.kept"))
     gone = run_helix("forget", "--item", found.items[0].id, "--store", own_store, "--json")
     assert gone.returncode == 0, gone.stderr
@@ -477,7 +481,7 @@ def at_work(store: Path, url: str, chat: Chat, log: Path, **environ: str) -> Ite
     broker = f"{url.removesuffix('0')}{_begun.index(store)}"
     given = {"HELIX_DEEP_URL": chat.url, "HELIX_DEEP_MODEL": "good", "HELIX_DEEP_PROJECTS": "*"}
     with worker(store, broker, "deep", log, **{**given, "HELIX_DEEP_SECONDS": "20", **environ}) as process:
-        until(lambda: jobs.attended(store) or process.poll() is not None, 60)
+        until(lambda: jobs.has_worker(store) or process.poll() is not None, 60)
         assert process.poll() is None, log.read_text()
         yield process
 
@@ -672,22 +676,17 @@ def test_what_fails_in_a_worker_is_said_to_whoever_waits(
 def test_a_worker_that_is_killed_amid_a_job_is_made_up_for(
     redis_url: str, chat: Chat, tmp_path: Path, own_store: Path
 ) -> None:
-    job = jobs.place(own_store, {**helix_arguments(), "query": QUESTION}, 60)
+    job = jobs.place(own_store, QUESTION, RecallOptions(), 60)
     with at_work(own_store, redis_url, chat, tmp_path / "log", HELIX_DEEP_MODEL="wait-30") as process:
         until(lambda: bool(chat.asked()), 60)
         assert jobs.is_claimed(own_store, job)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(10)
-    until(lambda: not jobs.is_claimed(own_store, job) and not jobs.attended(own_store), 10)  # its children go after it
-    assert jobs.outcome(own_store, job) is None
+    # The children of the worker end after it.
+    until(lambda: not jobs.is_claimed(own_store, job) and not jobs.has_worker(own_store), 10)
+    assert jobs.read_outcome(own_store, job) is None
     with at_work(own_store, redis_url, chat, tmp_path / "log"):
-        assert jobs.wait(own_store, job).replies is not None
-
-
-def helix_arguments() -> dict[str, Any]:
-    """The arguments of a recall, as they are where nothing is said."""
-    request = RecallRequest(query="x").model_dump(exclude={"explain", "why_not"})
-    return {**request, "projects": None}
+        assert jobs.wait_for_outcome(own_store, job).replies is not None
 
 
 def test_without_a_worker_it_is_said_at_once(own_store: Path) -> None:
@@ -695,7 +694,7 @@ def test_without_a_worker_it_is_said_at_once(own_store: Path) -> None:
         begun = client.post("/v1/recall/deep", json={"query": QUESTION, "now": NOW}).json()
         plain = client.post("/v1/recall", json={"query": QUESTION, "now": NOW}).json()
         assert begun["status"] == "done"
-        assert begun["answer"]["degraded"] == [f"deep: {jobs.NOBODY}"]
+        assert begun["answer"]["degraded"] == [f"deep: {jobs.NO_WORKER}"]
         assert begun["answer"]["items"] == plain["items"]
         assert client.get(f"/v1/recall/deep/{begun['job']}").json()["answer"]["degraded"] == begun["answer"]["degraded"]
         assert [name for name, _ in events(client, begun["job"])] == ["deep"]

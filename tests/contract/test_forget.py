@@ -22,11 +22,11 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 
-import pipelines.ingest.ingest as embedded
 import pipelines.maintain.reindex as reindex_jobs
-from helix.encoders.dense import Encoder, TokenCounter
+from helix.encoders.dense import Encoder
+from helix.encoders.token_counter import TokenCounter
 from helix.errors import StoreError, UsageError
-from helix.sdk.memory import open as open_store
+from helix.sdk.open import open as open_store
 from helix.settings import Settings, load
 from helix.snapshot.gc import collect
 from helix.snapshot.ledger import access_events as events
@@ -40,10 +40,12 @@ from helix.snapshot.sql import ask
 from helix.snapshot.status import status
 from helix.snapshot.verify import verify
 from helix.text.tokenize import hash_terms, tokenise
+from pipelines.embedded.ingest import ingest
 from pipelines.ingest.accept import accept
+from pipelines.ingest.accept_all import IngestReport, accept_all
 from pipelines.ingest.commit import commit
 from pipelines.ingest.enrich import enrich
-from pipelines.ingest.ingest import ingest
+from pipelines.ingest.lineage import open_encoder
 from pipelines.maintain.compact import compact
 from pipelines.maintain.deletion_plan import Selection
 from pipelines.maintain.forget import forget
@@ -186,7 +188,7 @@ def settings(cache: Path) -> Settings:
 def encoder(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Encoder:
     root = tmp_path_factory.mktemp("encoder")
     (root / "inbox").mkdir()
-    return embedded.open_encoder(root, settings)
+    return open_encoder(root, settings)
 
 
 @pytest.fixture(scope="module")
@@ -520,7 +522,7 @@ def test_it_does_not_come_back(store: Path, tmp_path: Path, settings: Settings) 
 # ---------------------------------------------------------------- unless it is asked for
 
 
-def remember(root: Path, path: Path, settings: Settings, **how: Any) -> embedded.Report:
+def remember(root: Path, path: Path, settings: Settings, **how: Any) -> IngestReport:
     return ingest(root, [path], settings, remember=True, **how)
 
 
@@ -540,7 +542,7 @@ def test_what_stays_out_is_said(store: Path, tmp_path: Path, settings: Settings)
     new = ingest(store, [copy], settings)
     assert (new.accepted, new.items, new.stay_out) == (1, 1, 3)
     assert ingest(store, [copy], settings).forgotten == [str(copy)]
-    assert embedded.as_json(new, 1.0)["forgotten"] == {"paths": [], "items": 3}
+    assert new.as_json(1.0)["forgotten"] == {"paths": [], "items": 3}
     assert texts(store) == sorted([*REST, "on parsley", "amen", "so be it"])
 
     three = tmp_path / "three.jsonl"  # it grew twice, and lost what it grew by first
@@ -623,7 +625,7 @@ def test_a_kill_while_it_comes_back_loses_nothing(
     forget(root, Selection(session=SESSION), settings)
     for place in ("accept.envelope", "enrich.part", "commit.segment", "commit.documents"):
         with monkeypatch.context() as patch:
-            for module in ("pipelines.ingest.accept", "pipelines.ingest.enrich", "pipelines.ingest.commit"):
+            for module in ("pipelines.ingest.envelopes", "pipelines.ingest.enrich", "pipelines.ingest.commit"):
                 patch.setattr(f"{module}.failpoint", lambda name, *_, wanted=place: stop(name == wanted))
             with pytest.raises(KeyboardInterrupt):
                 remember(root, log, settings)
@@ -648,10 +650,10 @@ def test_what_is_being_forgotten_does_not_come_back_meanwhile(
     forget(root, Selection(session=SESSION), settings)
 
     def offer(name: str) -> list[str]:
-        report = embedded.Report()
+        report = IngestReport()
         path = Path(shutil.copy(log, tmp_path / name))
         how: dict[str, Any] = {"project": None, "format": "auto", "acl": (), "remember": True}
-        documents = embedded.accept_all(root, [path], settings, report, **how)
+        documents = accept_all(root, [path], settings, report, **how)
         serially(root, documents, encoder, settings, None)
         return documents
 

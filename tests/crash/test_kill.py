@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from helix.sdk.memory import open as open_store
+from helix.sdk.open import open as open_store
 from helix.settings import load
 from helix.snapshot.status import status
 from helix.snapshot.verify import verify
-from pipelines.ingest.ingest import ingest
+from pipelines.embedded.ingest import ingest
 
 POINTS = (
     "accept.envelope",

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helix.encoders.dense import EstimatedCounter
-from helix.question.build import make_query
-from helix.recipes.annie import Profile, evergreen, facts_about, fade, fuse, recall
-from helix.recipes.annie_formulas import briefing, bullet, decay, jaccard, mmr, rrf
+from helix.encoders.token_counter import EstimatedCounter
+from helix.ranking.rrf import rrf
+from helix.recipes.annie import AnnieProfile, evergreen, facts_about, fade, fuse, recall
+from helix.recipes.annie_formulas import briefing, bullet, decay, jaccard, mmr
 from helix.recipes.load_profile import load
 from helix.sdk.memory import Memory
 from helix.settings import load as settings
@@ -24,13 +24,14 @@ from helix.stages.pack import CLOSE, OPEN
 from helix.stages.route import route
 from helix.stages.trace import Trace, why_not
 from helix.types import Bundle, Leg, Pool
-from pipelines.ingest.ingest import ingest
+from pipelines.embedded.ingest import ingest
 from tests.support.paths import DATA
+from tests.support.queries import make_query
 from tests.support.tiny import BASE, SETTINGS, make_store
 from tests.support.tiny_facts import fact_store, item, says
 
 DAY = 86_400
-ANNIE: Profile = load("annie")
+ANNIE: AnnieProfile = load("annie")
 NAN = np.nan
 NO_MODELS: Any = SimpleNamespace()
 PRIYA = [("person", "priya", "Priya")]
@@ -51,7 +52,7 @@ def seeing(snap: Snapshot, *vector: float) -> Snapshot:
     return snap
 
 
-def ask(snap: Snapshot, text: str, profile: Profile = ANNIE, trace: Trace | None = None, **how: Any) -> Bundle:
+def ask(snap: Snapshot, text: str, profile: AnnieProfile = ANNIE, trace: Trace | None = None, **how: Any) -> Bundle:
     query = make_query(text, snap, SETTINGS, **{"now": at(BASE + DAY), **how})
     return recall(query, snap, profile, trace or Trace(True), NO_MODELS)
 
@@ -68,7 +69,7 @@ def bullets(found: Bundle) -> list[str]:
 
 
 def test_ranks_1_2_and_2() -> None:
-    fused = rrf(f32([1, NAN], [2, NAN], [2, 3]), ANNIE.k)
+    fused = rrf(f32([1, NAN], [2, NAN], [2, 3]), [1.0] * 3, ANNIE.k)
     assert fused[0] == pytest.approx(1 / 61 + 1 / 62 + 1 / 62, abs=1e-8)
     assert fused[1] == pytest.approx(1 / 63, abs=1e-8)
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helix.encoders.dense import EstimatedCounter
-from helix.question.build import make_query
-from helix.recipes.cems import Profile, assemble, pinned, recall
+from helix.encoders.token_counter import EstimatedCounter
+from helix.ranking.rrf import rrf
+from helix.recipes.cems import CemsProfile, assemble, pinned, recall
 from helix.recipes.cems_formulas import (
     blend,
     first_of_each,
@@ -24,7 +24,7 @@ from helix.recipes.cems_formulas import (
     minmax,
     mmr,
     project_factor,
-    rrf,
+    rank_bonus,
     strong,
     time_decay,
 )
@@ -45,11 +45,12 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.pack import CLOSE, OPEN
 from helix.stages.trace import Trace, why_not
 from helix.types import Bundle
-from pipelines.ingest.ingest import ingest
+from pipelines.embedded.ingest import ingest
+from tests.support.queries import make_query
 from tests.support.tiny import BASE, SETTINGS, make_store
 
 DAY = 86_400
-CEMS: Profile = load("cems")
+CEMS: CemsProfile = load("cems")
 HYBRID = replace(CEMS, mode="hybrid")
 VECTOR = replace(CEMS, mode="vector")
 NAN = np.nan
@@ -73,7 +74,7 @@ def seeing(snap: Snapshot, vectors: Mapping[str, Sequence[float]], other: Sequen
     return snap
 
 
-def ask(snap: Snapshot, text: str, profile: Profile = CEMS, trace: Trace | None = None, **how: Any) -> Bundle:
+def ask(snap: Snapshot, text: str, profile: CemsProfile = CEMS, trace: Trace | None = None, **how: Any) -> Bundle:
     query = make_query(text, snap, SETTINGS, **{"now": datetime.fromtimestamp(BASE, UTC), **how})
     return recall(query, snap, profile, trace or Trace(True), NO_MODELS)
 
@@ -97,13 +98,15 @@ def intent_of(text: str) -> Intent:
 def test_original_rank_1_expansion_rank_3_hyde_rank_2() -> None:
     how = CEMS.fuse
     weights = [how.weights["original"], how.weights["other"], how.weights["other"]]
-    fused = rrf(f32([1], [3], [2]), weights, how.k, **how.bonus)
+    ranks = f32([1], [3], [2])
+    fused = rrf(ranks, weights, how.k) + rank_bonus(ranks, **how.bonus)
     assert fused[0] == pytest.approx(2 / 61 + 0.05 + 1 / 63 + 0.02 + 1 / 62 + 0.02, abs=1e-7)
     assert round(float(fused[0]), 4) == 0.1548
 
 
 def test_the_bonus_is_for_the_first_three_places() -> None:
-    fused = rrf(f32([1, 2, 3, 4, NAN]), [1.0], 60, 0.05, 0.02)
+    ranks = f32([1, 2, 3, 4, NAN])
+    fused = rrf(ranks, [1.0], 60) + rank_bonus(ranks, 0.05, 0.02)
     assert fused.tolist() == pytest.approx([1 / 61 + 0.05, 1 / 62 + 0.02, 1 / 63 + 0.02, 1 / 64, 0], abs=1e-7)
 
 

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helix.encoders.dense import EstimatedCounter
+from helix.encoders.token_counter import EstimatedCounter
 from helix.errors import EncoderError
-from helix.question.build import make_query
-from helix.recipes.engram import Profile, recall
+from helix.ranking.rrf import align_ranks, rrf
+from helix.recipes.engram import EngramProfile, recall
 from helix.recipes.engram_formulas import (
     CHANNELS,
     INTENTS,
@@ -30,7 +30,6 @@ from helix.recipes.engram_formulas import (
     hopfield,
     intent,
     normalised,
-    rrf,
 )
 from helix.recipes.engram_retention import FEATURES, KIND, Perceptron, dump, features, forward, retention_boost
 from helix.recipes.load_profile import load
@@ -44,10 +43,11 @@ from helix.stages.pack import CLOSE, OPEN
 from helix.stages.trace import Trace, why_not
 from helix.types import TYPES, Bundle, Leg, Plan
 from pipelines.maintain.touch import touch
+from tests.support.queries import make_query
 from tests.support.tiny import BASE, SETTINGS, make_store
 
 DAY = 86_400
-ENGRAM: Profile = load("engram")
+ENGRAM: EngramProfile = load("engram")
 QUIET = replace(ENGRAM, activation=replace(ENGRAM.activation, noise=0.0))
 """Without noise: what is left is arithmetic."""
 PLAIN = replace(QUIET, intents={name: dict.fromkeys(CHANNELS, 1.0) for name in INTENTS})
@@ -71,7 +71,12 @@ def seeing(snap: Snapshot, vector: Sequence[float]) -> Snapshot:
 
 
 def ask(
-    snap: Snapshot, text: str, profile: Profile = QUIET, models: Any = NO_MODELS, trace: Trace | None = None, **how: Any
+    snap: Snapshot,
+    text: str,
+    profile: EngramProfile = QUIET,
+    models: Any = NO_MODELS,
+    trace: Trace | None = None,
+    **how: Any,
 ) -> Bundle:
     query = make_query(text, snap, SETTINGS, **{"now": datetime.fromtimestamp(BASE + DAY, UTC), **how})
     return recall(query, snap, profile, trace or Trace(True), models)
@@ -149,7 +154,8 @@ def test_intent_of_a_megabyte_is_found_in_no_time() -> None:
 
 
 def test_the_first_of_a_list_gives_its_weight_over_61() -> None:
-    rows, ranks, score = rrf([leg("dense", 7, 3), leg("bm25", 3, 9)], {"dense": 1.2, "bm25": 1.0}, 60)
+    rows, ranks = align_ranks([leg("dense", 7, 3), leg("bm25", 3, 9)])
+    score = rrf([*ranks.values()], [1.2, 1.0], 60)
     assert rows.tolist() == [3, 7, 9]
     assert score.tolist() == pytest.approx([1.2 / 62 + 1 / 61, 1.2 / 61, 1 / 62])
     assert ranks["dense"].tolist()[:2] == [2, 1]
@@ -159,8 +165,8 @@ def test_the_first_of_a_list_gives_its_weight_over_61() -> None:
 
 
 def test_nothing_is_fused_of_nothing() -> None:
-    rows, ranks, score = rrf([], {}, 60)
-    assert (len(rows), ranks, len(score)) == (0, {}, 0)
+    rows, ranks = align_ranks([])
+    assert (len(rows), ranks, len(rrf([], [], 60))) == (0, {}, 0)
 
 
 # ------------------------------------------------------------ factors
@@ -227,7 +233,7 @@ def test_accesses_by_the_natural_logarithm(tmp_path: Path) -> None:
     assert signals["walnut one"]["access"] == 1.0
 
 
-# ------------------------------------------------------------ Hopfield
+# ------------------------------------------------------------ EngramHopfield
 
 
 def test_a_hopfield_step_on_three_patterns_by_hand() -> None:

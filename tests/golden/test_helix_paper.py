@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helix.question.build import make_query
 from helix.recipes.load_profile import load
 from helix.stages.fuse import fuse
 from helix.stages.rank import rank
 from helix.stages.route import route
 from helix.types import TYPES, Leg
+from tests.support.queries import make_query
 from tests.support.tiny import BASE, SETTINGS, make_store
 
 PAPER = load("helix-paper")

@@ -16,18 +16,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import helix
-from helix.encoders.dense import EstimatedCounter
+from helix.encoders.token_counter import EstimatedCounter
 from helix.errors import EncoderError
-from helix.question.build import make_query
 from helix.recipes import load_profile as profiles
-from helix.recipes.memoria import Edges, Profile, candidates, day, demote, fuse, graph_scores, reach, recall, walk
+from helix.recipes.memoria import (
+    Edges,
+    MemoriaProfile,
+    candidates,
+    day,
+    demote,
+    fuse,
+    graph_scores,
+    reach,
+    recall,
+    walk,
+)
 from helix.settings import Settings, load
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import NO_TIME
 from helix.stages.route import route
 from helix.stages.trace import Trace, why_not
 from helix.types import Bundle, Leg, Pool, Query
-from pipelines.ingest.ingest import ingest
+from pipelines.embedded.ingest import ingest
+from tests.support.queries import make_query
 from tests.support.tiny_facts import fact_store, item, says
 
 X, Y, Z = np.eye(4)[:3]
@@ -87,9 +98,9 @@ def with_encoder(snapshot: Snapshot) -> Snapshot:
     return snapshot
 
 
-def profile(**changes: Any) -> Profile:
+def profile(**changes: Any) -> MemoriaProfile:
     found = profiles.load("memoria")
-    assert isinstance(found, Profile)
+    assert isinstance(found, MemoriaProfile)
     return replace(found, **changes)
 
 
@@ -119,7 +130,11 @@ def asked(snapshot: Snapshot, text: str = QUESTION, **more: Any) -> Query:
 
 
 def answer(
-    snapshot: Snapshot, query: Query, how: Profile | None = None, models: Any = NO_MODELS, trace: Trace | None = None
+    snapshot: Snapshot,
+    query: Query,
+    how: MemoriaProfile | None = None,
+    models: Any = NO_MODELS,
+    trace: Trace | None = None,
 ) -> Bundle:
     seen = snapshot.known_at(query.as_of)
     if seen is not snapshot:

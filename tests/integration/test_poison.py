@@ -13,19 +13,22 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pytest
 
-import pipelines.ingest.ingest as ingesting
+import pipelines.embedded.ingest
+import pipelines.ingest.accept_all
 from helix.encoders.dense import Encoder
 from helix.enrich.facts import MAX_FACTS
 from helix.sdk.memory import Memory
-from helix.sdk.memory import open as open_store
+from helix.sdk.open import open as open_store
 from helix.settings import load
 from helix.snapshot.segment.batch import Rows
 from helix.snapshot.segment.batch import load as load_rows
 from helix.snapshot.verify import verify
 from helix.text.entities import MAX_ENTITIES
-from pipelines.ingest.accept import Inbox, Way, take
-from pipelines.ingest.enrich import Part
-from pipelines.ingest.ingest import Report, ingest
+from pipelines.embedded.ingest import ingest
+from pipelines.ingest.accept import accept_source
+from pipelines.ingest.accept_all import IngestReport
+from pipelines.ingest.enrich import EnrichAttempt
+from pipelines.ingest.source import AcceptOptions, Inbox
 
 LARGE: Final = 250_000
 MANY: Final = 25_000
@@ -228,7 +231,7 @@ class Taken(NamedTuple):
 
 class Store(NamedTuple):
     memory: Memory
-    report: Report
+    report: IngestReport
     taken: Mapping[str, Taken]
 
 
@@ -250,22 +253,22 @@ def store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Store:
     spent: dict[str, float] = {}
     rows: dict[str, Rows] = {}
     embedding: list[float] = []
-    enrich, passages = ingesting._enrich, Encoder.passages
+    enrich, passages = pipelines.embedded.ingest.try_enrich, Encoder.passages
 
-    def timed_take(inbox: Inbox, path: Path, way: Way) -> Any:
+    def timed_take(inbox: Inbox, path: Path, way: AcceptOptions) -> Any:
         start = time.process_time()
-        taken = take(inbox, path, way)
+        taken = accept_source(inbox, path, way)
         spent[path.stem] = time.process_time() - start
         return taken
 
-    def timed_enrich(*args: Any) -> Part | None:
+    def timed_enrich(*args: Any) -> EnrichAttempt:
         start = time.process_time()
-        part = enrich(*args)
-        if part is not None:
-            name = Path(part.path).stem
+        tried = enrich(*args)
+        if tried.part is not None:
+            name = Path(tried.part.path).stem
             spent[name] += time.process_time() - start - embedding.pop()
-            rows[name] = load_rows(part.folder)
-        return part
+            rows[name] = load_rows(tried.part.folder)
+        return tried
 
     def timed_passages(*args: Any) -> Any:
         start = time.process_time()
@@ -275,8 +278,8 @@ def store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Store:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Encoder, "passages", timed_passages)
-        patch.setattr(ingesting, "take", timed_take)
-        patch.setattr(ingesting, "_enrich", timed_enrich)
+        patch.setattr(pipelines.ingest.accept_all, "accept_source", timed_take)
+        patch.setattr(pipelines.embedded.ingest, "try_enrich", timed_enrich)
         report = ingest(folder / "store", [logs], load())
     taken = {
         name: Taken(spent[name], (logs / f"{name}.jsonl").stat().st_size, len(turns), rows[name])

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helix.question.build import make_query
 from helix.recipes.load_profile import load
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import digest
@@ -23,6 +22,7 @@ from helix.stages.fuse import fuse
 from helix.stages.graph import arrived, look, origin, push, walk
 from helix.stages.route import route
 from helix.types import Candidates, Leg, Plan, Query
+from tests.support.queries import make_query
 from tests.support.tiny import BASE, SETTINGS, make_store
 
 GRAPH = replace(load("helix-paper").graph, epsilon=1e-12, hops=1_000, work=10**9, extra=50)  # to the end

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helix.question.build import make_query
 from helix.recipes.load_profile import load
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.dense import search_dense
@@ -23,6 +22,7 @@ from helix.stages.fuse import fuse
 from helix.stages.lexical import search_lexical
 from helix.stages.route import route
 from helix.text.tokenize import hash_terms, tokenise
+from tests.support.queries import make_query
 from tests.support.tiny import BASE, SETTINGS, make_store
 
 WORDS = ("red", "green", "blue", "walnut", "parsley", "saffron", "redis", "timeout", "queue", "worker", "snapshot")

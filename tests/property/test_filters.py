@@ -22,7 +22,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helix.errors import UsageError
-from helix.question.build import make_query
 from helix.ranking.bm25 import gain, idf, norms
 from helix.snapshot import paths, writer
 from helix.snapshot.index.dense import Dense, open_dense
@@ -39,6 +38,7 @@ from helix.stages.lexical import search_lexical
 from helix.stages.route import route
 from helix.text.tokenize import hash_terms, tokenise
 from helix.types import TYPES, Leg
+from tests.support.queries import make_query
 from tests.support.tiny import BASE, SETTINGS
 
 N, DIM = 150_000, 16

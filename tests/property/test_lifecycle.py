@@ -22,9 +22,9 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 import pipelines.ingest.commit
 import pipelines.maintain.reindex
-from helix.encoders.dense import Encoder, TokenCounter
+from helix.encoders.dense import Encoder
+from helix.encoders.token_counter import TokenCounter
 from helix.errors import UsageError
-from helix.question.build import make_query
 from helix.sdk.memory import Memory
 from helix.settings import Settings, load
 from helix.snapshot.gc import collect
@@ -42,8 +42,9 @@ from helix.stages.lexical import search_lexical
 from helix.stages.route import route
 from pipelines.ingest.accept import accept
 from pipelines.ingest.commit import commit
-from pipelines.ingest.enrich import pipeline_fingerprint, try_enrich
-from pipelines.ingest.ingest import open_encoder
+from pipelines.ingest.enrich import try_enrich
+from pipelines.ingest.lineage import open_encoder
+from pipelines.ingest.part import pipeline_fingerprint
 from pipelines.maintain.compact import compact
 from pipelines.maintain.deletion_plan import Selection
 from pipelines.maintain.forget import forget
@@ -51,6 +52,7 @@ from pipelines.maintain.reindex import reindex
 from pipelines.maintain.rollback import rollback
 from pipelines.maintain.touch import touch
 from tests.contract.test_forget import traces
+from tests.support.queries import make_query
 
 SESSIONS, TURNS = ("s0", "s1", "s2"), ("t0", "t1", "t2", "t3")
 WORDS = ("walnut", "parsley", "saffron", "thyme")
@@ -472,7 +474,7 @@ def life(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[L
     (tmp_path / "inbox").mkdir()
     encoder = open_encoder(tmp_path, load())
     monkeypatch.setattr(os, "fsync", lambda handle: None)
-    monkeypatch.setattr(pipelines.ingest.commit, "router", lambda *_: "not in this test")
+    monkeypatch.setattr(pipelines.ingest.commit, "load_router", lambda *_: "not in this test")
     monkeypatch.setattr(pipelines.maintain.reindex, "_encoder", lambda *given: encoder)
     given = {"encoder": encoder, "counter": TokenCounter(encoder.folder), "base": load()}
     return type("Life", (Life,), given)

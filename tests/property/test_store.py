@@ -19,16 +19,18 @@ from hypothesis import strategies as st
 
 import pipelines.ingest.commit
 from helix.enrich.neardup import signatures
-from helix.sdk.memory import open as open_store
+from helix.sdk.open import open as open_store
 from helix.settings import load
 from helix.snapshot import paths
 from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.ledger.inbox import Envelope
 from helix.snapshot.segment.batch import digest, save
 from helix.snapshot.verify import verify
+from pipelines.embedded.ingest import ingest
 from pipelines.ingest.commit import commit
-from pipelines.ingest.enrich import build_rows, part_folder, pipeline_fingerprint
-from pipelines.ingest.ingest import ingest, open_encoder
+from pipelines.ingest.lineage import open_encoder
+from pipelines.ingest.part import part_folder, pipeline_fingerprint
+from pipelines.ingest.rows import build_rows
 from tests.support.tiny import BASE, record
 
 TURN = st.tuples(st.integers(0, 3), st.integers(0, 5), st.sampled_from(["walnut", "parsley", "saffron", "thyme"]))
@@ -40,7 +42,7 @@ def quick() -> Iterator[None]:
     """Dozens of stores: what makes files durable and what is trained are left out."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)
-        patch.setattr(pipelines.ingest.commit, "router", lambda *_: "not in this test")
+        patch.setattr(pipelines.ingest.commit, "load_router", lambda *_: "not in this test")
         yield
 
 

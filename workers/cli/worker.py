@@ -50,9 +50,9 @@ def worker(argv: Sequence[str]) -> int:
     if DEEP in chosen:
         _check_endpoint(settings)
     if settings.share and "commit" in chosen:
-        from pipelines.maintain import replication
+        from pipelines.maintain.replication import primary
 
-        replication.claim(root, settings)
+        primary.claim(root, settings)
     if options.metrics_port and _METRICS_FOLDER not in os.environ:
         # Set before any import of prometheus_client, here and in pool processes.
         os.environ[_METRICS_FOLDER] = tempfile.mkdtemp(prefix="helix-metrics-")
@@ -71,14 +71,14 @@ def _check_endpoint(settings: Settings) -> None:
         UsageError: no endpoint is set, or a setting is wrong.
     """
     from helix.deep.endpoint import endpoint_of
-    from helix.deep.techniques import chosen
+    from helix.deep.techniques import choose
 
     if endpoint_of(settings) is None:
         raise UsageError(
             "no endpoint is set",
             "set HELIX_DEEP_URL and HELIX_DEEP_MODEL, e.g. http://127.0.0.1:11434/v1 and a model it serves",
         )
-    chosen(settings)
+    choose(settings)
 
 
 def beat(argv: Sequence[str]) -> int:

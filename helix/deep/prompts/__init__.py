@@ -1,4 +1,4 @@
-"""The prompts, a file each: what the system says, a line `---`, and what the user asks."""
+"""Prompts, one file each: the system message, a line `---`, and the user message."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from helix.util.sanitise import sanitise_text
 Messages = Sequence[Mapping[str, str]]
 """A prompt: `role` and `content` of each message."""
 
-_BETWEEN = "\n---\n"
+_SEPARATOR = "\n---\n"
 
 
-def prompt(name: str, **said: str) -> Messages:
-    """The prompt of that name, filled in. What is filled in is never looked through for fields again."""
-    system, user = (Template(part) for part in text_of(name).split(_BETWEEN))
+def fill_prompt(name: str, **fields: str) -> Messages:
+    """Fill in a prompt; fields in what is filled in stay as they are."""
+    system, user = (Template(part) for part in read_prompt(name).split(_SEPARATOR))
     return [
         {"role": "system", "content": system.substitute()},
-        {"role": "user", "content": user.substitute(said).strip()},
+        {"role": "user", "content": user.substitute(fields).strip()},
     ]
 
 
 @cache
-def text_of(name: str) -> str:
-    """A prompt as it is written."""
+def read_prompt(name: str) -> str:
+    """Read a prompt's file."""
     return (files("helix.deep.prompts") / f"{name}.txt").read_text("utf-8")
 
 
 @cache
 def digest() -> str:
-    """Sixteen hex digits over all prompts: what was asked by others is another answer."""
-    found = sorted(entry.name for entry in files("helix.deep.prompts").iterdir() if entry.name.endswith(".txt"))
-    return hashlib.sha256("".join(text_of(name.removesuffix(".txt")) for name in found).encode()).hexdigest()[:16]
+    """Return sixteen hex digits over all prompts; they are part of the key of cached replies."""
+    names = sorted(entry.name for entry in files("helix.deep.prompts").iterdir() if entry.name.endswith(".txt"))
+    return hashlib.sha256("".join(read_prompt(name.removesuffix(".txt")) for name in names).encode()).hexdigest()[:16]
 
 
-def quoted(text: str) -> str:
-    """A question or a memory as data in a prompt: no tag of ours in it, no hidden characters, one line."""
+def quote(text: str) -> str:
+    """Return a question or a memory as data in a prompt: none of our tags, no hidden characters, one line."""
     return " ".join(sanitise_text(text).replace("<", "&lt;").split())

@@ -14,8 +14,8 @@ from helix.text.titles import runs
 from helix.types import F32, I64, ROLES, U32, Candidates, Plan
 
 if TYPE_CHECKING:
-    from helix.recipes.load_profile import Link
     from helix.snapshot.reader.snapshot import Snapshot
+    from helix.stages.constants import LinkConstants
 
 
 def titled(terms: U32, snap: Snapshot, df: int) -> I64:
@@ -53,7 +53,7 @@ def _named(text: I64, terms: U32, snap: Snapshot, df: int) -> tuple[I64, I64]:
     return text[new], row[new]
 
 
-def join(pool: Candidates, snap: Snapshot, plan: Plan, how: Link) -> Candidates:
+def join(pool: Candidates, snap: Snapshot, plan: Plan, how: LinkConstants) -> Candidates:
     """The pool, best first, with the documents whose titles the question (`plan.titled`) or its best few items name,
     `extra` at most, and the turns before and after its best items.
     """
@@ -73,7 +73,7 @@ def _fresh(rows: Sequence[int], there: Set[int], plan: Plan) -> list[int]:
     return new if plan.allowed is None or not new else [row for row in new if plan.allowed[row]]
 
 
-def link(rows: I64, score: F32, snap: Snapshot, how: Link) -> F32:
+def link(rows: I64, score: F32, snap: Snapshot, how: LinkConstants) -> F32:
     """What the best items lead to may rise, but not past them: float32[n].
 
     A document j whose title stands in one of the best items i:  s_j ← max(s_j, min(s_j + title · s_i, .98 · s_i)).
@@ -87,7 +87,7 @@ def link(rows: I64, score: F32, snap: Snapshot, how: Link) -> F32:
     return _by_entity(rows, score, snap, how) if how.walk else score
 
 
-def _by_title(rows: I64, score: F32, snap: Snapshot, how: Link) -> F32:
+def _by_title(rows: I64, score: F32, snap: Snapshot, how: LinkConstants) -> F32:
     seeds = order(score, snap.columns.key[rows])[: how.seeds]
     text, target = _named(*snap.lexical.order_of(rows[seeds]), snap, how.title_df)
     if not len(target):
@@ -101,7 +101,7 @@ def _by_title(rows: I64, score: F32, snap: Snapshot, how: Link) -> F32:
     return out
 
 
-def _by_entity(rows: I64, score: F32, snap: Snapshot, how: Link) -> F32:
+def _by_entity(rows: I64, score: F32, snap: Snapshot, how: LinkConstants) -> F32:
     seeds = order(score, snap.columns.key[rows])[: how.seeds]
     is_seed = np.zeros(len(rows), bool)
     is_seed[seeds] = True

@@ -67,7 +67,7 @@ def read(name: str, path: Path, folder: Path) -> Benchmark:
     """
     if name not in SETS:
         raise UsageError(f"no set {name!r}", f"there are {', '.join(SETS)}")
-    convert: Convert = import_module(f"pipelines.sets.{SETS[name]}").convert
+    convert: Convert = import_module(f"pipelines.eval.sets.{SETS[name]}").convert
     folder.mkdir(parents=True, exist_ok=True)
     try:
         found = _usable(convert(path, folder, name))

@@ -23,12 +23,14 @@ from typing import Any
 import numpy as np
 
 from helix.deep import fusion as tier
-from helix.deep.fusion import answered, checked, key_of, pooled
+from helix.deep.context import prepare
+from helix.deep.fusion import compose_answer, item_key, recall_wordings
 from helix.deep.replies import Replies
 from helix.sdk.memory import Memory
+from helix.sdk.open import open_memory
 from helix.settings import load
 from helix.text.tokenize import STOP_WORDS
-from helix.types import Item
+from helix.types import Item, RecallOptions
 from pipelines.embedded.ingest import ingest
 from pipelines.eval.evaluate import _askable, turns_of
 from pipelines.eval.score import BUDGETS, Answer, score
@@ -56,7 +58,7 @@ def cost(rounds: int) -> dict[str, Any]:
         store = Path(work) / "store"
         ingest(store, [Path(str(files("helix") / "sample"))], load())
         asked = replace(load(), deep_url=chat.url, deep_model="good", deep_projects="*", answers=0)
-        memory, plain, deep, tokens = Memory(store, asked), [], [], []
+        memory, plain, deep, tokens = open_memory(store, asked), [], [], []
         for i in range(rounds):
             question = f"{QUESTIONS[i % len(QUESTIONS)]} ({i})"  # none is answered from what is kept
             chat.forget()
@@ -65,7 +67,7 @@ def cost(rounds: int) -> dict[str, Any]:
                 found = memory.recall(question, tier=tier_)
                 into.append(1e3 * (time.perf_counter() - began))
                 assert not found.degraded, found.degraded
-            prompts = ["\n".join(one["content"] for one in asked["body"]["messages"]) for asked in chat.asked()]
+            prompts = ["\n".join(one["content"] for one in asked["body"]["messages"]) for asked in chat.list_requests()]
             tokens.append(memory.snapshot.counter(prompts))
         sent = np.array(tokens)
         return {
@@ -185,12 +187,12 @@ def _wordings(question: Question, words: tuple[dict[str, list[str]], list[str]],
 def _order(question: Question, asked: Any, p: float) -> tuple[str, ...]:
     """Gold first, each with probability p; below 0: at random."""
     chance = random.Random(f"{question.text} {p}")
-    items = pooled(asked, None).items[: tier.TOP]
+    items = recall_wordings(asked, None).items[: tier.TOP]
     if p < 0:
         chance.shuffle(items)
-        return tuple(map(key_of, items))
-    good = {key_of(item) for item in items if question.gold.intersection(_turns(item)) and chance.random() < p}
-    return tuple(sorted(map(key_of, items), key=lambda key: key not in good))
+        return tuple(map(item_key, items))
+    good = {item_key(item) for item in items if question.gold.intersection(_turns(item)) and chance.random() < p}
+    return tuple(sorted(map(item_key, items), key=lambda key: key not in good))
 
 
 def _turns(item: Item) -> list[str]:
@@ -199,12 +201,10 @@ def _turns(item: Item) -> list[str]:
 
 def _answer(memory: Memory, question: Question, replies: Callable[[Question, Any], Replies]) -> Answer:
     given = {"project": question.project, "now": question.at, "k": 30, "budget": 1_000}
-    rest = dict.fromkeys(("type", "since", "until", "as_of", "session", "speaker", "principal", "rerank"))
-    more = {"current_only": False, "entities": (), "projects": None, "profile": "helix", "rerank_top": 20}
-    asked = checked(memory, {"query": question.text, **given, **rest, **more})
+    asked = prepare(memory.deep_context, question.text, RecallOptions(**given))
     plain = memory.recall(question.text, **given)
     said = replies(question, asked)
-    found = answered(asked, plain, said, time.perf_counter()) if said.wordings or said.order else plain
+    found = compose_answer(asked, plain, said, time.perf_counter()) if said.wordings or said.order else plain
     ranking = dict.fromkeys(one for item in found.items for one in _turns(item))
     pack = {one for item in found.packed for one in _turns(item)}
     return Answer(list(ranking), dict.fromkeys(BUDGETS, pack))

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helix.errors import UsageError
-from helix.question.build import make_query, reworded
+from helix.question.build import reword
 from helix.question.time_ranges import NEAR, NEWEST, OLDEST, SCANNED, parse_time, spoken_days
-from helix.sdk.memory import open as open_store
+from helix.sdk.open import open as open_store
 from helix.settings import Settings, load
 from helix.stages.route import route
+from tests.support.queries import make_query
 from tests.support.tiny import SETTINGS, make_store
 
 NOW = datetime(2026, 5, 20, 12, 0, tzinfo=UTC)  # a Wednesday
@@ -261,7 +262,7 @@ def test_settings_come_from_the_environment() -> None:
 def test_other_words_are_asked_under_the_same_filters(tmp_path: Path) -> None:
     snap, said = make_store(tmp_path, ["we moved"]), {"entities": ("Ana",), "now": NOW}
     asked = make_query("what did we do yesterday", snap, Settings(), k=3, since="2020-01-01", **said)
-    other = reworded(asked, "Priya moved on 3 May 2024")
+    other = reword(asked, "Priya moved on 3 May 2024")
     assert asked.days
     assert (other.days, other.since, other.k, other.now) == (asked.days, asked.since, asked.k, asked.now)
     same = make_query("Priya moved on 3 May 2024", snap, Settings(), **said)

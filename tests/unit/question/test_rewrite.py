@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helix.question.build import make_query
 from helix.question.rewrite import core, spoken
-from helix.recipes.default import asked
+from helix.recipes.default import add_search_terms
 from helix.recipes.load_profile import load
 from helix.text.tokenize import hash_terms, tokenise
+from tests.support.queries import make_query
 from tests.support.tiny import BASE, SETTINGS, make_store
 
 NAMES = frozenset({"ana", "lopez", "james", "will", "may", "o'brien", "jean-luc"})
@@ -121,14 +121,14 @@ def test_a_question_is_worked_out_before_it_is_asked(tmp_path: Path) -> None:
 
     def heard(project: str | None = None, **how: bool) -> str:
         query = make_query(text, snap, SETTINGS, project=project, now="2023-11-20")
-        return asked(query, snap, replace(ask, **how)).spoken
+        return add_search_terms(query, snap, replace(ask, **how)).spoken
 
     assert heard() == "what I told I and what I told Zoe?"
     assert heard("home") == "what I told Bo and what Bo told Zoe?"
     assert heard("work") == "what Ana told I and what I told Zoe?"
     assert heard(speaker=False) == "what Ana told Bo and what Bo told Zoe?"
     assert heard(core=False, speaker=False) == text
-    query = asked(make_query(text, snap, SETTINGS, now="2023-11-20"), snap, ask)
+    query = add_search_terms(make_query(text, snap, SETTINGS, now="2023-11-20"), snap, ask)
     told = hash_terms(tokenise("ana told bo bo told zoe"))
     assert query.said.tolist() == told.tolist()  # the words that are looked up keep their names
     assert query.terms.tolist() == sorted(set(told.tolist()))

@@ -12,17 +12,18 @@ import numpy as np
 import pytest
 
 from helix.errors import UsageError
-from helix.question.build import make_query
-from helix.recipes.load_profile import Sim, load
+from helix.recipes.load_profile import load
 from helix.sdk.memory import Memory
 from helix.settings import load as load_settings
 from helix.snapshot.reader.snapshot import Snapshot
+from helix.stages.constants import SimilarityConstants
 from helix.stages.features.similarity import similarity
 from helix.stages.fuse import fuse
 from helix.stages.rank import rank
 from helix.stages.route import route
 from helix.types import F32, Leg
-from pipelines.ingest.ingest import ingest
+from pipelines.embedded.ingest import ingest
+from tests.support.queries import make_query
 from tests.support.tiny import BASE, SETTINGS, make_store
 
 NOW = datetime(2023, 11, 20, tzinfo=UTC)
@@ -32,7 +33,7 @@ DEFAULT = load("helix")
 def bonus(snap: Snapshot, text: str, vector: F32 | None = None, **sim: float) -> list[float]:
     """What every row gets for what the question says besides its words."""
     query = make_query(text, snap, SETTINGS, now=NOW)
-    quiet = Sim(**{**dict.fromkeys((field.name for field in fields(Sim)), 0.0), **sim})
+    quiet = SimilarityConstants(**{**dict.fromkeys((field.name for field in fields(SimilarityConstants)), 0.0), **sim})
     rows, profile = np.arange(snap.rows), replace(DEFAULT, sim=quiet)
     none = np.full(snap.rows, np.nan, np.float32)
     return similarity(rows, none, query, vector, snap, route(query, vector, snap), profile).tolist()

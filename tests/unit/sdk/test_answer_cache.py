@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helix.sdk.answer_cache import Answers
+from helix.sdk.answer_cache import AnswerCache
 from helix.sdk.memory import Memory
 from helix.types import Bundle
-from pipelines.ingest.ingest import ingest
+from pipelines.embedded.ingest import ingest
 from tests.support.tiny import SETTINGS, make_store, memory_of
 
 TEXTS = ["the red apple", "the green apple", "a pear"]
@@ -26,17 +26,17 @@ def answer() -> Bundle:
 
 
 def test_who_asked_last_stays() -> None:
-    kept, (a, b, c) = Answers(2), (answer() for _ in range(3))
-    kept.keep("a", a)
-    kept.keep("b", b)
+    kept, (a, b, c) = AnswerCache(2), (answer() for _ in range(3))
+    kept.put("a", a)
+    kept.put("b", b)
     assert kept.get("a") is a
-    kept.keep("c", c)
+    kept.put("c", c)
     assert (kept.get("a"), kept.get("b"), kept.get("c")) == (a, None, c)
 
 
 def test_none_are_kept() -> None:
-    kept = Answers(0)
-    kept.keep("a", answer())
+    kept = AnswerCache(0)
+    kept.put("a", answer())
     assert kept.get("a") is None
 
 

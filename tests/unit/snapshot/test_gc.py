@@ -28,7 +28,7 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.replication import remote as sync
 from helix.snapshot.verify import verify
 from pipelines.maintain.compact import compact
-from pipelines.maintain.compact import plan as plan_of
+from pipelines.maintain.merge_policy import plan_merge as plan_of
 from pipelines.maintain.rollback import rollback
 from tests.compat.history import DIM, begin_next, current, delete, grow, publish
 from tests.support.tiny import SETTINGS, make_store

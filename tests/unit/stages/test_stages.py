@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helix.question.build import make_query
 from helix.ranking.bm25 import idf, saturate
 from helix.recipes.load_profile import load
 from helix.stages.dense import search_dense
@@ -20,6 +19,7 @@ from helix.stages.lexical import search_lexical
 from helix.stages.rank import minmax, rank, recency, type_weights
 from helix.stages.route import route
 from helix.types import TYPES, Candidates, Leg
+from tests.support.queries import make_query
 from tests.support.tiny import BASE, SETTINGS, make_store
 
 NOW = datetime(2023, 11, 15, tzinfo=UTC)

@@ -11,16 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from helix.encoders.dense import Encoder, TokenCounter
-from helix.sdk.memory import open as open_store
+from helix.encoders.dense import Encoder
+from helix.encoders.token_counter import TokenCounter
+from helix.sdk.open import open as open_store
 from helix.settings import load
 from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.sql import ask
 from helix.snapshot.verify import verify
-from pipelines.ingest.accept import accept, check
+from pipelines.embedded.ingest import ingest
+from pipelines.ingest.accept import accept, prepare_store
+from pipelines.ingest.accept_all import IngestReport
 from pipelines.ingest.commit import Committed, commit
 from pipelines.ingest.enrich import enrich
-from pipelines.ingest.ingest import Report, ingest, open_encoder
+from pipelines.ingest.lineage import open_encoder
 from pipelines.maintain.deletion_plan import Selection
 from pipelines.maintain.forget import forget
 from pipelines.maintain.reindex import reindex
@@ -29,7 +32,7 @@ from pipelines.maintain.reindex import reindex
 @pytest.fixture
 def store(tmp_path: Path, cache: Path) -> tuple[Path, Encoder, Callable[..., str]]:
     root = tmp_path / "store"
-    check(root, "auto")
+    prepare_store(root, "auto")
     encoder = open_encoder(root, load())
 
     def accepted(*turns: tuple[str, str, str]) -> str:
@@ -158,7 +161,7 @@ def test_what_is_referred_to_later_matters_more(tmp_path: Path, cache: Path) -> 
         ("t2", "user", "As I said, zephyrline needs the blue pipeline; what was wrong with zephyrline?"),
     ]
 
-    def grown(upto: int) -> Report:
+    def grown(upto: int) -> IngestReport:
         lines = [{"session": "s", "id": turn, "role": role, "text": text} for turn, role, text in turns[:upto]]
         log.write_text("".join(json.dumps(line) + "\n" for line in lines))
         return ingest(root, [log], load())
@@ -208,7 +211,7 @@ def test_what_is_agreed_to_later_is_confirmed(tmp_path: Path, cache: Path, at_on
     """An agent's proposal and the user's yes are seldom written in the same moment, or taken in at once."""
     log, root = tmp_path / "log.jsonl", tmp_path / "store"
     log.write_text(PROPOSED)
-    check(root, "auto")
+    prepare_store(root, "auto")
     encoder = open_encoder(root, load())
     counter = TokenCounter(encoder.folder)
 
@@ -272,7 +275,7 @@ WORDS = {"t0": "How do we ship zephyrline?", "t2": "Yes, do that."}
 def chain(tmp_path: Path) -> tuple[Path, list[str]]:
     """A store whose inbox holds three links of a log, as a copy may show them: the last one is the oldest file."""
     log, root, links = tmp_path / "log.jsonl", tmp_path / "store", list[str]()
-    check(root, "auto")
+    prepare_store(root, "auto")
     for text in (PROPOSED, PROPOSED + AGREED, PROPOSED + AGREED + _said("t3", "user", "Tell Ana.")):
         log.write_text(text)
         links += accept(root, log, load()).documents

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pipelines.ingest.ingest import ingest
 
 from helix.errors import StoreError
 from helix.recipes.engram import EngramDecay
@@ -30,13 +29,14 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.replication import remote as sync
 from helix.snapshot.verify import verify
 from helix.types import TYPES
+from pipelines.embedded.ingest import ingest
 from pipelines.maintain.compact import compact
 from pipelines.maintain.deletion_plan import Selection
 from pipelines.maintain.forget import forget
 from pipelines.maintain.rollback import rollback
 from pipelines.maintain.touch import touch
 from pipelines.training import retention
-from pipelines.training.retention import due, examples, fit, of_use, train
+from pipelines.training.retention import find_useful, fit_model, is_due, make_examples, train
 from tests.support.tiny import BASE, SETTINGS, make_store
 
 DAY = 86_400
@@ -89,9 +89,9 @@ def test_a_positive_is_shown_as_it_was_before_it_was_of_use(tmp_path: Path) -> N
     ]
     snap = make_store(tmp_path, ["one", "two", "three"], [[1, 0], [0.6, 0.8], [0, 1]], given)
     usage(tmp_path, [0, 0, 0], BASE + 30 * DAY)
-    rows, access = of_use(snap)
+    rows, access = find_useful(snap)
     assert (rows.tolist(), access.count.tolist(), access.last.tolist()) == ([0], [3], [BASE + 30 * DAY])
-    x, y = examples(snap, rows, access, FADING)
+    x, y = make_examples(snap, rows, access, FADING)
     assert y.tolist() == [True] * retention.NEGATIVES + [False] * retention.NEGATIVES
     positive, negative = x[0], x[-1]
     # Three accesses that came evenly: the one before the last on day 20, so ten days before; two accesses until then.
@@ -115,11 +115,11 @@ def test_kinds_of_events_and_what_is_folded(store: Path) -> None:
     usage(store, [100], kind="wrong")
     usage(store, [101], kind="helpful")
     usage(store, [102], kind="fetched")
-    before, _ = of_use(Snapshot.open(store))
+    before, _ = find_useful(Snapshot.open(store))
     assert set(before.tolist()) == {*range(USED), 101, 102}
     touch(store, SETTINGS)
     usage(store, [103])
-    after, access = of_use(Snapshot.open(store))
+    after, access = find_useful(Snapshot.open(store))
     assert set(after.tolist()) == {*range(USED), 101, 102, 103}
     assert np.all(np.diff(access.key.astype(object)) > 0)
 
@@ -127,7 +127,7 @@ def test_kinds_of_events_and_what_is_folded(store: Path) -> None:
 def test_only_the_latest_count_where_there_are_many(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage(store, [7, 9], BASE + 50 * DAY)
     monkeypatch.setattr(retention, "MOST", 2)
-    rows, access = of_use(Snapshot.open(store))
+    rows, access = find_useful(Snapshot.open(store))
     assert sorted(rows.tolist()) == [7, 9]
     assert access.count.tolist() == [2, 2]
 
@@ -137,8 +137,8 @@ def test_a_negative_was_never_of_use(store: Path, monkeypatch: pytest.MonkeyPatc
     touch(store, SETTINGS)
     monkeypatch.setattr(retention, "MOST", 10)
     snap = Snapshot.open(store)
-    rows, access = of_use(snap)
-    x, y = examples(snap, rows, access, FADING)
+    rows, access = find_useful(snap)
+    x, y = make_examples(snap, rows, access, FADING)
     assert len(rows) == 10
     assert x[y, COLUMN["salience"]].min() > 0.8
     assert x[~y, COLUMN["salience"]].max() < 0.2
@@ -153,7 +153,7 @@ def test_the_forward_pass_is_that_of_scikit_learn(monkeypatch: pytest.MonkeyPatc
     kept: list[Any] = []
 
     class Kept(MLPClassifier):
-        def fit(self, x: Any, y: Any) -> Any:
+        def fit_model(self, x: Any, y: Any) -> Any:
             kept.append((self, x))
             return super().fit(x, y)
 
@@ -162,7 +162,7 @@ def test_the_forward_pass_is_that_of_scikit_learn(monkeypatch: pytest.MonkeyPatc
     x = rng.normal(size=(400, 10)).astype(np.float32) * rng.uniform(0.1, 300, 10).astype(np.float32)
     x[:, 6] = 3.0  # a feature that never varies
     y = x[:, 0] / x[:, 0].std() + (x[:, 1] > 0) > 0.5
-    model = fit(x, y, FADING)
+    model = fit_model(x, y, FADING)
     assert not isinstance(model, str)
     assert model.hidden.shape == (10, retention.HIDDEN)
     assert model.decay.tolist() == pytest.approx([0.693, 30, 0.5])
@@ -171,7 +171,7 @@ def test_the_forward_pass_is_that_of_scikit_learn(monkeypatch: pytest.MonkeyPatc
     assert expected.std() > 0.05
     np.testing.assert_allclose(forward(model, x), expected, atol=2e-4)
     assert ((forward(model, x) > 0.5) == y).mean() > 0.9
-    assert dump(fit(x, y, FADING)) == dump(model)  # type: ignore[arg-type]
+    assert dump(fit_model(x, y, FADING)) == dump(model)  # type: ignore[arg-type]
 
 
 def test_it_learns_what_was_of_use_and_says_so_at_the_query(store: Path) -> None:
@@ -183,8 +183,8 @@ def test_it_learns_what_was_of_use_and_says_so_at_the_query(store: Path) -> None
     assert model is not None
     expected = profile("engram").decay
     assert model.decay.tolist() == pytest.approx([expected.rate, expected.half_life, expected.floor])
-    rows, access = of_use(snap)
-    x, y = examples(snap, rows, access, expected)
+    rows, access = find_useful(snap)
+    x, y = make_examples(snap, rows, access, expected)
     p = forward(model, x)
     assert p[y].mean() > 0.9
     assert p[~y].mean() < 0.1
@@ -229,17 +229,17 @@ def test_without_scikit_learn_it_says_so(store: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_training_is_due_when_enough_is_folded(store: Path) -> None:
-    assert not due(store)
+    assert not is_due(store)
     touch(store, SETTINGS)
-    assert due(store)
+    assert is_due(store)
     train(store, SETTINGS)
-    assert not due(store)
+    assert not is_due(store)
     usage(store, np.arange(60, 71))
     touch(store, SETTINGS)
-    assert not due(store)  # 71 of at least 72
+    assert not is_due(store)  # 71 of at least 72
     usage(store, [71])
     touch(store, SETTINGS)
-    assert due(store)
+    assert is_due(store)
 
 
 # ------------------------------------------------------------ its life in the store
@@ -360,7 +360,7 @@ def test_a_store_that_was_reindexed_meanwhile_is_left_alone(store: Path, monkeyp
 
     from helix.snapshot import writer
 
-    fitted = retention.fit
+    fitted = retention.fit_model
 
     def while_training(*given: Any) -> Any:
         with writer.lock(store, 1.0) as held:
@@ -370,7 +370,7 @@ def test_a_store_that_was_reindexed_meanwhile_is_left_alone(store: Path, monkeyp
             writer.publish(held, writer.following(held, name, current, lineage=other))
         return fitted(*given)
 
-    monkeypatch.setattr(retention, "fit", while_training)
+    monkeypatch.setattr(retention, "fit_model", while_training)
     with pytest.raises(StoreError, match="reindexed meanwhile"):
         train(store, SETTINGS)
     assert model_bytes(store) is None

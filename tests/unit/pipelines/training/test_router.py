@@ -18,14 +18,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helix.question.build import make_query
-from helix.sdk.memory import open as open_store
+from helix.sdk.open import open as open_store
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.embed import embed
 from helix.stages.route import route
 from helix.stages.skip_rules import AGREED, LOOKED_AT, is_general, is_self_contained, speaks_of_memory
 from pipelines.training import router as train
 from tests.support.paths import DATA
+from tests.support.queries import make_query
 from tests.support.tiny import SETTINGS
 
 PROMPTS = DATA / "no_memory_prompts.txt"

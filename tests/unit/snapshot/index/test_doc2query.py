@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from helix.encoders.rerank import Rerankers
-from helix.question.build import make_query
 from helix.ranking.bm25 import idf, saturate
 from helix.recipes import load_profile as profiles
 from helix.recipes.default import recall
@@ -26,6 +25,7 @@ from helix.stages.route import route
 from helix.stages.trace import Trace
 from helix.text.tokenize import hash_terms, tokenise
 from pipelines.maintain.compact import compact
+from tests.support.queries import make_query
 from tests.support.tiny import make_store
 
 TEXTS = ["alpha beta", "gamma delta", "epsilon zeta", "eta theta"]

@@ -10,7 +10,6 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from helix.question.build import make_query
 from helix.ranking.bm25 import idf, saturate
 from helix.settings import Settings, load
 from helix.snapshot.index.facts import fact_text
@@ -21,13 +20,14 @@ from helix.snapshot.verify import verify
 from helix.stages.lexical import search_lexical
 from helix.text.tokenize import hash_terms, tokenise
 from helix.types import Plan
+from pipelines.embedded.ingest import ingest
 from pipelines.ingest import enrich as enriching
-from pipelines.ingest.commit import facts_indexed
-from pipelines.ingest.ingest import ingest
+from pipelines.ingest.coverage import _count_facts
 from pipelines.maintain.compact import compact
 from pipelines.maintain.deletion_plan import Selection
 from pipelines.maintain.forget import forget
 from pipelines.maintain.reindex import reindex
+from tests.support.queries import make_query
 from tests.support.tiny_facts import fact_store, item, says
 
 X, Y, Z = np.eye(4)[:3]
@@ -143,7 +143,7 @@ def test_a_segment_without_an_index_is_read_and_the_rest_found(tmp_path: Path) -
     assert 0 not in field.nearest(X.astype(np.float32), 9).rows.tolist()
     manifest = ledger.current(tmp_path)[1]
     assert manifest is not None
-    assert facts_indexed(tmp_path, manifest) == {"facts": 3, "of": 4}
+    assert _count_facts(tmp_path, manifest) == {"facts": 3, "of": 4}
 
 
 def test_no_facts_no_files(tmp_path: Path) -> None:

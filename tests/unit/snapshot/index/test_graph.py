@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from helix.errors import StoreError
-from helix.question.build import make_query
 from helix.recipes.load_profile import load
 from helix.settings import Settings
 from helix.snapshot.index.fact_columns import invalid_since
@@ -19,6 +18,7 @@ from helix.snapshot.segment.batch import NO_TIME, digest
 from helix.snapshot.sql import ask
 from helix.types import U64
 from pipelines.maintain.compact import compact
+from tests.support.queries import make_query
 from tests.support.tiny import BASE, make_store
 
 TEXTS = ["a", "b", "c", "d", "e"]

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pipelines.ingest.ingest import ingest
 
 import helix
 from helix.cli.main import main
@@ -23,13 +22,14 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.status import status
 from helix.snapshot.verify import verify
 from helix.types import Plan, Sparse
+from pipelines.embedded.ingest import ingest
 from pipelines.maintain.compact import compact
 from pipelines.maintain.deletion_plan import Selection
 from pipelines.maintain.forget import forget
 from pipelines.maintain.reindex import reindex
-from pipelines.passes import base as passes
+from pipelines.passes import run as passes
 from pipelines.passes import sparse as module
-from pipelines.passes.sparse import document_encoder, encode, waiting_in
+from pipelines.passes.sparse import count_waiting, encode, open_document_encoder
 from tests.support.tiny_sparse import term
 
 TURNS = [
@@ -66,7 +66,7 @@ def settings(ready: Path, cache: Path) -> Settings:
 
 @pytest.fixture
 def model(settings: Settings) -> DocumentEncoder:
-    found = document_encoder(settings)
+    found = open_document_encoder(settings)
     assert not isinstance(found, str)
     return found
 
@@ -74,7 +74,7 @@ def model(settings: Settings) -> DocumentEncoder:
 @pytest.fixture
 def other(ready_free: Path, settings: Settings) -> DocumentEncoder:
     """Another model."""
-    found = document_encoder(replace(settings, sparse_encoder=str(ready_free)))
+    found = open_document_encoder(replace(settings, sparse_encoder=str(ready_free)))
     assert not isinstance(found, str)
     return found
 
@@ -131,9 +131,9 @@ def test_without_a_model_it_is_off_and_says_why(tmp_path: Path, cache: Path, cap
     assert coverage(root) == {"off": "no sparse encoder is set"}
     assert KIND not in status(root)["backlog"]
     assert Snapshot.open(root).lexical.impacts is None
-    assert waiting_in(root, load()) == 0
+    assert count_waiting(root, load()) == 0
     assert main(["expand", "--store", str(root)]) == 4
-    assert "nothing to expand with: no weights in reach" in capsys.readouterr().err
+    assert "nothing to expand with: no weights found" in capsys.readouterr().err
     for item in helix.open(root).recall("Priya").items:
         assert "sparse" not in item.why
     take_in(root, tmp_path / "log.jsonl", TURNS[:3], replace(load(), sparse_encoder="nothing-like-it"))
@@ -147,7 +147,7 @@ def test_items_are_recallable_before_their_weights_are_there(
     assert status(root)["backlog"] == {KIND: 6}
     assert helix.open(root).recall("flight").items[0].text == TURNS[0]
     done = encode(root, model, settings, limit=2)
-    assert (done.items, done.waiting, waiting_in(root, settings)) == (2, 4, 4)
+    assert (done.items, done.waiting, count_waiting(root, settings)) == (2, 4, 4)
     assert coverage(root) == {"items": 2, "model": model.spec.name}
     done = encode(root, model, settings)
     assert (done.items, done.waiting) == (4, 0)
@@ -224,7 +224,7 @@ def test_a_killed_run_is_gone_on_with(root: Path, ready: Path, settings: Setting
     named = {"HELIX_SPARSE_ENCODER": str(ready), "HELIX_DOC2QUERY": "off"}
     died = run_helix("expand", "--store", root, **named, HELIX_FAILPOINT=point)
     assert died.returncode < 0
-    assert waiting_in(root, settings) == (6 if point == "expand.asked" else 0)
+    assert count_waiting(root, settings) == (6 if point == "expand.asked" else 0)
     done = run_helix("expand", "--store", root, "--json", **named)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
@@ -294,7 +294,7 @@ def test_a_changed_item_is_weighed_anew(root: Path, settings: Settings, model: D
     encode(root, model, settings)
     before = weights(root)
     take_in(root, root.with_name("log.jsonl"), ["Marco lost the manifest.", *TURNS[1:]], settings)
-    waits = waiting_in(root, settings)
+    waits = count_waiting(root, settings)
     assert 1 <= waits <= 2  # what stands beside it may count for something else, and be published again
     assert encode(root, model, settings).items == waits
     after = weights(root)
@@ -308,7 +308,7 @@ def test_another_model_takes_the_place_of_the_first(
     encode(root, model, settings)
     before = weights(root)
     elsewhere = replace(settings, sparse_encoder=str(ready_free))
-    assert (waiting_in(root, settings), waiting_in(root, elsewhere)) == (0, 6)
+    assert (count_waiting(root, settings), count_waiting(root, elsewhere)) == (0, 6)
     assert encode(root, other, elsewhere, limit=2).waiting == 4
     assert kinds(root) == [KIND, ENCODER]  # never two beside each other
     assert coverage(root) == {"items": 2, "model": other.spec.name}
@@ -325,7 +325,7 @@ def test_a_reindex_takes_the_weights_along(root: Path, settings: Settings, model
     assert weights(root) == before
     assert kinds(root) == [KIND, ENCODER]
     assert coverage(root) == {"items": 6, "model": model.spec.name}
-    assert waiting_in(root, settings) == 0
+    assert count_waiting(root, settings) == 0
     assert found_by(root, "automobile") == {TURNS[2]: 1}
 
 
@@ -369,8 +369,8 @@ def test_a_source_and_its_export_are_one_model(
     settings: Settings, root: Path, model: DocumentEncoder, known_splade: Path, known_inference_free: Path
 ) -> None:
     encode(root, model, settings)
-    assert waiting_in(root, replace(settings, sparse_encoder=str(known_splade))) == 0
-    assert waiting_in(root, replace(settings, sparse_encoder=str(known_inference_free))) == 6
+    assert count_waiting(root, replace(settings, sparse_encoder=str(known_splade))) == 0
+    assert count_waiting(root, replace(settings, sparse_encoder=str(known_inference_free))) == 6
 
 
 def test_the_models_are_listed_and_exported(
@@ -429,7 +429,7 @@ def test_a_copy_needs_the_store_and_nothing_else(
 def test_a_worker_weighs_what_waits(
     root: Path, settings: Settings, ready: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
-    from pipelines.passes.doc2query import anything_waits, is_wanted
+    from pipelines.passes.doc2query import has_model, has_waiting
     from workers import tasks
 
     sent: list[str] = []
@@ -439,14 +439,14 @@ def test_a_worker_weighs_what_waits(
     monkeypatch.setenv("HELIX_DOC2QUERY", "off")
     monkeypatch.setenv("HELIX_SPARSE_ENCODER", str(ready))
     tasks._open_document_encoder.cache_clear()
-    assert (is_wanted(settings), anything_waits(root, settings)) == (True, True)
+    assert (has_model(settings), has_waiting(root, settings)) == (True, True)
     tasks.expand()
-    assert (waiting_in(root, settings), sent) == (2, ["helix.expand"])
+    assert (count_waiting(root, settings), sent) == (2, ["helix.expand"])
     tasks.expand()
-    assert (waiting_in(root, settings), sent) == (0, ["helix.expand"])
-    assert not anything_waits(root, settings)
+    assert (count_waiting(root, settings), sent) == (0, ["helix.expand"])
+    assert not has_waiting(root, settings)
     off = replace(settings, sparse_encoder="")
-    assert (is_wanted(off), anything_waits(root, off)) == (False, False)
+    assert (has_model(off), has_waiting(root, off)) == (False, False)
     monkeypatch.setenv("HELIX_SPARSE_ENCODER", "not-there")
     tasks._open_document_encoder.cache_clear()
     tasks.expand()  # says so, and goes on with the other model, if there is one

@@ -12,7 +12,6 @@ import pytest
 import helix
 from helix.cli.main import main
 from helix.errors import UsageError
-from helix.question.build import make_query
 from helix.settings import Settings, load
 from helix.snapshot import paths
 from helix.snapshot.index import dense
@@ -27,9 +26,11 @@ from helix.stages.dense import search_dense
 from helix.stages.route import route
 from helix.types import Leg
 from pipelines.bench import synthetic
-from pipelines.ingest.commit import bulk
-from pipelines.ingest.ingest import ingest, open_encoder
+from pipelines.embedded.ingest import ingest
+from pipelines.ingest.commit import commit_rows
+from pipelines.ingest.lineage import open_encoder
 from pipelines.maintain.compact import compact
+from tests.support.queries import make_query
 from tests.unit.snapshot.index.test_dense import clustered
 
 TIERS = ("int8", "binary", "prefix:64", "binary+float", "int8+float")
@@ -52,7 +53,7 @@ def world() -> tuple[list[Rows], np.ndarray, np.ndarray]:
 @pytest.fixture(autouse=True)
 def no_router(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trained with every lineage, in seconds, and no matter of tiers."""
-    monkeypatch.setattr("pipelines.ingest.commit.router", lambda *_: "not here")
+    monkeypatch.setattr("pipelines.ingest.commit.load_router", lambda *_: "not here")
 
 
 def current(root: Path) -> Manifest:
@@ -92,7 +93,7 @@ def test_a_store_is_of_the_tier_it_was_begun_with(
     root, settings = tmp_path / "s", replace(load(), vectors=tier)
     monkeypatch.setattr(dense, "INDEXED_ROWS", ROWS // 2)
     paths.create(root)
-    bulk(root, batches, open_encoder(root, settings), settings)
+    commit_rows(root, batches, open_encoder(root, settings), settings)
     exact = tier.endswith("+float")
     assert told(root) == (tier, [], [exact] * 2)
 

@@ -20,8 +20,8 @@ from helix.snapshot.ledger import attempts as tries
 from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.ledger.attempts import Record
 from helix.snapshot.ledger.inbox import Envelope
-from pipelines.ingest import deferred as orders
-from pipelines.ingest.enrich import part_folder
+from pipelines.ingest import orders
+from pipelines.ingest.part import part_folder
 
 DOCUMENT = "ab" * 32
 

@@ -12,21 +12,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helix.recipes.load_profile import Link, load
+from helix.recipes.load_profile import load
 from helix.snapshot.reader.snapshot import Snapshot
+from helix.stages.constants import LinkConstants
 from helix.stages.features.linked import join, link, titled
 from helix.text.tokenize import hash_terms, short_ids, tokenise
 from helix.types import Bool, Candidates, Plan
 from tests.support.tiny import make_store, memory_of
 
 NOW = datetime(2023, 11, 20, tzinfo=UTC)
-NOTHING = dict.fromkeys((field.name for field in fields(Link)), 0)
+NOTHING = dict.fromkeys((field.name for field in fields(LinkConstants)), 0)
 TURN, DOCUMENT = {"role": "user"}, {"role": "document"}
 
 
-def how(**given: Any) -> Link:
+def how(**given: Any) -> LinkConstants:
     """No step is taken but those that are given."""
-    return Link(**{**NOTHING, "seeds": 1, "title_df": 50, "walk_df": 20, "walk_df_turns": 3, **given})
+    return LinkConstants(**{**NOTHING, "seeds": 1, "title_df": 50, "walk_df": 20, "walk_df_turns": 3, **given})
 
 
 def pool_of(*rows: int) -> Candidates:
@@ -310,6 +311,6 @@ def test_the_answer_joins_from_beside_the_question(tmp_path: Path) -> None:
 def test_the_paper_leads_nowhere() -> None:
     """What the pipeline of the paper does not have weighs nothing there."""
     quiet = load("helix-paper")
-    assert replace(quiet.link, seeds=0, title_df=0, walk_df=0, walk_df_turns=0) == Link(**NOTHING)
+    assert replace(quiet.link, seeds=0, title_df=0, walk_df=0, walk_df_turns=0) == LinkConstants(**NOTHING)
     assert [field.name for field in fields(quiet.sim) if getattr(quiet.sim, field.name)] == ["rrf"]
     assert (quiet.ask.core, quiet.ask.speaker) == (False, False)

@@ -13,25 +13,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helix.question.build import make_query
-from helix.recipes.default import asked
-from helix.recipes.load_profile import Profile, Sim, load
+from helix.recipes.default import add_search_terms
+from helix.recipes.load_profile import load
 from helix.snapshot.reader.snapshot import Snapshot
+from helix.stages.constants import HelixProfile, SimilarityConstants
 from helix.stages.features.lexical import Heard, adjacent, hear, lexical
 from helix.stages.features.similarity import company, leant, over_best, parts, similarity
 from helix.stages.route import route
 from helix.text.tokenize import hash_terms, tokenise
 from helix.types import F32, I64, U64
+from tests.support.queries import make_query
 from tests.support.tiny import SETTINGS, make_store
 
 NOW = datetime(2023, 11, 20, tzinfo=UTC)
 DEFAULT = load("helix")
-QUIET = dict.fromkeys((field.name for field in fields(Sim)), 0.0)
+QUIET = dict.fromkeys((field.name for field in fields(SimilarityConstants)), 0.0)
 
 
-def only(**sim: float) -> Profile:
+def only(**sim: float) -> HelixProfile:
     """The default with no weight but those given."""
-    return replace(DEFAULT, sim=Sim(**{**QUIET, **sim}))
+    return replace(DEFAULT, sim=SimilarityConstants(**{**QUIET, **sim}))
 
 
 def scored(
@@ -45,7 +46,7 @@ def scored(
     """What the given rows, all live ones if none, get for the given weights."""
     profile = only(**sim)
     meant = None if vector is None else np.array(vector, np.float32)
-    query = asked(make_query(text, snap, SETTINGS, now=NOW), snap, profile.ask)
+    query = add_search_terms(make_query(text, snap, SETTINGS, now=NOW), snap, profile.ask)
     pool = np.flatnonzero(snap.alive) if rows is None else np.array(rows, np.int64)
     fused = np.zeros(len(pool), np.float32) if ranks is None else np.array(ranks, np.float32)
     return similarity(pool, fused, query, meant, snap, route(query, meant, snap), profile).tolist()
@@ -377,7 +378,7 @@ def test_the_pool_is_scored_as_it_is_given(tmp_path: Path) -> None:
     turns = [*talk("walnut bread", "I bake", "rye?"), *talk("bread walnut", "walnut", session="t")]
     snap = store(tmp_path, turns, np.random.default_rng(1).normal(size=(5, 4)), cuts=(2,))
     order = [3, 0, 4, 2, 1]
-    every = {field.name: getattr(DEFAULT.sim, field.name) for field in fields(Sim)}
+    every = {field.name: getattr(DEFAULT.sim, field.name) for field in fields(SimilarityConstants)}
     forth = scored(snap, "walnut bread", [1, 0, 0, 0], rows=range(5), **every)
     back = scored(snap, "walnut bread", [1, 0, 0, 0], rows=order, **every)
     assert [forth[row] for row in order] == pytest.approx(back)

@@ -1,0 +1,96 @@
+"""The recall call of the SDK, the same for a store and for a server."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from helix.types import Bundle, RecallOptions, Time
+
+
+class Recaller(ABC):
+    """Answers questions: a store (`Memory`) or a server (`Remote`)."""
+
+    @abstractmethod
+    def answer(self, query: str, options: RecallOptions) -> Bundle:
+        """Answer one question; see `recall`."""
+
+    def recall(
+        self,
+        query: str,
+        *,
+        k: int = 10,
+        budget: int = 2000,
+        project: str | None = None,
+        type: str | None = None,
+        since: Time = None,
+        until: Time = None,
+        as_of: Time = None,
+        session: str | None = None,
+        speaker: str | None = None,
+        current_only: bool = False,
+        entities: Sequence[str] = (),
+        principal: str | None = None,
+        projects: Sequence[str] | None = None,
+        profile: str = "helix",
+        rerank: str | None = None,
+        rerank_top: int = 20,
+        now: Time = None,
+        explain: bool = False,
+        why_not: str | None = None,
+        tier: str = "fast",
+    ) -> Bundle:
+        """Answer one question.
+
+        The same question within a minute gets the cached answer, whose `ms` shows that no stage ran (setting
+        `answers`).
+
+        Args:
+            query: the question, at most `max_query_chars` characters.
+            k: items to return.
+            budget: tokens of the context.
+            project, type, session, speaker, since, until: filters; only these rows are searched.
+            as_of: answer with what was known and valid at this moment.
+            current_only: leave out items whose facts are all superseded.
+            entities: names where the graph walk starts, added to those in the question.
+            principal: the caller; an item with an ACL is visible to those it names.
+            projects: the only projects that exist for the caller; None: all. A server takes them from the key.
+            profile: a packaged profile, or one in the folder `HELIX_PROFILES`.
+            rerank: `late` (token by token) or `cross` (a cross-encoder) scores the best items again; `ms` reports how
+                long it takes.
+            rerank_top: items to rerank, at most 30.
+            now: the moment of the question, for recency; by default the clock's.
+            explain: return what every stage did, in `trace`.
+            why_not: an item id; `trace["why_not"]` names the stage that dropped it.
+            tier: `deep` has a language model rewrite the question and order the items, if an endpoint is set
+                (docs/tiers.md); it takes seconds. If the model fails, the fast answer is returned and `degraded` says
+                why.
+
+        Raises:
+            UsageError: an argument is out of range or names something unknown.
+            AccessError: a server refuses the key.
+            StoreError: the store is damaged, or a server does not answer.
+        """
+        options = RecallOptions(
+            k=k,
+            budget=budget,
+            project=project,
+            type=type,
+            since=since,
+            until=until,
+            as_of=as_of,
+            session=session,
+            speaker=speaker,
+            current_only=current_only,
+            entities=tuple(entities),
+            principal=principal,
+            projects=None if projects is None else tuple(projects),
+            profile=profile,
+            rerank=rerank,
+            rerank_top=rerank_top,
+            now=now,
+            explain=explain,
+            why_not=why_not,
+            tier=tier,
+        )
+        return self.answer(query, options)
