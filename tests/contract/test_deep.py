@@ -38,8 +38,8 @@ from query.schema.requests import RecallRequest
 from query.service import QueryService
 from tests.conftest import _copied
 from tests.contract.test_surfaces import Server, answers, free_port, until
-from tests.crash.test_workers import worker
 from tests.support.chat_server import FAULTS, STATUSES, Chat, chatting
+from tests.support.fleet import worker
 from tests.support.paths import ROOT
 from tests.support.serving import serving
 
@@ -73,7 +73,7 @@ def without_clock(found: Bundle) -> dict[str, Any]:
 
 def prompts(chat: Chat) -> list[list[dict[str, str]]]:
     """The messages of each request."""
-    return [one["body"]["messages"] for one in chat.asked()]
+    return [one["body"]["messages"] for one in chat.list_requests()]
 
 
 def words(chat: Chat) -> str:
@@ -100,7 +100,7 @@ def test_a_model_rewrites_the_question_and_orders_what_was_found(own_store: Path
     assert found.items[0].why["model"] == 1
     assert set(found.deep["wordings"]) == {"hyde", "query2doc", *(f"expansion {i}" for i in range(1, 5))}
     assert found.deep["techniques"] == ["rerank", "hyde", "synthesis", "query2doc"]
-    asked = chat.asked()
+    asked = chat.list_requests()
     assert len(asked) == found.deep["calls"] == 4
     assert {one["path"] for one in asked} == {"/v1/chat/completions"}
     assert {one["key"] for one in asked} == {"Bearer sk-secret"}
@@ -112,7 +112,7 @@ def test_a_model_rewrites_the_question_and_orders_what_was_found(own_store: Path
 
 def test_the_rewrites_are_asked_for_side_by_side(own_store: Path, chat: Chat) -> None:
     open_memory(own_store, settings(chat, deep_model="wait-0.3")).recall(QUESTION, now=NOW, tier="deep")
-    assert (len(chat.asked()), chat.most()) == (4, 3)
+    assert (len(chat.list_requests()), chat.read_peak()) == (4, 3)
 
 
 def test_asked_again_the_model_is_not(own_store: Path, chat: Chat) -> None:
@@ -120,7 +120,7 @@ def test_asked_again_the_model_is_not(own_store: Path, chat: Chat) -> None:
     first = memory.recall(QUESTION, now=NOW, tier="deep")
     chat.forget()
     again = open_memory(own_store, settings(chat)).recall(QUESTION, now=NOW, tier="deep")
-    assert chat.asked() == []
+    assert chat.list_requests() == []
     assert again.items == first.items
     assert again.context == first.context
     assert again.deep is not None
@@ -128,10 +128,10 @@ def test_asked_again_the_model_is_not(own_store: Path, chat: Chat) -> None:
     for changed in ({"query": QUESTION + "!"}, {"k": 3}, {"project": "holidays"}, {"principal": "ana"}):
         chat.forget()
         memory.recall(**{"query": QUESTION, "now": NOW, "tier": "deep", **changed})
-        assert len(chat.asked()) == 4, changed
+        assert len(chat.list_requests()) == 4, changed
     chat.forget()
     open_memory(own_store, settings(chat, deep_model="good-too")).recall(QUESTION, now=NOW, tier="deep")
-    assert len(chat.asked()) == 4
+    assert len(chat.list_requests()) == 4
 
 
 def test_another_snapshot_or_another_prompt_is_asked_anew(
@@ -144,11 +144,11 @@ def test_another_snapshot_or_another_prompt_is_asked_anew(
     assert memory.refresh()
     chat.forget()
     memory.recall(QUESTION, now=NOW, tier="deep")
-    assert len(chat.asked()) == 4
+    assert len(chat.list_requests()) == 4
     chat.forget()
     monkeypatch.setattr("helix.deep.ask.digest", lambda: "another")
     memory.recall(QUESTION, now=NOW, tier="deep")
-    assert len(chat.asked()) == 4
+    assert len(chat.list_requests()) == 4
 
 
 @pytest.mark.parametrize("technique", ["hyde", "query2doc", "synthesis", "rerank"])
@@ -156,7 +156,7 @@ def test_each_technique_can_be_asked_alone(own_store: Path, chat: Chat, techniqu
     memory = open_memory(own_store, settings(chat, deep_techniques=technique))
     found = memory.recall(QUESTION, now=NOW, tier="deep")
     assert found.deep is not None
-    assert (len(chat.asked()), found.deep["calls"], found.deep["techniques"]) == (1, 1, [technique])
+    assert (len(chat.list_requests()), found.deep["calls"], found.deep["techniques"]) == (1, 1, [technique])
     kinds = {name.partition(" ")[0] for name in found.deep["wordings"]}
     assert (
         kinds == {"hyde": {"hyde"}, "query2doc": {"query2doc"}, "synthesis": {"expansion"}, "rerank": set()}[technique]
@@ -169,7 +169,7 @@ def test_no_more_calls_than_are_allowed(own_store: Path, chat: Chat) -> None:
         chat.forget()
         found = open_memory(own_store, settings(chat, deep_calls=calls)).recall(QUESTION, now=NOW, tier="deep")
         assert found.deep is not None
-        assert len(chat.asked()) == found.deep["calls"] == calls
+        assert len(chat.list_requests()) == found.deep["calls"] == calls
 
 
 def test_a_prompt_is_no_longer_than_allowed(own_store: Path, chat: Chat) -> None:
@@ -177,7 +177,7 @@ def test_a_prompt_is_no_longer_than_allowed(own_store: Path, chat: Chat) -> None
     memory.recall(QUESTION, now=NOW, tier="deep")
     short = ["\n".join(message["content"] for message in messages) for messages in prompts(chat)]
     assert max(memory.snapshot.counter(short)) <= 1_000 * 1.6  # tags and indices around forty memories
-    assert {one["body"]["max_tokens"] for one in chat.asked()} == {77}
+    assert {one["body"]["max_tokens"] for one in chat.list_requests()} == {77}
     chat.forget()
     open_memory(own_store, settings(chat)).recall(QUESTION, now=NOW, tier="deep")
     long = ["\n".join(message["content"] for message in messages) for messages in prompts(chat)]
@@ -187,7 +187,7 @@ def test_a_prompt_is_no_longer_than_allowed(own_store: Path, chat: Chat) -> None
 def test_a_model_that_wants_other_fields_gets_them(own_store: Path, chat: Chat) -> None:
     options = '{"temperature": null, "max_tokens": null, "max_completion_tokens": 900}'
     open_memory(own_store, settings(chat, deep_options=options)).recall(QUESTION, now=NOW, tier="deep")
-    assert {tuple(sorted(one["body"])) for one in chat.asked()} == {
+    assert {tuple(sorted(one["body"])) for one in chat.list_requests()} == {
         ("max_completion_tokens", "messages", "model", "stream")
     }
 
@@ -196,7 +196,7 @@ def test_a_model_that_wants_other_fields_gets_them(own_store: Path, chat: Chat) 
 def test_every_profile_has_the_tier(own_store: Path, chat: Chat, profile: str) -> None:
     memory = open_memory(own_store, settings(chat))
     found = memory.recall(QUESTION, k=3, now=NOW, tier="deep", profile=profile)
-    assert (found.degraded, found.profile, len(chat.asked())) == ((), profile, 4)
+    assert (found.degraded, found.profile, len(chat.list_requests())) == ((), profile, 4)
     assert found.deep is not None
     assert found.context.startswith("<memory>")
     assert len(found.items) == 3
@@ -206,19 +206,19 @@ def test_cems_asks_where_its_mode_calls_for_it(own_store: Path, chat: Chat) -> N
     memory = open_memory(own_store, settings(chat))
     hybrid = memory.recall(PREFERENCE, now=NOW, tier="deep", profile="cems", explain=True)
     assert hybrid.deep is not None
-    assert (len(chat.asked()), hybrid.degraded) == (4, ())
+    assert (len(chat.list_requests()), hybrid.degraded) == (4, ())
     lists = [name for name in hybrid.items[0].why if name in ("hyde", "query2doc") or name.startswith("expansion")]
     assert sorted(lists) == ["expansion 1", "expansion 2", "expansion 3", "expansion 4", "hyde", "query2doc"]
     chat.forget()
     # A simple question goes by vectors alone: no other wording is asked for.
     vector = memory.recall("guest house near water", now=NOW, tier="deep", profile="cems")
     assert vector.deep is not None
-    assert (vector.deep["techniques"], len(chat.asked())) == (["rerank"], 1)
+    assert (vector.deep["techniques"], len(chat.list_requests())) == (["rerank"], 1)
     assert set(vector.deep["left_out"]) == {"hyde", "synthesis", "query2doc"}
     # Without the tier it goes by its rules, and asks nobody.
     chat.forget()
     plain = memory.recall(PREFERENCE, now=NOW, profile="cems")
-    assert chat.asked() == []
+    assert chat.list_requests() == []
     assert "expansion 1" in plain.items[0].why
 
 
@@ -232,7 +232,7 @@ def test_the_profile_probe_goes_into_a_question_of_preferences(own_store: Path, 
     open_memory(own_store, settings(chat)).recall("What milk do I prefer?", now=NOW, tier="deep")
     asked = next(
         one["body"]["messages"]
-        for one in chat.asked()
+        for one in chat.list_requests()
         if "first person" in one["body"]["messages"][1]["content"]
         and "JSON list" in one["body"]["messages"][0]["content"]
     )
@@ -281,7 +281,7 @@ def test_without_leave_no_memory_is_sent(own_store: Path, chat: Chat) -> None:
     found = memory.recall(QUESTION, now=NOW, tier="deep")
     assert found.deep is not None
     assert "HELIX_DEEP_PROJECTS" in found.deep["left_out"]["rerank"]
-    assert (len(chat.asked()), found.deep["sent"], found.degraded) == (3, 0, ())
+    assert (len(chat.list_requests()), found.deep["sent"], found.degraded) == (3, 0, ())
     assert "<memory" not in words(chat)
     assert "blue box" not in words(chat)
 
@@ -341,7 +341,7 @@ def test_what_a_memory_says_is_no_instruction(tmp_path: Path, cache: Path, chat:
     ingest(tmp_path / "store", [tmp_path / "h.jsonl"], load())
     open_memory(tmp_path / "store", settings(chat)).recall("the harp", now=NOW, tier="deep")
     ranking = next(
-        one["body"]["messages"] for one in chat.asked() if "indices" in one["body"]["messages"][0]["content"]
+        one["body"]["messages"] for one in chat.list_requests() if "indices" in one["body"]["messages"][0]["content"]
     )
     said = ranking[1]["content"]
     assert said.count("</memory>") == said.count("<memory index=") == 3
@@ -367,18 +367,18 @@ def test_whatever_fails_the_answer_without_a_model_stands(own_store: Path, chat:
     assert ("has more than" in found.degraded[0]) == (fault == "huge")
     assert "sk-secret" not in found.degraded[0]
     assert chat.url not in found.degraded[0]
-    assert 1 <= len(chat.asked()) <= 4
-    assert fault == "foreign" or len(chat.asked()) <= 3  # after a failure nothing more is asked
+    assert 1 <= len(chat.list_requests()) <= 4
+    assert fault == "foreign" or len(chat.list_requests()) <= 3  # after a failure nothing more is asked
     chat.forget()
     assert memory.recall(QUESTION, now=NOW, tier="deep").degraded
-    assert chat.asked()  # no failure is kept
+    assert chat.list_requests()  # no failure is kept
 
 
 def test_what_is_given_up_is_broken_off(own_store: Path, chat: Chat) -> None:
     memory = open_memory(own_store, settings(chat, deep_model="drip", deep_seconds=0.5))
     assert "in time" in memory.recall(QUESTION, now=NOW, tier="deep").degraded[0]
-    assert len(chat.asked()) == 3
-    until(lambda: chat.under_way() == 0, 10)
+    assert len(chat.list_requests()) == 3
+    until(lambda: chat.count_running() == 0, 10)
 
 
 def test_a_server_that_is_not_there_is_said(own_store: Path, chat: Chat) -> None:
@@ -402,7 +402,7 @@ def test_a_setting_that_is_wrong_is_said(own_store: Path, chat: Chat, given: dic
     found = open_memory(own_store, settings(chat, **given)).recall(QUESTION, now=NOW, tier="deep")
     assert said in found.degraded[0]
     assert found.items
-    assert chat.asked() == []
+    assert chat.list_requests() == []
 
 
 def test_as_many_ask_at_once_as_may(own_store: Path, chat: Chat) -> None:
@@ -418,13 +418,13 @@ def test_as_many_ask_at_once_as_may(own_store: Path, chat: Chat) -> None:
     for thread in threads:
         thread.join()
     assert [one.degraded for one in found] == [()] * 3
-    assert (len(chat.asked()), chat.most()) == (3, 1)
+    assert (len(chat.list_requests()), chat.read_peak()) == (3, 1)
 
 
 def test_a_question_that_needs_no_memory_asks_nobody(own_store: Path, chat: Chat) -> None:
     found = open_memory(own_store, settings(chat)).recall("what is 17*23", tier="deep")
     assert (found.skipped, found.degraded, found.deep) == (True, (), None)
-    assert chat.asked() == []
+    assert chat.list_requests() == []
 
 
 def test_the_tier_is_one_there_is(own_store: Path) -> None:
@@ -522,10 +522,10 @@ def test_a_first_answer_at_once_and_a_deep_one_later(served: httpx.Client, chat:
     found = polled(served, first["job"])["answer"]
     assert "passport" in found["items"][0]["text"]
     assert found["degraded"] == []
-    assert len(chat.asked()) == found["deep"]["calls"] == 4
+    assert len(chat.list_requests()) == found["deep"]["calls"] == 4
     # It can be asked for again, and the model is not.
     assert polled(served, first["job"])["answer"]["items"] == found["items"]
-    assert len(chat.asked()) == 4
+    assert len(chat.list_requests()) == 4
 
 
 def test_every_surface_gives_the_deep_answer(
@@ -543,7 +543,7 @@ def test_every_surface_gives_the_deep_answer(
     said = [rest, render_bundle(sdk), render_bundle(remote), json.loads(line.stdout)]
     shown = [json.loads(json.dumps({**one, "ms": 0, "deep": {**one["deep"], "cached": 0, "calls": 0}})) for one in said]
     assert shown[0] == shown[1] == shown[2] == shown[3]
-    assert len(chat.asked()) == 4  # of four surfaces the first asked
+    assert len(chat.list_requests()) == 4  # of four surfaces the first asked
     assert "deep · good · cached · " in run_helix(*command).stdout
 
 
@@ -678,7 +678,7 @@ def test_a_worker_that_is_killed_amid_a_job_is_made_up_for(
 ) -> None:
     job = jobs.place(own_store, QUESTION, RecallOptions(), 60)
     with at_work(own_store, redis_url, chat, tmp_path / "log", HELIX_DEEP_MODEL="wait-30") as process:
-        until(lambda: bool(chat.asked()), 60)
+        until(lambda: bool(chat.list_requests()), 60)
         assert jobs.is_claimed(own_store, job)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(10)

@@ -1,6 +1,6 @@
-"""What somebody may write into the broker: a real worker drops it, counts it, and works on.
+"""Invalid messages in the broker: a real worker drops and counts them, and continues.
 
-Raw elements are pushed into a real Redis, as anybody could who reaches it.
+The tests push raw messages into a real Redis, as any of its clients could.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import pickle
 import random
 import subprocess
 import sys
-import uuid
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,75 +26,28 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from helix.snapshot import paths
-from tests.crash.test_workers import until, worker
-from workers.app import QUEUES
-from workers.messages import MOST
-
-MARK: Final = "zorbified harp"
-"""Stands in everything that is dropped, and must not be in a log."""
+from tests.support.fleet import wait_until, worker
+from tests.support.messages import MARK, element, name
+from workers.messages import MAX_BYTES
+from workers.queues import QUEUES
 
 DEEP: Final = 5_000
-"""Brackets in one another, in fewer bytes than a message may have."""
+"""Nested brackets; their bytes fit into a message."""
 
 
-def name(number: int) -> str:
-    return f"{number:064x}"
+GOOD: Final = json.loads(element(names=[name(1)]))
+RAW: Final = json.dumps(GOOD).encode()
+PICKLED: Final = {"content-type": "application/x-python-serialize", "content-encoding": "binary"}
 
 
-def element(
-    task: str = "helix.enrich",
-    names: Any = (),
-    *,
-    headers: Any = (),
-    properties: Any = (),
-    embed: Any = (),
-    body: bytes | None = None,
-    **top: Any,
-) -> bytes:
-    """What Celery puts into a queue, but for what is given."""
-    identity = str(uuid.uuid4())
-    nothing = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
-    body = json.dumps([names, {}, {**nothing, **dict(embed)}]).encode() if body is None else body
-    said = {
-        "body": base64.b64encode(body).decode(),
-        "content-encoding": "utf-8",
-        "content-type": "application/json",
-        "headers": {
-            "lang": "py",
-            "task": task,
-            "id": identity,
-            "shadow": None,
-            "eta": None,
-            "expires": None,
-            "retries": 0,
-            "timelimit": [None, None],
-            "root_id": identity,
-            "parent_id": None,
-            "argsrepr": MARK,
-            "kwargsrepr": "{}",
-            "origin": "elsewhere",
-            "ignore_result": True,
-            **dict(headers),
-        },
-        "properties": {
-            "correlation_id": identity,
-            "reply_to": identity,
-            "delivery_mode": 2,
-            "delivery_info": {"exchange": "", "routing_key": "enrich"},
-            "priority": 0,
-            "body_encoding": "base64",
-            "delivery_tag": identity,
-            **dict(properties),
-        },
-        **top,
-    }
-    return json.dumps(said).encode()
+def remove(key: str, section: str = "") -> bytes:
+    message = json.loads(json.dumps(GOOD))
+    del (message[section] if section else message)[key]
+    return json.dumps(message).encode()
 
 
-def without(key: str, of: str = "") -> bytes:
-    said = json.loads(element(names=[name(1)]))
-    del (said[of] if of else said)[key]
-    return json.dumps(said).encode()
+def change(**fields: Any) -> bytes:
+    return json.dumps({**GOOD, **fields}).encode()
 
 
 class _Call:
@@ -103,73 +55,73 @@ class _Call:
         return os.system, ("false",)
 
 
-def malformed(victim: Path) -> dict[str, bytes]:
-    """Elements that are no message of ours."""
-    good = element(names=[name(1)])
-    pickled = {"content-type": "application/x-python-serialize", "content-encoding": "binary"}
-    return {
-        "not JSON": b"zorbified harp",
-        "nothing": b"",
-        "an object": b"{}",
-        "a list": b"[]",
-        "a number": b"5",
-        "a text": b'"zorbified harp"',
-        "null": b"null",
-        "not UTF-8": b"\xff\xfe\x00\x01zorbified harp",
-        "cut": good[:-20],
-        "not a number": b"NaN",
-        "deep": b"[" * DEEP,
-        "deep and closed": b"[" * DEEP + b"]" * DEEP,
-        "large": good + b" " * MOST,
-        "no properties": without("properties"),
-        "no headers": without("headers"),
-        "no body": without("body"),
-        "no content type": without("content-type"),
-        "no encoding": without("content-encoding"),
-        "no task": without("task", "headers"),
-        "no body encoding": without("body_encoding", "properties"),
-        "headers a list": json.dumps({**json.loads(good), "headers": [MARK]}).encode(),
-        "headers a text": json.dumps({**json.loads(good), "headers": MARK}).encode(),
-        "properties a list": json.dumps({**json.loads(good), "properties": [MARK]}).encode(),
-        "body a number": json.dumps({**json.loads(good), "body": 5}).encode(),
-        "body an object": json.dumps({**json.loads(good), "body": {"zorbified": "harp"}}).encode(),
-        "task a list": element(names=[name(1)], headers={"task": ["helix.enrich"]}),
-        "task unknown": element("helix.unknown", [name(1)]),
-        "task of Celery": element("celery.map", [{"task": "helix.enrich"}, [[name(1)]]]),
-        "task of another queue": element("helix.commit"),
-        "pickle": element(body=pickle.dumps(_Call()), **pickled),
-        "YAML": element(body=b"!!python/object/apply:os.system ['false']", **{"content-type": "application/x-yaml"}),
-        "content of no kind": element(names=[name(1)], **{"content-type": "application/zorbified-harp"}),
-        "content type a list": element(names=[name(1)], **{"content-type": []}),
-        "signed by nobody": element(names=[name(1)], **{"content-type": "application/data"}),
-        "encoding unknown": element(names=[name(1)], **{"content-encoding": "rot13"}),
-        "encoding zlib": element(names=[name(1)], **{"content-encoding": "zlib"}),
-        "body encoding unknown": element(names=[name(1)], properties={"body_encoding": "rot13"}),
-        "body encoding none": element(names=[name(1)], properties={"body_encoding": None}),
-        "not base64": good.replace(b'"body": "', b'"body": "!!!', 1),
-        "base64 of other letters": good.replace(b'"body": "', '"body": "é'.encode(), 1),
-        "body not JSON": element(body=b"\xff\xfe{{{"),
-        "body a number in JSON": element(body=b"5"),
-        "body an object in JSON": element(body=b'{"args": [], "kwargs": {}}'),
-        "body deep": element(body=b"[" * DEEP + b"]" * DEEP),
-        "body of two": element(body=json.dumps([[name(1)], {}]).encode()),
-        "body of four": element(body=json.dumps([[name(1)], {}, {}, {}]).encode()),
-        "compressed": element(
-            body=zlib.compress(b"[" + b"1," * 3_000_000 + b"1]", 9), headers={"compression": "application/x-gzip"}
-        ),
-        "no name": element(names=[]),
-        "names no list": element(names={"document": name(1)}),
-        "two names": element(names=[name(1), name(2)]),
-        "a name of another kind": element(names=[5]),
-        "a list for a name": element(names=[[name(1)]]),
+MALFORMED: Final[dict[str, bytes]] = {
+    "not JSON": b"zorbified harp",
+    "nothing": b"",
+    "an object": b"{}",
+    "a list": b"[]",
+    "a number": b"5",
+    "a text": b'"zorbified harp"',
+    "null": b"null",
+    "not UTF-8": b"\xff\xfe\x00\x01zorbified harp",
+    "cut": RAW[:-20],
+    "not a number": b"NaN",
+    "deep": b"[" * DEEP,
+    "deep and closed": b"[" * DEEP + b"]" * DEEP,
+    "large": RAW + b" " * MAX_BYTES,
+    **{f"no {key}": remove(key) for key in ("properties", "headers", "body", "content-type", "content-encoding")},
+    "no task": remove("task", "headers"),
+    "no body encoding": remove("body_encoding", "properties"),
+    "headers a list": change(headers=[MARK]),
+    "headers a text": change(headers=MARK),
+    "properties a list": change(properties=[MARK]),
+    "body a number": change(body=5),
+    "body an object": change(body={"zorbified": "harp"}),
+    "task a list": element(names=[name(1)], headers={"task": ["helix.enrich"]}),
+    "task unknown": element("helix.unknown", [name(1)]),
+    "task of Celery": element("celery.map", [{"task": "helix.enrich"}, [[name(1)]]]),
+    "task of another queue": element("helix.commit"),
+    "pickle": element(body=pickle.dumps(_Call()), **PICKLED),
+    "YAML": element(body=b"!!python/object/apply:os.system ['false']", **{"content-type": "application/x-yaml"}),
+    "content of no kind": element(names=[name(1)], **{"content-type": "application/zorbified-harp"}),
+    "content type a list": element(names=[name(1)], **{"content-type": []}),
+    "signed by nobody": element(names=[name(1)], **{"content-type": "application/data"}),
+    "encoding unknown": element(names=[name(1)], **{"content-encoding": "rot13"}),
+    "encoding zlib": element(names=[name(1)], **{"content-encoding": "zlib"}),
+    "body encoding unknown": element(names=[name(1)], properties={"body_encoding": "rot13"}),
+    "body encoding none": element(names=[name(1)], properties={"body_encoding": None}),
+    "not base64": RAW.replace(b'"body": "', b'"body": "!!!', 1),
+    "base64 of other letters": RAW.replace(b'"body": "', '"body": "é'.encode(), 1),
+    "body not JSON": element(body=b"\xff\xfe{{{"),
+    "body a number in JSON": element(body=b"5"),
+    "body an object in JSON": element(body=b'{"args": [], "kwargs": {}}'),
+    "body deep": element(body=b"[" * DEEP + b"]" * DEEP),
+    "body of two": element(body=json.dumps([[name(1)], {}]).encode()),
+    "body of four": element(body=json.dumps([[name(1)], {}, {}, {}]).encode()),
+    "compressed": element(
+        body=zlib.compress(b"[" + b"1," * 3_000_000 + b"1]", 9), headers={"compression": "application/x-gzip"}
+    ),
+    "no name": element(names=[]),
+    "names no list": element(names={"document": name(1)}),
+    "two names": element(names=[name(1), name(2)]),
+    "a name of another kind": element(names=[5]),
+    "a list for a name": element(names=[[name(1)]]),
+    "an empty name": element(names=[""]),
+    "a name in capitals": element(names=[name(10).upper()]),
+    "a name and a line": element(names=[name(1) + "\n"]),
+    "a name of other digits": element(names=["١" * 64]),
+    "named arguments": element(body=json.dumps([[], {"document": name(1)}, {}]).encode()),
+}
+"""Invalid messages."""
+
+
+def list_malformed(victim: Path) -> dict[str, bytes]:
+    """Return invalid messages, some of which name a file that a worker must not touch."""
+    paths = {
         "a path": element(names=[str(victim)], headers={"timelimit": [0.06, 0.05]}),
         "a path upwards": element(names=["../" * 8 + str(victim)]),
-        "an empty name": element(names=[""]),
-        "a name in capitals": element(names=[name(10).upper()]),
-        "a name and a line": element(names=[name(1) + "\n"]),
-        "a name of other digits": element(names=["١" * 64]),
-        "named arguments": element(body=json.dumps([[], {"document": name(1)}, {}]).encode()),
     }
+    return MALFORMED | paths
 
 
 FORGED: Final[dict[str, dict[str, Any]]] = {
@@ -196,21 +148,20 @@ FORGED: Final[dict[str, dict[str, Any]]] = {
     "a priority of no kind": {"properties": {"priority": "zorbified harp"}},
     "a reply": {"properties": {"reply_to": "zorbified harp", "correlation_id": []}},
 }
-"""What a message may say that is not read: each is worked on like any other."""
+"""Fields of a message that are ignored: each message is processed like any other."""
 
 
-def held_by_nobody() -> dict[str, bytes]:
-    """What `unacked` may hold: as if workers had had it, and died."""
-    good = json.loads(element(names=[name(1)]))
+def list_unacked() -> dict[str, bytes]:
+    """Return invalid values of `unacked`, as if workers had received them and died."""
     return {
         "not JSON": b"zorbified harp",
         "a number": b"5",
         "an object": b'{"a": 1, "b": 2, "c": "enrich"}',
-        "of two": json.dumps([good, ""]).encode(),
+        "of two": json.dumps([GOOD, ""]).encode(),
         "no message": json.dumps([5, "", "enrich"]).encode(),
-        "large": json.dumps([{**good, "body": "A" * 5 * MOST}, "", "enrich"]).encode(),
-        "of no queue": json.dumps([good, "", ["enrich"]]).encode(),
-        "of another queue": json.dumps([good, "", "zorbified harp"]).encode(),
+        "large": json.dumps([{**GOOD, "body": "A" * 5 * MAX_BYTES}, "", "enrich"]).encode(),
+        "of no queue": json.dumps([GOOD, "", ["enrich"]]).encode(),
+        "of another queue": json.dumps([GOOD, "", "zorbified harp"]).encode(),
         "a path": json.dumps([json.loads(element(names=["/zorbified harp"])), "", "enrich"]).encode(),
     }
 
@@ -220,7 +171,7 @@ def held_by_nobody() -> dict[str, bytes]:
 
 @dataclass
 class Working:
-    """A worker, and what can be seen of it."""
+    """A worker, its log and its counters."""
 
     root: Path
     log: Path
@@ -228,39 +179,38 @@ class Working:
     client: redis.Redis
     process: subprocess.Popen[bytes]
 
-    def dropped(self) -> int:
-        """How many elements it has dropped."""
+    def count_dropped(self) -> int:
         registry = CollectorRegistry()
         MultiProcessCollector(registry, path=str(self.counted))
         samples = (sample for metric in registry.collect() for sample in metric.samples)
         return sum(int(sample.value) for sample in samples if sample.name == "helix_messages_dropped_total")
 
-    def worked_on(self) -> set[str]:
-        """Documents that a task of this worker was called with."""
+    def list_documents(self) -> set[str]:
+        """Return the documents of this worker's tasks."""
         lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.startswith('{"time"')]
-        return {str(said["document"]) for line in lines if "document" in (said := json.loads(line))}
+        return {str(entry["document"]) for line in lines if "document" in (entry := json.loads(line))}
 
-    def until(self, condition: Callable[[], bool], seconds: float = 60) -> None:
-        until(lambda: condition() or self.process.poll() is not None, seconds, self.log)
+    def wait_until(self, condition: Callable[[], bool], seconds: float = 60) -> None:
+        wait_until(seconds, lambda: condition() or self.process.poll() is not None, self.log)
         assert self.process.poll() is None, self.log.read_text(errors="replace")[-6000:]
         assert condition()
 
     def push(self, *elements: bytes) -> None:
         self.client.lpush("enrich", *elements)
 
-    def gets(self, number: int) -> None:
-        """A message of ours still gets through."""
+    def check_works(self, number: int) -> None:
+        """Check that a valid message is processed."""
         self.push(element(names=[name(number)]))
-        self.until(lambda: name(number) in self.worked_on())
+        self.wait_until(lambda: name(number) in self.list_documents())
 
-    def is_clean(self) -> None:
-        """Nothing is left of what was pushed, in the broker, the store or the log."""
-        self.until(lambda: not any(self.client.exists(key) for key in (*QUEUES, "unacked", "unacked_index")), 20)
+    def check_clean(self) -> None:
+        """Check that broker, store and log retain nothing of the messages."""
+        self.wait_until(lambda: not any(self.client.exists(key) for key in (*QUEUES, "unacked", "unacked_index")), 20)
         assert not any((self.root / "tries").iterdir())
         assert not any((self.root / "dead").iterdir())
-        said = self.log.read_text(errors="replace")
-        assert "zorbified" not in said
-        assert "Traceback" not in said
+        text = self.log.read_text(errors="replace")
+        assert "zorbified" not in text
+        assert "Traceback" not in text
 
 
 @contextmanager
@@ -273,54 +223,54 @@ def working(folder: Path, url: str, **environ: str) -> Iterator[Working]:
     environ = {
         "PROMETHEUS_MULTIPROC_DIR": str(counted),
         "HELIX_TASK_TIME_LIMIT": "100",
-        "HELIX_VISIBILITY_TIMEOUT": "110",  # so that what nobody has is looked for every ten seconds
+        "HELIX_VISIBILITY_TIMEOUT": "110",  # so that lost messages return within ten seconds
         **environ,
     }
     with worker(root, url, "enrich", log, **environ) as process:
         made = Working(root, log, counted, client, process)
-        made.until(lambda: "reconcile begins" in log.read_text(errors="replace"))
+        made.wait_until(lambda: "reconcile begins" in log.read_text(errors="replace"))
         yield made
 
 
 @pytest.fixture
 def broker(redis_url: str) -> Iterator[str]:
-    """An empty Redis, which is left so."""
+    """A Redis that is empty before and after."""
     client = redis.Redis.from_url(redis_url)
     client.flushall()
     yield redis_url
     client.flushall()
 
 
-def test_what_is_no_message_of_ours_is_dropped_and_the_worker_works_on(tmp_path: Path, broker: str) -> None:
+def test_invalid_messages_are_dropped_and_the_worker_continues(tmp_path: Path, broker: str) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    held = held_by_nobody()
+    unacked = list_unacked()
     client = redis.Redis.from_url(broker)
-    client.hset("unacked", mapping=held)
-    client.zadd("unacked_index", dict.fromkeys(held, 1.0))
-    bad = malformed(victim)
+    client.hset("unacked", mapping=unacked)
+    client.zadd("unacked_index", dict.fromkeys(unacked, 1.0))
+    bad = list_malformed(victim)
     alive = tmp_path / "alive"
     with working(tmp_path, broker, HELIX_ALIVE=str(alive)) as made:
         os.utime(alive, (1, 1))
         made.push(*bad.values())
-        made.until(lambda: made.dropped() >= len(bad) + len(held))
-        made.gets(900)
-        made.push(*(element(names=[name(i)], **said) for i, said in enumerate(FORGED.values(), 1_000)))
+        made.wait_until(lambda: made.count_dropped() >= len(bad) + len(unacked))
+        made.check_works(900)
+        made.push(*(element(names=[name(i)], **fields) for i, fields in enumerate(FORGED.values(), 1_000)))
         wanted = {name(i) for i, _ in enumerate(FORGED, 1_000)}
-        made.until(lambda: wanted <= made.worked_on())
-        assert made.dropped() == len(bad) + len(held)
-        made.is_clean()
-        made.until(lambda: alive.stat().st_mtime > 1)  # it says again that it is at work
+        made.wait_until(lambda: wanted <= made.list_documents())
+        assert made.count_dropped() == len(bad) + len(unacked)
+        made.check_clean()
+        made.wait_until(lambda: alive.stat().st_mtime > 1)  # it touches its file again
     assert victim.read_text() == "precious"
 
 
-def test_nobody_controls_a_worker_through_the_broker(tmp_path: Path, broker: str) -> None:
+def test_a_worker_ignores_control_messages_in_the_broker(tmp_path: Path, broker: str) -> None:
     from celery import Celery
 
     with working(tmp_path, broker) as made, Celery(broker=broker) as stranger:
         assert stranger.control.ping(timeout=1) == []
         stranger.control.broadcast("shutdown")
-        made.gets(1)
+        made.check_works(1)
         assert not made.client.exists("_kombu.binding.celery.pidbox")
 
 
@@ -329,7 +279,7 @@ def test_nobody_controls_a_worker_through_the_broker(tmp_path: Path, broker: str
 
 @dataclass(frozen=True)
 class Signer:
-    """Somebody with a key and its certificate."""
+    """A key and its certificate."""
 
     key: Path
     certificate: Path
@@ -386,14 +336,14 @@ print(json.dumps(said))
 
 
 def send(url: str, *environs: dict[str, str]) -> list[str]:
-    """Send a message as a process of Helix with these settings would, each in turn; what is said against it."""
+    """Send a message with each of these settings, as a process of Helix would; return the errors."""
     command = [sys.executable, "-c", SEND, url, json.dumps(environs)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return [str(line) for line in json.loads(done.stdout)]
 
 
-def test_where_messages_are_signed_only_those_are_worked_on(tmp_path: Path, broker: str) -> None:
+def test_a_worker_with_certificates_processes_signed_messages_only(tmp_path: Path, broker: str) -> None:
     ours, other, stranger = (Signer.make(tmp_path, who) for who in ("ours", "other", "stranger"))
     known = folder_of(tmp_path / "known", ours.certificate, other.certificate)
     everybody = folder_of(tmp_path / "everybody", stranger.certificate, ours.certificate)
@@ -401,34 +351,34 @@ def test_where_messages_are_signed_only_those_are_worked_on(tmp_path: Path, brok
     assert not any(send(broker, {}, stranger.environ(everybody), other.environ(known), ours.environ(known)))
     unsigned, strange, good, own = reversed(client.lrange("enrich", 0, -1))
     client.delete("enrich")
-    said = json.loads(good)
-    signed = base64.b64decode(base64.b64decode(said["body"])).split(b"\0\1")
+    message = json.loads(good)
+    signed = base64.b64decode(base64.b64decode(message["body"])).split(b"\0\1")
     changed = [
-        [*signed[:4], signed[4].replace(b"2", b"4")],  # other words under the signature
+        [*signed[:4], signed[4].replace(b"2", b"4")],  # changed content under the signature
         [base64.b64encode(b"stranger 5"), *signed[1:]],
         [signed[0], b"", *signed[2:]],
         signed[:3],
         [],
     ]
-    bad = [unsigned, strange, *(_signed_as(said, parts) for parts in changed)]
-    # A signature is not on the kind of what is signed: nobody has it read as anything but JSON.
-    pickled = _signed_as(said, [*signed[:2], b"application/x-python-serialize", b"binary", signed[4]])
+    bad = [unsigned, strange, *(replace_body(message, parts) for parts in changed)]
+    # A signature does not cover the content type: a signed body is read as JSON all the same.
+    pickled = replace_body(message, [*signed[:2], b"application/x-python-serialize", b"binary", signed[4]])
     with working(tmp_path, broker, **ours.environ(known)) as made:
         made.push(*bad)
-        made.until(lambda: made.dropped() == len(bad))
+        made.wait_until(lambda: made.count_dropped() == len(bad))
         made.push(pickled, good, own)
-        made.until(lambda: {name(2), name(3)} <= made.worked_on())
-        made.is_clean()
-        assert made.worked_on() == {name(2), name(3)}
-        assert made.dropped() == len(bad)
+        made.wait_until(lambda: {name(2), name(3)} <= made.list_documents())
+        made.check_clean()
+        assert made.list_documents() == {name(2), name(3)}
+        assert made.count_dropped() == len(bad)
 
 
-def _signed_as(said: dict[str, Any], parts: list[bytes]) -> bytes:
+def replace_body(message: dict[str, Any], parts: list[bytes]) -> bytes:
     body = base64.b64encode(base64.b64encode(b"\0\1".join(parts))).decode()
-    return json.dumps({**said, "body": body}).encode()
+    return json.dumps({**message, "body": body}).encode()
 
 
-def test_what_messages_are_signed_with_is_looked_at_first(tmp_path: Path) -> None:
+def test_unusable_keys_and_certificates_are_reported_before_anything_is_sent(tmp_path: Path) -> None:
     ours, other = (Signer.make(tmp_path, who) for who in ("ours", "other"))
     known = folder_of(tmp_path / "known", ours.certificate)
     mixed = folder_of(tmp_path / "mixed", ours.certificate, ours.key)
@@ -437,46 +387,46 @@ def test_what_messages_are_signed_with_is_looked_at_first(tmp_path: Path) -> Non
         "is no folder": ours.environ(tmp_path / "nosuch"),
         "holds nothing else": ours.environ(mixed),
         "No such file": {**ours.environ(known), "HELIX_MESSAGE_KEY": str(tmp_path / "nosuch")},
-        "no worker would take": other.environ(known),
+        "no worker would accept": other.environ(known),
     }
-    said = dict(zip(wrong, send("redis://127.0.0.1:1/0", *wrong.values()), strict=True))
-    assert not {words: told for words, told in said.items() if words not in told}
+    errors = dict(zip(wrong, send("redis://127.0.0.1:1/0", *wrong.values()), strict=True))
+    assert not {words: error for words, error in errors.items() if words not in error}
 
 
 # ---------------------------------------------------------------- at random
 
 
-def _spoilt(rng: random.Random, raw: bytes) -> bytes:
-    """An element with a few bytes, or one value in its JSON, in place of others."""
+def spoil(rng: random.Random, raw: bytes) -> bytes:
+    """Replace a few bytes of a message, or one value in its JSON."""
     if rng.random() < 0.5:
         data = bytearray(raw)
         for _ in range(rng.randrange(1, 6)):
             at = rng.randrange(len(data))
             data[at : at + rng.randrange(3)] = rng.randbytes(rng.randrange(3))
         return bytes(data)
-    said = json.loads(raw)
-    part = rng.choice([said, said["headers"], said["properties"]])
+    message = json.loads(raw)
+    part = rng.choice([message, message["headers"], message["properties"]])
     values = (None, 5, -1e308, True, [], {}, "", MARK, "x" * 9_000, [[[]]], {"a": {"b": 5}}, name(1), "enrich")
     part[rng.choice([*part, "compression", "chord"])] = rng.choice(values)
-    return json.dumps(said).encode()
+    return json.dumps(message).encode()
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
-def test_thousands_of_elements_at_random(tmp_path: Path, broker: str) -> None:
+def test_thousands_of_random_messages_are_dropped(tmp_path: Path, broker: str) -> None:
     seed = int(os.environ.get("HELIX_SEED", "1"))
     rng = random.Random(seed)
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    base = [*malformed(victim).values(), *(element(names=[name(1)], **said) for said in FORGED.values())]
+    base = [*list_malformed(victim).values(), *(element(names=[name(1)], **fields) for fields in FORGED.values())]
     with working(tmp_path, broker, HELIX_RECONCILE_INTERVAL="3600") as made:
         for turn in range(100):
             valid = [element(names=[name(rng.randrange(1 << 200))]) for _ in range(150)]
-            made.push(*(_spoilt(rng, raw) for raw in valid), *rng.sample(base, 20), rng.randbytes(rng.randrange(5_000)))
+            made.push(*(spoil(rng, raw) for raw in valid), *rng.sample(base, 20), rng.randbytes(rng.randrange(5_000)))
             held = json.dumps([json.loads(valid[0]), "", "enrich"]).encode()
-            made.client.hset("unacked", f"tag{turn}", _spoilt(rng, json.dumps(json.loads(held)[0]).encode()))
+            made.client.hset("unacked", f"tag{turn}", spoil(rng, json.dumps(json.loads(held)[0]).encode()))
             made.client.zadd("unacked_index", {f"tag{turn}": 1.0})
-            made.gets(10_000 + turn)
-        assert made.dropped() > 5_000
-        made.is_clean()
+            made.check_works(10_000 + turn)
+        assert made.count_dropped() > 5_000
+        made.check_clean()
     assert victim.read_text() == "precious"

@@ -1,7 +1,7 @@
-"""A chat endpoint that speaks OpenAI's protocol, as a process of its own: the same question, the same answer.
+"""A chat endpoint with OpenAI's protocol, in a process of its own: equal questions get equal answers.
 
-What it does wrong is the model's name: `good`, or one of FAULTS. `GET /log` gives what it was asked, `DELETE /log`
-forgets that. Run with `python -m tests.support.chat_server`; its first line of output is its port.
+The model's name selects the fault: `good`, or one of FAULTS. `GET /log` returns the requests, `DELETE /log` clears
+them. Run it with `python -m tests.support.chat_server`; its first line of output is its port.
 """
 
 from __future__ import annotations
@@ -21,45 +21,48 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 STATUSES = {"400": 400, "401": 401, "404": 404, "429": 429, "500": 500, "moved": 307}
+REPLIES = {
+    "empty": None,  # a completion without content
+    "thinking": "",  # a completion that is cut before it begins
+    "number": 7,  # content that is no text
+    "blank": '" "',
+    "chatty": "Sure!",  # words instead of a list
+    "nested": "[[0, 1]]",
+}
 FAULTS = (
     *STATUSES,
+    *REPLIES,
     "slow",  # nothing for an hour
-    "drip",  # a byte a tenth of a second, for ever
+    "drip",  # a byte each tenth of a second, for ever
     "malformed",  # half a JSON
     "odd",  # JSON, but no completion
-    "empty",  # a completion of nothing
-    "thinking",  # a completion that was cut before it began
-    "cut",  # the connection ends amid the body
-    "closed",  # the connection ends before a word
+    "cut",  # the connection ends in the middle of the body
+    "closed",  # the connection ends before the first byte
     "huge",  # megabytes
-    "zipped",  # though it was not asked for
-    "number",  # content that is no text
-    "blank",  # quotes and nothing between them
-    "chatty",  # words where a list is asked for
-    "nested",  # a list of lists
-    "foreign",  # indices there are not
+    "zipped",  # compressed, although not requested
+    "foreign",  # unknown indices
 )
 _QUESTION = re.compile(r"<question>\n(.*?)\n</question>", re.DOTALL)
 _MEMORY = re.compile(r'<memory index="(\d+)">(.*?)</memory>')
 
 
-def answer(body: dict[str, Any]) -> str:
-    """What it says: a note, some queries, or indices: memories that name the wanted word first, then from the last on.
+def reply_to(body: dict[str, Any]) -> str:
+    """Return a note, some queries, or indices: first memories with the wanted word, then from the last to the first.
 
-    The wanted word is what follows "wanted:" in a question.
+    The wanted word follows "wanted:" in a question.
     """
     system, user = body["messages"][0]["content"], body["messages"][1]["content"]
     question = _QUESTION.search(user)[1]  # type: ignore[index]
     if "JSON list of their indices" in system:
-        told = _MEMORY.findall(user)
+        memories = _MEMORY.findall(user)
         if body["model"] == "foreign":
-            return json.dumps([len(told) + 7])
+            return json.dumps([len(memories) + 7])
         wanted = question.rpartition("wanted:")[2].strip().lower()
-        order = sorted(told, key=lambda one: (wanted not in one[1].lower(), -int(one[0])))
+        order = sorted(memories, key=lambda memory: (wanted not in memory[1].lower(), -int(memory[0])))
         return f"```json\n{json.dumps([int(index) for index, _ in order])}\n```"
     if "JSON list of strings" in system:
-        said = re.findall(r"\w+", question)
-        return json.dumps([f"about {word}" for word in said[:3]] + [f"note on {question[:40]}"])
+        words = re.findall(r"\w+", question)
+        return json.dumps([f"about {word}" for word in words[:3]] + [f"note on {question[:40]}"])
     return f"In a note it says: {question[:200]}"
 
 
@@ -67,49 +70,45 @@ class Handler(BaseHTTPRequestHandler):
     """See the module."""
 
     protocol_version = "HTTP/1.1"
-    log: list[dict[str, Any]] = []  # noqa: RUF012  one server a process
-    under_way = 0
-    most = 0
-    time = 0
+    requests: list[dict[str, Any]] = []  # noqa: RUF012 — one server a process
+    running = 0
+    peak = 0
+    era = 0  # of the log: a slow answer from before it was cleared does not count
     lock = threading.Lock()
 
     def log_message(self, *_: Any) -> None:
-        """Silent."""
+        """Print nothing."""
 
     def do_GET(self) -> None:
-        """The log, and how many requests there were at once at most."""
-        self._json({"asked": self.log, "most": Handler.most, "under_way": Handler.under_way})
+        self._send_json({"requests": self.requests, "peak": Handler.peak, "running": Handler.running})
 
     def do_DELETE(self) -> None:
-        """Forget it."""
-        with Handler.lock:  # who is answered slowly since before counts for nothing
-            self.log.clear()
-            Handler.most = Handler.under_way = 0
-            Handler.time += 1
-        self._json({})
+        with Handler.lock:
+            self.requests.clear()
+            Handler.peak = Handler.running = 0
+            Handler.era += 1
+        self._send_json({})
 
     def do_POST(self) -> None:
-        """A completion, or a fault."""
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with Handler.lock:
-            began = Handler.time
-            Handler.under_way += 1
-            Handler.most = max(Handler.most, Handler.under_way)
-            self.log.append({"path": self.path, "key": self.headers.get("Authorization"), "body": body})
+            era = Handler.era
+            Handler.running += 1
+            Handler.peak = max(Handler.peak, Handler.running)
+            self.requests.append({"path": self.path, "key": self.headers.get("Authorization"), "body": body})
         try:
             self._answer(body)
         except (BrokenPipeError, ConnectionResetError):
             pass
         finally:
             with Handler.lock:
-                Handler.under_way -= began == Handler.time
+                Handler.running -= era == Handler.era
 
     def _answer(self, body: dict[str, Any]) -> None:
         model = body["model"]
         if model in STATUSES:
-            self._json(
-                {"error": {"message": "no"}}, STATUSES[model], {"Location": "http://127.0.0.1:1/", "Retry-After": "9"}
-            )
+            headers = {"Location": "http://127.0.0.1:1/", "Retry-After": "9"}
+            self._send_json({"error": {"message": "no"}}, STATUSES[model], headers)
         elif model == "slow":
             time.sleep(3600)
         elif model == "closed":
@@ -124,24 +123,23 @@ class Handler(BaseHTTPRequestHandler):
                 time.sleep(0.1 if model == "drip" else 0)
             self.connection.shutdown(socket.SHUT_RDWR)
         elif model == "malformed":
-            self._raw(b'{"choices": [{"message": {"content": "half')
+            self._send(b'{"choices": [{"message": {"content": "half')
         elif model == "odd":
-            self._json({"result": "done"})
+            self._send_json({"result": "done"})
         elif model == "zipped":
-            self._raw(b"\x1f\x8b\x08", {"Content-Encoding": "gzip"})
+            self._send(b"\x1f\x8b\x08", headers={"Content-Encoding": "gzip"})
         else:
             if model.startswith("wait-"):
                 time.sleep(float(model.removeprefix("wait-")))
-            odd = {"empty": None, "thinking": "", "number": 7, "blank": '" "', "chatty": "Sure!", "nested": "[[0, 1]]"}
-            said = odd[model] if model in odd else answer(body)
+            content = REPLIES[model] if model in REPLIES else reply_to(body)
             reason = "length" if model == "thinking" else "stop"
-            choice = {"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": reason}
-            self._json({"object": "chat.completion", "model": model, "choices": [choice]})
+            choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": reason}
+            self._send_json({"object": "chat.completion", "model": model, "choices": [choice]})
 
-    def _json(self, said: Any, status: int = 200, headers: dict[str, str] | None = None) -> None:
-        self._raw(json.dumps(said).encode(), headers, status)
+    def _send_json(self, value: Any, status: int = 200, headers: dict[str, str] | None = None) -> None:
+        self._send(json.dumps(value).encode(), status, headers)
 
-    def _raw(self, data: bytes, headers: dict[str, str] | None = None, status: int = 200) -> None:
+    def _send(self, data: bytes, status: int = 200, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)
         for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
             self.send_header(name, value)
@@ -156,23 +154,22 @@ class Chat:
 
     url: str
 
-    def asked(self) -> list[dict[str, Any]]:
-        """What it was asked since the last `forget`."""
-        return list(self._told("GET")["asked"])
+    def list_requests(self) -> list[dict[str, Any]]:
+        """Return the requests since the last `forget`."""
+        return list(self._call("GET")["requests"])
 
-    def most(self) -> int:
-        """How many requests it had under way at once."""
-        return int(self._told("GET")["most"])
+    def read_peak(self) -> int:
+        """Return the most requests that ran at once."""
+        return int(self._call("GET")["peak"])
 
-    def under_way(self) -> int:
-        """How many requests it has under way."""
-        return int(self._told("GET")["under_way"])
+    def count_running(self) -> int:
+        return int(self._call("GET")["running"])
 
     def forget(self) -> None:
-        """Begin anew."""
-        self._told("DELETE")
+        """Clear the log."""
+        self._call("DELETE")
 
-    def _told(self, method: str) -> dict[str, Any]:
+    def _call(self, method: str) -> dict[str, Any]:
         with urlopen(Request(self.url.removesuffix("/v1") + "/log", method=method), timeout=10) as answer:
             return dict(json.load(answer))
 
@@ -192,6 +189,6 @@ def chatting() -> Iterator[Chat]:
 if __name__ == "__main__":
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    server.handle_error = lambda *_: None  # who asks breaks connections off
+    server.handle_error = lambda *_: None  # clients close connections early
     print(server.server_address[1], flush=True)  # noqa: T201
     server.serve_forever()

@@ -1,7 +1,7 @@
-"""The `helix` command without its start: a process that has imported what commands import forks one for each call.
+"""The `helix` command without its start-up: a process with all imports forks one child for each call.
 
-A call is a process of its own as ever: its own environment, folder, output, status and end, a kill included. What it
-does not do is import for up to a second, which over five hundred calls was minutes of the tests' time.
+A call is a process of its own with its own environment, folder, output, status and end, a kill included. Imports would
+take up to a second a call, and minutes over all tests.
 """
 
 from __future__ import annotations
@@ -29,15 +29,11 @@ import orjson
 
 WARM = (
     *("helix.sdk.memory", "helix.snapshot.sql", "helix.snapshot.replication.remote", "helix.snapshot.verify"),
-    *(
-        "pipelines.maintain.compact",
-        "pipelines.maintain.forget",
-        "pipelines.ingest.ingest",
-        "pipelines.maintain.reindex",
-    ),
+    *("pipelines.embedded.ingest", "pipelines.maintain.compact", "pipelines.maintain.forget"),
+    "pipelines.maintain.reindex",
     *("celery", "faiss", "onnxruntime", "pyarrow.fs", "pyarrow.parquet", "sklearn.neural_network", "tokenizers"),
 )
-"""Imported once; none of them reads a setting, or starts a thread that a call would miss before it ends."""
+"""Modules to import once. None reads a setting, or starts a thread that a fork would lack."""
 
 _INT = struct.Struct("i")
 
@@ -45,20 +41,20 @@ _INT = struct.Struct("i")
 def run(
     server: socket.socket, arguments: Sequence[str], environ: Mapping[str, str], timeout: float
 ) -> subprocess.CompletedProcess[str]:
-    """Call `helix` as `subprocess.run` would: in this folder, with its output caught.
+    """Call `helix` as `subprocess.run` would, in this folder, and capture its output.
 
     Args:
-        server: the near end of what `serve` listens to.
+        server: the near end of the socket of `serve`.
 
     Raises:
-        TimeoutExpired: it took longer than `timeout` seconds, and was killed.
+        TimeoutExpired: the call took longer than `timeout` seconds, and was killed.
     """
     near, far = socket.socketpair()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, near:
         with far:
             socket.send_fds(server, [b"call"], [far.fileno(), out.fileno(), err.fileno()])
-        asked = orjson.dumps([list(arguments), dict(environ), str(Path.cwd())])
-        near.sendall(_INT.pack(len(asked)) + asked)
+        call = orjson.dumps([list(arguments), dict(environ), str(Path.cwd())])
+        near.sendall(_INT.pack(len(call)) + call)
         child = _read_int(near)
         near.settimeout(timeout)
         try:
@@ -73,22 +69,22 @@ def run(
 
 @contextlib.contextmanager
 def forking(*before: str) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
-    """Have a process that forks calls for a while; gives `run` for it. `before` are words to put before its command."""
+    """Start a process that forks calls, and yield its `run`. Words of `before` precede its command."""
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [*before, sys.executable, "-m", "tests.support.forks", str(far.fileno())]
     with near:
         with far:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[far.fileno()])
         yield partial(run, near)
-    process.wait(60)  # it ends when nobody can call it any more
+    process.wait(60)  # it ends when the socket closes
 
 
 def _read(connection: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        found += (more := connection.recv(size - len(found)))
-        assert more, "the other side went away"
-    return found
+    data = b""
+    while len(data) < size:
+        data += (more := connection.recv(size - len(data)))
+        assert more, "the other side closed the connection"
+    return data
 
 
 def _read_int(connection: socket.socket) -> int:
@@ -96,13 +92,13 @@ def _read_int(connection: socket.socket) -> int:
 
 
 def serve(control: socket.socket) -> None:
-    """Fork calls; returns in the process that is to be one, never in the one that was started."""
+    """Fork calls. It returns in the child that becomes a call, never in the process that was started."""
     for name in WARM:
         importlib.import_module(name)
     for command in entry_points(group="helix.commands"):
-        if not command.value.startswith("workers"):  # the application takes its broker's address when it is imported
+        if not command.value.startswith("workers"):  # the application reads its broker's address at import
             command.load()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # what waits for a call is waited for by nobody
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps children
     while True:
         message, files, *_ = socket.recv_fds(control, 16, 3)
         if not message:
@@ -116,11 +112,11 @@ def serve(control: socket.socket) -> None:
 
 
 def _answer(connection: socket.socket, files: Sequence[int]) -> None:
-    """In a process that waits for one call; returns in the call's own."""
+    """Read one call and fork; it returns in the child that runs the call."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     arguments, environ, folder = orjson.loads(_read(connection, _read_int(connection)))
     if child := os.fork():
-        with contextlib.suppress(OSError):  # who called has given up
+        with contextlib.suppress(OSError):  # the caller has timed out
             connection.sendall(_INT.pack(child))
             connection.sendall(_INT.pack(os.waitpid(child, 0)[1]))
         os._exit(0)
@@ -136,10 +132,11 @@ def _answer(connection: socket.socket, files: Sequence[int]) -> None:
 
 
 def become() -> NoReturn:
-    """The console script, with fresh streams, to its end. To take down what was imported would take longer than most
-    calls, and threads that were not forked would be waited for.
+    """Run the console script with new streams, and exit.
+
+    The exit skips the teardown of modules, which is slow and would wait for threads that were not forked.
     """
-    sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 — till the end
+    sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 — open until the exit
     sys.stderr = sys.__stderr__ = open(2, "w", encoding="utf-8", closefd=False, buffering=1, errors="backslashreplace")  # noqa: SIM115
     try:
         from helix.cli.main import main
@@ -147,7 +144,7 @@ def become() -> NoReturn:
         status = main()
     except SystemExit as ended:  # argparse's
         status = int(ended.code or 0)
-    except BaseException:  # noqa: BLE001 — as at the top of any program
+    except BaseException:  # noqa: BLE001 — as Python does for any program
         traceback.print_exc()
         status = 1
     threading._shutdown()

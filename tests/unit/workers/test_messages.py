@@ -1,4 +1,4 @@
-"""Messages: whatever an element of a queue holds, what is made of it says a task and names, and nothing else."""
+"""Messages: from any bytes in a queue comes a task with its names, and nothing else."""
 
 from __future__ import annotations
 
@@ -11,31 +11,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.crash.test_messages import element, name
-from workers.messages import KINDS, MOST, Form, Refused, renew
+from tests.support.messages import element, name
+from workers.messages import MAX_BYTES, MessageFormat, MessageRefused, rebuild_message
+from workers.queues import ROUTES
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=70) | st.just(name(1)),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=12), inner, max_size=3),
     max_leaves=6,
 )
+WHOLE = json.loads(element(names=[name(1)]))
+BODY = json.loads(base64.b64decode(WHOLE["body"]))
 
-MADE = json.loads(renew("enrich", element(names=[name(1)]), Form()))
-"""A message as it leaves: others differ by their names, task, queue and ids."""
+
+def rebuild(queue: str, raw: bytes) -> bytes:
+    return rebuild_message(queue, raw, MessageFormat())
 
 
-def same_but_for_names(raw: bytes, queue: str) -> tuple[str, list[str]]:
-    """Task and names of a message in which all else is as it always is."""
-    made, usual = json.loads(raw), copy.deepcopy(MADE)
-    names, named, nothing = json.loads(base64.b64decode(made["body"]))
+USUAL = json.loads(rebuild("enrich", element(names=[name(1)])))
+"""A rebuilt message: others differ by names, task, queue and ids."""
+
+
+def read_rebuilt(raw: bytes, queue: str) -> tuple[str, list[str]]:
+    """Return task and names of a rebuilt message, after a check of all other fields."""
+    made, usual = json.loads(raw), copy.deepcopy(USUAL)
+    names, named, embed = json.loads(base64.b64decode(made["body"]))
     usual["body"] = made["body"]
-    identity = made["headers"]["id"]
-    usual["headers"] |= {
-        "task": made["headers"]["task"],
-        "argsrepr": repr(names),
-        "id": identity,
-        "root_id": identity,
-    }
+    task, identity = made["headers"]["task"], made["headers"]["id"]
+    usual["headers"] |= {"task": task, "argsrepr": repr(names), "id": identity, "root_id": identity}
     usual["properties"] |= {
         "delivery_info": {"exchange": "", "routing_key": queue},
         "correlation_id": identity,
@@ -43,80 +46,72 @@ def same_but_for_names(raw: bytes, queue: str) -> tuple[str, list[str]]:
     }
     assert made == usual
     assert named == {}
-    assert not any(nothing.values())
-    return made["headers"]["task"], names
+    assert not any(embed.values())
+    return task, names
 
 
 def check(queue: str, raw: bytes) -> None:
     try:
-        made = renew(queue, raw, Form())
-    except Refused:
+        made = rebuild(queue, raw)
+    except MessageRefused:
         return
-    task, names = same_but_for_names(made, queue)
-    assert queue in KINDS[task].queues
-    assert all(form.fullmatch(name) for name, form in zip(names, KINDS[task].names, strict=True))
+    task, names = read_rebuilt(made, queue)
+    assert queue in ROUTES[task].queues
+    assert all(form.fullmatch(name) for name, form in zip(names, ROUTES[task].arguments, strict=True))
 
 
-def places(said: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in a JSON value."""
-    inner = said.items() if isinstance(said, dict) else enumerate(said) if isinstance(said, list) else ()
-    return [at, *(place for key, value in inner for place in places(value, (*at, key)))]
+def list_places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the path of every value inside a JSON value."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [at, *(place for key, child in inner for place in list_places(child, (*at, key)))]
 
 
-def put(said: Any, at: tuple[Any, ...], value: Any) -> Any:
+def put(whole: Any, at: tuple[Any, ...], value: Any) -> Any:
     if not at:
         return value
-    said = copy.deepcopy(said)
-    inner = said
+    whole = copy.deepcopy(whole)
+    inner = whole
     for key in at[:-1]:
         inner = inner[key]
     inner[at[-1]] = value
-    return said
+    return whole
 
 
-WHOLE = json.loads(element(names=[name(1)]))
-BODY = json.loads(base64.b64decode(WHOLE["body"]))
-
-
-@given(st.sampled_from(places(WHOLE)), JSON)
-def test_any_value_at_any_place(at: tuple[Any, ...], value: Any) -> None:
+@given(st.sampled_from(list_places(WHOLE)), st.sampled_from(list_places(BODY)), JSON)
+def test_any_value_at_any_place_is_refused_or_ignored(at: tuple[Any, ...], body: tuple[Any, ...], value: Any) -> None:
     check("enrich", json.dumps(put(WHOLE, at, value)).encode())
-
-
-@given(st.sampled_from(places(BODY)), JSON)
-def test_any_value_at_any_place_of_the_body(at: tuple[Any, ...], value: Any) -> None:
-    check("enrich", element(body=json.dumps(put(BODY, at, value)).encode()))
+    check("enrich", element(body=json.dumps(put(BODY, body, value)).encode()))
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes(raw: bytes) -> None:
+def test_any_bytes_are_refused_or_ignored(raw: bytes) -> None:
     check("enrich", raw)
     check("enrich", element(body=raw))
 
 
-@given(st.sampled_from(sorted(KINDS)), st.sampled_from(["accept", "enrich", "bulk", "commit", "deep", "elsewhere"]))
-def test_a_task_is_taken_from_its_queues_alone(task: str, queue: str) -> None:
-    names = [{64: name(1), 32: "a" * 32, 16: "b" * 16}[_digits(form.pattern)] for form in KINDS[task].names]
-    raw = element(task, names)
-    if queue in KINDS[task].queues:
-        assert same_but_for_names(renew(queue, raw, Form()), queue) == (task, names)
-    else:
-        with pytest.raises(Refused, match="task"):
-            renew(queue, raw, Form())
+def test_a_task_is_accepted_from_its_queues_only() -> None:
+    for task, route in ROUTES.items():
+        names = [_example(form.pattern) for form in route.arguments]
+        for queue in ("accept", "enrich", "bulk", "commit", "expand", "maintain", "deep", "elsewhere"):
+            if queue in route.queues:
+                assert read_rebuilt(rebuild(queue, element(task, names)), queue) == (task, names)
+            else:
+                with pytest.raises(MessageRefused, match="task"):
+                    rebuild(queue, element(task, names))
 
 
-def _digits(pattern: str) -> int:
-    return int(pattern.partition("{")[2].rstrip("}"))
+def _example(pattern: str) -> str:
+    return "a" * int(pattern.partition("{")[2].rstrip("}"))
 
 
-def test_the_size_is_looked_at_first() -> None:
+def test_the_size_is_checked_first() -> None:
     raw = element(names=[name(1)])
-    assert renew("enrich", raw + b" " * (MOST - len(raw)), Form())
-    with pytest.raises(Refused, match="size"):
-        renew("enrich", raw + b" " * (MOST + 1 - len(raw)), Form())
+    assert rebuild("enrich", raw + b" " * (MAX_BYTES - len(raw)))
+    with pytest.raises(MessageRefused, match="size"):
+        rebuild("enrich", raw + b" " * (MAX_BYTES + 1 - len(raw)))
 
 
-def test_what_is_made_of_a_message_is_one() -> None:
-    """Each worker that had it and died hands it back."""
-    once = renew("bulk", element(names=[name(1)]), Form())
-    assert same_but_for_names(renew("bulk", once, Form()), "bulk") == ("helix.enrich", [name(1)])
+def test_a_rebuilt_message_is_valid() -> None:
+    """Each worker that received it and died returns it."""
+    once = rebuild("bulk", element(names=[name(1)]))
+    assert read_rebuilt(rebuild("bulk", once), "bulk") == ("helix.enrich", [name(1)])

@@ -1,7 +1,8 @@
-"""What goes to which queue, how much of it, and what is refused: with a real redis-server, without a worker."""
+"""Queues: their order, their limits and the reconciler, with a real redis-server and no worker."""
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import time
@@ -14,7 +15,6 @@ from urllib.parse import urlsplit
 import pytest
 import redis
 from celery import Celery
-from pipelines.ingest.deferred import Order
 
 from helix.errors import InputRefused
 from helix.settings import Settings, load
@@ -23,13 +23,15 @@ from helix.snapshot.ledger import attempts as tries
 from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.ledger.inbox import Envelope
 from helix.snapshot.status import status
-from pipelines.ingest import deferred as orders
+from pipelines.ingest import orders
 from pipelines.ingest.backpressure import Backlog
-from workers import liveness as alive
-from workers.app import APART, QUEUES, create
-from workers.beat import MOST, Scheduler
-from workers.dispatch import FRESH, HELD, Sender, ask
-from workers.messages import KINDS, Form, renew
+from pipelines.ingest.orders import Order
+from workers import liveness
+from workers.app import create
+from workers.beat import MAX_WAITING, Scheduler
+from workers.dispatch import FRESH_BYTES, MAX_MESSAGES, Sender, request_task
+from workers.messages import MessageFormat, rebuild_message
+from workers.queues import ALL_QUEUES, ROUTES
 from workers.reconcile import reconcile
 
 
@@ -43,19 +45,17 @@ def root(tmp_path: Path) -> Path:
 def app(redis_url: str) -> Iterator[Celery]:
     """An application whose queues are empty."""
     made = create(replace(load(), redis_url=redis_url))
-    client(redis_url).delete(*QUEUES, *APART)
+    client(redis_url).delete(*ALL_QUEUES)
     yield made
-    client(redis_url).delete(*QUEUES, *APART)
+    client(redis_url).delete(*ALL_QUEUES)
 
 
 def client(url: str) -> redis.Redis:
     return redis.Redis(port=urlsplit(url).port)
 
 
-def sent(url: str, queue: str) -> list[object]:
-    """The first argument of every message in a queue, the oldest first."""
-    import base64
-
+def list_sent(url: str, queue: str) -> list[object]:
+    """Return the first argument of every message in a queue, oldest first."""
     messages = [json.loads(raw) for raw in reversed(client(url).lrange(queue, 0, -1))]
     return [next(iter(json.loads(base64.b64decode(message["body"]))[0]), None) for message in messages]
 
@@ -69,72 +69,66 @@ def put(root: Path, number: int, size: int = 100, age: float = 0.0) -> str:
     return name
 
 
-def test_small_documents_go_ahead_of_large_ones(root: Path, app: Celery, redis_url: str) -> None:
-    small, large = put(root, 1), put(root, 2, FRESH + 1)
-    assert Sender(app, root).send([small, large]) == 2
-    assert sent(redis_url, "enrich") == [small]
-    assert sent(redis_url, "bulk") == [large]
+def test_small_documents_go_to_enrich_unless_a_large_one_precedes_them(root: Path, app: Celery, redis_url: str) -> None:
+    """The end of an import is small, but no fresh turn: a worker of `enrich` would wait for all of it."""
+    before, large, after = put(root, 1), put(root, 2, FRESH_BYTES + 1), put(root, 3)
+    assert Sender(app, root).send([before, large, after]) == 3
+    assert list_sent(redis_url, "enrich") == [before]
+    assert list_sent(redis_url, "bulk") == [large, after]
+    assert Sender(app, root).send([after]) == 1
+    assert list_sent(redis_url, "enrich") == [before, after]
 
 
-def test_what_comes_behind_a_large_one_waits_with_it(root: Path, app: Celery, redis_url: str) -> None:
-    """The end of an import is small, and no fresh turn: its worker would have to wait for all of it."""
-    large, small = put(root, 1, FRESH + 1), put(root, 2)
-    assert Sender(app, root).send([large, small]) == 2
-    assert sent(redis_url, "bulk") == [large, small]
-    assert Sender(app, root).send([small]) == 1
-    assert sent(redis_url, "enrich") == [small]
-
-
-def test_an_import_of_small_documents_goes_to_bulk_but_for_its_beginning(
+def test_an_import_of_small_documents_goes_to_bulk_except_its_beginning(
     root: Path, app: Celery, redis_url: str
 ) -> None:
-    documents = [put(root, number, FRESH // 4) for number in range(12)]
+    documents = [put(root, number, FRESH_BYTES // 4) for number in range(12)]
     sender = Sender(app, root)
     assert sender.send(documents) == 12
-    fresh = len(sent(redis_url, "enrich"))
-    assert fresh in (3, 4)  # of a quarter each, with their heads
-    assert len(sent(redis_url, "bulk")) == 12 - fresh
-    assert set(sent(redis_url, "enrich")) | set(sent(redis_url, "bulk")) == set(documents)
+    fresh = len(list_sent(redis_url, "enrich"))
+    assert fresh in (3, 4)  # each is a quarter of the allowance, and has a header
+    assert len(list_sent(redis_url, "bulk")) == 12 - fresh
+    assert set(list_sent(redis_url, "enrich")) | set(list_sent(redis_url, "bulk")) == set(documents)
 
 
-def test_what_comes_slowly_is_fresh_for_ever(root: Path, app: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_text_is_always_fresh(root: Path, app: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1_000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     sender = Sender(app, root, _since=now[0])
     for number in range(20):  # 8 kB a second
-        assert sender.queue_of(put(root, number, FRESH // 4)) == "enrich"
+        assert sender.choose_queue(put(root, number, FRESH_BYTES // 4)) == "enrich"
         now[0] += 2
-    queues = [sender.queue_of(put(root, 100 + number, FRESH // 4)) for number in range(20)]  # all at once
+    queues = [sender.choose_queue(put(root, 100 + number, FRESH_BYTES // 4)) for number in range(20)]  # all at once
     assert queues.count("enrich") <= 4
 
 
-def test_a_queue_holds_no_more_than_the_broker_should(
+def test_a_queue_has_a_limit_of_messages(
     root: Path, app: Celery, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workers.dispatch.HELD", 5)
-    assert HELD == 5_000
+    monkeypatch.setattr("workers.dispatch.MAX_MESSAGES", 5)
+    assert MAX_MESSAGES == 5_000
     documents = [put(root, number, 10) for number in range(9)]
     assert Sender(app, root).send(documents) == 5
     assert Sender(app, root).send(documents[5:]) == 0
 
 
-def test_nothing_is_asked_for_twice(app: Celery, redis_url: str) -> None:
-    assert ask(app, "helix.commit")
-    assert not ask(app, "helix.commit")
-    assert len(sent(redis_url, "commit")) == 1
+def test_a_task_is_not_requested_twice(app: Celery, redis_url: str) -> None:
+    assert request_task(app, "helix.commit")
+    assert not request_task(app, "helix.commit")
+    assert len(list_sent(redis_url, "commit")) == 1
 
 
-def test_beat_sends_nothing_where_nobody_works_it_off(
+def test_beat_sends_nothing_to_a_queue_without_a_worker(
     app: Celery, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HELIX_ALIVE", str(tmp_path / "alive"))
     scheduler = Scheduler(app)
-    assert scheduler.tick() <= alive.EVERY
+    assert scheduler.tick() <= liveness.INTERVAL
     assert (tmp_path / "alive").exists()
     for _ in range(9):
         for entry in list(scheduler.schedule.values()):
             scheduler.apply_entry(entry)
-    assert client(redis_url).llen("maintain") == MOST
+    assert client(redis_url).llen("maintain") == MAX_WAITING
     tasks = [json.loads(raw)["headers"]["task"] for raw in client(redis_url).lrange("maintain", 0, -1)]
     assert set(tasks) == {"helix.maintain", "helix.touch"}
     client(redis_url).delete("maintain")
@@ -142,32 +136,29 @@ def test_beat_sends_nothing_where_nobody_works_it_off(
     assert client(redis_url).llen("maintain") == 1
 
 
-def test_what_we_send_is_what_we_take(root: Path, app: Celery, redis_url: str) -> None:
-    """Each task with its names: a message that a worker would drop is not sent."""
-    for task, kind in KINDS.items():
-        names = ["ab" * (32 if "64" in form.pattern else 16 if "32" in form.pattern else 8) for form in kind.names]
-        for queue in kind.queues:
+def test_every_sent_message_is_valid(root: Path, app: Celery, redis_url: str) -> None:
+    for task, route in ROUTES.items():
+        names = ["ab" * (int(form.pattern.partition("{")[2].rstrip("}")) // 2) for form in route.arguments]
+        for queue in route.queues:
             app.send_task(task, args=names, queue=queue)
             (raw,) = client(redis_url).lrange(queue, 0, -1)
             client(redis_url).delete(queue)
-            assert json.loads(renew(queue, raw, Form()))["headers"]["task"] == task
+            assert json.loads(rebuild_message(queue, raw, MessageFormat()))["headers"]["task"] == task
 
 
-def test_the_reconciler_leaves_out_what_is_under_way_waits_or_was_just_sent(
-    root: Path, app: Celery, redis_url: str
-) -> None:
+def test_the_reconciler_skips_running_waiting_and_young_documents(root: Path, app: Celery, redis_url: str) -> None:
     settings = replace(load(), redis_url=redis_url)
     lost, young, waits, running = put(root, 1, age=100), put(root, 2), put(root, 3, age=100), put(root, 4, age=100)
     tries.strike(root, waits, "it failed", 60.0)
     with tries.claim(root, running):
         assert reconcile(app, root, settings, grace=30.0) == 1
-    assert sent(redis_url, "enrich") == [lost]
+    assert list_sent(redis_url, "enrich") == [lost]
     client(redis_url).delete("enrich")
-    assert reconcile(app, root, settings) == 3  # at its start: the young one, and the one that runs no more
-    assert set(sent(redis_url, "enrich")) == {lost, young, running}
+    assert reconcile(app, root, settings) == 3  # at its start: also the young one, and the one that no longer runs
+    assert set(list_sent(redis_url, "enrich")) == {lost, young, running}
 
 
-def test_the_reconciler_leaves_a_queue_alone_that_is_not_worked_off(root: Path, app: Celery, redis_url: str) -> None:
+def test_the_reconciler_skips_a_queue_that_holds_messages(root: Path, app: Celery, redis_url: str) -> None:
     settings = replace(load(), redis_url=redis_url)
     for number in range(150):
         put(root, number, 10, age=200 - number)
@@ -177,12 +168,12 @@ def test_the_reconciler_leaves_a_queue_alone_that_is_not_worked_off(root: Path, 
     assert reconcile(app, root, settings) == 150
 
 
-def test_what_the_clock_puts_into_the_future_is_sent(root: Path, app: Celery, redis_url: str) -> None:
+def test_a_document_of_the_future_is_sent(root: Path, app: Celery, redis_url: str) -> None:
     put(root, 1, age=-3_600)  # accepted before the clock was set back
     assert reconcile(app, root, replace(load(), redis_url=redis_url), grace=30.0) == 1
 
 
-def test_beyond_the_backlog_nothing_is_accepted(root: Path) -> None:
+def test_a_full_backlog_accepts_nothing(root: Path) -> None:
     settings = Settings(max_backlog=3)
     backlog = Backlog(root, settings)
     backlog.check()
@@ -193,66 +184,53 @@ def test_beyond_the_backlog_nothing_is_accepted(root: Path) -> None:
     backlog.add(1)
     with pytest.raises(InputRefused, match="3 documents wait for the workers already"):
         backlog.check()
-    assert "HELIX_MAX_BACKLOG" in _refusal(Backlog(root, Settings(max_backlog=2)))
+    with pytest.raises(InputRefused, match="HELIX_MAX_BACKLOG"):
+        Backlog(root, Settings(max_backlog=2)).check()
 
 
-def _refusal(backlog: Backlog) -> str:
-    with pytest.raises(InputRefused) as refused:
-        backlog.check()
-    return str(refused.value)
-
-
-def test_enqueue_says_when_too_much_waits(tmp_path: Path, run_helix) -> None:
-    for name in ("a", "b", "c"):
-        (tmp_path / f"{name}.jsonl").write_text(f'{{"text": "the word {name}"}}\n')
-    said = run_helix(
-        "enqueue",
-        tmp_path / "a.jsonl",
-        tmp_path / "b.jsonl",
-        tmp_path / "c.jsonl",
-        "--json",
-        "--store",
-        tmp_path / "store",
-        HELIX_MAX_BACKLOG="2",
-    )
-    assert said.returncode == 3
-    told = json.loads(said.stdout)
-    assert told["accepted"] == 2
-    assert [entry["path"] for entry in told["refused"]] == [str(tmp_path / "c.jsonl")]
-    assert "2 documents wait for the workers already" in told["refused"][0]["reason"]
+def test_enqueue_refuses_files_beyond_the_backlog(tmp_path: Path, run_helix) -> None:
+    paths = [tmp_path / f"{name}.jsonl" for name in "abc"]
+    for path in paths:
+        path.write_text(f'{{"text": "the word {path.stem}"}}\n')
+    done = run_helix("enqueue", *paths, "--json", "--store", tmp_path / "store", HELIX_MAX_BACKLOG="2")
+    assert done.returncode == 3
+    report = json.loads(done.stdout)
+    assert report["accepted"] == 2
+    assert [entry["path"] for entry in report["refused"]] == [str(paths[2])]
+    assert "2 documents wait for the workers already" in report["refused"][0]["reason"]
 
 
 def test_an_order_is_durable_until_it_is_carried_out(root: Path, tmp_path: Path, app: Celery, redis_url: str) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.jsonl").write_text('{"text": "we chose parsley"}\n')
     identity = orders.place(root, Order((str(tmp_path / "in"), str(tmp_path / "gone")), project="p"))
-    assert orders.waiting_orders(root) == [identity]
+    assert orders.list_orders(root) == [identity]
     assert reconcile(app, root, replace(load(), redis_url=redis_url)) == 1
-    assert sent(redis_url, "accept") == [identity]
+    assert list_sent(redis_url, "accept") == [identity]
     delivered: list[str] = []
     done = orders.carry_out(root, identity, load(), delivered.extend)
     assert (done.accepted, [entry["path"] for entry in done.refused]) == (1, [str(tmp_path / "gone")])
     assert delivered == ledger.accepted(root)
     assert ledger.read(root, delivered[0]).project == "p"
-    assert orders.waiting_orders(root) == []
-    (told,) = status(root)["orders"]["done"]
-    assert (told["order"], told["accepted"], len(told["refused"])) == (identity, 1, 1)
-    assert orders.carry_out(root, identity, load(), delivered.extend).accepted == 0  # a message that came twice
-    old = time.time() - orders.KEPT - 10
+    assert orders.list_orders(root) == []
+    (outcome,) = status(root)["orders"]["done"]
+    assert (outcome["order"], outcome["accepted"], len(outcome["refused"])) == (identity, 1, 1)
+    assert orders.carry_out(root, identity, load(), delivered.extend).accepted == 0  # by a second message
+    old = time.time() - orders.RETAINED - 10
     os.utime(root / "orders" / f"{identity}.done.json", (old, old))
     orders.sweep(root)
     assert status(root)["orders"] == {"waiting": 0, "done": []}
 
 
-def test_an_order_waits_while_too_much_does(root: Path, tmp_path: Path) -> None:
+def test_an_order_waits_while_the_backlog_is_full(root: Path, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "we chose parsley"}\n')
     put(root, 1)
     identity = orders.place(root, Order((str(tmp_path / "a.jsonl"),)))
     with pytest.raises(InputRefused):
         orders.carry_out(root, identity, Settings(max_backlog=1), lambda _: None)
-    assert orders.waiting_orders(root) == [identity]
+    assert orders.list_orders(root) == [identity]
 
 
-def test_what_shows_that_a_worker_is_at_work_ends_though_it_never_began() -> None:
-    """As where the broker was away all the time."""
-    alive.Step(None).stop(None)
+def test_the_liveness_step_stops_without_a_start() -> None:
+    """Celery does so if the broker was never reached."""
+    liveness.LivenessStep(None).stop(None)
