@@ -1,4 +1,4 @@
-"""What is trained once an encoder, kept in the cache beside the encoders: the router and the type classifier."""
+"""The router and the type classifier, trained once an encoder and cached with the encoders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from helix.encoders.dense import Encoder
-from helix.enrich.classify import DAMAGE, TypeModel, load_types
+from helix.enrich.type_model import DAMAGE, TypeModel, load_types
 from helix.errors import StoreError
 from helix.settings import Settings
 from helix.snapshot import paths
@@ -19,24 +19,24 @@ from pipelines.training.router import router_fingerprint, train_router, train_ty
 _loaded: Final[dict[Path, TypeModel]] = {}
 
 
-def router(encoder: Encoder, settings: Settings) -> bytes | str:
-    """The bytes of router.npz for the vectors of an encoder, or why there is none.
+def load_router(encoder: Encoder, settings: Settings) -> bytes | str:
+    """Return the bytes of router.npz for an encoder's vectors, or why there is no router.
 
     Raises:
         StoreError: the cache cannot be written, or holds a damaged file.
     """
-    return _kept(_path(settings, encoder, "router", router_fingerprint()), lambda: train_router(encoder))
+    return _load_or_train(_path(settings, encoder, "router", router_fingerprint()), lambda: train_router(encoder))
 
 
-def type_model(encoder: Encoder, settings: Settings) -> TypeModel | str:
-    """The classifier over the vectors of an encoder, or why there is none.
+def load_type_model(encoder: Encoder, settings: Settings) -> TypeModel | str:
+    """Return the classifier over an encoder's vectors, or why there is none.
 
     Raises:
         StoreError: the cache cannot be written, or holds a damaged file.
     """
     path = _path(settings, encoder, "types", types_fingerprint())
     if path not in _loaded:
-        data = _kept(path, lambda: train_types(encoder))
+        data = _load_or_train(path, lambda: train_types(encoder))
         if isinstance(data, str):
             return data
         _loaded[path] = load_types(data)
@@ -47,8 +47,8 @@ def _path(settings: Settings, encoder: Encoder, kind: str, fingerprint: str) -> 
     return Path(settings.cache).expanduser() / "classifiers" / f"{kind}-{encoder.spec.fingerprint}-{fingerprint}.npz"
 
 
-def _kept(path: Path, train: Callable[[], bytes | str]) -> bytes | str:
-    """The bytes of an npz file, made where it is not there."""
+def _load_or_train(path: Path, train: Callable[[], bytes | str]) -> bytes | str:
+    """Return the bytes of an npz file; train and write it first where it is missing."""
     if not path.is_file():
         trained = train()
         if not isinstance(trained, str):
@@ -61,5 +61,5 @@ def _kept(path: Path, train: Callable[[], bytes | str]) -> bytes | str:
             for name in arrays.files:
                 arrays[name]  # each has its checksum
     except DAMAGE as error:
-        raise StoreError(f"{path} is damaged: {error}", "delete it: it is made again") from None
+        raise StoreError(f"{path} is damaged: {error}", "delete it: Helix trains it again") from None
     return data

@@ -1,4 +1,4 @@
-"""Training what is trained once an encoder: the router, which knows questions that need no memory, and item types."""
+"""Training the router, which recognises questions that need no memory, and the classifier of item types."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import numpy.typing as npt
 import orjson
 
 from helix.encoders.dense import Encoder
-from helix.enrich.classify import CUES, PRIORS, cue_scores, features
+from helix.enrich.classify import PRIORS, score_types
+from helix.enrich.type_cues import CUES
+from helix.enrich.type_model import build_features
 from helix.snapshot.segment.batch import digest
 from helix.types import F32, TYPES
 
-THRESHOLD = 0.975  # skipping a question that needed memory costs an answer; answering one that did not costs a few ms
+THRESHOLD = 0.975  # skipping a question that needs memory costs an answer; recalling needlessly costs milliseconds
 
 ROUTER_STRENGTH = 50.0  # inverse regularisation
 _PROMPTS = ("memory.txt", "no_memory.txt")
@@ -26,39 +28,38 @@ TEMPERATURES = tuple(round(0.5 + 0.05 * i, 2) for i in range(31))  # 0.5 … 2
 
 
 def train_router(encoder: Encoder) -> bytes | str:
-    """A logistic regression over query vectors, as the bytes of router.npz; or why it cannot be trained here."""
+    """Fit a logistic regression over query vectors; return the bytes of router.npz, or why it cannot be trained."""
     try:
         from sklearn.linear_model import LogisticRegression
     except ImportError:
         return "scikit-learn is not installed (helix-recall[workers])"
-    prompts = [(line, kind) for kind, name in enumerate(_PROMPTS) for line in _lines(name)]
+    prompts = [(line, kind) for kind, name in enumerate(_PROMPTS) for line in _read_lines(name)]
     x = encoder.queries([text for text, _ in prompts])
     y = np.array([kind for _, kind in prompts])
     model = LogisticRegression(C=ROUTER_STRENGTH, max_iter=2000, class_weight="balanced").fit(x, y)
+    return _dump(weights=model.coef_[0], bias=model.intercept_[0], threshold=THRESHOLD)
+
+
+def _dump(**arrays: Any) -> bytes:
     buffer = io.BytesIO()
-    np.savez(
-        buffer,
-        weights=model.coef_[0].astype(np.float32),
-        bias=np.float32(model.intercept_[0]),
-        threshold=np.float32(THRESHOLD),
-    )
+    np.savez(buffer, **{name: np.asarray(array, np.float32) for name, array in arrays.items()})  # type: ignore[arg-type]
     return buffer.getvalue()
 
 
 def router_fingerprint() -> str:
-    """Sixteen hex digits over what decides the router, its encoder apart: prompts and constants."""
-    return digest(*(repr(_lines(name)) for name in _PROMPTS), repr((THRESHOLD, ROUTER_STRENGTH)))
+    """Return sixteen hex digits of the router's prompts and constants."""
+    return digest(*(repr(_read_lines(name)) for name in _PROMPTS), repr((THRESHOLD, ROUTER_STRENGTH)))
 
 
-def _lines(name: str) -> list[str]:
+def _read_lines(name: str) -> list[str]:
     text = (files("pipelines.training") / "data" / "router" / name).read_text("utf-8")
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def train_types(encoder: Encoder) -> bytes | str:
-    """A softmax regression over `helix.enrich.classify.features`, as npz bytes; or why it cannot be trained here.
+    """Fit a softmax regression over `type_model.build_features`; return npz bytes, or why it cannot be trained.
 
-    Its strength C and its temperature are those with the least log loss on held-out folds.
+    Its strength C and temperature have the least log loss on held-out folds.
     """
     try:
         from sklearn.linear_model import LogisticRegression
@@ -66,14 +67,14 @@ def train_types(encoder: Encoder) -> bytes | str:
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
     except ImportError:
         return "scikit-learn is not installed (helix-recall[workers])"
-    rows = [orjson.loads(line) for line in _types_text().splitlines()]
+    rows = [orjson.loads(line) for line in _read_types().splitlines()]
     texts, roles, origins = ([row[name] for row in rows] for name in ("text", "role", "origin"))
     vectors = encoder.passages([_header(row) + row["text"] for row in rows])
-    scores = [cue_scores(*item) for item in zip(texts, roles, origins, strict=True)]
-    x = features(scores, roles, origins, vectors)
+    scores = [score_types(*item) for item in zip(texts, roles, origins, strict=True)]
+    x = build_features(scores, roles, origins, vectors)
     y = np.array([TYPES.index(row["type"]) for row in rows])
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
-    with threadpool_limits(1):  # threads only fight over matrices this small
+    with threadpool_limits(1):  # more threads slow matrices this small down
         held_out = {
             c: cross_val_predict(LogisticRegression(C=c, max_iter=2000), x, y, cv=folds, method="decision_function")
             for c in STRENGTHS
@@ -83,33 +84,26 @@ def train_types(encoder: Encoder) -> bytes | str:
     )
     with threadpool_limits(1):
         model = LogisticRegression(C=c, max_iter=2000).fit(x, y)
-    buffer = io.BytesIO()
-    np.savez(
-        buffer,
-        weights=model.coef_.T.astype(np.float32),
-        bias=model.intercept_.astype(np.float32),
-        temperature=np.float32(temperature),
-    )
-    return buffer.getvalue()
+    return _dump(weights=model.coef_.T, bias=model.intercept_, temperature=temperature)
 
 
 def types_fingerprint() -> str:
-    """Sixteen hex digits over what decides the type classifier, its encoder apart: texts, cues, constants."""
+    """Return sixteen hex digits of the classifier's texts, cues and constants."""
     cues = [(*row[:3], row.pattern.pattern, *row[4:7], *sorted(row.words)) for row in CUES]
-    return digest(_types_text(), repr(cues), repr(PRIORS), repr((STRENGTHS, FOLDS, TEMPERATURES)))
+    return digest(_read_types(), repr(cues), repr(PRIORS), repr((STRENGTHS, FOLDS, TEMPERATURES)))
 
 
-def _types_text() -> str:
+def _read_types() -> str:
     return (files("pipelines.training") / "data" / "types" / "texts.jsonl").read_text("utf-8")
 
 
 def _header(row: dict[str, str]) -> str:
-    """What an item's text is indexed behind."""
+    """Return the header of an item's indexed text."""
     return f"{row['speaker']}: " if "speaker" in row else ""
 
 
 def _log_loss(logits: F32, y: npt.NDArray[Any]) -> float:
-    """Mean negative log likelihood of classes y int[n] under softmax(logits float[n, k])."""
+    """Return the mean negative log likelihood of classes y int[n] under softmax(logits float[n, k])."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     chosen = shifted[np.arange(len(y)), y] - np.log(np.exp(shifted).sum(axis=1))
     return float(-chosen.mean())

@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helix.enrich.classify import PRIORS, TypeModel, classify, classify_all, cue_scores
-from helix.enrich.salience import TRUST, Piece, Worth, confidences, saliences
+from helix.enrich.classify import PRIORS, classify, score_types
+from helix.enrich.salience import Worth, judge
+from helix.enrich.trust import TRUST
+from helix.enrich.type_model import TypeModel, classify_all
+from helix.enrich.utterance import SessionItem
 from helix.text.aliases import join_names
 from helix.text.dates import find_moments
 from helix.text.entities import MAX_ENTITIES, find_entities
@@ -65,14 +68,14 @@ TEXT = st.lists(PART, max_size=25).map("".join)
 
 
 @given(TEXT, st.sampled_from(ROLES), st.sampled_from(ORIGINS))
-def test_scores_lie_in_their_ranges(text: str, role: str, origin: str) -> None:
-    kind, sure = classify(text, role, origin)
+def test_scores_are_in_their_ranges(text: str, role: str, origin: str) -> None:
+    kind, score = classify(text, role, origin)
     assert kind in TYPES
-    assert 0 <= sure <= 1
-    scores = cue_scores(text, role, origin)
+    assert 0 <= score <= 1
+    scores = score_types(text, role, origin)
     assert len(scores) == len(TYPES)
     assert all(0 <= score < 1 for score in scores)
-    assert sure == round(scores[TYPES.index(kind)], 4) == round(max(scores), 4)
+    assert score == round(scores[TYPES.index(kind)], 4) == round(max(scores), 4)
 
 
 @given(
@@ -108,27 +111,27 @@ def test_entities_are_distinct_and_normalised(text: str, speaker: str | None, at
 
 
 @given(TEXT, st.one_of(st.none(), TIME))
-def test_moments_lie_in_the_text_and_in_order(text: str, at: datetime | None) -> None:
+def test_moments_are_in_the_text_and_in_order(text: str, at: datetime | None) -> None:
     found = find_moments(text, at)
     assert [moment.where for moment in found] == sorted(moment.where for moment in found)
     for moment in found:
         assert moment.start <= moment.end
-        assert moment.said == text[slice(*moment.where)].strip()
+        assert moment.text == text[slice(*moment.where)].strip()
 
 
 @given(st.lists(st.tuples(TEXT, st.one_of(st.none(), st.sampled_from(["Ana", "Ana Park", "Melanie"]))), max_size=4))
-def test_joining_keeps_what_was_said_and_joins_once(turns: list[tuple[str, str | None]]) -> None:
+def test_joining_keeps_every_name_and_joins_once(turns: list[tuple[str, str | None]]) -> None:
     speakers = [speaker for _, speaker in turns]
-    said = [find_entities(text, speaker) for text, speaker in turns]
-    joined = join_names(said, speakers)
+    found = [find_entities(text, speaker) for text, speaker in turns]
+    joined = join_names(found, speakers)
     assert join_names(joined, speakers) == joined
-    for before, after in zip(said, joined, strict=True):
+    for before, after in zip(found, joined, strict=True):
         assert {entity.key for entity in before} <= {entity.key for entity in after}
         assert len({(entity.kind, entity.key) for entity in after}) == len(after)
 
 
 CHATTER = ("lol", "thanks!", "haha", "ok thx", "wow", "so nice")
-SAID = st.sampled_from(
+STATEMENT = st.sampled_from(
     [
         "we decided on tabs",
         "should we use 4471?",
@@ -141,8 +144,8 @@ SAID = st.sampled_from(
         "",
     ]
 )
-PIECE = st.tuples(
-    st.one_of(SAID, TEXT),
+ITEM = st.tuples(
+    st.one_of(STATEMENT, TEXT),
     st.sampled_from(ROLES),
     st.sampled_from(ORIGINS),
     st.sampled_from(TYPES),
@@ -151,19 +154,19 @@ PIECE = st.tuples(
 
 
 @st.composite
-def sessions(draw: st.DrawFn) -> list[Piece]:
-    """Pieces in reading order, several of which may share a turn."""
+def sessions(draw: st.DrawFn) -> list[SessionItem]:
+    """Items in reading order; several may share a turn."""
     pieces, turn = [], 0
-    for text, role, origin, kind, names in draw(st.lists(PIECE, max_size=8)):
+    for text, role, origin, kind, names in draw(st.lists(ITEM, max_size=8)):
         turn += draw(st.integers(0, 2))
-        pieces.append(Piece(text, role, origin, kind, turn, names))
+        pieces.append(SessionItem(text, role, origin, kind, turn, names))
     return pieces
 
 
 @given(sessions())
-def test_worth_and_trust_are_total_bounded_and_deterministic(pieces: list[Piece]) -> None:
-    worths, trusts = saliences(pieces), confidences(pieces)
-    assert len(worths) == len(trusts) == len(pieces)
+def test_worth_and_trust_are_total_bounded_and_deterministic(items: list[SessionItem]) -> None:
+    worths, trusts = judge(items)
+    assert len(worths) == len(trusts) == len(items)
     for worth in worths:
         total = sum(amount for _, amount in worth.parts)
         assert 0 <= worth.value <= 1
@@ -171,26 +174,25 @@ def test_worth_and_trust_are_total_bounded_and_deterministic(pieces: list[Piece]
         assert worth.value == pytest.approx(min(1, max(0, total)), abs=1e-3)
     for trust in trusts:
         assert TRUST[trust.source] == trust.value
-    assert (saliences(pieces), confidences(pieces)) == (worths, trusts)
+    assert judge(items) == (worths, trusts)
 
 
 @given(sessions(), st.lists(st.sampled_from(CHATTER), min_size=1, max_size=4), st.sampled_from(("user", "assistant")))
-def test_chatter_at_the_end_changes_only_what_is_referred_to(
-    pieces: list[Piece], chatter: list[str], role: str
-) -> None:
+def test_chatter_at_the_end_changes_only_references(items: list[SessionItem], chatter: list[str], role: str) -> None:
     def rest(worths: list[Worth]) -> list[dict[str, float]]:
-        return [{name: part for name, part in worth.parts if name != "referred to"} for worth in worths[: len(pieces)]]
+        return [{name: part for name, part in worth.parts if name != "referred to"} for worth in worths[: len(items)]]
 
-    last = pieces[-1].turn if pieces else 0
-    more = [Piece(text, role, "", "episodic", last + 1 + place) for place, text in enumerate(chatter)]
-    assert rest(saliences([*pieces, *more])) == rest(saliences(pieces))
-    assert confidences([*pieces, *more])[: len(pieces)] == confidences(pieces)
+    last = items[-1].turn if items else 0
+    more = [SessionItem(text, role, "", "episodic", last + 1 + place) for place, text in enumerate(chatter)]
+    (worths, trusts), (more_worths, more_trusts) = judge(items), judge([*items, *more])
+    assert rest(more_worths) == rest(worths)
+    assert more_trusts[: len(items)] == trusts
 
 
 def test_a_long_session_takes_linear_time() -> None:
     def seconds(count: int) -> float:
-        pieces = [
-            Piece(
+        items = [
+            SessionItem(
                 f"yes, go with crane {turn // 3} as you said, the harbour is {turn % 7} wide",
                 ("user", "assistant")[turn % 2],
                 "",
@@ -201,8 +203,7 @@ def test_a_long_session_takes_linear_time() -> None:
             for turn in range(count)
         ]
         start = time.process_time()
-        saliences(pieces)
-        confidences(pieces)
+        judge(items)
         return time.process_time() - start
 
     seconds(2_000)  # caches and compiled patterns
@@ -212,10 +213,9 @@ def test_a_long_session_takes_linear_time() -> None:
 @pytest.mark.parametrize(
     "unit", ["a", " ", "?", "`", "\t", '"', "- ", "```", ". ", "no ", "1. ", "maybe ", "i'", "\n", "漢"]
 )
-def test_a_megabyte_is_no_stall(unit: str) -> None:
+def test_a_megabyte_does_not_stall(unit: str) -> None:
     text = unit * (1_000_000 // len(unit))
     start = time.process_time()
     for role in ("user", "assistant", "tool"):
-        saliences([Piece(text, role, "", "episodic", 0)])
-        confidences([Piece("let us?", "assistant", "", "episodic", 0), Piece(text, role, "", "episodic", 1)])
+        judge([SessionItem("let us?", "assistant", "", "episodic", 0), SessionItem(text, role, "", "episodic", 1)])
     assert time.process_time() - start < 2

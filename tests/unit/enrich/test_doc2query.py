@@ -16,7 +16,11 @@ import orjson
 import pytest
 
 from helix.encoders import seq2seq
-from helix.encoders.seq2seq import Network, Seq2Seq, better, cached, find, is_cached, load_spec
+from helix.encoders.folders import ModelFolder
+from helix.encoders.onnx_export import choose_precision
+from helix.encoders.seq2seq import Network, find_seq2seq, load_spec
+from helix.encoders.seq2seq_export import LEAST_AGREEMENT, cache_seq2seq, export_seq2seq, is_seq2seq_cached
+from helix.encoders.seq2seq_int8 import quantise_matrix
 from helix.enrich.doc2query import Generator, _sampler, keep_near
 from helix.errors import EncoderError, UsageError
 from helix.settings import Settings
@@ -40,7 +44,7 @@ def weights(copying_t5: Path) -> Path:
 def plain(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The copying model in fp32."""
     folder = tmp_path_factory.mktemp("fp32")
-    seq2seq.export(weights, folder, precision="fp32")
+    export_seq2seq(weights, folder, precision="fp32")
     return folder
 
 
@@ -48,18 +52,18 @@ def plain(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The copying model in int8."""
     folder = tmp_path_factory.mktemp("int8")
-    seq2seq.export(weights, folder, precision="int8")
+    export_seq2seq(weights, folder, precision="int8")
     return folder
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Seq2Seq:
-    return Seq2Seq("tiny/random", tiny_t5.random(tmp_path_factory.mktemp("weights") / "random"), "path", "none")
+def found(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    return ModelFolder("tiny/random", tiny_t5.random(tmp_path_factory.mktemp("weights") / "random"), "path", "none")
 
 
 @pytest.fixture(scope="module")
-def kept(found: Seq2Seq, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return cached(found, tmp_path_factory.mktemp("seq2seq-cache"))
+def kept(found: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return cache_seq2seq(found, tmp_path_factory.mktemp("seq2seq-cache"))
 
 
 @pytest.fixture
@@ -72,66 +76,68 @@ def empty_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_off_and_absent_are_reasons_not_errors(empty_hub: Path, tmp_path: Path) -> None:
-    assert "off" in str(find("off", Settings()))
-    absent = find("", Settings())
+    assert "off" in str(find_seq2seq("off", Settings()))
+    absent = find_seq2seq("", Settings())
     assert isinstance(absent, str)
-    assert absent.startswith("no weights in reach for doc2query/msmarco-t5-small-v1: ")
+    assert absent.startswith("no weights found for doc2query/msmarco-t5-small-v1: ")
     assert "HELIX_MODELS" in absent
-    assert "nobody/nothing" in str(find("nobody/nothing", Settings(models=str(tmp_path))))
+    assert "nobody/nothing" in str(find_seq2seq("nobody/nothing", Settings(models=str(tmp_path))))
 
 
 @pytest.mark.parametrize("place", ["msmarco-t5-small-v1", "doc2query/msmarco-t5-small-v1"])
-def test_the_default_is_found_in_the_models_folder(place: str, found: Seq2Seq, empty_hub: Path, tmp_path: Path) -> None:
+def test_the_default_is_found_in_the_models_folder(
+    place: str, found: ModelFolder, empty_hub: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "models" / place
     shutil.copytree(found.folder, folder)
-    there = find("", Settings(models=str(tmp_path / "models")))
-    assert there == Seq2Seq(seq2seq.DEFAULT, folder, "models folder", "Apache-2.0")
+    there = find_seq2seq("", Settings(models=str(tmp_path / "models")))
+    assert there == ModelFolder(seq2seq.DEFAULT, folder, "models folder", "Apache-2.0")
 
 
-def test_weights_are_found_in_the_hub_cache_and_by_path(found: Seq2Seq, empty_hub: Path) -> None:
+def test_weights_are_found_in_the_hub_cache_and_by_path(found: ModelFolder, empty_hub: Path) -> None:
     folder = empty_hub / "models--someone--asks" / "snapshots" / "abc"
     shutil.copytree(found.folder, folder)
-    assert find("someone/asks", Settings()) == Seq2Seq("someone/asks", folder, "hub cache", "")
-    assert find(str(folder), Settings()) == Seq2Seq("abc", folder, "path", "")
+    assert find_seq2seq("someone/asks", Settings()) == ModelFolder("someone/asks", folder, "hub cache", "")
+    assert find_seq2seq(str(folder), Settings()) == ModelFolder("abc", folder, "path", "")
 
 
-def test_a_sentence_encoder_is_refused_by_name(found: Seq2Seq, empty_hub: Path, tmp_path: Path) -> None:
+def test_a_sentence_encoder_is_refused_by_name(found: ModelFolder, empty_hub: Path, tmp_path: Path) -> None:
     folder = tmp_path / "encoder"
     shutil.copytree(found.folder, folder)
     (folder / "config.json").write_text('{"model_type": "bert", "hidden_size": 8}')
-    assert f"{folder} is not a sequence-to-sequence model" in str(find(str(folder), Settings()))
+    assert f"{folder} is not a sequence-to-sequence model" in str(find_seq2seq(str(folder), Settings()))
     (folder / "config.json").write_text("{")
-    assert isinstance(find(str(folder), Settings()), str)
+    assert isinstance(find_seq2seq(str(folder), Settings()), str)
 
 
 # ---------------------------------------------------------------- exporting, kept
 
 
-def test_an_export_is_kept_and_says_what_it_is(found: Seq2Seq, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_is_kept_and_says_what_it_is(found: ModelFolder, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("exported again"))
-    assert cached(found, kept.parent.parent) == kept
-    assert is_cached(found, kept.parent.parent)
+    assert cache_seq2seq(found, kept.parent.parent) == kept
+    assert is_seq2seq_cached(found, kept.parent.parent)
     spec = load_spec(kept)
     assert (spec.name, spec.licence, spec.start, list(spec.eos)) == ("tiny/random", "none", tiny_t5.PAD, [tiny_t5.EOS])
-    assert spec.precision == better(spec.measured)
+    assert spec.precision == choose_precision(spec.measured, LEAST_AGREEMENT)
     assert 0 <= spec.measured["agreement"] <= 1
     assert min(spec.measured["fp32_seconds"], spec.measured["int8_seconds"]) > 0
     assert sorted(path.name for path in kept.iterdir()) == sorted([*spec.files, "model.json"])
     assert kept.stat().st_mode & 0o077 == 0
 
 
-def test_other_weights_are_exported_beside(found: Seq2Seq, kept: Path, tmp_path: Path) -> None:
+def test_other_weights_are_exported_beside(found: ModelFolder, kept: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(found.folder, other)
     config = orjson.loads((other / "generation_config.json").read_bytes())
     (other / "generation_config.json").write_bytes(orjson.dumps({**config, "eos_token_id": 7}))
-    assert not is_cached(Seq2Seq(found.name, other, "path", ""), kept.parent.parent)
+    assert not is_seq2seq_cached(ModelFolder(found.name, other, "path", ""), kept.parent.parent)
 
 
 @pytest.mark.soak
-def test_two_may_export_at_once(found: Seq2Seq, tmp_path: Path) -> None:
+def test_two_may_export_at_once(found: ModelFolder, tmp_path: Path) -> None:
     folders: list[Path] = []
-    workers = [threading.Thread(target=lambda: folders.append(cached(found, tmp_path))) for _ in range(2)]
+    workers = [threading.Thread(target=lambda: folders.append(cache_seq2seq(found, tmp_path))) for _ in range(2)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -142,20 +148,20 @@ def test_two_may_export_at_once(found: Seq2Seq, tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "seq2seq").iterdir()] == [folders[0].name]
 
 
-def test_a_failed_export_says_why_and_leaves_nothing(found: Seq2Seq, tmp_path: Path) -> None:
+def test_a_failed_export_says_why_and_leaves_nothing(found: ModelFolder, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(found.folder, broken)
     whole = (broken / "model.safetensors").read_bytes()
     (broken / "model.safetensors").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(EncoderError, match=r"exporting broken from .* failed: .*(?i:safetensors|incomplete|metadata)"):
-        cached(Seq2Seq("broken", broken, "path", ""), tmp_path / "cache")
+        cache_seq2seq(ModelFolder("broken", broken, "path", ""), tmp_path / "cache")
     assert list((tmp_path / "cache" / "seq2seq").iterdir()) == []
 
 
-def test_an_unwritable_cache_is_an_error_of_ours(found: Seq2Seq, tmp_path: Path) -> None:
+def test_an_unwritable_cache_is_an_error_of_ours(found: ModelFolder, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(EncoderError, match="HELIX_CACHE"):
-        cached(found, tmp_path / "file")
+        cache_seq2seq(found, tmp_path / "file")
 
 
 @pytest.mark.parametrize("name", ["encoder_model.onnx", "decoder_model_merged.onnx", "tokenizer.json", "config.json"])
@@ -186,7 +192,10 @@ def test_a_damaged_description_is_named(given: bytes, kept: Path, tmp_path: Path
     [(1.0, 2.0, 1.0, "int8"), (0.9, 2.0, 1.9, "int8"), (0.89, 2.0, 1.0, "fp32"), (1.0, 1.0, 1.1, "fp32")],
 )
 def test_int8_has_to_be_faster_and_as_good(agreement: float, fp32: float, int8: float, expected: str) -> None:
-    assert better({"agreement": agreement, "fp32_seconds": fp32, "int8_seconds": int8}) == expected
+    assert (
+        choose_precision({"agreement": agreement, "fp32_seconds": fp32, "int8_seconds": int8}, LEAST_AGREEMENT)
+        == expected
+    )
 
 
 # ---------------------------------------------------------------- the network against transformers
@@ -257,7 +266,7 @@ def test_every_step_of_every_copy_has_the_reference_s_logits(weights: Path, plai
             np.testing.assert_allclose(whole[torch.tensor(tokens)].numpy(), expected.numpy(), atol=2e-3)
 
 
-def test_bart_with_its_forced_first_token(tmp_path: Path, found: Seq2Seq) -> None:
+def test_bart_with_its_forced_first_token(tmp_path: Path, found: ModelFolder) -> None:
     import torch
     from transformers import AutoModelForSeq2SeqLM, BartConfig, BartForConditionalGeneration
 
@@ -274,7 +283,7 @@ def test_bart_with_its_forced_first_token(tmp_path: Path, found: Seq2Seq) -> Non
         )
     ).save_pretrained(source)  # fmt: skip
     target.mkdir()
-    spec = seq2seq.export(source, target, precision="fp32")
+    spec = export_seq2seq(source, target, precision="fp32")
     assert (spec.start, spec.forced) == (1, 9)
     network = Network(target, 1)
     ours = network.decode(network.tokens(TEXTS), 1, 8, greedy)
@@ -320,7 +329,7 @@ def test_weights_come_back_within_half_a_step() -> None:
     weight = np.random.default_rng(0).normal(size=(40, 7)).astype(np.float32)
     weight[:, 3] = 0
     for axis, top in ((0, 127), (0, 63), (1, 127)):
-        values, scales = seq2seq._int8(weight, axis, top)
+        values, scales = quantise_matrix(weight, axis, top)
         assert values.dtype == np.int8
         assert np.abs(values.astype(int)).max() == top
         assert (np.abs(values * scales - weight) <= scales / 2 + 1e-7).all()

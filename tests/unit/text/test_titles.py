@@ -147,8 +147,8 @@ def test_half_an_id_counts_every_term_that_has_it(tmp_path: Path, monkeypatch: p
     high, other = 0xFFFFFFFF << 32, 7 << 32
     hashes = {"walnut": high, "parsley": high | 0xFFFFFFFF, "saffron": other | 5, "redis": other + (1 << 32)}
     made = lambda terms: np.array([hashes[term] for term in terms], np.uint64)  # noqa: E731
-    monkeypatch.setattr("pipelines.ingest.enrich.hash_terms", made)
-    monkeypatch.setattr("pipelines.ingest.enrich.tokenise", str.split)
+    monkeypatch.setattr("pipelines.ingest.rows.hash_terms", made)
+    monkeypatch.setattr("pipelines.ingest.rows.tokenise", str.split)
     snap = make_store(tmp_path, ["walnut parsley", "parsley saffron", "redis"], cuts=(1,))
     assert snap.lexical.short_df(np.uint32(0xFFFFFFFF)) == 3
     assert snap.lexical.short_df(np.uint32(7)) == 1
