@@ -1,4 +1,4 @@
-"""Sparse encoders: tiny real models, exported and held against what sentence-transformers itself gives."""
+"""Sparse encoders: tiny real models, exported and compared with sentence-transformers itself."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from helix.encoders.onnx_export import choose_precision
 from helix.encoders.sparse import (
     DocumentEncoder,
     SparseSpec,
+    digest_weights,
     find_sparse_encoder,
     identify_weights,
     load_spec,
@@ -26,6 +26,7 @@ from helix.encoders.sparse import (
     select_heaviest,
 )
 from helix.encoders.sparse_export import (
+    LEAST_AGREEMENT,
     cache_sparse_encoder,
     check_graph,
     export_sparse_encoder,
@@ -36,7 +37,7 @@ from helix.encoders.sparse_export import (
 from helix.errors import EncoderError
 from helix.settings import Settings
 from tests.support import tiny_sparse
-from tests.support.tiny_sparse import VOCABULARY, term
+from tests.support.tiny_sparse import VOCABULARY, splade, term
 
 TEXTS = [
     "the car is in the garage",
@@ -47,109 +48,124 @@ TEXTS = [
     "Priya booked a flight",
 ]
 
-Make = Callable[[Path], Path]
+Exported = tuple[Path, SparseSpec]
 
-MODELS: dict[str, tuple[str, Make]] = {
-    "splade": ("splade", lambda folder: tiny_sparse.splade(folder, "random")),
-    "sum": ("splade", lambda folder: tiny_sparse.splade(folder, "random", "sum")),
-    "twice": ("splade", lambda folder: tiny_sparse.splade(folder, "random", activation="log1p_relu")),
-    "sum twice": ("splade", lambda folder: tiny_sparse.splade(folder, "random", "sum", "log1p_relu")),
-    "no modules": ("splade", lambda folder: tiny_sparse.masked(folder, "random")),
-    "inference-free": ("inference-free", lambda folder: tiny_sparse.inference_free(folder, "random")),
-    "prompts": (
-        "splade",
-        lambda folder: tiny_sparse.splade(folder, "random", prompts={"query": "car ", "document": "olive "}),
-    ),
+MODELS: dict[str, Callable[[Path, str], Path]] = {
+    "splade": splade,
+    "sum": partial(splade, pooling="sum"),
+    "twice": partial(splade, activation="log1p_relu"),
+    "sum twice": partial(splade, pooling="sum", activation="log1p_relu"),
+    "no modules": tiny_sparse.masked,
+    "inference-free": tiny_sparse.inference_free,
+    "prompts": partial(splade, prompts={"query": "car ", "document": "olive "}),
 }
 
 
-def made(folder: Path, source: Path, precision: str = "fp32") -> tuple[Path, SparseSpec]:
-    folder.mkdir()
-    return folder, export_sparse_encoder(source, folder, "tiny", precision=precision)
+def export(source: Path, target: Path, precision: str = "fp32") -> Exported:
+    target.mkdir()
+    return target, export_sparse_encoder(source, target, "tiny", precision=precision)
+
+
+def damage(path: Path, at: int = -1) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SPLADE of random weights. Read it only."""
+    return splade(tmp_path_factory.mktemp("source") / "model", "random")
+
+
+@pytest.fixture(scope="module")
+def plain(source: Path) -> Exported:
+    """Its export in fp32. Read it only."""
+    return export(source, source.parent / "plain")
+
+
+@pytest.fixture(scope="module")
+def known(known_splade: Path, source: Path) -> Exported:
+    """An export of the model of known expansions. Read it only."""
+    return export(known_splade, source.parent / "known")
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_graph_gives_what_the_model_gives(tmp_path: Path, name: str) -> None:
+def test_the_graph_gives_the_models_weights(tmp_path: Path, name: str) -> None:
     from sentence_transformers import SparseEncoder
 
-    kind, make = MODELS[name]
-    source = make(tmp_path / "model")
-    folder, spec = made(tmp_path / "made", source)
+    kind = "inference-free" if name == "inference-free" else "splade"
+    source = MODELS[name](tmp_path / "model", "random")
+    folder, spec = export(source, tmp_path / "export")
     assert (spec.kind, sparse_kind(source), spec.precision) == (kind, kind, "fp32")
+    assert len(VOCABULARY) == len(set(VOCABULARY))
     model = SparseEncoder(str(source), device="cpu")
+    documents, queries = DocumentEncoder(folder, 1), open_query(folder, 1)
     expected = model.encode_document(TEXTS, convert_to_sparse_tensor=False).numpy()
-    documents = DocumentEncoder(folder, 1)
     assert np.abs(documents.weights(TEXTS) - expected).max() < 1e-4
     assert expected.max() > 0.5
-    for found, row in zip(documents.encode(TEXTS), expected, strict=True):
-        assert found.terms.tolist() == np.flatnonzero(row).tolist()
-        assert found.weights == pytest.approx(row[row > 0], abs=1e-4)
-    asked = open_query(folder, 1)
-    texts = TEXTS if kind == "splade" else [text for text in TEXTS if text]  # the table's tokenizer takes no empty one
-    for text in texts:
-        row = model.encode_query(text, convert_to_sparse_tensor=False).numpy()
-        found = asked.encode(text)
-        assert found.terms.tolist() == np.flatnonzero(row).tolist()
-        assert found.weights == pytest.approx(row[row > 0], abs=1e-4)
-        assert (found.terms.dtype, found.weights.dtype) == (np.uint32, np.float32)
+    # The table's tokenizer rejects an empty text.
+    texts = [text for text in TEXTS if text or kind == "splade"]
+    rows = [model.encode_query(text, convert_to_sparse_tensor=False).numpy() for text in texts]
+    encoded = [*documents.encode(TEXTS), *map(queries.encode, texts)]
+    for weights, row in zip(encoded, [*expected, *rows], strict=True):
+        assert weights.terms.tolist() == np.flatnonzero(row).tolist()
+        assert weights.weights == pytest.approx(row[row > 0], abs=1e-4)
+        assert (weights.terms.dtype, weights.weights.dtype) == (np.uint32, np.float32)
     if kind == "inference-free":
-        assert asked.encode("").terms.tolist() == []
+        assert queries.encode("").terms.tolist() == []
 
 
-def test_a_word_expands_as_the_model_says(tmp_path: Path, known_splade: Path, known_inference_free: Path) -> None:
-    folder, _ = made(tmp_path / "splade", known_splade)
-    (found,) = DocumentEncoder(folder, 1).encode(["the car"])
-    weights = dict(zip(found.terms.tolist(), found.weights.tolist(), strict=True))
+def test_a_word_expands_as_the_model_says(tmp_path: Path, known: Exported, known_inference_free: Path) -> None:
+    (document,) = DocumentEncoder(known[0], 1).encode(["the car"])
+    weights = dict(zip(document.terms.tolist(), document.weights.tolist(), strict=True))
     assert set(weights) == {term("car"), term("automobile"), term("engine")}
     assert weights[term("car")] == pytest.approx(np.log1p(tiny_sparse.OWN), abs=0.05)
     assert weights[term("automobile")] == pytest.approx(np.log1p(3.0), abs=0.05)
-    folder, _ = made(tmp_path / "free", known_inference_free)
-    asked = open_query(folder, 1).encode("the car , the automobile")
-    assert asked.terms.tolist() == sorted(map(term, ("car", "automobile", "the", ",")))  # a repeated word counts once
-    assert dict(zip(asked.terms.tolist(), asked.weights.tolist(), strict=True))[term("automobile")] == 1.5
+    folder, _ = export(known_inference_free, tmp_path / "free")
+    query = open_query(folder, 1).encode("the car , the automobile")
+    assert query.terms.tolist() == sorted(map(term, ("car", "automobile", "the", ",")))  # a repeated word counts once
+    assert dict(zip(query.terms.tolist(), query.weights.tolist(), strict=True))[term("automobile")] == 1.5
 
 
-def test_int8_is_close_and_taken_where_it_is_better(tmp_path: Path) -> None:
-    source = tiny_sparse.splade(tmp_path / "model", "random")
-    folder, spec = made(tmp_path / "made", source, "int8")
+def test_int8_is_close_and_chosen_if_it_is_better(tmp_path: Path, source: Path, plain: Exported) -> None:
+    folder, spec = export(source, tmp_path / "int8", "int8")
     assert spec.precision == "int8"
-    plain, _ = made(tmp_path / "plain", source)
-    one, other = DocumentEncoder(folder, 1).weights(TEXTS), DocumentEncoder(plain, 1).weights(TEXTS)
-    cosine = (one * other).sum(1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1)
+    first, second = (DocumentEncoder(each, 1).weights(TEXTS) for each in (folder, plain[0]))
+    cosine = (first * second).sum(1) / np.linalg.norm(first, axis=1) / np.linalg.norm(second, axis=1)
     assert spec.measured["agreement"] > 0.9
     assert cosine.min() > 0.9
-    assert not np.array_equal(one, other)
-    assert choose_precision({"agreement": 0.99, "int8_seconds": 1.0, "fp32_seconds": 2.0}) == "int8"
-    assert choose_precision({"agreement": 0.97, "int8_seconds": 1.0, "fp32_seconds": 2.0}) == "fp32"
-    assert choose_precision({"agreement": 1.0, "int8_seconds": 2.0, "fp32_seconds": 1.0}) == "fp32"
+    assert not np.array_equal(first, second)
+    for agreement, int8, fp32, expected in ((0.99, 1, 2, "int8"), (0.97, 1, 2, "fp32"), (1, 2, 1, "fp32")):
+        figures = {"agreement": agreement, "int8_seconds": int8, "fp32_seconds": fp32}
+        assert choose_precision(figures, LEAST_AGREEMENT) == expected, figures
 
 
-def test_a_graph_that_gives_something_else_is_refused(tmp_path: Path) -> None:
+def test_a_graph_with_other_weights_is_refused(tmp_path: Path, source: Path, plain: Exported) -> None:
     from sentence_transformers import SparseEncoder
 
-    source = tiny_sparse.splade(tmp_path / "model", "random")
-    folder, spec = made(tmp_path / "made", source)
-    assert check_graph(spec, folder, SparseEncoder(str(source), device="cpu")) == replace(spec)
-    other = tiny_sparse.splade(tmp_path / "other", "random", activation="log1p_relu")
-    with pytest.raises(EncoderError, match=r"tiny is off by \d\.\d+ from what the model gives"):
+    folder, spec = plain
+    assert check_graph(spec, folder, SparseEncoder(str(source), device="cpu")) == spec
+    other = splade(tmp_path / "other", "random", activation="log1p_relu")
+    with pytest.raises(EncoderError, match=r"tiny is off by \d\.\d+ from the model"):
         check_graph(spec, folder, SparseEncoder(str(other), device="cpu"))
 
 
-def test_a_question_of_many_terms_is_cut_to_the_heaviest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = tiny_sparse.splade(tmp_path / "model", "random")
-    whole = open_query(made(tmp_path / "whole", source)[0], 1).encode(TEXTS[0])
+def test_a_question_of_many_terms_is_cut_to_the_heaviest(
+    tmp_path: Path, source: Path, plain: Exported, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = open_query(plain[0], 1).encode(TEXTS[0])
+    assert len(whole.terms) > 3
     monkeypatch.setattr(sparse, "QUERY_TERMS", 3)
     monkeypatch.setattr(sparse, "DOCUMENT_TERMS", 2)
-    folder, _ = made(tmp_path / "made", source)  # which is no error of the graph
-    found = open_query(folder, 1).encode(TEXTS[0])
-    assert len(whole.terms) > 3
-    assert sorted(found.weights) == sorted(whole.weights)[-3:]
-    (held,) = DocumentEncoder(folder, 1).encode(TEXTS[:1])
-    assert sorted(held.weights) == sorted(whole.weights)[-2:]
+    folder, _ = export(source, tmp_path / "cut")  # no error of the graph
+    assert sorted(open_query(folder, 1).encode(TEXTS[0]).weights) == sorted(whole.weights)[-3:]
+    (document,) = DocumentEncoder(folder, 1).encode(TEXTS[:1])
+    assert sorted(document.weights) == sorted(whole.weights)[-2:]
 
 
-def test_a_roberta_reads_no_token_it_has_no_position_for(tmp_path: Path) -> None:
-    """Its positions count from the padding's id + 1; its tokenizer is told of all of them."""
+def test_a_roberta_reads_no_token_without_a_position(tmp_path: Path) -> None:
+    """Its positions count from the padding's id + 1; its tokenizer counts all of them."""
     from sentence_transformers import SparseEncoder
     from sentence_transformers.base.modules import Transformer
     from sentence_transformers.sparse_encoder.modules import SpladePooling
@@ -169,121 +185,121 @@ def test_a_roberta_reads_no_token_it_has_no_position_for(tmp_path: Path) -> None
     RobertaForMaskedLM(config).eval().save_pretrained(plain)
     modules = [Transformer(str(plain), transformer_task="fill-mask"), SpladePooling()]
     SparseEncoder(modules=modules, device="cpu").save_pretrained(str(tmp_path / "model"), create_model_card=False)
-    folder, spec = made(tmp_path / "made", tmp_path / "model")
+    folder, spec = export(tmp_path / "model", tmp_path / "export")
     assert spec.max_tokens == 23
     assert DocumentEncoder(folder, 1).weights(["olive oil " * 60]).any()
 
 
 def test_a_model_of_another_kind_is_named(tmp_path: Path) -> None:
-    source = tiny_sparse.auto_encoder(tmp_path / "csr")
-    with pytest.raises(
-        EncoderError, match=r"csr is made of Transformer \+ Pooling \+ SparseAutoEncoder and is no sparse"
-    ):
-        sparse_kind(source)
-    config = json.loads((tiny_sparse.masked(tmp_path / "plain") / "config.json").read_text())
-    (tmp_path / "plain" / "config.json").write_text(json.dumps({**config, "architectures": ["BertModel"]}))
-    with pytest.raises(EncoderError, match="plain is BertModel, not one for masked language modelling"):
-        sparse_kind(tmp_path / "plain")
+    csr = tiny_sparse.auto_encoder(tmp_path / "csr")
+    plain = tiny_sparse.masked(tmp_path / "plain")
+    config = json.loads((plain / "config.json").read_text())
+    (plain / "config.json").write_text(json.dumps({**config, "architectures": ["BertModel"]}))
     free = tiny_sparse.inference_free(tmp_path / "free")
-    said = json.loads((free / "router_config.json").read_text())
-    said["structure"]["query"] = said["structure"]["document"]
-    (free / "router_config.json").write_text(json.dumps(said))
-    with pytest.raises(
-        EncoderError, match=r"document: Transformer \+ SpladePooling, query: Transformer \+ SpladePooling"
+    routes = json.loads((free / "router_config.json").read_text())
+    routes["structure"]["query"] = routes["structure"]["document"]
+    (free / "router_config.json").write_text(json.dumps(routes))
+    for folder, message in (
+        (csr, r"csr is made of Transformer \+ Pooling \+ SparseAutoEncoder and is no sparse"),
+        (plain, "plain is BertModel, not one for masked language modelling"),
+        (free, r"document: Transformer \+ SpladePooling, query: Transformer \+ SpladePooling"),
     ):
-        sparse_kind(free)
+        with pytest.raises(EncoderError, match=message):
+            sparse_kind(folder)
 
 
 @pytest.mark.parametrize("place", ["modules.json", "router_config.json"])
-def test_code_of_a_model_is_never_run(tmp_path: Path, place: str) -> None:
-    """sentence-transformers would import it: a local folder is trusted there."""
+def test_code_of_a_model_never_runs(tmp_path: Path, place: str) -> None:
+    """sentence-transformers would import it: it trusts a local folder."""
     source = tiny_sparse.inference_free(tmp_path / "model")
     (source / "theirs.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Module: ...\n")
-    said = json.loads((source / place).read_text())
+    content = json.loads((source / place).read_text())
     if place == "modules.json":
-        said[0]["type"] = "theirs.Module"
+        content[0]["type"] = "theirs.Module"
     else:
-        said["types"] = dict.fromkeys(said["types"], "theirs.Module")
-    (source / place).write_text(json.dumps(said))
-    (tmp_path / "made").mkdir()
+        content["types"] = dict.fromkeys(content["types"], "theirs.Module")
+    (source / place).write_text(json.dumps(content))
     with pytest.raises(EncoderError, match=r"brings code of its own \(theirs\.Module\), which Helix does not run"):
-        export_sparse_encoder(source, tmp_path / "made", "tiny")
+        export(source, tmp_path / "export")
     assert not (tmp_path / "ran").exists()
 
 
-def test_the_heaviest_are_kept() -> None:
+def test_the_heaviest_terms_are_selected() -> None:
     weights = np.array([0.5, 0, 2, 1, 1, -3, 1], np.float32)
-    found = select_heaviest(weights, 3)
-    assert found.terms.tolist() == [2, 3, 4]  # of equal ones the first
-    assert found.weights.tolist() == [2, 1, 1]
+    three = select_heaviest(weights, 3)
+    assert three.terms.tolist() == [2, 3, 4]  # ties keep the first
+    assert three.weights.tolist() == [2, 1, 1]
     assert select_heaviest(weights, 99).terms.tolist() == [0, 2, 3, 4, 6]
     assert select_heaviest(weights[5:6], 3).terms.tolist() == []
 
 
-def test_what_was_kept_is_checked(tmp_path: Path, known_inference_free: Path) -> None:
-    folder, spec = made(tmp_path / "made", known_inference_free)
+def test_damaged_exports_are_named(tmp_path: Path, known_inference_free: Path) -> None:
+    folder, spec = export(known_inference_free, tmp_path / "export")
     assert load_spec(folder, query=True) == load_spec(folder, query=False) == spec
     for name, query in (("model.onnx", False), ("query_weights.npy", True), ("query_tokenizer.json", True)):
         broken = tmp_path / name
         shutil.copytree(folder, broken)
-        data = bytearray((broken / name).read_bytes())
-        data[-9] ^= 1
-        (broken / name).write_bytes(data)
+        damage(broken / name, -9)
         with pytest.raises(EncoderError, match=f"sparse encoder changed: .*{name} has sha256"):
             load_spec(broken, query=query)
-        assert load_spec(broken, query=not query) == spec  # the other side is whole
+        assert load_spec(broken, query=not query) == spec  # the other side is undamaged
         (broken / name).unlink()
         with pytest.raises(EncoderError, match=f"sparse encoder missing: .*{name}"):
             load_spec(broken, query=query)
-    said: dict[str, Any] = json.loads((folder / sparse.SPEC).read_text())
-    for change, told in (
+    content = json.loads((folder / sparse.SPEC).read_text())
+    for change, message in (
         ({"format": 99}, "of format 99, not 1"),
         ({"max_tokens": 5}, "is not what was exported"),
         ({"colour": "red"}, "unreadable"),
     ):
-        (folder / sparse.SPEC).write_text(json.dumps({**said, **change}))
-        with pytest.raises(EncoderError, match=told):
+        (folder / sparse.SPEC).write_text(json.dumps({**content, **change}))
+        with pytest.raises(EncoderError, match=message):
             open_query(folder)
 
 
-def test_it_is_exported_once_and_found_by_folder_and_name(tmp_path: Path, known_splade: Path) -> None:
-    settings = replace(Settings(), models=str(tmp_path / "models"), cache=str(tmp_path / "cache"))
+def test_an_encoder_is_exported_once_and_found_by_folder_and_name(tmp_path: Path, known_splade: Path) -> None:
+    cache = tmp_path / "cache"
+    settings = Settings(models=str(tmp_path / "models"), cache=str(cache))
     with pytest.raises(EncoderError, match=r"no sparse encoder 'tiny': it is neither a folder .*in the models folder"):
         find_sparse_encoder("tiny", settings)
     shutil.copytree(known_splade, tmp_path / "models" / "tiny")
     source = find_sparse_encoder("tiny", settings)
     assert (source.name, source.origin) == ("tiny", "models folder")
-    assert not is_sparse_encoder_cached(source, tmp_path / "cache")
-    folder = cache_sparse_encoder(source, tmp_path / "cache")
+    assert not is_sparse_encoder_cached(source, cache)
+    folder = cache_sparse_encoder(source, cache)
     spec = load_spec(folder, query=False)
-    assert is_sparse_encoder_cached(source, tmp_path / "cache")
-    assert cache_sparse_encoder(source, tmp_path / "cache") == folder
-    again = find_sparse_encoder(str(folder), settings)  # an exported folder is as good
-    assert (cache_sparse_encoder(again, tmp_path / "elsewhere"), sparse.digest_weights(folder)) == (
+    assert is_sparse_encoder_cached(source, cache)
+    assert cache_sparse_encoder(source, cache) == folder
+    again = find_sparse_encoder(str(folder), settings)  # an exported folder will do
+    assert (cache_sparse_encoder(again, tmp_path / "elsewhere"), digest_weights(folder)) == (
         folder,
         spec.weights_sha256,
     )
-    assert identify_weights(sparse.digest_weights(source.folder)) == identify_weights(spec.weights_sha256)
+    assert identify_weights(digest_weights(source.folder)) == identify_weights(spec.weights_sha256)
     # A changed weight is another model.
-    data = bytearray((source.folder / "model.safetensors").read_bytes())
-    data[-1] ^= 1
-    (source.folder / "model.safetensors").write_bytes(data)
-    assert identify_weights(sparse.digest_weights(source.folder)) != identify_weights(spec.weights_sha256)
-    assert not is_sparse_encoder_cached(source, tmp_path / "cache")
+    damage(source.folder / "model.safetensors")
+    assert identify_weights(digest_weights(source.folder)) != identify_weights(spec.weights_sha256)
+    assert not is_sparse_encoder_cached(source, cache)
 
 
-def test_a_question_needs_neither_torch_nor_transformers(tmp_path: Path, known_splade: Path) -> None:
-    folder, _ = made(tmp_path / "made", known_splade)
+def test_a_question_needs_neither_torch_nor_transformers(known: Exported) -> None:
     code = (
         "import sys; from pathlib import Path; from helix.encoders.sparse import open_query\n"
-        f"found = open_query(Path({str(folder)!r}), 1).encode('car')\n"
-        "assert len(found.terms) == 3, found\n"
+        f"query = open_query(Path({str(known[0])!r}), 1).encode('car')\n"
+        "assert len(query.terms) == 3, query\n"
         "assert not {'torch', 'transformers', 'sentence_transformers', 'onnx'} & {m.split('.')[0] for m in sys.modules}"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_pooling_is_laid_behind_the_logits_of_older_graphs_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("opset", [17, 18])
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [("max", [np.log(4), 0, np.log(1.5)]), ("sum", [np.log(2) + np.log(4), 0, np.log(1.5)])],
+)
+def test_pooling_follows_the_logits_of_older_graphs(
+    tmp_path: Path, opset: int, strategy: str, expected: list[float]
+) -> None:
     """Until opset 18 the axes of a maximum are an attribute: by hand, a graph whose logits are its input."""
     import onnx
     import onnxruntime as ort
@@ -291,25 +307,19 @@ def test_pooling_is_laid_behind_the_logits_of_older_graphs_too(tmp_path: Path) -
 
     logits = np.array([[[1, -2, 0.5], [3, -1, 0], [9, 9, 9]]], np.float32)
     mask = np.array([[1, 1, 0]], np.int64)
-    for opset in (17, 18):
-        shape = ["b", "t", 3]
-        graph = helper.make_graph(
-            [helper.make_node("Identity", ["given"], ["logits"])],
-            "g",
-            [
-                helper.make_tensor_value_info("given", TensorProto.FLOAT, shape),
-                helper.make_tensor_value_info("attention_mask", TensorProto.INT64, ["b", "t"]),
-            ],
-            [helper.make_tensor_value_info("logits", TensorProto.FLOAT, shape)],
-        )
-        for strategy, expected in (
-            ("max", [np.log(4), 0, np.log(1.5)]),
-            ("sum", [np.log(2) + np.log(4), 0, np.log(1.5)]),
-        ):
-            model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
-            onnx.save(model, tmp_path / "model.onnx")
-            pool_graph(tmp_path / "model.onnx", strategy, "relu")
-            session = ort.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
-            (found,) = session.run(None, {"given": logits, "attention_mask": mask})
-            assert found.tolist() == [pytest.approx(expected)]
-    assert len(VOCABULARY) == len(set(VOCABULARY))
+    shape = ["b", "t", 3]
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["given"], ["logits"])],
+        "g",
+        [
+            helper.make_tensor_value_info("given", TensorProto.FLOAT, shape),
+            helper.make_tensor_value_info("attention_mask", TensorProto.INT64, ["b", "t"]),
+        ],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, shape)],
+    )
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), path)
+    pool_graph(path, strategy, "relu")
+    session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    (pooled,) = session.run(None, {"given": logits, "attention_mask": mask})
+    assert pooled.tolist() == [pytest.approx(expected)]
