@@ -49,8 +49,8 @@ imports: venv
 
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 
-# Tests that share a costly fixture run in one process (tests/support/marks.py), the longest first.
-PYTEST := $(BIN)/pytest --dist loadgroup --no-loadscope-reorder
+# Tests that share a costly fixture run in one process (tests/support/sharing.py), the longest first.
+PYTEST := $(BIN)/pytest --dist loadgroup
 
 QUICK := not (soak or needs_encoder or needs_store or needs_redis or needs_browser or needs_process)
 

@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
+from tests.support import sharing
 from tests.support.caching import EXPORTING, INDEXING, cache_folder, exclusive
 from tests.support.draws import register_profiles
 from tests.support.forks import forking
 from tests.support.labelled import REPORT
-from tests.support.marks import set_groups, set_marks
+from tests.support.marks import set_marks
 
 # Nothing may reach for a model hub, and no setting of the developer's may leak in.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -41,8 +42,25 @@ register_profiles()
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     set_marks(items)
-    if getattr(config.option, "loadgroup", False):
-        set_groups(items)
+    if path := getattr(config, "workerinput", {}).get(sharing.KEY):
+        sharing.arrange(items, Path(path))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    if node.config.getoption("dist") == "loadgroup":
+        node.workerinput[sharing.KEY] = str(_groups_of(node.config))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    return sharing.GroupScheduling(config, log, _groups_of(config)) if config.getoption("dist") == "loadgroup" else None
+
+
+def _groups_of(config: pytest.Config) -> Path:
+    """Return the file of the groups, in the folder of the session."""
+    folder: Path = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+    return folder / "groups.json"
 
 
 # Run behind a shell's `&`, this process ignores Ctrl-C, and so would all it starts.
