@@ -1,7 +1,7 @@
 // @ts-check
-/** What the server is asked. Its words for what is wrong (RFC 9457) are shown as they are. */
+/** Requests to the server. Its error texts (RFC 9457) are shown unchanged. */
 
-import { ask, key } from './key.js';
+import { askKey, getKey } from './key.js';
 
 /**
  * @typedef {Record<string, any>} Json
@@ -9,7 +9,7 @@ import { ask, key } from './key.js';
  *   speaker: string | null, time: string | null, project: string, source: string, why: Json}} Item
  * @typedef {{rank: number, id: string, score: number, parts: Record<string, number>, shares: Record<string, number>,
  *   dropped: string | null, [signal: string]: any}} Candidate
- * @typedef {{stage: string, rows_in?: any, rows_out?: number, ms?: number, [said: string]: any}} Stage
+ * @typedef {{stage: string, rows_in?: any, rows_out?: number, ms?: number, [field: string]: any}} Stage
  * @typedef {{stages: Stage[], candidates: Candidate[], spans: {stage: string, at: number, ms: number}[],
  *   why_not?: string}} Trace
  * @typedef {{snapshot: number, profile: string, skipped: boolean, degraded: string[], items: Item[], packed: number[],
@@ -23,7 +23,7 @@ import { ask, key } from './key.js';
  *   profiles: string[]}} Choices
  */
 
-/** Why the server did not answer as asked. `status` is 0 where it did not answer at all. */
+/** The server's error. `status` is 0 without any answer. */
 export class Problem extends Error {
   /**
    * @param {number} status
@@ -36,8 +36,9 @@ export class Problem extends Error {
 }
 
 /**
+ * Send a GET request.
  * @param {string} path
- * @param {Record<string, unknown>} [params] empty ones are left out
+ * @param {Record<string, unknown>} [params] empty values are left out
  * @returns {Promise<any>}
  */
 export function get(path, params = {}) {
@@ -56,92 +57,93 @@ export function post(path, body) {
 }
 
 /**
+ * Recall, with a trace.
  * @param {Json} question arguments of a recall
  * @returns {Promise<Answer>}
  */
 export async function recall(question) {
   const answer = await post('/v1/recall', { ...question, explain: true });
   if (snapshot && answer.snapshot !== snapshot) {
-    known = null;
+    cached = null;
     window.dispatchEvent(new Event('generation'));
   }
   return answer;
 }
 
 /**
- * One item as it is stored. By its place among others: asking for it by itself would count as a use of it.
+ * Return one stored item, as part of its session: a request for the item alone would count as an access.
  * @param {string} id
  * @returns {Promise<Stored>}
  */
-export async function look(id) {
-  const found = await around(id, 0);
-  return found.items[found.at];
+export async function getItem(id) {
+  const page = await getAround(id, 0);
+  return page.items[page.at];
 }
 
 /**
- * An item among those beside it.
+ * Return an item among its neighbours.
  * @param {string} id
  * @param {number} [steps]
  * @returns {Promise<{session: string, at: number, items: Stored[]}>}
  */
-export function around(id, steps = 3) {
+export function getAround(id, steps = 3) {
   return get(`/v1/items/${encodeURIComponent(id)}/around`, { before: steps, after: steps });
 }
 
 /** @type {Promise<Choices> | null} */
-let known = null;
-let snapshot = 0; // that this is known of
+let cached = null;
+let snapshot = 0; // the generation of the choices
 
 /**
- * What there is to filter by; asked once a generation.
+ * Return the values of each filter, requested once a generation.
  * @returns {Promise<Choices>}
  */
-export function choices() {
-  known ??= get('/v1/choices').then(
-    (there) => {
-      snapshot = there.snapshot;
-      return there;
+export function getChoices() {
+  cached ??= get('/v1/choices').then(
+    (found) => {
+      snapshot = found.snapshot;
+      return found;
     },
     (error) => {
-      known = null;
+      cached = null;
       throw error;
     },
   );
-  return /** @type {Promise<Choices>} */ (known);
+  return /** @type {Promise<Choices>} */ (cached);
 }
 
 /**
  * @param {string} path
- * @param {RequestInit} how
+ * @param {RequestInit} options
  * @returns {Promise<any>}
  */
-async function send(path, how) {
+async function send(path, options) {
   for (;;) {
-    const used = key();
-    const response = await fetched(path, {
-      ...how,
-      headers: { ...how.headers, ...(used && { authorization: `Bearer ${used}` }) },
+    const used = getKey();
+    const response = await tryFetch(path, {
+      ...options,
+      headers: { ...options.headers, ...(used && { authorization: `Bearer ${used}` }) },
     });
     if (response.ok) return response.json();
-    const detail = await said(response);
-    if (response.status !== 401 || !(await ask(used, detail))) throw new Problem(response.status, detail);
+    const detail = await readDetail(response);
+    if (response.status !== 401 || !(await askKey(used, detail))) throw new Problem(response.status, detail);
   }
 }
 
 /**
  * @param {string} path
- * @param {RequestInit} how
+ * @param {RequestInit} options
  */
-async function fetched(path, how) {
+async function tryFetch(path, options) {
   try {
-    return await fetch(path, how);
+    return await fetch(path, options);
   } catch {
-    throw new Problem(0, 'the server does not answer; see whether helix serve runs');
+    throw new Problem(0, 'the server does not answer; check that helix serve runs');
   }
 }
 
 /** @param {Response} response */
-async function said(response) {
+async function readDetail(response) {
   try {
     return String((await response.json()).detail);
   } catch {

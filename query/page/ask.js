@@ -1,103 +1,104 @@
 // @ts-check
-/** The question and its answer: the items, and how they were found. */
+/** The question and its answer: the items, and the trace of the recall. */
 
-import { choices, recall } from './api.js';
-import { context } from './context.js';
-import { announce, by, fill, h } from './dom.js';
-import { dropped, leftOut, whyNot } from './dropped.js';
-import { offer, restore, values } from './fields.js';
-import { list } from './items.js';
+import { getChoices, recall } from './api.js';
+import { showContext } from './context.js';
+import { announce, byId, fill, h } from './dom.js';
+import { countDropped, makeWhyNot, showDropped } from './dropped.js';
+import { offerChoices, readValues, restore } from './fields.js';
+import { listItems } from './items.js';
 import { failure, notice, panel } from './marks.js';
 import { go, href } from './route.js';
 import { count, day, millis, plural } from './text.js';
-import { waterfall } from './waterfall.js';
+import { drawStages } from './waterfall.js';
 
 /** @typedef {import('./api.js').Answer} Answer */
 
-const form = /** @type {HTMLFormElement} */ (by('ask-form'));
-const body = by('answer');
+const form = /** @type {HTMLFormElement} */ (byId('ask-form'));
+const body = byId('answer');
 const MORE = ['since', 'until', 'as_of', 'session', 'entities', 'rerank', 'current_only'];
-let asked = 0;
-let answered = ''; // the address whose answer is shown
+let calls = 0;
+let shown = ''; // the address whose answer is shown
 /** @type {HTMLElement | null} */
-let last = null; // where the focus was in it
+let lastFocus = null; // within the answer
 
 form.addEventListener('submit', (event) => {
   event.preventDefault();
-  go(href('ask', values(form)));
+  go(href('ask', readValues(form)));
 });
 
-by('clear').addEventListener('click', () => {
-  const { q } = values(form);
+byId('clear').addEventListener('click', () => {
+  const { q } = readValues(form);
   go(href('ask', { q }));
-  by('q').focus();
+  byId('q').focus();
 });
 
-form.addEventListener('input', told);
+form.addEventListener('input', showFilters);
 
-/** Say how many filters are set. */
-function told() {
-  const given = values(form);
+/** Show and return the number of filters that are set. */
+function showFilters() {
+  const given = readValues(form);
   const more = MORE.filter((name) => given[name]).length;
-  const set = by('set');
+  const set = byId('set');
   set.hidden = !more;
   set.textContent = `${more} set`;
-  by('clear').hidden = !Object.keys(given).some((name) => name !== 'q');
+  byId('clear').hidden = !Object.keys(given).some((name) => name !== 'q');
   return more;
 }
 
 body.addEventListener('focusin', (event) => {
-  last = /** @type {HTMLElement} */ (event.target);
+  lastFocus = /** @type {HTMLElement} */ (event.target);
 });
 
-/** Where the answer was left, if it is still there. */
-export function left() {
-  return last?.isConnected ? last : null;
+/** Return the last focused element of the answer, if it still exists. */
+export function getFocus() {
+  return lastFocus?.isConnected ? lastFocus : null;
 }
 
 /**
- * What the address asks. Whoever comes back to an answer finds it as it was.
+ * Ask the address's question. An answer that is already shown stays as it was.
  * @param {import('./route.js').Route} route
  */
 export async function show({ params, entered }) {
   restore(form, params);
-  if (told()) /** @type {HTMLDetailsElement} */ (by('more')).open = true;
-  if (entered && answered && answered === params.toString()) return;
-  answered = '';
-  const turn = ++asked;
-  offered();
-  if (!params.get('q')) return welcome(turn);
-  busy(true);
+  if (showFilters()) /** @type {HTMLDetailsElement} */ (byId('more')).open = true;
+  if (entered && shown && shown === params.toString()) return;
+  shown = '';
+  const call = ++calls;
+  fillForm();
+  if (!params.get('q')) return showOverview(call);
+  setBusy(true);
   try {
-    const question = questionOf(params);
+    const question = readQuestion(params);
     const answer = await recall(question);
-    if (turn !== asked) return;
-    shown(answer, question);
-    answered = params.toString();
+    if (call !== calls) return;
+    showAnswer(answer, question);
+    shown = params.toString();
   } catch (error) {
-    if (turn === asked) {
+    if (call === calls) {
       fill(body, failure(error));
-      announce('That did not work.');
+      announce('The request failed.');
     }
   } finally {
-    if (turn === asked) busy(false);
+    if (call === calls) setBusy(false);
   }
 }
 
 /** @param {boolean} on */
-function busy(on) {
+function setBusy(on) {
   body.setAttribute('aria-busy', String(on));
   if (on && !body.hasChildNodes()) fill(body, h('p', { class: 'dim' }, '…'));
 }
 
 /** What there is to choose from. Without it the fields are as they are, and the question says what is wrong. */
-async function offered() {
+async function fillForm() {
   try {
-    const there = await choices();
-    for (const name of /** @type {const} */ (['project', 'type', 'speaker'])) offer(form, name, there[`${name}s`]);
-    offerProfiles(there.profiles);
+    const choices = await getChoices();
+    for (const name of /** @type {const} */ (['project', 'type', 'speaker']))
+      offerChoices(form, name, choices[`${name}s`]);
+    offerProfiles(choices.profiles);
   } catch {
-    // The answer to the question tells.
+    // The answer shows the error.
   }
 }
 
@@ -111,11 +112,11 @@ function offerProfiles(names) {
 }
 
 /**
- * The arguments of a recall, from the address.
+ * Read the arguments of a recall from the address.
  * @param {URLSearchParams} params
  * @returns {import('./api.js').Json}
  */
-export function questionOf(params) {
+export function readQuestion(params) {
   /** @type {import('./api.js').Json} */
   const question = { query: params.get('q') ?? '' };
   for (const name of ['project', 'type', 'speaker', 'session', 'since', 'until', 'as_of', 'profile', 'rerank', 'now']) {
@@ -135,16 +136,16 @@ export function questionOf(params) {
  * @param {Answer} answer
  * @param {import('./api.js').Json} question
  */
-function shown(answer, question) {
+function showAnswer(answer, question) {
   const n = answer.trace.candidates.length;
-  const left = leftOut(answer);
+  const left = countDropped(answer);
   fill(
     body,
     h(
       'div',
       { class: 'main-column' },
       h('h2', { class: 'sr' }, 'Items'),
-      ...notices(answer),
+      ...listNotices(answer),
       h(
         'p',
         { class: 'summary' },
@@ -152,15 +153,15 @@ function shown(answer, question) {
         ` of ${plural(n, 'candidate')} in ${millis(answer.ms.total)} ms`,
         h('span', { class: 'dim' }, ` · ${answer.profile} · generation ${answer.snapshot}`),
       ),
-      ...(answer.items.length ? list(answer) : nothing(answer)),
+      ...(answer.items.length ? listItems(answer) : explainEmpty(answer)),
     ),
     h(
       'aside',
-      { class: 'side', 'aria-label': 'How it was found' },
-      panel('Stages', 'stages-title', ...waterfall(answer)),
-      panel('Context', 'context-title', ...context(answer)),
-      panel(`Left out${left && `: ${left}`}`, 'left-title', ...dropped(answer)),
-      panel('Why not?', 'why-not-title', whyNot(question)),
+      { class: 'side', 'aria-label': 'Trace' },
+      panel('Stages', 'stages-title', ...drawStages(answer)),
+      panel('Context', 'context-title', ...showContext(answer)),
+      panel(`Left out${left && `: ${left}`}`, 'left-title', ...showDropped(answer)),
+      panel('Why not?', 'why-not-title', makeWhyNot(question)),
     ),
   );
   announce(
@@ -171,14 +172,14 @@ function shown(answer, question) {
 }
 
 /** @param {Answer} answer */
-function notices(answer) {
+function listNotices(answer) {
   const skip = answer.trace.stages.find((stage) => stage.stage === 'route')?.skip_score;
   return [
     answer.degraded.length
       ? notice(
           'warn',
           h('strong', {}, 'Degraded. '),
-          'Not all that was asked for could be done: ',
+          'Parts of the recall were not possible: ',
           h('ul', {}, ...answer.degraded.map((one) => h('li', {}, one))),
         )
       : null,
@@ -194,7 +195,7 @@ function notices(answer) {
 }
 
 /** @param {Answer} answer */
-function nothing(answer) {
+function explainEmpty(answer) {
   if (answer.skipped) return [];
   const route = answer.trace.stages.find((stage) => stage.stage === 'route');
   const none = route && !route.rows_out;
@@ -202,26 +203,26 @@ function nothing(answer) {
 }
 
 /**
- * Before the first question: what there is.
- * @param {number} turn
+ * Show the store's content before the first question.
+ * @param {number} call
  */
-async function welcome(turn) {
-  busy(true);
+async function showOverview(call) {
+  setBusy(true);
   try {
-    const there = await choices();
-    if (turn !== asked) return;
-    fill(body, there.items ? overview(there) : empty());
-    if (Object.keys(values(form)).length) by('q').focus(); // a filter was chosen: what is asked of it?
+    const choices = await getChoices();
+    if (call !== calls) return;
+    fill(body, choices.items ? makeOverview(choices) : explainEmptyStore());
+    if (Object.keys(readValues(form)).length) byId('q').focus(); // a filter is set, so the question comes next
   } catch (error) {
-    if (turn === asked) fill(body, failure(error));
+    if (call === calls) fill(body, failure(error));
   } finally {
-    if (turn === asked) busy(false);
+    if (call === calls) setBusy(false);
   }
 }
 
-/** @param {import('./api.js').Choices} there */
-function overview(there) {
-  const span = there.first && there.last ? `, ${day(there.first)} to ${day(there.last)}` : '';
+/** @param {import('./api.js').Choices} choices */
+function makeOverview(choices) {
+  const span = choices.first && choices.last ? `, ${day(choices.first)} to ${day(choices.last)}` : '';
   const kinds = (
     /** @type {string} */ title,
     /** @type {string} */ name,
@@ -235,23 +236,23 @@ function overview(there) {
   return h(
     'section',
     { class: 'panel overview', 'aria-labelledby': 'there' },
-    h('h2', { id: 'there' }, `${plural(there.items, 'item')} in ${plural(there.sessions, 'session')}${span}`),
+    h('h2', { id: 'there' }, `${plural(choices.items, 'item')} in ${plural(choices.sessions, 'session')}${span}`),
     h(
       'div',
       { class: 'columns' },
-      kinds('Projects', 'project', there.projects),
-      kinds('Types', 'type', there.types),
-      kinds('Speakers', 'speaker', there.speakers),
+      kinds('Projects', 'project', choices.projects),
+      kinds('Types', 'type', choices.types),
+      kinds('Speakers', 'speaker', choices.speakers),
     ),
   );
 }
 
-function empty() {
+function explainEmptyStore() {
   return notice(
     'warn',
     h('strong', {}, 'Nothing is stored yet. '),
     'Give it transcripts: ',
     h('code', {}, 'helix ingest PATH --store STORE'),
-    '. What is published is taken without a restart.',
+    '. New generations appear without a restart.',
   );
 }

@@ -1,11 +1,11 @@
-// Runs before the first paint: neither the theme nor the view changes under the reader's eyes. No module, so it blocks.
+// Sets theme and view before the first paint, so that nothing flickers. A plain script blocks painting; a module does not.
 (function () {
   const root = document.documentElement;
   try {
     const theme = localStorage.getItem('helix.theme');
     if (theme === 'light' || theme === 'dark') root.dataset.theme = theme;
   } catch {
-    // Storage is off in this browser: the system's theme it is.
+    // This browser stores nothing, so the system's theme applies.
   }
   const view = /^#\/([a-z]+)/.exec(location.hash);
   root.dataset.view = view ? view[1] : 'ask';

@@ -1,81 +1,80 @@
 // @ts-check
-/** One question to two profiles: what each finds, and where the other has it. */
+/** One question to two profiles: each one's items, with their places in the other list. */
 
-import { choices, recall } from './api.js';
-import { questionOf } from './ask.js';
-import { announce, bar, by, fill, h, s } from './dom.js';
-import { offer, restore, values } from './fields.js';
-import { badge, failure } from './marks.js';
+import { getChoices, recall } from './api.js';
+import { readQuestion } from './ask.js';
+import { announce, bar, byId, fill, h, s } from './dom.js';
+import { offerChoices, readValues, restore } from './fields.js';
+import { badge, load } from './marks.js';
 import { go, href } from './route.js';
-import { count, millis, plural, score, when } from './text.js';
+import { count, formatTime, millis, plural, score } from './text.js';
 
 /** @typedef {import('./api.js').Answer} Answer */
 
-const form = /** @type {HTMLFormElement} */ (by('compare-form'));
-const body = by('compare-body');
-const ROW = 62; // pixels; the lines between the lists rely on it
-let asked = 0;
+const form = /** @type {HTMLFormElement} */ (byId('compare-form'));
+const body = byId('compare-body');
+const ROW = 62; // pixels; the style sheet sets the same height
+let calls = 0;
 
 form.addEventListener('submit', (event) => {
   event.preventDefault();
-  go(href('compare', values(form)));
+  go(href('compare', readValues(form)));
 });
 
 /** @param {import('./route.js').Route} route */
 export async function show({ params }) {
-  const turn = ++asked;
-  await offered(params);
-  if (turn !== asked) return;
+  const call = ++calls;
+  await fillForm(params);
+  if (call !== calls) return;
   if (!params.get('q'))
     return fill(body, h('p', { class: 'dim' }, 'The same question to two profiles, on the same generation.'));
-  body.setAttribute('aria-busy', 'true');
-  try {
-    const [a, b] = sides(params);
-    const question = questionOf(params);
-    // One after the other: side by side each would take the other's time.
-    const left = await recall({ ...question, profile: a });
-    const right = await recall({ ...question, profile: b });
-    if (turn === asked) fill(body, ...shown(left, right, params));
-  } catch (error) {
-    if (turn === asked) fill(body, failure(error));
-  } finally {
-    if (turn === asked) body.setAttribute('aria-busy', 'false');
-  }
+  await load(
+    body,
+    () => call === calls,
+    async () => {
+      const [a, b] = getProfiles(params);
+      const question = readQuestion(params);
+      // One at a time: together they would slow each other down.
+      const left = await recall({ ...question, profile: a });
+      const right = await recall({ ...question, profile: b });
+      return call === calls ? compare(left, right, params) : [];
+    },
+  );
 }
 
 /**
  * @param {URLSearchParams} params
  * @returns {[string, string]}
  */
-function sides(params) {
+function getProfiles(params) {
   return [params.get('a') || 'helix', params.get('b') || 'helix-paper'];
 }
 
 /** @param {URLSearchParams} params */
-async function offered(params) {
-  const [a, b] = sides(params);
+async function fillForm(params) {
+  const [a, b] = getProfiles(params);
   try {
-    const there = await choices();
+    const choices = await getChoices();
     for (const name of ['a', 'b']) {
       const select = /** @type {HTMLSelectElement} */ (form.elements.namedItem(name));
-      select.replaceChildren(...there.profiles.map((one) => h('option', { value: one }, one)));
+      select.replaceChildren(...choices.profiles.map((one) => h('option', { value: one }, one)));
     }
-    offer(form, 'project', there.projects);
+    offerChoices(form, 'project', choices.projects);
   } catch {
-    // The answer to the question tells.
+    // The answer shows the error.
   }
   restore(form, new URLSearchParams([...params.entries(), ['a', a], ['b', b]]));
 }
 
 /**
- * Places by item, the first of each.
+ * Return each item's first place.
  * @param {Answer} answer
  */
-function placesOf(answer) {
+function findPlaces(answer) {
   /** @type {Map<string, number>} */
-  const found = new Map();
-  answer.items.forEach((item, i) => found.has(item.id) || found.set(item.id, i));
-  return found;
+  const places = new Map();
+  answer.items.forEach((item, i) => places.has(item.id) || places.set(item.id, i));
+  return places;
 }
 
 /**
@@ -83,8 +82,8 @@ function placesOf(answer) {
  * @param {Answer} right
  * @param {URLSearchParams} params
  */
-function shown(left, right, params) {
-  const [here, there] = [placesOf(left), placesOf(right)];
+function compare(left, right, params) {
+  const [here, there] = [findPlaces(left), findPlaces(right)];
   const both = [...here.keys()].filter((id) => there.has(id));
   const all = new Set([...here.keys(), ...there.keys()]).size;
   announce(`${plural(both.length, 'item')} in both`);
@@ -99,13 +98,13 @@ function shown(left, right, params) {
         ` · generation ${left.snapshot}${left.snapshot === right.snapshot ? '' : ` and ${right.snapshot}`}`,
       ),
     ),
-    figures(left, right),
+    makeTable(left, right),
     h(
       'div',
       { class: 'versus' },
-      column(left, there, params, 'left'),
-      lines(left, right, here, there),
-      column(right, here, params, 'right'),
+      makeColumn(left, there, params, 'left'),
+      drawLines(left, right, here, there),
+      makeColumn(right, here, params, 'right'),
     ),
   ];
 }
@@ -114,7 +113,7 @@ function shown(left, right, params) {
  * @param {Answer} left
  * @param {Answer} right
  */
-function figures(left, right) {
+function makeTable(left, right) {
   const line = (
     /** @type {string} */ name,
     /** @type {number} */ one,
@@ -145,7 +144,7 @@ function figures(left, right) {
     h(
       'tbody',
       {},
-      line('milliseconds, with its explanation', left.ms.total, right.ms.total, millis),
+      line('milliseconds, with the trace', left.ms.total, right.ms.total, millis),
       line('tokens of the context', left.tokens, right.tokens, count),
       line('items in the context', left.packed.length, right.packed.length, count),
       line('candidates', left.trace.candidates.length, right.trace.candidates.length, count),
@@ -155,11 +154,11 @@ function figures(left, right) {
 
 /**
  * @param {Answer} answer
- * @param {Map<string, number>} other where the other list has each
+ * @param {Map<string, number>} other places in the other list
  * @param {URLSearchParams} params
  * @param {'left' | 'right'} side
  */
-function column(answer, other, params, side) {
+function makeColumn(answer, other, params, side) {
   const id = `versus-${side}`;
   const packed = new Set(answer.packed);
   const full = href('ask', {
@@ -176,10 +175,10 @@ function column(answer, other, params, side) {
         'p',
         { class: 'head' },
         h('span', { class: 'rank' }, i + 1),
-        moved(i, other.get(item.id), side),
+        showMove(i, other.get(item.id), side),
         h('span', { class: 'mono' }, score(item.score)),
         badge(item.type),
-        h('span', { class: 'dim' }, `${when(item.time)} ${item.speaker ?? ''}`),
+        h('span', { class: 'dim' }, `${formatTime(item.time)} ${item.speaker ?? ''}`),
         packed.has(i) ? h('span', { class: 'packed' }, 'in context') : null,
       ),
       h('a', { class: 'text', href: href('item', {}, item.id), 'data-stop': true }, item.text),
@@ -197,33 +196,33 @@ function column(answer, other, params, side) {
 }
 
 /**
- * How much higher or lower the other list has it.
+ * Show how many places higher or lower this list has an item than the other.
  * @param {number} here
  * @param {number | undefined} there
  * @param {'left' | 'right'} side
  */
-function moved(here, there, side) {
+function showMove(here, there, side) {
   const from = side === 'right' ? 'left' : 'right';
   if (there === undefined) return h('span', { class: 'moved only' }, 'only here');
-  const by = there - here; // places this list has it higher
-  if (!by) return h('span', { class: 'moved same', title: `the ${from} list has it here, too` }, '=');
-  const words = `${plural(Math.abs(by), 'place')} ${by > 0 ? 'higher' : 'lower'} than on the ${from}`;
+  const rise = there - here;
+  if (!rise) return h('span', { class: 'moved same', title: `the same place in the ${from} list` }, '=');
+  const words = `${plural(Math.abs(rise), 'place')} ${rise > 0 ? 'higher' : 'lower'} than on the ${from}`;
   return h(
     'span',
-    { class: `moved ${by > 0 ? 'up' : 'down'}`, title: words },
-    h('span', { 'aria-hidden': 'true' }, `${by > 0 ? '+' : '−'}${Math.abs(by)}`),
+    { class: `moved ${rise > 0 ? 'up' : 'down'}`, title: words },
+    h('span', { 'aria-hidden': 'true' }, `${rise > 0 ? '+' : '−'}${Math.abs(rise)}`),
     h('span', { class: 'sr' }, words),
   );
 }
 
 /**
- * From each item's place on the left to its place on the right.
+ * Draw a line from each item's left place to its right place.
  * @param {Answer} left
  * @param {Answer} right
  * @param {Map<string, number>} here
  * @param {Map<string, number>} there
  */
-function lines(left, right, here, there) {
+function drawLines(left, right, here, there) {
   const height = Math.max(left.items.length, right.items.length) * ROW;
   const middle = (/** @type {number} */ place) => (place + 0.5) * ROW;
   const both = [...here].filter(([id]) => there.has(id));

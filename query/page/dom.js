@@ -1,11 +1,11 @@
 // @ts-check
-/** Making elements. Text goes in as text: what is remembered was written by anybody, and is never read as HTML. */
+/** DOM elements. Text stays text: anyone may have written a memory, so it is never parsed as HTML. */
 
 /** @typedef {Node | string | number | null | undefined | false} Child */
 /** @typedef {Record<string, unknown>} Props */
 
 /**
- * An element. `class` and attributes by name; `on…` listens; null, undefined and false leave one out.
+ * Make an element. `on…` adds a listener; null, undefined and false leave an attribute out.
  * @template {keyof HTMLElementTagNameMap} Tag
  * @param {Tag} tag
  * @param {Props} [props]
@@ -13,11 +13,11 @@
  * @returns {HTMLElementTagNameMap[Tag]}
  */
 export function h(tag, props = {}, ...children) {
-  return filled(document.createElement(tag), props, children);
+  return finish(document.createElement(tag), props, children);
 }
 
 /**
- * An element of SVG.
+ * Make an SVG element.
  * @template {keyof SVGElementTagNameMap} Tag
  * @param {Tag} tag
  * @param {Props} [props]
@@ -25,7 +25,7 @@ export function h(tag, props = {}, ...children) {
  * @returns {SVGElementTagNameMap[Tag]}
  */
 export function s(tag, props = {}, ...children) {
-  return filled(document.createElementNS('http://www.w3.org/2000/svg', tag), props, children);
+  return finish(document.createElementNS('http://www.w3.org/2000/svg', tag), props, children);
 }
 
 /**
@@ -35,7 +35,7 @@ export function s(tag, props = {}, ...children) {
  * @param {Child[]} children
  * @returns {Made}
  */
-function filled(made, props, children) {
+function finish(made, props, children) {
   for (const [name, value] of Object.entries(props)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith('on')) made.addEventListener(name.slice(2), /** @type {EventListener} */ (value));
@@ -49,22 +49,22 @@ function filled(made, props, children) {
  * @param {Child[]} children
  * @returns {(Node | string)[]}
  */
-function kept(children) {
-  const there = children.filter((one) => one !== null && one !== undefined && one !== false);
-  return there.map((one) => (one instanceof Node ? one : String(one)));
+function toNodes(children) {
+  const present = children.filter((one) => one !== null && one !== undefined && one !== false);
+  return present.map((one) => (one instanceof Node ? one : String(one)));
 }
 
 /**
- * With a space between any two: what lies side by side would be read as one word.
+ * Put a space between every two children; screen readers would join adjacent ones into one word.
  * @param {...Child} children
  * @returns {Child[]}
  */
-export function spaced(...children) {
-  return kept(children).flatMap((one, i) => (i ? [' ', one] : [one]));
+export function withSpaces(...children) {
+  return toNodes(children).flatMap((one, i) => (i ? [' ', one] : [one]));
 }
 
 /**
- * What stands in an element, anew.
+ * Replace the content of an element.
  * @param {Element} into
  * @param {...Child} children
  */
@@ -73,18 +73,18 @@ export function fill(into, ...children) {
 }
 
 /**
- * The element of an id.
+ * Return the element with an id.
  * @param {string} id
  * @returns {HTMLElement}
  */
-export function by(id) {
-  const found = document.getElementById(id);
-  if (!found) throw new Error(`no element #${id}`);
-  return found;
+export function byId(id) {
+  const element = document.getElementById(id);
+  if (!element) throw new Error(`no element #${id}`);
+  return element;
 }
 
 /**
- * A box as wide as a share of its track. By the CSSOM: the policy of this page lets no style attribute in.
+ * Make a bar that fills a share of its track. The width is set byId script: the page's policy forbids style attributes.
  * @param {string} kind class names
  * @param {number} width 0 to 1
  * @param {number} [left] 0 to 1
@@ -106,23 +106,23 @@ export function percent(share) {
 }
 
 /**
- * Tell who cannot see it what has changed.
+ * Announce a change to screen readers.
  * @param {string} words
  */
 export function announce(words) {
-  by('live').textContent = words;
+  byId('live').textContent = words;
 }
 
 /**
- * Copy text; false where the browser does not let us.
+ * Copy text; return false if the browser refuses.
  * @param {string} text
  * @returns {Promise<boolean>}
  */
-export async function copied(text) {
+export async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    return false; // not a secure context, or refused
+    return false; // an insecure context, or refused
   }
 }

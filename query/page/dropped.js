@@ -1,8 +1,8 @@
 // @ts-check
-/** What was left out, by the stage that did it, and why; and the same asked of any one item. */
+/** The candidates that an answer leaves out, by stage, with the reason; and the same for any one item. */
 
-import { look, recall } from './api.js';
-import { announce, by, fill, h } from './dom.js';
+import { getItem, recall } from './api.js';
+import { announce, byId, fill, h } from './dom.js';
 import { failure } from './marks.js';
 import { href } from './route.js';
 import { count, cut, plural, score } from './text.js';
@@ -15,44 +15,47 @@ import { count, cut, plural, score } from './text.js';
 
 const STEP = 6;
 
-/** @param {Answer} answer */
-export function dropped(answer) {
-  const groups = grouped(answer);
+/**
+ * Show the groups of candidates that an answer leaves out.
+ * @param {Answer} answer
+ */
+export function showDropped(answer) {
+  const groups = groupDropped(answer);
   if (answer.skipped) return [h('p', { class: 'dim' }, 'Nothing was searched.')];
   if (!groups.length)
-    return [h('p', { class: 'dim' }, 'Nothing: all that was found is in the answer and in the context.')];
-  return groups.map((group) => (group.ones.length ? opened(group) : told(group)));
+    return [h('p', { class: 'dim' }, 'Nothing: every candidate is in the answer and in the context.')];
+  return groups.map((group) => (group.ones.length ? makeDetails(group) : makeLine(group)));
 }
 
 /**
- * From the first stage to the last.
+ * Group the candidates that are left out, from the first stage to the last.
  * @param {Answer} answer
  * @returns {Group[]}
  */
-export function grouped(answer) {
+export function groupDropped(answer) {
   const { stages, candidates } = answer.trace;
   const route = stages.find((stage) => stage.stage === 'route');
   const allowed = route?.rows_out ?? 0;
   const shown = new Set(answer.items.map((item) => item.id));
   const packed = new Set(answer.packed.map((i) => answer.items[i].id));
   const cut = candidates.filter((one) => one.dropped);
-  const behind = candidates.filter((one) => !one.dropped && !shown.has(one.id));
+  const lower = candidates.filter((one) => !one.dropped && !shown.has(one.id));
   const last = answer.items.at(-1);
   const full = candidates.filter((one) => !one.dropped && shown.has(one.id) && !packed.has(one.id));
   const missed = allowed - new Set(candidates.map((one) => one.id)).size;
   /** @type {Group[]} */
   const groups = [
     { stage: 'route', says: 'outside the filters', n: (route?.rows_in ?? 0) - allowed, ones: [] },
-    { stage: 'retrieve', says: 'found by no list', n: candidates.length ? missed : 0, ones: [] },
+    { stage: 'retrieve', says: 'in no list', n: candidates.length ? missed : 0, ones: [] },
     ...[...new Set(cut.map(stageOf))].map((stage) => {
       const ones = cut.filter((one) => stageOf(one) === stage);
-      return { stage, says: 'each says why', n: ones.length, ones };
+      return { stage, says: 'each with its reason', n: ones.length, ones };
     }),
     {
       stage: 'rank',
-      says: last ? `behind the last item shown, which has ${score(last.score)}` : 'behind',
-      n: behind.length,
-      ones: behind,
+      says: last ? `below the last shown item, at ${score(last.score)}` : 'below',
+      n: lower.length,
+      ones: lower,
     },
     { stage: 'pack', says: `no room in ${count(answer.budget)} tokens`, n: full.length, ones: full },
   ];
@@ -65,35 +68,35 @@ function stageOf(one) {
 }
 
 /** @param {Group} group */
-function line(group) {
+function describe(group) {
   return [h('strong', {}, group.stage), ` ${count(group.n)} `, h('span', { class: 'dim' }, group.says)];
 }
 
 /** @param {Group} group */
-function told(group) {
-  return h('p', { class: 'left' }, ...line(group));
+function makeLine(group) {
+  return h('p', { class: 'left' }, ...describe(group));
 }
 
 /**
- * A group with its candidates. Their texts are asked for when it is opened, a few at a time.
+ * Make a group that opens. Its candidates' texts load when it opens, a few at a time.
  * @param {Group} group
  */
-function opened(group) {
+function makeDetails(group) {
   const entries = h('ul', { class: 'left-out' });
   const more = h('button', { type: 'button', class: 'quiet', onclick: () => next() }, 'Show more');
   let at = 0;
   function next() {
     const ones = group.ones.slice(at, at + STEP);
     at += ones.length;
-    const made = ones.map(entry);
-    entries.append(...made);
+    const rows = ones.map(makeEntry);
+    entries.append(...rows);
     more.hidden = at >= group.ones.length;
-    if (at > STEP) made[0]?.querySelector('button')?.focus();
+    if (at > STEP) rows[0]?.querySelector('button')?.focus();
   }
   const details = h(
     'details',
     { class: 'left', ontoggle: () => details.open && !at && next() },
-    h('summary', {}, ...line(group)),
+    h('summary', {}, ...describe(group)),
     entries,
     more,
   );
@@ -101,10 +104,10 @@ function opened(group) {
 }
 
 /** @param {Candidate} one */
-function entry(one) {
+function makeEntry(one) {
   const text = h('span', { class: 'preview dim' }, '…');
-  look(one.id).then(
-    (found) => fill(text, cut(found.text, 120)),
+  getItem(one.id).then(
+    (item) => fill(text, cut(item.text, 120)),
     (error) => fill(text, error.message),
   );
   const reason = one.dropped?.slice(stageOf(one).length + 2);
@@ -116,7 +119,7 @@ function entry(one) {
     ' ',
     h(
       'button',
-      { type: 'button', class: 'quiet', 'aria-label': `Why not ${one.id}?`, onclick: () => pick(one.id) },
+      { type: 'button', class: 'quiet', 'aria-label': `Why not ${one.id}?`, onclick: () => askWhyNot(one.id) },
       'Why not?',
     ),
     text,
@@ -125,17 +128,17 @@ function entry(one) {
 }
 
 /** @param {string} id */
-function pick(id) {
-  const field = /** @type {HTMLInputElement} */ (by('why-not-id'));
+function askWhyNot(id) {
+  const field = /** @type {HTMLInputElement} */ (byId('why-not-id'));
   field.value = id;
   field.form?.requestSubmit();
 }
 
 /**
- * The box that asks of one item why it is not in the answer.
+ * Make the form that asks why an item is not in the answer.
  * @param {import('./api.js').Json} question the arguments of this recall
  */
-export function whyNot(question) {
+export function makeWhyNot(question) {
   const field = h('input', {
     id: 'why-not-id',
     class: 'mono',
@@ -144,7 +147,7 @@ export function whyNot(question) {
     placeholder: 'f1a3fa0659075602',
     'aria-describedby': 'why-not-said',
   });
-  const said = h('output', { id: 'why-not-said', for: 'why-not-id' });
+  const reply = h('output', { id: 'why-not-said', for: 'why-not-id' });
   const form = h(
     'form',
     {
@@ -154,28 +157,28 @@ export function whyNot(question) {
         event.preventDefault();
         const id = field.value.trim();
         if (!id) return field.focus();
-        said.textContent = '…';
+        reply.textContent = '…';
         try {
           const answer = await recall({ ...question, why_not: id });
-          fill(said, h('span', { class: 'mono dim' }, `${id} `), answer.trace.why_not);
+          fill(reply, h('span', { class: 'mono dim' }, `${id} `), answer.trace.why_not);
           announce(answer.trace.why_not ?? '');
         } catch (error) {
-          fill(said, failure(error));
+          fill(reply, failure(error));
         }
       },
     },
     h('label', {}, 'Item id ', field),
     h('button', {}, 'Why not?'),
-    said,
+    reply,
   );
   return form;
 }
 
 /**
- * How many are left out, for a heading.
+ * Count the candidates that are left out, for a heading.
  * @param {Answer} answer
  */
-export function leftOut(answer) {
-  const n = grouped(answer).reduce((sum, group) => sum + group.n, 0);
+export function countDropped(answer) {
+  const n = groupDropped(answer).reduce((sum, group) => sum + group.n, 0);
   return n ? plural(n, 'item') : '';
 }

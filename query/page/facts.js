@@ -1,13 +1,13 @@
 // @ts-check
-/** What is stated about an entity, and from when to when each of it holds. */
+/** Facts about an entity, with the time in which each holds. */
 
-import { choices, get } from './api.js';
-import { place, ruler, spanOf } from './axis.js';
-import { announce, bar, by, fill, h, percent } from './dom.js';
-import { restore, values } from './fields.js';
-import { failure } from './marks.js';
+import { get, getChoices } from './api.js';
+import { findSpan, getPlace, makeRuler } from './axis.js';
+import { announce, bar, byId, fill, h, percent } from './dom.js';
+import { readValues, restore } from './fields.js';
+import { load, pager } from './marks.js';
 import { go, href } from './route.js';
-import { at, count, plural, score, when } from './text.js';
+import { count, formatTime, plural, score, toMs } from './text.js';
 
 /**
  * @typedef {{subject: string, relation: string, object: string, qualifier: string, closes: boolean,
@@ -15,40 +15,36 @@ import { at, count, plural, score, when } from './text.js';
  */
 
 const PAGE = 100;
-const form = /** @type {HTMLFormElement} */ (by('facts-form'));
-const body = by('facts-body');
-let asked = 0;
+const form = /** @type {HTMLFormElement} */ (byId('facts-form'));
+const body = byId('facts-body');
+let calls = 0;
 
 form.addEventListener('submit', (event) => {
   event.preventDefault();
-  go(href('facts', values(form)));
+  go(href('facts', readValues(form)));
 });
 
 /** @param {import('./route.js').Route} route */
 export async function show({ params }) {
-  const turn = ++asked;
+  const call = ++calls;
   restore(form, params);
   const entity = params.get('entity');
-  body.setAttribute('aria-busy', 'true');
-  try {
-    const made = entity ? await about(entity, params) : await begin();
-    if (turn === asked) fill(body, ...made);
-  } catch (error) {
-    if (turn === asked) fill(body, failure(error));
-  } finally {
-    if (turn === asked) body.setAttribute('aria-busy', 'false');
-  }
+  await load(
+    body,
+    () => call === calls,
+    () => (entity ? loadFacts(entity, params) : suggestNames()),
+  );
 }
 
-/** Who may be asked about. */
-async function begin() {
-  const { speakers, projects } = await choices();
+/** Suggest names to ask about. */
+async function suggestNames() {
+  const { speakers, projects } = await getChoices();
   const names = [...new Set([...Object.keys(speakers), ...Object.keys(projects)])].slice(0, 20);
-  fill(by('known'), ...names.map((name) => h('option', { value: name })));
+  fill(byId('known'), ...names.map((name) => h('option', { value: name })));
   if (!names.length)
-    return [h('p', { class: 'empty' }, 'Name a person, a project, a setting: whatever something may be said of.')];
+    return [h('p', { class: 'empty' }, 'Name a person, a project or a setting.')];
   return [
-    h('p', { class: 'dim' }, 'Name whatever something may be said of, or begin with'),
+    h('p', { class: 'dim' }, 'Name a person, a project or a setting, or begin with'),
     h(
       'ul',
       { class: 'chips' },
@@ -63,7 +59,7 @@ async function begin() {
  * @param {string} entity
  * @param {URLSearchParams} params
  */
-async function about(entity, params) {
+async function loadFacts(entity, params) {
   const offset = Number(params.get('offset')) || 0;
   const found = await get('/v1/facts', { entity, at: params.get('at'), offset, limit: PAGE });
   /** @type {Fact[]} */
@@ -74,17 +70,16 @@ async function about(entity, params) {
       h(
         'p',
         { class: 'empty' },
-        `Nothing is stated about ${entity}. `,
+        `No facts about ${entity}. `,
         h('a', { href: href('ask', { q: entity }) }, 'Ask for it'),
         ' instead.',
       ),
     ];
   const asOf = params.get('at');
-  const moment = asOf ? at(asOf) : Date.now(); // an age, like 7d, is no date: then there is no line
+  const moment = asOf ? toMs(asOf) : Date.now(); // NaN for an age like 7d, which gets no line
   const known = facts.flatMap((one) => [one.t_valid, one.t_invalid]).filter((one) => one !== null);
-  const span = spanOf([...known.map(at), moment || Date.now()]);
+  const span = findSpan([...known.map(toMs), moment || Date.now()]);
   const holding = facts.filter((one) => one.holds).length;
-  const last = offset + facts.length;
   return [
     h(
       'p',
@@ -104,30 +99,14 @@ async function about(entity, params) {
         'div',
         { class: 'fact ruler-row', 'aria-hidden': 'true' },
         h('span', {}),
-        h('div', { class: 'validity' }, ruler(span, 4)),
+        h('div', { class: 'validity' }, makeRuler(span, 4)),
         h('span', {}),
       ),
-      h('ol', { class: 'facts' }, ...facts.map((one) => entry(one, span, moment))),
+      h('ol', { class: 'facts' }, ...facts.map((one) => makeEntry(one, span, moment))),
     ),
-    last < found.total || offset
-      ? h(
-          'p',
-          { class: 'pages' },
-          offset
-            ? h(
-                'a',
-                {
-                  class: 'button',
-                  href: href('facts', { entity, at: params.get('at'), offset: Math.max(0, offset - PAGE) || '' }),
-                },
-                'Newer',
-              )
-            : null,
-          last < found.total
-            ? h('a', { class: 'button', href: href('facts', { entity, at: params.get('at'), offset: last }) }, 'Older')
-            : null,
-        )
-      : null,
+    pager({ offset, size: PAGE, end: offset + facts.length, total: found.total }, ['Newer', 'Older'], (to) =>
+      href('facts', { entity, at: params.get('at'), offset: to }),
+    ),
   ];
 }
 
@@ -136,11 +115,11 @@ async function about(entity, params) {
  * @param {import('./axis.js').Span} span
  * @param {number} moment
  */
-function entry(one, span, moment) {
-  const from = one.t_valid ? place(span, at(one.t_valid)) : 0;
-  const to = one.t_invalid ? place(span, at(one.t_invalid)) : 1;
+function makeEntry(one, span, moment) {
+  const from = one.t_valid ? getPlace(span, toMs(one.t_valid)) : 0;
+  const to = one.t_invalid ? getPlace(span, toMs(one.t_invalid)) : 1;
   const line = h('span', { class: 'moment' });
-  line.style.left = percent(place(span, moment));
+  line.style.left = percent(getPlace(span, moment));
   const kind = one.holds ? 'holds' : 'over';
   return h(
     'li',
@@ -164,7 +143,7 @@ function entry(one, span, moment) {
       'p',
       { class: 'state' },
       h('span', { class: `dot ${kind}`, 'aria-hidden': 'true' }),
-      `${one.holds ? 'holds' : 'does not hold'}: ${spanned(one)} `,
+      `${one.holds ? 'holds' : 'does not hold'}: ${formatValidity(one)} `,
       h('span', { class: 'dim' }, `confidence ${score(one.confidence)} `),
       h(
         'a',
@@ -173,14 +152,14 @@ function entry(one, span, moment) {
           'data-stop': true,
           'aria-label': `the item that says ${one.subject} ${one.relation} ${one.object}`,
         },
-        'said here',
+        'source',
       ),
     ),
   );
 }
 
 /** @param {Fact} one */
-function spanned(one) {
-  const from = one.t_valid ? `from ${when(one.t_valid)}` : 'from no known time';
-  return one.t_invalid ? `${from} until ${when(one.t_invalid)}` : `${from} on`;
+function formatValidity(one) {
+  const from = one.t_valid ? `from ${formatTime(one.t_valid)}` : 'from an unknown time';
+  return one.t_invalid ? `${from} until ${formatTime(one.t_invalid)}` : `${from} on`;
 }

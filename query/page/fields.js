@@ -1,5 +1,5 @@
 // @ts-check
-/** Forms: what is in them, what may be chosen, and both from and into the address. */
+/** Forms: their values, their choices, and both from and to the address. */
 
 import { h } from './dom.js';
 import { count } from './text.js';
@@ -7,34 +7,35 @@ import { count } from './text.js';
 /** @typedef {HTMLInputElement | HTMLSelectElement} Field */
 
 /**
+ * List the named fields of a form.
  * @param {HTMLFormElement} form
  * @returns {Field[]}
  */
-export function fields(form) {
+function listFields(form) {
   return /** @type {Field[]} */ (
     [...form.elements].filter((one) => 'name' in one && one.name && !(one instanceof HTMLButtonElement))
   );
 }
 
 /**
- * What is filled in, by name.
+ * Return the values of a form by name, without empty ones.
  * @param {HTMLFormElement} form
  * @returns {Record<string, string>}
  */
-export function values(form) {
-  const given = fields(form).filter(
+export function readValues(form) {
+  const given = listFields(form).filter(
     (one) => !(one instanceof HTMLInputElement && one.type === 'checkbox' && !one.checked),
   );
   return Object.fromEntries(given.map((one) => [one.name, one.value.trim()]).filter(([, value]) => value));
 }
 
 /**
- * Fill in; what is not named is emptied. A choice that is not offered is offered then: the server says what is wrong.
+ * Fill in the form from the address; clear other fields. An unknown choice is added, so that the server can reject it.
  * @param {HTMLFormElement} form
  * @param {URLSearchParams} params
  */
 export function restore(form, params) {
-  for (const one of fields(form)) {
+  for (const one of listFields(form)) {
     const value = params.get(one.name) ?? '';
     if (one instanceof HTMLInputElement && one.type === 'checkbox') one.checked = value === one.value;
     else if (one instanceof HTMLSelectElement) choose(one, value);
@@ -43,6 +44,7 @@ export function restore(form, params) {
 }
 
 /**
+ * Choose a value; add it if it is missing.
  * @param {HTMLSelectElement} select
  * @param {string} value
  */
@@ -52,12 +54,12 @@ function choose(select, value) {
 }
 
 /**
- * Offer names with the number of their items, after what stands for all of them.
+ * Offer names with their number of items, after the option for all.
  * @param {HTMLFormElement} form
  * @param {string} name
  * @param {Record<string, number>} counts
  */
-export function offer(form, name, counts) {
+export function offerChoices(form, name, counts) {
   const select = /** @type {HTMLSelectElement} */ (form.elements.namedItem(name));
   const now = select.value;
   const options = Object.entries(counts).map(([value, n]) => h('option', { value }, `${value} (${count(n)})`));

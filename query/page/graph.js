@@ -1,16 +1,16 @@
 // @ts-check
-/** What an item is connected with: what stands beside it, the entities it names, what else names them. */
+/** An item's connections: its neighbours, the entities it names, and other items that name them. */
 
 import { h, s } from './dom.js';
 import { href } from './route.js';
-import { cut, plural, when } from './text.js';
+import { cut, formatTime, plural } from './text.js';
 
 /**
  * @typedef {{id: string, kind: 'item' | 'entity', label: string, type?: string, session?: string,
  *   speaker?: string | null, time?: string | null, entity?: string, items?: number}} Node_
  * @typedef {{from: string, to: string, kind: string}} Edge
- * @typedef {{item: string, nodes: Node_[], edges: Edge[]}} Near
- * @typedef {{node: Node_, x: number, y: number}} Placed
+ * @typedef {{item: string, nodes: Node_[], edges: Edge[]}} Neighbourhood
+ * @typedef {{node: Node_, x: number, y: number}} Position
  */
 
 const BOX = { width: 268, height: 38, gap: 10 };
@@ -21,23 +21,26 @@ const WORDS = {
   reply: 'answers',
   same: 'the same file or error',
   mentions: 'names',
-  states: 'states something of',
+  states: 'states something about',
   fact: 'a fact',
 };
 
-/** @param {Near} near */
-export function graph(near) {
-  if (near.nodes.length < 2) return [h('p', { class: 'dim' }, 'It is connected with nothing.')];
-  const placed = layout(near);
-  return [picture(near, placed), key(near), listed(near)];
+/**
+ * Show a neighbourhood as a picture and as a list.
+ * @param {Neighbourhood} near
+ */
+export function showGraph(near) {
+  if (near.nodes.length < 2) return [h('p', { class: 'dim' }, 'It has no connections.')];
+  const positions = layOut(near);
+  return [drawGraph(near, positions), makeLegend(near), makeList(near)];
 }
 
 /**
- * Where each node stands: always the same of the same neighbourhood.
- * @param {Near} near
- * @returns {Map<string, Placed>}
+ * Return each node's position, always the same for the same neighbourhood.
+ * @param {Neighbourhood} near
+ * @returns {Map<string, Position>}
  */
-export function layout(near) {
+export function layOut(near) {
   const entities = near.nodes.filter((node) => node.kind === 'entity');
   const isEntity = new Set(entities.map((node) => node.id));
   const linked = new Set(
@@ -46,28 +49,28 @@ export function layout(near) {
       .flatMap((edge) => [edge.from, edge.to]),
   );
   const items = near.nodes.filter((node) => node.kind === 'item');
-  const beside = items.filter((node) => node.id === near.item || linked.has(node.id));
-  beside.sort((one, other) => (one.time ?? '').localeCompare(other.time ?? ''));
-  const others = items.filter((node) => !beside.includes(node));
-  const columns = [beside, entities, sorted(others, entities, near.edges)].filter((column) => column.length);
+  const own = items.filter((node) => node.id === near.item || linked.has(node.id));
+  own.sort((one, other) => (one.time ?? '').localeCompare(other.time ?? ''));
+  const others = items.filter((node) => !own.includes(node));
+  const columns = [own, entities, sortItems(others, entities, near.edges)].filter((column) => column.length);
   const most = Math.max(...columns.map((column) => column.length));
   const row = BOX.height + BOX.gap;
-  const placed = columns.flatMap((column, i) =>
+  const positions = columns.flatMap((column, i) =>
     column.map(
       (node, j) =>
-        /** @type {[string, Placed]} */ ([node.id, { node, x: i * COLUMN, y: (j + (most - column.length) / 2) * row }]),
+        /** @type {[string, Position]} */ ([node.id, { node, x: i * COLUMN, y: (j + (most - column.length) / 2) * row }]),
     ),
   );
-  return new Map(placed);
+  return new Map(positions);
 }
 
 /**
- * Items beside the entities they name, so that few edges cross: by the mean place of these.
+ * Items own the entities they name, so that few edges cross: by the mean place of these.
  * @param {Node_[]} items
  * @param {Node_[]} entities
  * @param {Edge[]} edges
  */
-function sorted(items, entities, edges) {
+function sortItems(items, entities, edges) {
   const place = new Map(entities.map((node, i) => [node.id, i]));
   const mean = (/** @type {Node_} */ node) => {
     const at = edges
@@ -80,18 +83,18 @@ function sorted(items, entities, edges) {
 }
 
 /**
- * @param {Near} near
- * @param {Map<string, Placed>} placed
+ * @param {Neighbourhood} near
+ * @param {Map<string, Position>} positions
  */
-function picture(near, placed) {
-  const all = [...placed.values()];
+function drawGraph(near, positions) {
+  const all = [...positions.values()];
   const width = Math.max(...all.map((one) => one.x)) + BOX.width;
   const height = Math.max(...all.map((one) => one.y)) + BOX.height;
-  const edges = near.edges.map((edge) => ({ edge, line: drawn(edge, placed) }));
+  const edges = near.edges.map((edge) => ({ edge, line: drawEdge(edge, positions) }));
   const light = (/** @type {string | null} */ id) => {
     for (const { edge, line } of edges) line.classList.toggle('lit', edge.from === id || edge.to === id);
   };
-  const nodes = all.map((one) => box(one, near.item, light));
+  const nodes = all.map((one) => drawNode(one, near.item, light));
   const pad = 12;
   const drawing = s(
     'svg',
@@ -108,18 +111,18 @@ function picture(near, placed) {
 }
 
 /**
- * A curve from side to side; in one column around its left.
+ * Draw an edge as a curve between columns, or along the left of one column.
  * @param {Edge} edge
- * @param {Map<string, Placed>} placed
+ * @param {Map<string, Position>} positions
  */
-function drawn(edge, placed) {
-  const [one, other] = [placed.get(edge.from), placed.get(edge.to)];
+function drawEdge(edge, positions) {
+  const [one, other] = [positions.get(edge.from), positions.get(edge.to)];
   const kind = PLAIN.has(edge.kind) ? edge.kind : 'fact';
   if (!one || !other) return s('path');
   const [left, right] = one.x <= other.x ? [one, other] : [other, one];
   const [y1, y2] = [left.y + BOX.height / 2, right.y + BOX.height / 2];
   if (left.x === right.x) {
-    const bend = { next: 14, reply: 24, same: 30 }[kind] ?? 20; // two kinds between the same two stay apart
+    const bend = { next: 14, reply: 24, same: 30 }[kind] ?? 20; // keeps two kinds of the same pair apart
     return s('path', {
       class: `edge edge-${kind}`,
       d: `M${left.x} ${y1}C${left.x - bend} ${y1} ${left.x - bend} ${y2} ${left.x} ${y2}`,
@@ -131,20 +134,20 @@ function drawn(edge, placed) {
 }
 
 /**
- * A node as a link to what it stands for.
- * @param {Placed} placed
+ * Draw a node as a link to its item or entity.
+ * @param {Position} position
  * @param {string} here
  * @param {(id: string | null) => void} light
  */
-function box({ node, x, y }, here, light) {
+function drawNode({ node, x, y }, here, light) {
   const centre = node.id === here;
-  const lines = [cut(node.label, 36), about(node)];
+  const lines = [cut(node.label, 36), describe(node)];
   return s(
     'a',
     {
-      href: to(node),
+      href: toHref(node),
       class: `node node-${node.kind}${centre ? ' here' : ''}`,
-      'aria-label': `${node.kind} ${cut(node.label, 80)}, ${about(node)}${centre ? ', this one' : ''}`,
+      'aria-label': `${node.kind} ${cut(node.label, 80)}, ${describe(node)}${centre ? ', this one' : ''}`,
       onmouseenter: () => light(node.id),
       onmouseleave: () => light(null),
       onfocus: () => light(node.id),
@@ -158,18 +161,18 @@ function box({ node, x, y }, here, light) {
 }
 
 /** @param {Node_} node */
-function about(node) {
+function describe(node) {
   if (node.kind === 'entity') return `${node.entity}, in ${plural(node.items ?? 0, 'item')}`;
-  return [node.type, node.speaker, when(node.time)].filter(Boolean).join(' · ');
+  return [node.type, node.speaker, formatTime(node.time)].filter(Boolean).join(' · ');
 }
 
 /** @param {Node_} node */
-function to(node) {
+function toHref(node) {
   return node.kind === 'entity' ? href('facts', { entity: node.label }) : href('item', {}, node.id);
 }
 
-/** @param {Near} near */
-function key(near) {
+/** @param {Neighbourhood} near */
+function makeLegend(near) {
   const kinds = [...new Set(near.edges.map((edge) => (PLAIN.has(edge.kind) ? edge.kind : 'fact')))];
   const entry = (/** @type {string} */ kind) =>
     h(
@@ -186,24 +189,24 @@ function key(near) {
 }
 
 /**
- * The same in words.
- * @param {Near} near
+ * List the connections in words.
+ * @param {Neighbourhood} near
  */
-function listed(near) {
+function makeList(near) {
   const nodes = new Map(near.nodes.map((node) => [node.id, node]));
   const name = (/** @type {string} */ id) => {
     const node = nodes.get(id);
     if (id === near.item) return h('em', {}, 'this item');
-    return node ? h('a', { href: to(node) }, cut(node.label, 60)) : id;
+    return node ? h('a', { href: toHref(node) }, cut(node.label, 60)) : id;
   };
-  const said = (/** @type {Edge} */ edge) =>
+  const toWords = (/** @type {Edge} */ edge) =>
     WORDS[/** @type {keyof WORDS} */ (edge.kind)] ?? edge.kind.replaceAll('_', ' ');
   const entry = (/** @type {Edge} */ edge) =>
     h(
       'li',
       {},
       name(edge.from),
-      h('span', { class: 'dim' }, ` ${edge.kind === 'next' ? 'then' : said(edge)} `),
+      h('span', { class: 'dim' }, ` ${edge.kind === 'next' ? 'then' : toWords(edge)} `),
       name(edge.to),
     );
   return h(

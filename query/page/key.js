@@ -1,24 +1,27 @@
 // @ts-check
-/** The API key, where the server asks for one. It lives as long as this tab. */
+/** The API key for a server that requires one, stored until the tab closes. */
 
-import { by } from './dom.js';
+import { byId } from './dom.js';
 
 const NAME = 'helix.key';
-let held = '';
+let current = '';
 try {
-  held = sessionStorage.getItem(NAME) ?? '';
+  current = sessionStorage.getItem(NAME) ?? '';
 } catch {
-  // Storage is off in this browser: the key lives until the page is left.
+  // This browser stores nothing, so the key lasts until the page is left.
 }
 
-/** The key there is; empty where there is none. */
-export function key() {
-  return held;
+/** Return the key; empty without one. */
+export function getKey() {
+  return current;
 }
 
-/** @param {string} value */
-export function keep(value) {
-  held = value;
+/**
+ * Store a key; an empty one is removed.
+ * @param {string} value
+ */
+export function storeKey(value) {
+  current = value;
   try {
     if (value) sessionStorage.setItem(NAME, value);
     else sessionStorage.removeItem(NAME);
@@ -31,14 +34,14 @@ export function keep(value) {
 let asking = null;
 
 /**
- * Ask for a key; once, however many requests want one. False where the dialog was closed without.
+ * Ask the user for a key, once for all waiting requests; return false if the dialog closes without one.
  * @param {string} used the key that was refused
  * @param {string} why
  * @returns {Promise<boolean>}
  */
-export function ask(used, why) {
-  if (held && held !== used) return Promise.resolve(true); // another request has asked meanwhile
-  asking ??= dialog(why).finally(() => {
+export function askKey(used, why) {
+  if (current && current !== used) return Promise.resolve(true); // another request has asked meanwhile
+  asking ??= openDialog(why).finally(() => {
     asking = null;
   });
   return asking;
@@ -48,12 +51,12 @@ export function ask(used, why) {
  * @param {string} why
  * @returns {Promise<boolean>}
  */
-function dialog(why) {
-  const box = /** @type {HTMLDialogElement} */ (by('key-dialog'));
-  const field = /** @type {HTMLInputElement} */ (by('key'));
-  by('key-why').textContent = why;
+function openDialog(why) {
+  const box = /** @type {HTMLDialogElement} */ (byId('key-dialog'));
+  const field = /** @type {HTMLInputElement} */ (byId('key'));
+  byId('key-why').textContent = why;
   field.value = '';
-  by('key-cancel').onclick = () => box.close();
+  byId('key-cancel').onclick = () => box.close();
   if (!box.open) box.showModal();
   return new Promise((resolve) => {
     box.addEventListener(
@@ -62,7 +65,7 @@ function dialog(why) {
         const given = box.returnValue === 'ok' ? field.value.trim() : '';
         box.returnValue = '';
         field.value = '';
-        if (given) keep(given);
+        if (given) storeKey(given);
         resolve(Boolean(given));
       },
       { once: true },

@@ -1,7 +1,7 @@
 // @ts-check
-/** What single keys do, outside of fields. They can be turned off. */
+/** Keyboard shortcuts outside of fields. They can be turned off. */
 
-import { by, fill, h } from './dom.js';
+import { byId, fill, h } from './dom.js';
 import { go, href } from './route.js';
 
 const NAME = 'helix.keys';
@@ -13,49 +13,49 @@ const VIEWS = /** @type {Record<string, string>} */ ({
   s: 'status',
 });
 const LIST = [
-  ['/', 'to the question'],
-  ['Enter', 'asks; opens and closes an item'],
-  ['j, k', 'to the next, the previous item; arrows do the same in a list'],
-  ['o', 'opens what the focus is on'],
-  ['g then a, t, f, c, s', 'to Ask, Timeline, Facts, Compare, Status'],
-  ['Esc', 'leaves a field; closes an item, a session, this'],
-  ['?', 'these keys'],
+  ['/', 'go to the question'],
+  ['Enter', 'ask; open or close an item'],
+  ['j, k', 'next, previous item; arrows do the same in a list'],
+  ['o', 'open the focused element'],
+  ['g then a, t, f, c, s', 'go to Ask, Timeline, Facts, Compare, Status'],
+  ['Esc', 'leave a field; close an item, a session, a dialog'],
+  ['?', 'show these keys'],
 ];
-const SOON = 1500; // milliseconds in which the second of two keys has to come
+const SOON = 1500; // milliseconds for the second of two keys
 
-const box = /** @type {HTMLDialogElement} */ (by('keys-dialog'));
-const on = /** @type {HTMLInputElement} */ (by('keys-on'));
-let went = -Infinity;
+const box = /** @type {HTMLDialogElement} */ (byId('keys-dialog'));
+const on = /** @type {HTMLInputElement} */ (byId('keys-on'));
+let prefixTime = -Infinity; // of the last g
 let moves = 0;
 
-/** Listen. */
+/** Start to listen for keys. */
 export function listen() {
   fill(
-    by('keys-list'),
+    byId('keys-list'),
     ...LIST.map(([key, does]) =>
-      h('tr', {}, h('th', { scope: 'row' }, ...key.split(', ').flatMap(caps)), h('td', {}, does)),
+      h('tr', {}, h('th', { scope: 'row' }, ...key.split(', ').flatMap(makeCaps)), h('td', {}, does)),
     ),
   );
   try {
     on.checked = localStorage.getItem(NAME) !== 'off';
     on.addEventListener('change', () => localStorage.setItem(NAME, on.checked ? 'on' : 'off'));
   } catch {
-    // Storage is off in this browser: it holds until the page is left.
+    // This browser stores nothing, so the choice lasts until the page is left.
   }
-  by('help').addEventListener('click', () => box.showModal());
-  document.addEventListener('keydown', pressed);
+  byId('help').addEventListener('click', () => box.showModal());
+  document.addEventListener('keydown', handleKey);
   window.addEventListener('hashchange', () => {
     moves += 1;
   });
 }
 
 /** @param {string} keys */
-function caps(keys) {
+function makeCaps(keys) {
   return keys.split(' ').map((key) => (key === 'then' ? 'then ' : h('kbd', {}, key)));
 }
 
 /** @param {KeyboardEvent} event */
-function pressed(event) {
+function handleKey(event) {
   if (
     event.defaultPrevented ||
     event.ctrlKey ||
@@ -64,11 +64,11 @@ function pressed(event) {
     document.querySelector('dialog[open]')
   )
     return;
-  const done = event.key === 'Escape' ? close() : inField() ? down(event.key) : on.checked ? act(event.key) : false;
+  const done = event.key === 'Escape' ? close() : isInField() ? leaveQuestion(event.key) : on.checked ? act(event.key) : false;
   if (done) event.preventDefault();
 }
 
-function inField() {
+function isInField() {
   const at = document.activeElement;
   return (
     at instanceof HTMLTextAreaElement ||
@@ -78,29 +78,30 @@ function inField() {
 }
 
 /**
- * From the question down to what was found.
+ * Move from the question down to the items.
  * @param {string} key
  */
-function down(key) {
+function leaveQuestion(key) {
   const at = document.activeElement;
   return key === 'ArrowDown' && at instanceof HTMLInputElement && at.type === 'search' && !at.list && move(1);
 }
 
 /**
+ * Do a key's action.
  * @param {string} key
- * @returns {boolean} whether that key means something
+ * @returns {boolean} whether the key has one
  */
 function act(key) {
-  const second = performance.now() - went < SOON;
-  went = -Infinity;
-  if (second && key in VIEWS) return open(VIEWS[key]);
+  const second = performance.now() - prefixTime < SOON;
+  prefixTime = -Infinity;
+  if (second && key in VIEWS) return openView(VIEWS[key]);
   const inList = document.activeElement?.hasAttribute('data-stop');
   switch (key) {
     case 'g':
-      went = performance.now();
+      prefixTime = performance.now();
       return true;
     case '/':
-      return question();
+      return focusQuestion();
     case '?':
       box.showModal();
       return true;
@@ -121,25 +122,26 @@ function act(key) {
 }
 
 /** @param {string} view */
-function open(view) {
+function openView(view) {
   go(href(view));
   return true;
 }
 
-/** The question of this view, or else the one of all. */
-function question() {
+/** Focus the question of this view, or the main one. */
+function focusQuestion() {
   const here = document.documentElement.dataset.view;
   const field = [...document.querySelectorAll('input[type=search]')].find((one) => one.closest('section')?.id === here);
-  if (!field) open('ask');
-  const to = /** @type {HTMLInputElement} */ (field ?? by('q'));
+  if (!field) openView('ask');
+  const to = /** @type {HTMLInputElement} */ (field ?? byId('q'));
   to.focus();
   to.select();
   return true;
 }
 
 /**
+ * Move the focus to the next or previous stop.
  * @param {1 | -1} step
- * @returns {boolean} whether there is anything to move to
+ * @returns {boolean} whether there is one
  */
 function move(step) {
   const stops = /** @type {HTMLElement[]} */ (
@@ -153,10 +155,10 @@ function move(step) {
   return Boolean(to);
 }
 
-/** Leave a field, close an item, go back from what was opened. */
+/** Leave a field, close an item, or leave a view. */
 function close() {
   const at = /** @type {HTMLElement | null} */ (document.activeElement);
-  if (inField()) {
+  if (isInField()) {
     at?.blur();
     return true;
   }
@@ -171,6 +173,6 @@ function close() {
   const back = [...document.querySelectorAll('[data-close]')].find((one) => one.checkVisibility());
   if (!back) return false;
   if (moves) history.back();
-  else /** @type {HTMLElement} */ (back).click(); // it was opened by its address
+  else /** @type {HTMLElement} */ (back).click(); // the view was opened by its address
   return true;
 }

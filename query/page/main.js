@@ -1,61 +1,61 @@
 // @ts-check
-/** Which view is shown, and what is the same in all of them. */
+/** The shown view, and the parts that all views share. */
 
-import { choices } from './api.js';
+import { getChoices } from './api.js';
 import * as ask from './ask.js';
 import * as compare from './compare.js';
-import { by } from './dom.js';
+import { byId } from './dom.js';
 import * as facts from './facts.js';
 import * as item from './item.js';
 import { listen } from './keys.js';
-import { asked, parse, remember } from './route.js';
+import { getLastQuestion, parseRoute, rememberQuestion } from './route.js';
 import * as status from './status.js';
 import { plural } from './text.js';
 import * as timeline from './timeline.js';
 
-/** @type {Record<string, {show: (route: import('./route.js').Route) => unknown, left?: () => HTMLElement | null}>} */
+/** @type {Record<string, {show: (route: import('./route.js').Route) => unknown, getFocus?: () => HTMLElement | null}>} */
 const VIEWS = { ask, item, timeline, facts, compare, status };
 const THEMES = ['system', 'light', 'dark'];
 const root = document.documentElement;
 
 /**
- * Show what the address says.
- * @param {boolean} moved from another view: then the focus goes along
+ * Show the view of the address.
+ * @param {boolean} hasMoved the address changed: a new view takes the focus
  */
-function route(moved) {
-  const where = parse(location.hash);
+function showRoute(hasMoved) {
+  const where = parseRoute(location.hash);
   const name = where.view in VIEWS ? where.view : 'ask';
-  const other = root.dataset.view !== name;
+  const isNew = root.dataset.view !== name;
   root.dataset.view = name;
-  const title = by(`${name}-title`).textContent ?? '';
+  const title = byId(`${name}-title`).textContent ?? '';
   const about = where.params.get('q') ?? where.params.get('entity') ?? where.params.get('session') ?? '';
   document.title = `${about ? `${about} · ` : ''}${title} · Helix`;
-  if (name === 'ask') remember(location.hash);
+  if (name === 'ask') rememberQuestion(location.hash);
   for (const link of document.querySelectorAll('[data-to]')) {
     const to = /** @type {HTMLAnchorElement} */ (link);
     if (to.dataset.to === name) to.setAttribute('aria-current', 'page');
     else to.removeAttribute('aria-current');
-    if (to.dataset.to === 'ask') to.href = name === 'ask' ? '#/ask' : asked();
+    if (to.dataset.to === 'ask') to.href = name === 'ask' ? '#/ask' : getLastQuestion();
   }
-  VIEWS[name].show({ ...where, entered: moved && other });
-  if (moved && other) enter(name);
+  VIEWS[name].show({ ...where, entered: hasMoved && isNew });
+  if (hasMoved && isNew) focusView(name);
 }
 
 /**
- * The focus goes to where the view was left, or else to its title.
+ * Focus the view's last element, or its title.
  * @param {string} name
  */
-function enter(name) {
-  const left = VIEWS[name].left?.();
-  if (left) return left.focus();
-  by(`${name}-title`).focus({ preventScroll: true });
+function focusView(name) {
+  const last = VIEWS[name].getFocus?.();
+  if (last) return last.focus();
+  byId(`${name}-title`).focus({ preventScroll: true });
   scrollTo(0, 0);
 }
 
-/** The theme: of the system unless chosen. */
-function themes() {
-  const button = by('theme');
-  const told = () => {
+/** Set up the theme: the system's unless the user chose one. */
+function setUpTheme() {
+  const button = byId('theme');
+  const label = () => {
     const now = root.dataset.theme ?? 'system';
     button.textContent = `Theme: ${now}`;
   };
@@ -66,30 +66,30 @@ function themes() {
     try {
       localStorage.setItem('helix.theme', next);
     } catch {
-      // Storage is off in this browser: it holds until the page is left.
+      // This browser stores nothing, so the theme lasts until the page is left.
     }
-    told();
+    label();
   });
-  told();
+  label();
 }
 
-/** What is served, in the head of the page. */
-async function serving() {
+/** Show the served generation in the head of the page. */
+async function showServing() {
   try {
-    const there = await choices();
-    by('serving').textContent = `generation ${there.snapshot} · ${plural(there.items, 'item')}`;
+    const choices = await getChoices();
+    byId('serving').textContent = `generation ${choices.snapshot} · ${plural(choices.items, 'item')}`;
   } catch {
-    // The view says what is wrong.
+    // The view shows the error.
   }
 }
 
-by('skip').addEventListener('click', (event) => {
-  event.preventDefault(); // the hash says which view is shown
-  by('main').focus();
+byId('skip').addEventListener('click', (event) => {
+  event.preventDefault(); // the hash names the view
+  byId('main').focus();
 });
-window.addEventListener('hashchange', () => route(true));
-window.addEventListener('generation', serving);
-themes();
+window.addEventListener('hashchange', () => showRoute(true));
+window.addEventListener('generation', showServing);
+setUpTheme();
 listen();
-route(false);
-serving();
+showRoute(false);
+showServing();

@@ -1,22 +1,25 @@
 // @ts-check
-/** Small things that several views show: a type, who spoke and when, shares of a score. */
+/** Elements that several views share: types, notices, pages, bars of scores. */
 
-import { bar, h } from './dom.js';
-import { cut, nameOf, score } from './text.js';
+import { bar, fill, h } from './dom.js';
+import { cut, formatTurns, score } from './text.js';
 import { href } from './route.js';
 
 /** @typedef {import('./dom.js').Child} Child */
 
-/** What a score is the sum of, in the order of the profile's weights; a later step may add or take. */
+/** The parts of a score, in the order of the profile's weights; a later step may add or subtract. */
 export const SHARES = ['sim', 'recency', 'salience', 'confidence', 'graph', 'rerank', 'superseded'];
 
-/** @param {string} type */
+/**
+ * Show an item's type.
+ * @param {string} type
+ */
 export function badge(type) {
   return h('span', { class: `type type-${type}` }, type);
 }
 
 /**
- * What stands in a panel.
+ * Make a panel with a title.
  * @param {string} title
  * @param {string} id
  * @param {...Child} children
@@ -26,7 +29,7 @@ export function panel(title, id, ...children) {
 }
 
 /**
- * A table of a name and a value a row.
+ * Make a table of names and values.
  * @param {[string, Child][]} rows
  */
 export function pairs(rows) {
@@ -38,7 +41,7 @@ export function pairs(rows) {
 }
 
 /**
- * What is to be told before everything else.
+ * Make a notice above everything else.
  * @param {'good' | 'warn' | 'bad'} kind
  * @param {...Child} children
  */
@@ -47,7 +50,7 @@ export function notice(kind, ...children) {
 }
 
 /**
- * What went wrong, in the server's words.
+ * Show an error, in the server's words.
  * @param {unknown} error
  */
 export function failure(error) {
@@ -57,17 +60,17 @@ export function failure(error) {
 }
 
 /**
- * The session and the turns an item is from, as a link.
+ * Link to an item's session and turns.
  * @param {{session: string, turns: string[]}} item
  */
 export function origin(item) {
   const whole = `${item.session}#${item.turns.join(',')}`;
-  const label = `${cut(item.session, 20)}#${nameOf(item.turns)}`;
+  const label = `${cut(item.session, 20)}#${formatTurns(item.turns)}`;
   return h('a', { class: 'mono origin', href: href('timeline', { session: item.session }), title: whole }, label);
 }
 
 /**
- * The shares of a score, side by side: as long as the score is of the best one. What was taken off hangs behind.
+ * Draw the shares of a score in one bar, scaled to the best score. A subtracted part is hatched at its end.
  * @param {Record<string, number>} shares
  * @param {number} best
  */
@@ -76,36 +79,74 @@ export function shareBar(shares, best) {
   const off = given.reduce((sum, name) => sum + Math.max(0, -shares[name]), 0);
   const plus = given.filter((name) => shares[name] > 0);
   const whole = plus.reduce((sum, name) => sum + shares[name], 0);
-  const said = given.map((name) => `${name} ${score(shares[name])}`).join(', ');
+  const text = given.map((name) => `${name} ${score(shares[name])}`).join(', ');
   return h(
     'div',
-    { class: 'shares', role: 'img', 'aria-label': `shares of the score: ${said || 'none'}` },
+    { class: 'shares', role: 'img', 'aria-label': `shares of the score: ${text || 'none'}` },
     ...plus.map((name) => bar(`share sig-${name}`, shares[name] / best)),
     off ? bar('taken', Math.min(off, whole) / best, Math.max(0, whole - off) / best) : null,
   );
 }
 
 /**
- * Colours by name.
+ * Explain the colours.
  * @param {string[]} names
- * @param {boolean} taken something was taken off
+ * @param {boolean} subtracted whether a score has a subtracted part
  */
-export function legend(names, taken) {
+export function legend(names, subtracted) {
   const entry = (/** @type {string} */ name, kind = `sig-${name}`) =>
     h('li', {}, h('span', { class: `swatch ${kind}` }), name);
   return h(
     'ul',
-    { class: 'legend', 'aria-label': 'What a score is the sum of' },
+    { class: 'legend', 'aria-label': 'Parts of a score' },
     ...names.map((name) => entry(name)),
-    taken && entry('taken off', 'minus'),
+    subtracted && entry('subtracted', 'minus'),
   );
 }
 
 /**
- * A value between 0 and the largest, as a bar.
+ * Draw a value between 0 and the largest as a bar.
  * @param {number} share
  * @param {string} [kind]
  */
 export function meter(share, kind = '') {
   return h('span', { class: 'meter', 'aria-hidden': 'true' }, bar(`level ${kind}`, share));
+}
+
+/**
+ * Show a busy state while `work` makes the content, then the content or the error. An outdated call shows nothing.
+ * @param {HTMLElement} body
+ * @param {() => boolean} isCurrent
+ * @param {() => Promise<Child[]>} work
+ */
+export async function load(body, isCurrent, work) {
+  body.setAttribute('aria-busy', 'true');
+  try {
+    const content = await work();
+    if (isCurrent()) fill(body, ...content);
+  } catch (error) {
+    if (isCurrent()) fill(body, failure(error));
+  } finally {
+    if (isCurrent()) body.setAttribute('aria-busy', 'false');
+  }
+}
+
+/**
+ * Link to the pages before and after the shown one.
+ * @param {{offset: number, size: number, end: number, total: number}} page
+ * @param {[string, string]} labels
+ * @param {(offset: number | '') => string} toHref
+ * @param {Child} [text]
+ */
+export function pager({ offset, size, end, total }, labels, toHref, text = null) {
+  const link = (/** @type {string} */ label, /** @type {number} */ to) =>
+    h('a', { class: 'button', href: toHref(to || '') }, label);
+  if (!text && !offset && end >= total) return null;
+  return h(
+    'p',
+    { class: 'pages' },
+    text,
+    offset ? link(labels[0], Math.max(0, offset - size)) : null,
+    end < total ? link(labels[1], end) : null,
+  );
 }

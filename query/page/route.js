@@ -1,23 +1,24 @@
 // @ts-check
-/** Where we are, in the hash of the address: `#/ask?q=why+sqlite&k=5`. Whoever has the address sees the same. */
+/** The view in the hash of the address, such as `#/ask?q=why+sqlite&k=5`: one address always shows the same. */
 
 /**
- * `entered`: from another view.
+ * `entered`: the user came from another view.
  * @typedef {{view: string, id: string, params: URLSearchParams, entered?: boolean}} Route
  */
 
 /**
+ * Read a route from a hash.
  * @param {string} hash
  * @returns {Route}
  */
-export function parse(hash) {
+export function parseRoute(hash) {
   const [path, query = ''] = hash.replace(/^#\/?/, '').split(/\?(.*)/s);
   const [view, ...rest] = path.split('/');
-  return { view: view || 'ask', id: decoded(rest.join('/')), params: new URLSearchParams(query) };
+  return { view: view || 'ask', id: decodePart(rest.join('/')), params: new URLSearchParams(query) };
 }
 
 /** @param {string} part */
-function decoded(part) {
+function decodePart(part) {
   try {
     return decodeURIComponent(part);
   } catch {
@@ -26,7 +27,7 @@ function decoded(part) {
 }
 
 /**
- * The address of a view; values that are empty are left out.
+ * Return the address of a view, without empty values.
  * @param {string} view
  * @param {Record<string, string | number | boolean | null | undefined>} [values]
  * @param {string} [id]
@@ -41,18 +42,21 @@ export function href(view, values = {}, id = '') {
 
 let last = '#/ask';
 
-/** The last question: the way back to its answer. */
-export function asked() {
+/** Return the address of the last question. */
+export function getLastQuestion() {
   return last;
 }
 
-/** @param {string} hash */
-export function remember(hash) {
+/**
+ * Store the address of the last question.
+ * @param {string} hash
+ */
+export function rememberQuestion(hash) {
   last = hash || '#/ask';
 }
 
 /**
- * Go there; where we are already, once more.
+ * Go to an address; the current one is shown again.
  * @param {string} hash
  */
 export function go(hash) {

@@ -1,25 +1,25 @@
 // @ts-check
-/** What a candidate has besides its score: ranks in lists, and signals. */
+/** A candidate's ranks and signals. */
 
 /** @typedef {import('./api.js').Candidate} Candidate */
 
 const NOT_SIGNALS = new Set(['rank', 'id', 'score', 'parts', 'shares', 'dropped']);
 
 /**
- * Ranks and signals; null is the rank in a list that does not have it.
+ * List a candidate's ranks and signals; the rank in a list without it is null.
  * @param {Candidate} candidate
  * @returns {[string, number][]}
  */
-export function signals(candidate) {
+export function listSignals(candidate) {
   return Object.entries(candidate).filter(([name]) => !NOT_SIGNALS.has(name));
 }
 
 /**
- * The largest value of each signal; of those that tell candidates apart, since the others would be bars of one length.
+ * Return the largest value of each signal that differs between candidates; the others would be equal bars.
  * @param {Candidate[]} candidates
  * @returns {Map<string, number>}
  */
-export function largest(candidates) {
+export function findLargest(candidates) {
   /** @type {Map<string, number>} */
   const most = new Map();
   for (const name of Object.keys(candidates[0] ?? {}).filter((one) => !NOT_SIGNALS.has(one))) {
@@ -30,9 +30,9 @@ export function largest(candidates) {
 }
 
 /**
- * The lists that were fused: what a candidate has of them is a rank.
+ * Return the names of the fused lists; a candidate's value for such a name is a rank.
  * @param {import('./api.js').Stage[]} stages
  */
-export function legsOf(stages) {
+export function findLegs(stages) {
   return new Set(stages.flatMap((stage) => (typeof stage.rows_in === 'object' ? Object.keys(stage.rows_in) : [])));
 }

@@ -1,8 +1,8 @@
 // @ts-check
-/** Numbers and moments in words, the same everywhere. Times are UTC, as they are stored. */
+/** Numbers and times as text. Times are UTC, as stored. */
 
 /**
- * A whole number with its thousands.
+ * Format a whole number with thousands separators.
  * @param {number} value
  */
 export function count(value) {
@@ -10,7 +10,7 @@ export function count(value) {
 }
 
 /**
- * "1 item", "2 items".
+ * Format a number with its noun: "1 item", "2 items".
  * @param {number} n
  * @param {string} one
  * @param {string} [many]
@@ -20,7 +20,7 @@ export function plural(n, one, many = `${one}s`) {
 }
 
 /**
- * A score or signal: three places, more where it is of the order of a hundredth.
+ * Format a score or signal with three places, or four below a tenth.
  * @param {number | null | undefined} value
  */
 export function score(value) {
@@ -30,7 +30,7 @@ export function score(value) {
 }
 
 /**
- * Milliseconds.
+ * Format milliseconds.
  * @param {number} value
  */
 export function millis(value) {
@@ -38,17 +38,17 @@ export function millis(value) {
 }
 
 /**
- * "2026-02-10 20:31", or the day alone where the time of day says nothing.
+ * Format a time as "2026-02-10 20:31", or as its day alone at midnight.
  * @param {string | null | undefined} iso
  */
-export function when(iso) {
+export function formatTime(iso) {
   if (!iso) return 'no time';
   const time = iso.slice(11, 16);
   return time === '00:00' || !time ? iso.slice(0, 10) : `${iso.slice(0, 10)} ${time}`;
 }
 
 /**
- * "2026-02-10".
+ * Return the day, "2026-02-10".
  * @param {string} iso
  */
 export function day(iso) {
@@ -56,32 +56,33 @@ export function day(iso) {
 }
 
 /**
- * Milliseconds since 1970 of an ISO moment, which is UTC.
+ * Return the milliseconds since 1970 of an ISO time, UTC by default.
  * @param {string} iso
  */
-export function at(iso) {
+export function toMs(iso) {
   return Date.parse(/Z|[+-]\d\d:\d\d$/.test(iso) ? iso : `${iso}Z`);
 }
 
 /**
- * The end of a path: what is above it says where this machine keeps things.
+ * Return the last part of a path; the rest only concerns this machine.
  * @param {string} path
  */
-export function base(path) {
+export function getBaseName(path) {
   return path.slice(path.lastIndexOf('/') + 1) || path;
 }
 
 /**
- * Which turn, in few characters: of a path its end, of anything long its beginning.
+ * Shorten the ids of turns: the end of a path, the start of a long id.
  * @param {string[]} turns
  */
-export function nameOf(turns) {
-  return cut(base(turns.join(',')), 22);
+export function formatTurns(turns) {
+  return cut(getBaseName(turns.join(',')), 22);
 }
 
 /**
+ * Cut a text to one line of `most` characters.
  * @param {string} text
- * @param {number} most characters
+ * @param {number} most
  */
 export function cut(text, most) {
   const line = text.replace(/\s+/g, ' ').trim();
@@ -89,7 +90,7 @@ export function cut(text, most) {
 }
 
 /**
- * Bytes, in thousands.
+ * Format bytes, in units of 1,000.
  * @param {number} n
  */
 export function bytes(n) {

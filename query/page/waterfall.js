@@ -1,5 +1,5 @@
 // @ts-check
-/** The stages of a recall over its milliseconds: when each began, how long it took, what went in and what came out. */
+/** The stages of a recall over its milliseconds, with the rows in and out of each. */
 
 import { bar, h } from './dom.js';
 import { pairs } from './marks.js';
@@ -10,15 +10,16 @@ import { count, millis, score } from './text.js';
  * @typedef {import('./api.js').Stage} Stage
  */
 
-const TOLD = new Set(['stage', 'rows_in', 'rows_out', 'ms']);
+const COLUMNS = new Set(['stage', 'rows_in', 'rows_out', 'ms']);
 
 /**
+ * Draw the stages of a recall.
  * @param {Answer} answer
  */
-export function waterfall(answer) {
+export function drawStages(answer) {
   const { stages, spans } = answer.trace;
   const total = answer.ms.total;
-  const said = new Map(stages.map((stage) => [stage.stage, stage]));
+  const byName = new Map(stages.map((stage) => [stage.stage, stage]));
   const names = [
     ...new Set([
       ...spans.map((span) => span.stage),
@@ -30,7 +31,7 @@ export function waterfall(answer) {
       'tr',
       {},
       h('th', { scope: 'row' }, name),
-      h('td', { class: 'num rows' }, passed(said.get(name))),
+      h('td', { class: 'num rows' }, formatRows(byName.get(name))),
       h(
         'td',
         { class: 'track' },
@@ -40,7 +41,7 @@ export function waterfall(answer) {
       ),
       h('td', { class: 'num' }, name in answer.ms ? millis(answer.ms[name]) : ''),
     );
-  const more = stages.filter((stage) => facts(stage).length);
+  const more = stages.filter((stage) => listDetails(stage).length);
   return [
     h(
       'table',
@@ -75,51 +76,51 @@ export function waterfall(answer) {
     h(
       'p',
       { class: 'dim small' },
-      'Stages that overlap ran at the same time. In the gaps texts were read and this explanation made.',
+      'Stages that overlap ran at the same time. The gaps are for reading texts and for this explanation.',
     ),
     more.length
       ? h(
           'details',
           {},
-          h('summary', {}, 'What the stages say'),
-          ...more.map((stage) => h('div', {}, h('h3', {}, stage.stage), pairs(facts(stage)))),
+          h('summary', {}, 'Details of the stages'),
+          ...more.map((stage) => h('div', {}, h('h3', {}, stage.stage), pairs(listDetails(stage)))),
         )
       : null,
   ];
 }
 
 /**
- * "100 + 26 → 105"
+ * Format the rows in and out: "100 + 26 → 105".
  * @param {Stage | undefined} stage
  */
-function passed(stage) {
+function formatRows(stage) {
   if (!stage || stage.rows_out === undefined) return '';
-  const given = typeof stage.rows_in === 'object' ? Object.values(stage.rows_in) : [stage.rows_in];
-  return `${given.map(count).join(' + ')} → ${count(stage.rows_out)}`;
+  const rows = typeof stage.rows_in === 'object' ? Object.values(stage.rows_in) : [stage.rows_in];
+  return `${rows.map(count).join(' + ')} → ${count(stage.rows_out)}`;
 }
 
 /**
- * What a stage says besides its rows.
+ * List a stage's other fields.
  * @param {Stage} stage
  * @returns {[string, string][]}
  */
-function facts(stage) {
-  const said = Object.entries(stage).filter(([name, value]) => !TOLD.has(name) && value !== null && value !== '');
-  return said.map(([name, value]) => [name.replaceAll('_', ' '), brief(value)]);
+function listDetails(stage) {
+  const fields = Object.entries(stage).filter(([name, value]) => !COLUMNS.has(name) && value !== null && value !== '');
+  return fields.map(([name, value]) => [name.replaceAll('_', ' '), shorten(value)]);
 }
 
 /**
  * @param {unknown} value
  * @returns {string}
  */
-function brief(value) {
+function shorten(value) {
   if (typeof value === 'number') return Number.isInteger(value) ? count(value) : score(value);
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
-  if (Array.isArray(value)) return value.map(brief).join(', ') || 'none';
+  if (Array.isArray(value)) return value.map(shorten).join(', ') || 'none';
   if (value && typeof value === 'object')
     return (
       Object.entries(value)
-        .map(([name, one]) => `${name} ${brief(one)}`)
+        .map(([name, one]) => `${name} ${shorten(one)}`)
         .join(', ') || 'none'
     );
   return String(value);

@@ -1,27 +1,27 @@
 // @ts-check
-/** Why an item is where it is: its ranks, its signals and what they add; and what can be done with it. */
+/** The explanation of an item's rank: its ranks, signals and shares; and the actions on an item. */
 
 import { post } from './api.js';
-import { announce, bar, copied, h } from './dom.js';
+import { announce, bar, copyText, h } from './dom.js';
 import { meter, pairs, SHARES } from './marks.js';
 import { href } from './route.js';
-import { signals } from './signals.js';
+import { listSignals } from './signals.js';
 import { count, score } from './text.js';
 
 /**
  * @typedef {import('./api.js').Candidate} Candidate
  * @typedef {import('./api.js').Item} Item
- * @typedef {import('./items.js').Among} Among
+ * @typedef {import('./items.js').Scale} Scale
  */
 
 /**
- * Everything that is known of an item, and what can be done with it.
+ * Explain an item, with its actions.
  * @param {Item} item
  * @param {Candidate | undefined} candidate
- * @param {Among} among
+ * @param {Scale} scale
  */
-export function why(item, candidate, among) {
-  const said = item.why;
+export function explain(item, candidate, scale) {
+  const why = item.why;
   return [
     h(
       'div',
@@ -29,45 +29,45 @@ export function why(item, candidate, among) {
       h(
         'div',
         {},
-        candidate && ranks(candidate, among, said.vouched),
-        made('Salience', said.salience_parts ?? {}),
-        said.fact && fact(said.fact),
+        candidate && listRanks(candidate, scale, why.vouched),
+        showParts('Salience', why.salience_parts ?? {}),
+        why.fact && showFact(why.fact),
       ),
-      candidate && values(candidate, among),
-      candidate && made('Similarity', candidate.parts),
-      said.queries?.length &&
+      candidate && listValues(candidate, scale),
+      candidate && showParts('Similarity', candidate.parts),
+      why.queries?.length &&
         h(
           'div',
           {},
           h('h3', {}, 'Questions a model wrote for it'),
-          h('ul', {}, ...said.queries.map((/** @type {string} */ one) => h('li', {}, one))),
+          h('ul', {}, ...why.queries.map((/** @type {string} */ one) => h('li', {}, one))),
         ),
     ),
-    actions(item),
+    makeActions(item),
   ];
 }
 
 /**
  * @param {Candidate} candidate
- * @param {Among} among
+ * @param {Scale} scale
  * @param {string | null} vouched
  */
-function ranks(candidate, among, vouched) {
-  const legs = signals(candidate).filter(([name]) => among.legs.has(name));
+function listRanks(candidate, scale, vouched) {
+  const legs = listSignals(candidate).filter(([name]) => scale.legs.has(name));
   /** @type {[string, string][]} */
   const rows = legs.map(([name, value]) => [name, value === null ? 'not found' : `#${value}`]);
-  rows.push(['by score', `#${candidate.rank} of ${count(among.of)}`]);
+  rows.push(['by score', `#${candidate.rank} of ${count(scale.total)}`]);
   if (vouched) rows.push(['vouched for by', vouched]);
   return h('div', {}, h('h3', {}, 'Ranks'), pairs(rows));
 }
 
 /**
  * @param {Candidate} candidate
- * @param {Among} among
+ * @param {Scale} scale
  */
-function values(candidate, among) {
+function listValues(candidate, scale) {
   const added = Object.keys(candidate.shares).length > 0;
-  const rows = signals(candidate).filter(([name, value]) => !among.legs.has(name) && value !== null);
+  const rows = listSignals(candidate).filter(([name, value]) => !scale.legs.has(name) && value !== null);
   const later = SHARES.filter((name) => candidate.shares[name] && !(name in candidate));
   const swatch = (/** @type {string} */ name) =>
     h('span', { class: `swatch ${candidate.shares[name] < 0 ? 'minus' : `sig-${name}`}` });
@@ -80,9 +80,9 @@ function values(candidate, among) {
       h(
         'td',
         { class: 'wide' },
-        value !== null && among.most.get(name) ? meter(Math.abs(value) / (among.most.get(name) ?? 1)) : null,
+        value !== null && scale.most.get(name) ? meter(Math.abs(value) / (scale.most.get(name) ?? 1)) : null,
       ),
-      added && h('td', { class: 'num' }, name in candidate.shares ? signed(candidate.shares[name]) : ''),
+      added && h('td', { class: 'num' }, name in candidate.shares ? formatSigned(candidate.shares[name]) : ''),
     );
   return h(
     'div',
@@ -122,21 +122,21 @@ function values(candidate, among) {
 }
 
 /** @param {number} value */
-function signed(value) {
+function formatSigned(value) {
   return `${value < 0 ? '−' : '+'}${score(Math.abs(value))}`;
 }
 
 /**
- * What a value is the sum of, the largest first: stacked, and by name.
+ * Show the parts of a value, the largest first, as a bar and by name.
  * @param {string} title
  * @param {Record<string, number>} parts
  */
-function made(title, parts) {
-  const sorted = Object.entries(parts)
+function showParts(title, parts) {
+  const entries = Object.entries(parts)
     .filter(([, value]) => value)
     .sort(([, one], [, other]) => Math.abs(other) - Math.abs(one));
-  if (!sorted.length) return null;
-  const whole = sorted.reduce((sum, [, value]) => sum + Math.abs(value), 0);
+  if (!entries.length) return null;
+  const whole = entries.reduce((sum, [, value]) => sum + Math.abs(value), 0);
   const colour = (/** @type {number} */ i) => `part-${i % 8}`;
   return h(
     'div',
@@ -145,19 +145,19 @@ function made(title, parts) {
     h(
       'div',
       { class: 'shares', 'aria-hidden': 'true' },
-      ...sorted.map(([, value], i) => bar(`share ${value < 0 ? 'minus' : colour(i)}`, Math.abs(value) / whole)),
+      ...entries.map(([, value], i) => bar(`share ${value < 0 ? 'minus' : colour(i)}`, Math.abs(value) / whole)),
     ),
     pairs(
-      sorted.map(([name, value], i) => [
+      entries.map(([name, value], i) => [
         name,
-        h('span', { class: 'part' }, h('span', { class: `swatch ${value < 0 ? 'minus' : colour(i)}` }), signed(value)),
+        h('span', { class: 'part' }, h('span', { class: `swatch ${value < 0 ? 'minus' : colour(i)}` }), formatSigned(value)),
       ]),
     ),
   );
 }
 
 /** @param {Record<string, any> | string} one a sentence, or its parts with their validity */
-function fact(one) {
+function showFact(one) {
   if (typeof one === 'string') return h('div', {}, h('h3', {}, 'The fact it states'), h('p', {}, one));
   const until = one.until ? ` until ${one.until}` : '';
   return h(
@@ -170,35 +170,35 @@ function fact(one) {
 }
 
 /**
- * Where one can go from an item, and what one can say of it.
+ * Make the links and buttons of an item.
  * @param {{id: string, session: string}} item
- * @param {boolean} [opened] it is open already
+ * @param {boolean} [isOpen] the item's own view is shown
  */
-export function actions(item, opened = false) {
-  const done = h('span', { class: 'dim', role: 'status' });
-  const tell = (/** @type {string} */ kind) => async () => {
+export function makeActions(item, isOpen = false) {
+  const result = h('span', { class: 'dim', role: 'status' });
+  const sendFeedback = (/** @type {string} */ kind) => async () => {
     try {
       await post('/v1/feedback', { item: item.id, kind });
-      done.textContent = `noted: ${kind}`;
+      result.textContent = `noted: ${kind}`;
     } catch (error) {
-      done.textContent = /** @type {Error} */ (error).message;
+      result.textContent = /** @type {Error} */ (error).message;
     }
   };
   const copy = async () => {
-    done.textContent = (await copied(item.id))
+    result.textContent = (await copyText(item.id))
       ? `copied ${item.id}`
-      : `this browser lets nothing be copied: ${item.id}`;
-    announce(done.textContent);
+      : `this browser refused to copy ${item.id}`;
+    announce(result.textContent);
   };
   return h(
     'p',
     { class: 'actions' },
-    !opened && h('a', { class: 'button', href: href('item', {}, item.id) }, 'Open'),
-    !opened && h('a', { class: 'button', href: href('item', { show: 'graph' }, item.id) }, 'Neighbourhood'),
+    !isOpen && h('a', { class: 'button', href: href('item', {}, item.id) }, 'Open'),
+    !isOpen && h('a', { class: 'button', href: href('item', { show: 'graph' }, item.id) }, 'Neighbourhood'),
     h('a', { class: 'button', href: href('timeline', { session: item.session }) }, 'Session'),
-    h('button', { type: 'button', onclick: tell('helpful') }, 'Helpful'),
-    h('button', { type: 'button', onclick: tell('wrong') }, 'Wrong'),
+    h('button', { type: 'button', onclick: sendFeedback('helpful') }, 'Helpful'),
+    h('button', { type: 'button', onclick: sendFeedback('wrong') }, 'Wrong'),
     h('button', { type: 'button', onclick: copy }, 'Copy id'),
-    done,
+    result,
   );
 }
