@@ -1,8 +1,4 @@
-"""Secrets on command lines: the option, or the place among the arguments, by which a command takes a password.
-
-Two sorts of rules: commands that are known (`mysql -p…`, `rabbitmqctl add_user NAME …`), and what is common to all of
-them (`-u NAME -p …`).
-"""
+"""Secrets on command lines: known commands (`mysql -p…`), and options common to many (`-u NAME -p …`)."""
 
 from __future__ import annotations
 
@@ -10,12 +6,23 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from helix.redact.kinds import FORM, LEFT, Found, Rule
-from helix.redact.rules import OPEN, QUOTE, WORD, Row, given, matching, whatever
-from helix.redact.values import random, regex, told, uuid
+from helix.redact.rules import (
+    FORM,
+    LEFT,
+    OPEN,
+    QUOTE,
+    WORD,
+    Rule,
+    Secret,
+    Trigger,
+    accept_any,
+    is_password,
+    make_rule,
+)
+from helix.redact.values import is_random, is_secret_like, is_uuid, regex
 
-_ARGUMENTS: Final = 600  # characters of a command that are looked at
-# A line of a shell goes on behind a backslash, of which JSON makes two and of the line's end two more.
+_ARGUMENTS: Final = 600  # characters of a command
+# A backslash continues a shell's line; JSON doubles it and writes the line end with another.
 _COMMAND_LINE: Final = r"(?>(?:[^\n\\]{1,100}+|\\+[^nr\\\n]|\\+\n|\\{3,}n){0,100})"
 _USER_AND: Final = (
     rf"(?:(?:{OPEN})?[^\s:\"'`\\]{{0,128}}:([^\s\"'`\\]{{3,256}}+)"
@@ -23,17 +30,17 @@ _USER_AND: Final = (
 )
 _CURL: Final = rf"[ \t](?:-u|--user|-U|--proxy-user)(?:[ \t]{{0,4}}|=){_USER_AND}"
 _HTTPIE: Final = rf"{LEFT}https? {{1,4}}(?:--?[\w-]{{1,20}} {{1,4}}){{0,3}}(?:-a|--auth)(?: {{1,4}}|=){_USER_AND}"
-_ANY: Final = r"(?:\\{0,16}\"[^\"\\]{1,128}\\{0,16}\"|[^\s\\]{1,200})[ \t]{1,4}"  # an argument that is passed over
-_TIGHT: Final = rf"(?![ \t-]){WORD}"  # `-pPASSWORD`; with a space the option says something else
+_ANY: Final = r"(?:\\{0,16}\"[^\"\\]{1,128}\\{0,16}\"|[^\s\\]{1,200})[ \t]{1,4}"  # a skipped argument
+_TIGHT: Final = rf"(?![ \t-]){WORD}"  # `-pPASSWORD`; with a space the option means something else
 _LOOSE: Final = rf"(?:[ \t]{{0,4}}|=){WORD}"
 _APART: Final = rf"[ \t]{{1,4}}{WORD}"
 _SET: Final = r"(?:[ \t]{1,4}|=)"
 _HTTP_BASIC: Final = r"http-basic\.[\w.-]{1,64}[ \t]{1,4}[\w.@-]{1,64}"
-_OF_HOST: Final = r"(?:github-oauth|gitlab-oauth|gitlab-token|bitbucket-oauth|bearer)\.[\w.-]{1,64}"
+_HOST_TOKEN: Final = r"(?:github-oauth|gitlab-oauth|gitlab-token|bitbucket-oauth|bearer)\.[\w.-]{1,64}"
 _USER_PERCENT: Final = rf"[ \t](?:-U|--user)(?:[ \t]{{0,4}}|=)(?:{OPEN})?[\w./\\-]{{1,64}}%{WORD}"
 
 _COMMANDS: Final = (
-    # keywords, the command, which of its options takes the password
+    # keywords, the command, the option that takes the password
     ("mysql", rf"{LEFT}mysql(?:dump|admin|import)?\b", rf"[ \t](?:-p(?![ \t-])|password[ \t]{{1,4}}){WORD}"),
     ("mariadb", rf"{LEFT}mariadb(?:-dump|-admin)?\b", rf"[ \t](?:-p(?![ \t-])|password[ \t]{{1,4}}){WORD}"),
     ("redis-cli", r"redis-cli\b", rf"[ \t](?:-a|--pass){_APART}"),
@@ -61,7 +68,7 @@ _COMMANDS: Final = (
     ("codecov", r"codecov\w{0,12}\b[^\n]{0,100}?(?=[ \t]-)", rf"[ \t](?:-t|--token){_SET}{WORD}"),
     ("doctl|linode|hcloud|glab|scw ", rf"{LEFT}\w{{3,8}}\b", rf"[ \t](?:-t|--token|--access-token){_SET}{WORD}"),
     ("poetry", rf"{LEFT}poetry[ \t]{{1,4}}config\b", rf"[ \t](?:{_HTTP_BASIC}|pypi-token\.[\w.-]{{1,64}}){_APART}"),
-    ("composer", rf"{LEFT}composer[ \t]{{1,4}}config\b", rf"[ \t](?:{_HTTP_BASIC}|{_OF_HOST}){_APART}"),
+    ("composer", rf"{LEFT}composer[ \t]{{1,4}}config\b", rf"[ \t](?:{_HTTP_BASIC}|{_HOST_TOKEN}){_APART}"),
     (
         "npm config|yarn config|pnpm config",
         r"\w{3,4} config[ \t]{1,4}(?:-\w[ \t]{1,4})?set\b",
@@ -71,14 +78,14 @@ _COMMANDS: Final = (
 
 _NAME: Final = r"(?:\\{0,4}\"[^\"\\]{1,64}\\{0,4}\"|[\w.\\@-]{1,64})"
 _BEFORE: Final = {
-    # Keyword: what comes before the password.
+    # keyword: text before the password
     "sshpass": r"sshpass[ \t]{1,4}-p[ \t]{0,4}",
     "htpasswd": rf"htpasswd[ \t]{{1,4}}-\w{{0,8}}b\w{{0,8}}[ \t]{{1,4}}{_ANY}[^\s\\]{{1,64}}[ \t]{{1,4}}",
-    "masterauth": r"masterauth[ \t]{1,8}",  # of redis.conf
+    "masterauth": r"masterauth[ \t]{1,8}",  # redis.conf
     "requirepass": r"requirepass[ \t]{1,8}",
     "setuser": r"(?i:setuser)[ \t]{1,4}[\w-]{1,64}(?:[ \t]{1,4}(?:on|reset|resetpass)){0,3}[ \t]{1,4}>",
-    "auth ": r"(?<=> )(?i:auth) {1,4}(?:[\w-]{1,32} {1,4})?",  # at the prompt of redis-cli
-    "-pass": r"(?<=[ \t])-pass(?:in|out|word)?[ \t]{1,4}pass:",  # of openssl
+    "auth ": r"(?<=> )(?i:auth) {1,4}(?:[\w-]{1,32} {1,4})?",  # prompt of redis-cli
+    "-pass": r"(?<=[ \t])-pass(?:in|out|word)?[ \t]{1,4}pass:",  # openssl
     "securestring": r"(?i:securestring)[ \t]{1,4}(?:-String[ \t]{1,4})?(?=\\{0,16}[\"'])",
     "identified": (
         r"(?i:identified(?: with \w{1,40})? (?:by|as)(?: password)?[ \t]{1,4})(?=\\{0,16}[\"'])"
@@ -101,22 +108,22 @@ _BEFORE: Final = {
     "wpa_passphrase": rf"wpa_passphrase[ \t]{{1,4}}{_NAME}[ \t]{{1,4}}",
     "openssl passwd": r"openssl passwd(?:[ \t]{1,4}-(?:salt[ \t]{1,4}[^\s\\]{1,32}|\w{1,9})){0,4}[ \t]{1,4}",
     "user-secrets set": rf"user-secrets set[ \t]{{1,4}}(?:-{{1,2}}\w{{1,12}}[ \t]{{1,4}}{_ANY}){{0,2}}{_ANY}",
-    "--secret": rf"(?<=set )--secret[ \t]{{1,4}}{_ANY}",  # of pulumi config
+    "--secret": rf"(?<=set )--secret[ \t]{{1,4}}{_ANY}",  # pulumi config
     "ftp> user": r"ftp> user[ \t]{1,4}[\w.@-]{1,64}[ \t]{1,4}",
 }  # fmt: skip
 
 
-def _command(command: str, option: str, kind: str = "password") -> Rule:
-    """The form of a command with options, in its line, that take a password."""
+def _build_option_rule(command: str, option: str, kind: str = "password") -> Rule:
+    """Return the rule of a command with options that take a password, in its line."""
 
-    def find(text: str, at: int) -> Iterator[Found]:
-        begun = regex(command, re.ASCII).match(text, at)
-        if begun is None:
+    def find(text: str, at: int) -> Iterator[Secret]:
+        begin = regex(command, re.ASCII).match(text, at)
+        if begin is None:
             return
-        line = regex(_COMMAND_LINE).match(text, begun.end(), begun.end() + _ARGUMENTS)
-        for match in regex(option).finditer(text, begun.end(), line.end()) if line else ():
-            if given(match[match.lastindex or 0]):
-                yield Found(*match.span(match.lastindex or 0), kind, FORM)
+        line = regex(_COMMAND_LINE).match(text, begin.end(), begin.end() + _ARGUMENTS)
+        for match in regex(option).finditer(text, begin.end(), line.end()) if line else ():
+            if is_password(match[match.lastindex or 0]):
+                yield Secret(*match.span(match.lastindex or 0), kind, FORM)
 
     return find
 
@@ -126,23 +133,27 @@ _PASSWORD_OPTION: Final = rf"-(?:p|P|w|pw|pass)[ \t]{{1,4}}{WORD}"
 _USER_WITHIN: Final = 200  # characters before the password
 
 
-def _user_and_password(text: str, at: int) -> Iterator[Found]:
-    """`-u NAME -p PASSWORD` of whatever command."""
+def _find_user_and_password(text: str, at: int) -> Iterator[Secret]:
+    """Find `-u NAME -p PASSWORD` of any command."""
     match = regex(_PASSWORD_OPTION).match(text, at + 1)
-    if match is None or not _secret_word(match[match.lastindex or 0]):
+    if match is None or not _is_secret_word(match[match.lastindex or 0]):
         return
     begin = max(0, at - _USER_WITHIN)
     begin = max(begin, text.rfind("\n", begin, at), text.rfind("\\n", begin, at))
     if regex(_USER_OPTION).search(text, begin, at + 1):
-        yield Found(*match.span(match.lastindex or 0), "password", FORM)
+        yield Secret(*match.span(match.lastindex or 0), "password", FORM)
 
 
-def _secret_word(value: str) -> bool:
-    """Return whether a word of a command is a password by its looks: no host, no file, no port, no name of anything."""
-    return given(value) and told(value) and regex(r"[a-z\d-]+(?:\.[a-z\d-]+)+(?::\d+)?|[\d:]+").fullmatch(value) is None
+def _is_secret_word(value: str) -> bool:
+    """Return whether a word of a command looks like a password: no host, file, port or name."""
+    return (
+        is_password(value)
+        and is_secret_like(value)
+        and regex(r"[a-z\d-]+(?:\.[a-z\d-]+)+(?::\d+)?|[\d:]+").fullmatch(value) is None
+    )
 
 
-_GENERATED: Final = r"is generated for [\w@.%-]{1,80}:[ \t]{1,4}([^\s\"'`\\]{6,64}+)"  # by mysqld, for root
+_GENERATED: Final = r"is generated for [\w@.%-]{1,80}:[ \t]{1,4}([^\s\"'`\\]{6,64}+)"  # mysqld, for root
 _SERVICES: Final = (
     "snyk|wandb|vault|cargo|ngrok|huggingface-cli|hf|netlify|railway|surge|heroku|fly|flyctl|supabase|sentry-cli|stripe"
     "|doctl|hcloud|scw|glab|jf|circleci|travis|pulumi|terraform|tailscale|cloudflared|modal|replicate|render|turso"
@@ -156,18 +167,11 @@ _ENROL: Final = (
 _SERVICE: Final = rf"{LEFT}(?:{_SERVICES})[ \t]{{1,4}}(?:[\w:-]{{1,20}}[ \t]{{1,4}}){{0,2}}(?:add-)?\Z"
 
 
-def _enrol(text: str, at: int) -> Iterator[Found]:
-    """`snyk auth TOKEN`, `vault operator unseal KEY`: what a command is told to know its user by."""
-    match = regex(_ENROL, re.ASCII).match(text, at)
-    if match and _enrolled(match[match.lastindex or 0]) and regex(_SERVICE).search(text, max(0, at - 64), at):
-        yield Found(*match.span(match.lastindex or 0), "token", FORM)
-
-
-def _enrolled(value: str) -> bool:
-    """Return whether this is a token that a command is told: long and of no words."""
+def _is_enrolment_token(value: str) -> bool:
+    """Return whether a value is a login token: long, without words."""
     if len(value) < 16 or not regex(r"[\w+/=.~-]+", re.ASCII).fullmatch(value):
         return False
-    return uuid(value) or regex(r"[0-9a-f]{32,}").fullmatch(value) is not None or random(value)
+    return is_uuid(value) or regex(r"[0-9a-f]{32,}").fullmatch(value) is not None or is_random(value)
 
 
 _FROM_LITERAL: Final = rf"from-literal[= ](?:{OPEN})?[\w.-]{{1,100}}="
@@ -177,30 +181,22 @@ _PIPED: Final = (
     r"(?:sudo[ \t]{1,4}(?:-\w{1,8}[ \t]{1,4}){0,4}-S\b|(?:sudo[ \t]{1,4})?chpasswd\b|kinit\b"
     r"|(?:sudo[ \t]{1,4})?passwd[ \t]{1,4}--stdin|[^\n|\\]{1,120}--(?:password-stdin|passphrase-fd|with-token))"
 )
-_TAKES_WORD: Final = r"(?i)passw|secret|token|login|keepass|sudo|-S\b|stdin|cryptsetup|gpg|kinit|unlock"
-_HERE: Final = rf"<<<[ \t]?(?:(?:{OPEN})[\w.-]{{1,32}}:(?P<behind>[^\s\"'`\\<>]{{4,256}}+)|{WORD})"
+_READS_SECRET: Final = r"(?i)passw|secret|token|login|keepass|sudo|-S\b|stdin|cryptsetup|gpg|kinit|unlock"
+_HERE: Final = rf"<<<[ \t]?(?:(?:{OPEN})[\w.-]{{1,32}}:(?P<after>[^\s\"'`\\<>]{{4,256}}+)|{WORD})"
 
 
-def _here_string(text: str, at: int) -> Iterator[Found]:
-    """`chpasswd <<< 'ana:PASSWORD'`: what a command that takes secrets is given instead of its input."""
+def _find_here_string(text: str, at: int) -> Iterator[Secret]:
+    """Find the here-string of a command that reads secrets: `chpasswd <<< 'ana:PASSWORD'`."""
     match = regex(_HERE).match(text, at)
-    if match is None or not (given(value := match[match.lastindex or 0]) and told(value)):
+    if match is None or not (is_password(value := match[match.lastindex or 0]) and is_secret_like(value)):
         return
     begin = max(0, at - _USER_WITHIN)
-    if regex(_TAKES_WORD).search(text, max(begin, text.rfind("\n", begin, at)), at):
-        yield Found(*match.span(match.lastindex or 0), "password", FORM)
+    if regex(_READS_SECRET).search(text, max(begin, text.rfind("\n", begin, at)), at):
+        yield Secret(*match.span(match.lastindex or 0), "password", FORM)
 
 
 _SENT: Final = r"send(?:_user)?[ \t]{1,4}(?:--[ \t]{1,4})?\\{0,16}\"([^\s\"\\$]{4,128})\\{1,16}[rn]\\{0,16}\""
-_ASKED: Final = r"(?i)assword|assphrase|PIN\b"
-
-
-def _expect(text: str, at: int) -> Iterator[Found]:
-    """`expect "assword:"; send "PASSWORD\\r"`."""
-    match = regex(_SENT).match(text, at)
-    if match and given(match[1]) and regex(_ASKED).search(text, max(0, at - _USER_WITHIN), at):
-        yield Found(*match.span(1), "password", FORM)
-
+_PROMPT: Final = r"(?i)assword|assphrase|PIN\b"
 
 _ARGUMENT: Final = rf"{OPEN}[^\s\"'`\\]{{1,64}}{QUOTE},[ \t]?"
 _PAIR: Final = (
@@ -211,26 +207,27 @@ _BOTH: Final = (
     r"(?i:cred(?:ential)?s?|login|user(?:name)?/pass(?:word)?)(?: for [\w.-]{1,30}){0,2}:[ \t]{0,4}[\w.@+-]{1,64}"
     r"[ \t]{1,4}/[ \t]{1,4}([^\s\"'`\\<>]{6,256}+)"
 )
-_KEY_OF_STORAGE: Final = (
-    rf"keyName{QUOTE}?:[^{{}}\n]{{1,60}}?value{QUOTE}?:[ \t]{{0,4}}{QUOTE}([A-Za-z0-9+/]{{86}}==)"  # of Azure
+_STORAGE_KEY: Final = (
+    rf"keyName{QUOTE}?:[^{{}}\n]{{1,60}}?value{QUOTE}?:[ \t]{{0,4}}{QUOTE}([A-Za-z0-9+/]{{86}}==)"  # Azure
 )
 
 
-def rows() -> Iterator[Row]:
-    """The forms, and the keywords where each is tried."""
-    yield Row("curl", _command(rf"{LEFT}curl\b", _CURL, "curl-auth-user"))
+def list_triggers() -> Iterator[Trigger]:
+    """Yield the rules with their keywords."""
+    yield Trigger("curl", _build_option_rule(rf"{LEFT}curl\b", _CURL, "curl-auth-user"))
     for keywords, command, option in _COMMANDS:
-        yield Row(keywords, _command(command, option))
+        yield Trigger(keywords, _build_option_rule(command, option))
     for keywords, before in _BEFORE.items():
-        yield Row(keywords, matching(before + WORD, "password", given))
-    yield Row("is generated for", matching(_GENERATED, "password", given))
-    yield Row(" -p | -w | -pw | -pass ", _user_and_password, r"[^\s]{4}")
-    yield Row("auth |login |authtoken |unseal |setup |init |configure |set-token ", _enrol, r"[^\s]")
-    yield Row("http |https ", matching(_HTTPIE, "curl-auth-user", given))
-    yield Row("cred|login|user/pass|username/pass", matching(_BOTH, "password", told))
-    yield Row("keyname", matching(_KEY_OF_STORAGE, "key", whatever))
-    yield Row("from-literal", matching(_FROM_LITERAL + WORD, "kubernetes-secret-yaml", given))
-    yield Row("echo|printf", matching(_PIPED, "password", given))
-    yield Row("auth", matching(_PAIR, "password", given, flags=re.IGNORECASE))
-    yield Row("<<<", _here_string, r"[ \\\"'a-z0-9]")
-    yield Row("send", _expect)
+        yield Trigger(keywords, make_rule(before + WORD, "password", is_password))
+    yield Trigger("is generated for", make_rule(_GENERATED, "password", is_password))
+    yield Trigger(" -p | -w | -pw | -pass ", _find_user_and_password, r"[^\s]{4}")
+    enrolment = make_rule(_ENROL, "token", _is_enrolment_token, flags=re.ASCII, context=(_SERVICE, 64, 0))
+    yield Trigger("auth |login |authtoken |unseal |setup |init |configure |set-token ", enrolment, r"[^\s]")
+    yield Trigger("http |https ", make_rule(_HTTPIE, "curl-auth-user", is_password))
+    yield Trigger("cred|login|user/pass|username/pass", make_rule(_BOTH, "password", is_secret_like))
+    yield Trigger("keyname", make_rule(_STORAGE_KEY, "key", accept_any))
+    yield Trigger("from-literal", make_rule(_FROM_LITERAL + WORD, "kubernetes-secret-yaml", is_password))
+    yield Trigger("echo|printf", make_rule(_PIPED, "password", is_password))
+    yield Trigger("auth", make_rule(_PAIR, "password", is_password, flags=re.IGNORECASE))
+    yield Trigger("<<<", _find_here_string, r"[ \\\"'a-z0-9]")
+    yield Trigger("send", make_rule(_SENT, "password", is_password, context=(_PROMPT, _USER_WITHIN, 0)))

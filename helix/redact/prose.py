@@ -1,8 +1,7 @@
-"""Passwords that are told in a sentence: "use password hunter2 to log in", "the password is hunter2".
+"""Passwords in sentences: "use password hunter2 to log in", "the password is hunter2".
 
-A sentence about a password has mostly no password in it ("password reset", "the password field2 is empty"), so the word
-behind must look like one: it has letters and figures or signs, and none of the words that people describe forms,
-columns and tests with.
+Most sentences about passwords contain none ("password reset", "the password field2 is empty"). So the word must look
+like one: letters with digits or signs, and no word that describes forms, columns and tests.
 """
 
 from __future__ import annotations
@@ -10,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from helix.redact.kinds import FORM, Found
-from helix.redact.rules import NEWLINE, Row
-from helix.redact.values import literal, name, path, random, reference, regex, told
+from helix.redact.rules import FORM, NEWLINE, Secret, Trigger, accept_any, make_rule
+from helix.redact.tables import read_words
+from helix.redact.values import is_literal, is_name, is_path, is_random, is_reference, is_secret_like, regex
 
-_SAID: Final = r"(?i:pass(?:word|wort|phrase|code)|kennwort|pw|pwd|contrase\w{1,2}a|(?<=mot de )passe)"
-_ALONE: Final = r"(?:(?<![\w./$<{@&#%\\-])|(?<=\\[nrt]))"  # it is no part of a name, and no option
-_ITS_LINE: Final = rf":[ \t]{{0,4}}{NEWLINE}[ \t]{{0,8}}(?P<below>)"
+_PASSWORD: Final = r"(?i:pass(?:word|wort|phrase|code)|kennwort|pw|pwd|contrase\w{1,2}a|(?<=mot de )passe)"
+_ALONE: Final = r"(?:(?<![\w./$<{@&#%\\-])|(?<=\\[nrt]))"  # no part of a name, no option
+_OWN_LINE: Final = rf":[ \t]{{0,4}}{NEWLINE}[ \t]{{0,8}}(?P<below>)"
 _FOR: Final = r"(?:[ ](?:for|of|to|on|in)(?:[ ][\w@.-]{1,24}){1,4}?)?"
 _IS: Final = (
     r"(?:is|was|are|remains|stays|will[ ]be|should[ ]be|has[ ]been|=|lautet|ist|war|est|es)"
@@ -25,30 +24,15 @@ _IS: Final = (
 _LINK: Final = (
     rf"(?:{_FOR}(?P<is>(?:['’]s|[ ]{_IS})[ ]{{1,2}})|[ ]?\([ ]?|[ \t]{{1,4}}(?:still[ ]|now[ ])?(?!(?:still|now)\b)"
     rf"|[ ](?:-|–|—|->|→)[ ]|,[ ](?=[^\s,]{{5,64}},[ ])"
-    rf"|{_ITS_LINE}|[ ](?P<to>to)[ ]|[ ](?P<from>from)[ ]|[ ](?P<far>[a-z][\w@. -]{{1,50}}):[ ])"
+    rf"|{_OWN_LINE}|[ ](?P<to>to)[ ]|[ ](?P<from>from)[ ]|[ ](?P<far>[a-z][\w@. -]{{1,50}}):[ ])"
 )
 _OPENING: Final = r"(?P<quote>[“‘«„\"'`*]{0,2}|\\{1,16}\")"
 _VALUE: Final = r"(?![,:\]}])(?P<value>[^\s\"'`“”‘’«»<>\\|]{5,64}+)"
 _FOLLOWS: Final = rf"(?=[ \t]|{NEWLINE}|[\"'`”’»“\\]|\Z)"
-_PROSE: Final = rf"{_ALONE}{_SAID}{_LINK}{_OPENING}{_VALUE}{_FOLLOWS}"
+_PROSE: Final = rf"{_ALONE}{_PASSWORD}{_LINK}{_OPENING}{_VALUE}{_FOLLOWS}"
 _CHANGED: Final = r"(?i:(?:\b|(?<=\\[nrt]))(?:sets?|setting|chang(?:e|ed|ing)|reset|updated?|rotated?)\b)[^.\n]{0,40}\Z"
 _SECOND: Final = rf"[ ]to[ ]{_OPENING}{_VALUE}"
 
-# What is numbered, and may stand behind the word `password`.
-_NUMBERED_NOUNS: Final = """
-account api arg argon args argument attempt attempts auth bcrypt bit bits box branch bucket bug build bullet button
-byte bytes case cell changed chapter char chars check class client code col column commit component config connect
-control cookie count crypt day days dialog digit docs edge element endpoint entered entry error event example exercise
-expired feature field file fix flag flow form frame func function group handler hash header hmac host hour hours idea
-image index input int issue item iteration job key label layer layout length level lib line link list login member
-menu method min mode model module month months msg name node note number oauth object offset option order page panel
-param parameter part phase plan point policy pool port problem process prompt question regex reset role round route
-row rule scenario schema score screen script scrypt section segment server service session set sha slide slot source
-stage state step store string style tab table task team template test ticket tier token topic tree tried try type
-typed unit used user utf val value var varchar variable variant version video view volume wave web week weeks wizard
-word words world year years zone zxcvbn
-"""
-_NOUN: Final = frozenset(_NUMBERED_NOUNS.split())
 _NUMBERED: Final = r"_?([A-Za-z]+)[-_]?\d{1,3}[a-z]{0,2}"
 _TECHNICAL: Final = (
     r"(?i)(?:argon2(?:id|i|d)?|pbkdf2\w*|bcrypt\w*|scrypt\w*|sha\d+\w*|md[45](?:crypt)?|base\d+|utf\w*|latin|iso|rfc\d+|oauth\d?"
@@ -58,12 +42,12 @@ _TECHNICAL: Final = (
 )
 
 
-def _told(text: str, at: int) -> Iterator[Found]:
-    """The password behind the word that `at` is the beginning of."""
+def _find_stated(text: str, at: int) -> Iterator[Secret]:
+    """Find the password after a word for it."""
     match = regex(_PROSE).match(text, at)
     if match is None:
         return
-    value = _trimmed(match["value"], match["quote"])
+    value = _trim_value(match["value"], match["quote"])
     if match["to"] and not regex(_CHANGED).search(text, max(0, at - 60), at):
         return
     if (
@@ -71,36 +55,41 @@ def _told(text: str, at: int) -> Iterator[Found]:
         and regex(rf"[ \t]{{0,4}}(?:{NEWLINE}|\\{{0,16}}\"|\Z)").match(text, match.end()) is None
     ):
         return
-    if match["far"] and (name(value) or not random(value + value)):
+    if match["far"] and (is_name(value) or not is_random(value + value)):
         return
-    if not _is_password(value, strictly=not match["is"]):
+    if not _is_password(value, is_strict=not match["is"]):
         return
     start = match.start("value")
-    yield Found(start, start + len(value), "password", FORM)
+    yield Secret(start, start + len(value), "password", FORM)
     second = regex(_SECOND).match(text, start + len(value)) if match["from"] else None
-    if second and _is_password(_trimmed(second["value"], second["quote"]), strictly=True):
+    if second and _is_password(_trim_value(second["value"], second["quote"]), is_strict=True):
         begin = second.start("value")
-        yield Found(begin, begin + len(_trimmed(second["value"], second["quote"])), "password", FORM)
+        yield Secret(begin, begin + len(_trim_value(second["value"], second["quote"])), "password", FORM)
 
 
-def _trimmed(value: str, quote: str) -> str:
-    """The value without what ends the sentence, the bracket or the emphasis about it."""
+def _trim_value(value: str, quote: str) -> str:
+    """Return a value without the end of its sentence, bracket or emphasis."""
     value = value.rstrip("*" if quote else ".,;:?)*…")
     return value.rstrip(".,;:?)") if not quote else value
 
 
-def _is_password(value: str, strictly: bool) -> bool:
-    """Tell whether a word of a sentence is a password: letters with figures or signs, of no technique and no form."""
-    if len(value) < (6 if strictly else 5) or not told(value) or regex(_TECHNICAL).fullmatch(value):
+def _is_password(value: str, is_strict: bool) -> bool:
+    """Return whether a word of a sentence is a password: letters with digits or signs, no technique, no form."""
+    if len(value) < (6 if is_strict else 5) or not is_secret_like(value) or regex(_TECHNICAL).fullmatch(value):
         return False
-    if value[0] in "[{($%&" or path(value) or reference(value) or regex(r"[\w.]+[(\[{=].*|.*[=(\[{]").fullmatch(value):
+    if (
+        value[0] in "[{($%&"
+        or is_path(value)
+        or is_reference(value)
+        or regex(r"[\w.]+[(\[{=].*|.*[=(\[{]").fullmatch(value)
+    ):
         return False
     numbered = regex(_NUMBERED).fullmatch(value)
-    if numbered and numbered[1].lower() in _NOUN:
+    if numbered and numbered[1].lower() in read_words("numbered_noun"):
         return False
-    if strictly and regex(r"[a-z]+(?:[_./-][a-z]+)*[_./-]?v?\d|[A-Za-z]+[_./-].*\.\w{1,4}|.*:\d+").fullmatch(value):
-        # hunter2 is one, and step_2 none: a word with one figure behind it must be no word of a form.
-        return value.isalnum() and numbered is not None and literal(value)
+    if is_strict and regex(r"[a-z]+(?:[_./-][a-z]+)*[_./-]?v?\d|[A-Za-z]+[_./-].*\.\w{1,4}|.*:\d+").fullmatch(value):
+        # hunter2 is one, step_2 is none: a word with one digit must be no word of a form.
+        return value.isalnum() and numbered is not None and is_literal(value)
     return True
 
 
@@ -116,49 +105,44 @@ _NO_NOUN: Final = (
 _BACK: Final = 140  # characters
 
 
-def _backwards(text: str, at: int) -> Iterator[Found]:
-    """`use hunter2 as the password`."""
+def _find_backwards(text: str, at: int) -> Iterator[Secret]:
+    """Find `use hunter2 as the password`."""
     if regex(rf"{_ALONE}{_NO_NOUN}").match(text, at) is None:
         return
     match = regex(_BACKWARDS).search(text, max(0, at - _BACK), at)
     if match:
-        value = _trimmed(match["value"], match["quote"])
-        if _is_password(value, strictly=True):
-            yield Found(match.start("value"), match.start("value") + len(value), "password", FORM)
+        value = _trim_value(match["value"], match["quote"])
+        if _is_password(value, is_strict=True):
+            yield Secret(match.start("value"), match.start("value") + len(value), "password", FORM)
 
 
 _WITH_USER: Final = (
     r"(?i:user(?:name)?|login|usr)[ ]?[:=][ ]?[\w.@\\-]{1,64}(?:[,;]|[ ]and|[ ]/)?[ \t]{1,4}"
     r"(?i:pass|pw|pwd|password)[ ]?[:=][ ]?([^\s\"'`\\<>]{5,64}+)"
 )
-_APP_PASSWORD: Final = (
+_APP_PASSWORD: Final = (  # four groups of four letters, as Google makes them
     r"(?i:app(?:lication)?[ -](?:specific[ -])?password)[\w ]{0,24}?(?:is|:)[ ]{1,2}"
     r"([a-z]{4}(?:[ -][a-z]{4}){3})(?![\w-])"
 )
 
 
-def _with_user(text: str, at: int) -> Iterator[Found]:
-    """`user: ana pass: …`."""
+def _find_with_user(text: str, at: int) -> Iterator[Secret]:
+    """Find `user: ana pass: …`."""
     match = regex(_WITH_USER).match(text, at)
     if match:
         value = match[1].rstrip(".,;:?)")
-        if len(value) > 4 and told(value):
-            yield Found(match.start(1), match.start(1) + len(value), "password", FORM)
+        if len(value) > 4 and is_secret_like(value):
+            yield Secret(match.start(1), match.start(1) + len(value), "password", FORM)
 
 
-def _app_password(text: str, at: int) -> Iterator[Found]:
-    """Four times four letters, as Google makes them."""
-    match = regex(_APP_PASSWORD).match(text, at)
-    if match:
-        yield Found(*match.span(1), "password", FORM)
-
-
-def rows() -> Iterator[Row]:
-    """The forms, and the keywords where each is tried."""
-    yield Row("password|passwort|passphrase|passcode|kennwort", _told, r"(?:[ '?,]|: ?[\n\\])")
-    yield Row("contrase|passe ", _told)
-    yield Row("password|passphrase|passcode", _backwards, r"(?:[.,;!?) \n\\\"]|$)")
-    yield Row("pw|pwd", _told, r"[ '?]")
-    yield Row("user|usr", _with_user, r"(?:name)? ?[:=]")
-    yield Row("login:|login=|login :", _with_user)
-    yield Row("app", _app_password, r"(?:lication)?[ -](?:specific[ -])?password")
+def list_triggers() -> Iterator[Trigger]:
+    """Yield the rules with their keywords."""
+    yield Trigger("password|passwort|passphrase|passcode|kennwort", _find_stated, r"(?:[ '?,]|: ?[\n\\])")
+    yield Trigger("contrase|passe ", _find_stated)
+    yield Trigger("password|passphrase|passcode", _find_backwards, r"(?:[.,;!?) \n\\\"]|$)")
+    yield Trigger("pw|pwd", _find_stated, r"[ '?]")
+    yield Trigger("user|usr", _find_with_user, r"(?:name)? ?[:=]")
+    yield Trigger("login:|login=|login :", _find_with_user)
+    yield Trigger(
+        "app", make_rule(_APP_PASSWORD, "password", accept_any), r"(?:lication)?[ -](?:specific[ -])?password"
+    )

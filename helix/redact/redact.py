@@ -1,13 +1,13 @@
-"""Secrets out, typed placeholders in: `[REDACTED:github-pat]`. Runs on raw input, before anything is written.
+"""Redaction: every secret becomes a typed placeholder, `[REDACTED:github-pat]`, before anything is written.
 
-Works on raw JSONL as well as on prose: what is replaced never holds the quote that ends it or half an escape, so valid
-JSON stays valid, and JSON in a string of JSON too.
+It works on raw JSONL and on prose. A placeholder never covers the closing quote of a value or half an escape, so valid
+JSON stays valid, also inside a JSON string.
 
-One pass over the text finds keywords, those of all rules at once; a rule is tried only where a keyword of its own
-stands. What the rules find is replaced together, overlaps by the rule that knows most. A replacement may free a
-neighbour that looked like part of a longer word, so its surroundings are searched again until nothing changes.
+One scan finds the keywords of all rules; each rule runs only at its own keywords. Overlapping secrets become one, named
+by the most specific rule. A replacement may reveal a neighbour that looked like part of a longer word, so the search
+runs again around it until nothing changes.
 
-`docs/redaction.md` says what is found and what is not, and how a rule is added.
+`docs/redaction.md` says what is found and what is missed, and how to add a rule.
 """
 
 from __future__ import annotations
@@ -18,153 +18,161 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final
 
-from helix.redact import assignments as secret_assignments
-from helix.redact import commands as secret_commands
-from helix.redact import forms as secret_forms
-from helix.redact import hiding as secret_hiding
-from helix.redact import kinds as secret_kinds
-from helix.redact import outputs as secret_outputs
-from helix.redact import prose as secret_prose
-from helix.redact.kinds import TOKEN, Found, Rule
+from helix.redact import (
+    assignments,
+    commands,
+    files,
+    headers,
+    hidden_characters,
+    kinds,
+    line_breaks,
+    outputs,
+    private_keys,
+    prose,
+    records,
+    urls,
+)
+from helix.redact.rules import TOKEN, Rule, Secret
 from helix.text import keyword_scan as keywords
 
 Span = tuple[int, int]
 
-_REACH: Final = 1 << 15  # characters; no rule but that for private keys looks further from its keyword
-_ESCAPE: Final = secret_hiding.ESCAPE.encode()
+_RULE_MODULES: Final = (private_keys, urls, headers, files, commands, outputs, records, prose)
+_REACH: Final = 1 << 15  # characters; only the rule for private keys reads further from its keyword
+_ESCAPE: Final = hidden_characters.ESCAPE.encode()
 PLACEHOLDER: Final = "[REDACTED:"
 _LONGEST_KIND: Final = 64
 
 
 def redact(text: str) -> tuple[str, Counter[str]]:
-    """`text` with every secret replaced by `[REDACTED:<kind>]`, and how many of each kind.
+    """Return a text with `[REDACTED:<kind>]` in place of each secret, and the count of each kind.
 
-    Idempotent. Linear: keywords are looked for once, and rules do not look further than a few thousand characters.
+    Idempotent. Linear in the text: rules read at most a few thousand characters.
     """
     counts: Counter[str] = Counter()
-    where: Sequence[Span] = [(0, len(text))]
-    while found := _found(text, where):
-        counts.update(each.kind for each in found)
-        text, where = _replace(text, found)
+    places: Sequence[Span] = [(0, len(text))]
+    while spans := _find_secrets(text, places):
+        counts.update(span.kind for span in spans)
+        text, places = _insert_placeholders(text, spans)
     return text, counts
 
 
-def _found(text: str, where: Sequence[Span]) -> list[Found]:
-    """Return what is secret in these parts of a text, also where something hides it."""
+def _find_secrets(text: str, places: Sequence[Span]) -> list[Secret]:
+    """Return the secrets in some places of a text, hidden ones included."""
     escapes: list[int] = []
-    found = [*_search(text, where, escapes)]
-    copy = secret_hiding.shown(text, escapes)
+    spans = [*_search(text, places, escapes)]
+    copy = hidden_characters.remove_hidden(text, escapes)
     if copy is not None:
-        about = _around(((start, start) for start in copy.starts[1:]), len(copy.text))
-        found += map(copy.back, _search(copy.text, about, []))
-    return _apart(found)
+        places = _widen_places(((start, start) for start in copy.starts[1:]), len(copy.text))
+        spans += map(copy.map_back, _search(copy.text, places, []))
+    return _merge_spans(spans)
 
 
-def _search(text: str, where: Iterable[Span], escapes: list[int]) -> Iterator[Found]:
-    """Return what the rules find; to `escapes` is added where characters stand escaped that need not be."""
-    rules, known = _rules()
+def _search(text: str, places: Iterable[Span], escapes: list[int]) -> Iterator[Secret]:
+    """Yield what the rules find; append the places of needless escapes to `escapes`."""
+    rules, known = build_rules()
     placeholders = PLACEHOLDER in text
-    for begin, end in where:
-        token = value = begin  # where the last ones end: nothing stands in a token, and no name in a value
+    for begin, end in places:
+        token = value = begin  # ends of the last ones: no secret begins inside a token, and no name inside a value
         for at, word in keywords.find(text, begin, end, known):
-            if at < token or (placeholders and _in_placeholder(text, at)):
+            if at < token or (placeholders and _is_in_placeholder(text, at)):
                 continue
             if word == _ESCAPE:
                 escapes.append(at)
             for rule in rules[word]:
-                named = rule is secret_assignments.find
-                if named and at < value:
+                is_assignment = rule is assignments.find_assignment
+                if is_assignment and at < value:
                     continue
-                for found in rule(text, at):
-                    found = _to_its_end(text, found)
-                    if named:
-                        value = found.stop
-                    elif found.rank <= TOKEN:
-                        token = found.stop
-                    yield found
+                for span in rule(text, at):
+                    span = _extend_span(text, span)
+                    if is_assignment:
+                        value = span.stop
+                    elif span.rank <= TOKEN:
+                        token = span.stop
+                    yield span
 
 
-def _to_its_end(text: str, found: Found) -> Found:
-    """Return what was found, with the rest of it where a terminal broke its line."""
-    if found.stop < len(text) and text[found.stop] in "\r\n\\":
-        return found._replace(stop=secret_hiding.goes_on(text, found.stop))
-    return found
+def _extend_span(text: str, span: Secret) -> Secret:
+    """Extend a span over line ends that a terminal inserted."""
+    if span.stop < len(text) and text[span.stop] in "\r\n\\":
+        return span._replace(stop=line_breaks.find_continuation_end(text, span.stop))
+    return span
 
 
-def _in_placeholder(text: str, at: int) -> bool:
-    """Whether `at` lies in the kind that a placeholder names."""
+def _is_in_placeholder(text: str, at: int) -> bool:
+    """Return whether a place is inside the kind of a placeholder."""
     start = text.rfind(PLACEHOLDER, max(0, at - _LONGEST_KIND), at + 1)
     return start >= 0 and text.find("]", start, at) < 0
 
 
-def _apart(found: Iterable[Found]) -> list[Found]:
-    """In order, without overlaps: what shares a place is one, named by the rule that knows most, then the longest."""
-    out: list[Found] = []
-    for each in sorted(found):
-        if out and each.start < out[-1].stop:
-            best = min(out[-1], each, key=lambda one: (one.rank, one.start - one.stop))
-            out[-1] = best._replace(start=out[-1].start, stop=max(out[-1].stop, each.stop))
+def _merge_spans(spans: Iterable[Secret]) -> list[Secret]:
+    """Return the spans in order; overlapping ones become one, named by the lowest rank, then the longest."""
+    merged: list[Secret] = []
+    for span in sorted(spans):
+        if merged and span.start < merged[-1].stop:
+            best = min(merged[-1], span, key=lambda each: (each.rank, each.start - each.stop))
+            merged[-1] = best._replace(start=merged[-1].start, stop=max(merged[-1].stop, span.stop))
         else:
-            out.append(each)
-    return out
+            merged.append(span)
+    return merged
 
 
-def _replace(text: str, found: Sequence[Found]) -> tuple[str, list[Span]]:
-    """The text with placeholders, and the parts of it that are to be searched again."""
-    kept: list[str] = []
+def _insert_placeholders(text: str, spans: Sequence[Secret]) -> tuple[str, list[Span]]:
+    """Return the text with placeholders, and the places to search again."""
+    pieces: list[str] = []
     places: list[Span] = []
     end = length = 0
-    for each in found:
-        placeholder = f"{PLACEHOLDER}{each.kind}]"
-        kept += (text[end : each.start], placeholder)
-        length += each.start - end + len(placeholder)
+    for span in spans:
+        placeholder = f"{PLACEHOLDER}{span.kind}]"
+        pieces += (text[end : span.start], placeholder)
+        length += span.start - end + len(placeholder)
         places.append((length - len(placeholder), length))
-        end = each.stop
-    kept.append(text[end:])
-    text = "".join(kept)
-    # Private keys are the one thing that may be longer than the reach.
+        end = span.stop
+    text = "".join((*pieces, text[end:]))
+    # Only private keys may be longer than the reach.
     places += [match.span() for match in re.finditer("PRIVATE KEY", text)]
-    return text, _around(sorted(places), len(text))
+    return text, _widen_places(sorted(places), len(text))
 
 
-def _around(places: Iterable[Span], length: int) -> list[Span]:
-    out: list[Span] = []
+def _widen_places(places: Iterable[Span], length: int) -> list[Span]:
+    """Widen ascending places by the reach of the rules and join those that touch."""
+    widened: list[Span] = []
     for start, stop in places:
         begin, end = max(0, start - _REACH), min(length, stop + _REACH)
-        if out and begin <= out[-1][1]:
-            out[-1] = (out[-1][0], max(end, out[-1][1]))
+        if widened and begin <= widened[-1][1]:
+            widened[-1] = (widened[-1][0], max(end, widened[-1][1]))
         else:
-            out.append((begin, end))
-    return out
+            widened.append((begin, end))
+    return widened
 
 
 @cache
-def _rules() -> tuple[dict[bytes, tuple[Rule, ...]], keywords.Keywords]:
-    """Keyword → the rules to try where it stands, those of the keywords it begins with included; and the keywords."""
+def build_rules() -> tuple[dict[bytes, tuple[Rule, ...]], keywords.Keywords]:
+    """Return the rules to try at each keyword, those of its prefixes included; and the keywords."""
     table: dict[str, list[Rule]] = {}
-    behind: dict[str, set[str]] = {}
+    follows: dict[str, set[str]] = {}
 
-    def add(keyword: str, rules: Iterable[Rule], what: str) -> None:
+    def add(keyword: str, rules: Iterable[Rule], pattern: str) -> None:
         table.setdefault(keyword, []).extend(rules)
-        behind.setdefault(keyword, set()).add(what)
+        follows.setdefault(keyword, set()).add(pattern)
 
-    for kind in secret_kinds.tokens():
-        rule = secret_kinds.token_rule(kind)
-        if secret_kinds.is_long(kind):
-            rule = secret_hiding.across_lines(rule, secret_kinds.length(kind))
-        for literal in secret_kinds.anchor(kind)[0]:
-            add(literal.lower(), [rule], secret_kinds.behind(kind))
-    for row in (*secret_forms.rows(), *secret_commands.rows(), *secret_outputs.rows(), *secret_prose.rows()):
-        for keyword in row.keywords.split("|"):
-            add(keyword, [row.rule], row.behind)
-    for keyword, what in secret_assignments.KEYWORDS.items():
-        add(keyword, [secret_assignments.find], what)
-    add(secret_hiding.ESCAPE, [], secret_hiding.ESCAPED)
-    rules = {word.encode(): _of_prefixes(word, table) for word in table}
+    for kind in kinds.read_token_kinds():
+        rule = kinds.build_token_rule(kind)
+        if kinds.has_long_anchor(kind):
+            rule = line_breaks.extend_across_lines(rule, kinds.count_least_length(kind))
+        for literal in kinds.find_anchor(kind)[0]:
+            add(literal.lower(), [rule], kinds.build_follow_pattern(kind))
+    for trigger in (trigger for module in _RULE_MODULES for trigger in module.list_triggers()):
+        for keyword in trigger.keywords.split("|"):
+            add(keyword, [trigger.rule], trigger.follows)
+    for keyword, pattern in assignments.KEYWORDS.items():
+        add(keyword, [assignments.find_assignment], pattern)
+    add(hidden_characters.ESCAPE, [], hidden_characters.ESCAPED)
+    rules = {word.encode(): _collect_prefix_rules(word, table) for word in table}
     return rules, keywords.keywords(
-        {word: "" if "" in each else "|".join(sorted(each)) for word, each in behind.items()}
+        {word: "" if "" in patterns else "|".join(sorted(patterns)) for word, patterns in follows.items()}
     )
 
 
-def _of_prefixes(word: str, table: Mapping[str, Sequence[Rule]]) -> tuple[Rule, ...]:
+def _collect_prefix_rules(word: str, table: Mapping[str, Sequence[Rule]]) -> tuple[Rule, ...]:
     return tuple(dict.fromkeys(rule for end in range(len(word)) for rule in table.get(word[: end + 1], ())))

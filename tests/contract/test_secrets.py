@@ -1,4 +1,4 @@
-"""No planted secret is anywhere afterwards: not in the store, not on the queue, not in what processes print or log."""
+"""No planted secret remains anywhere: not in the store, on the queue, in output or in logs."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import pytest
 from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.verify import verify
 from tests.support.fleet import wait_until, worker
-from tests.support.planted import Log, corpus
+from tests.support.planted.corpus import Log, build_corpus
 
-SEED = 9_041  # no rule was tried on it
+SEED = 9_041  # not used for tuning
 LONG = 8  # characters: a shorter one may be part of any hash
 
 
-def said(value: str) -> set[bytes]:
-    """A secret as files may hold it: bare, and as JSON writes it, once and twice."""
+def encode_forms(value: str) -> set[bytes]:
+    """Return a secret as files may hold it: bare, in JSON, in JSON inside JSON."""
     once = json.dumps(value)[1:-1]
     forms = (value, once, json.dumps(once)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])
     return {form.encode() for form in forms}
 
 
-def hidden(path: Path, data: bytes) -> bytes:
-    """The bytes of a file, and once more decoded where its format may hide them."""
+def decode(path: Path, data: bytes) -> bytes:
+    """Return the bytes of a file, and its decoded content if the format may hide text."""
     if path.suffix == ".parquet":
         data += str(pq.read_table(path).to_pylist()).encode()
     elif path.suffix == ".arrow":
@@ -35,19 +35,19 @@ def hidden(path: Path, data: bytes) -> bytes:
     return data
 
 
-def leaks(folder: Path, logs: list[Log]) -> list[str]:
-    """`kind in file` of every secret that stands in any file below a folder."""
+def find_leaks(folder: Path, logs: list[Log]) -> list[str]:
+    """Return `kind in file` of every secret in any file below a folder."""
     secrets = [secret for log in logs for secret in log.secrets if len(secret.value) >= LONG]
     assert len(secrets) >= 200
-    needles = {needle: secret.kind for secret in secrets for needle in said(secret.value)}
-    found: list[str] = []
+    needles = {needle: secret.kind for secret in secrets for needle in encode_forms(secret.value)}
+    leaks: list[str] = []
     for path in sorted(path for path in folder.rglob("*") if path.is_file() and "encoders" not in path.parts):
-        data = hidden(path, path.read_bytes())
-        found += [f"{kind} in {path.relative_to(folder)}" for needle, kind in needles.items() if needle in data]
-    return found
+        data = decode(path, path.read_bytes())
+        leaks += [f"{kind} in {path.relative_to(folder)}" for needle, kind in needles.items() if needle in data]
+    return leaks
 
 
-def write(logs: list[Log], folder: Path) -> Iterator[Path]:
+def write_logs(logs: list[Log], folder: Path) -> Iterator[Path]:
     folder.mkdir()
     for log in logs:
         path = folder / f"{log.name}.{'jsonl' if log.text.lstrip().startswith('{') else 'md'}"
@@ -57,42 +57,42 @@ def write(logs: list[Log], folder: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def logs() -> list[Log]:
-    made = corpus(SEED)
-    assert len({secret.kind for log in made for secret in log.secrets}) >= 30
-    return made
+    corpus = build_corpus(SEED)
+    assert len({secret.kind for log in corpus for secret in log.secrets}) >= 30
+    return corpus
 
 
 def test_a_leak_would_be_found(tmp_path: Path, logs: list[Log]) -> None:
-    paths = list(write(logs, tmp_path / "in"))
-    assert len(leaks(tmp_path / "in", logs)) >= 200
+    paths = list(write_logs(logs, tmp_path / "in"))
+    assert len(find_leaks(tmp_path / "in", logs)) >= 200
     assert paths
     secret = next(secret for log in logs for secret in log.secrets if len(secret.value) >= 20)
     pq.write_table(pa.table({"text": [f"{i} words" for i in range(50)] + [secret.value] * 3}), tmp_path / "a.parquet")
-    assert [line for line in leaks(tmp_path, logs) if "a.parquet" in line]
+    assert [line for line in find_leaks(tmp_path, logs) if "a.parquet" in line]
 
 
-def test_embedded(tmp_path: Path, logs: list[Log], run_helix) -> None:
-    paths = list(write(logs, tmp_path / "in"))
+def test_ingestion_leaves_no_secret(tmp_path: Path, logs: list[Log], run_helix) -> None:
+    paths = list(write_logs(logs, tmp_path / "in"))
     out = tmp_path / "out"
     done = run_helix("ingest", *paths, "--store", out / "store", "--json")
     (out / "stdout").write_text(done.stdout)
     (out / "stderr").write_text(done.stderr)
     report = json.loads(done.stdout)
-    assert leaks(out, logs) == []
-    refused = {Path(entry["path"].partition(":")[0]).stem for entry in report["refused"]}  # some are JSON of no log
-    taken = [log for log in logs if log.name not in refused]
-    assert len(taken) > len(logs) * 0.8
-    assert sum(report["redacted"].values()) >= sum(len(log.secrets) for log in taken) * 0.98
+    assert find_leaks(out, logs) == []
+    refused = {Path(entry["path"].partition(":")[0]).stem for entry in report["refused"]}  # some are JSON, but no log
+    ingested = [log for log in logs if log.name not in refused]
+    assert len(ingested) > len(logs) * 0.8
+    assert sum(report["redacted"].values()) >= sum(len(log.secrets) for log in ingested) * 0.98
     assert sum(report["redacted"].values()) == sum(
         n for counts in report["redacted_by_source"].values() for n in counts.values()
     )
     assert verify(out / "store").problems == ()
 
 
-def test_through_the_queue(tmp_path: Path, logs: list[Log], redis_url: str, run_helix) -> None:
+def test_the_queue_and_workers_leave_no_secret(tmp_path: Path, logs: list[Log], redis_url: str, run_helix) -> None:
     import redis
 
-    paths = list(write(logs[::5], tmp_path / "in"))
+    paths = list(write_logs(logs[::5], tmp_path / "in"))
     out, store = tmp_path / "out", tmp_path / "out" / "store"
     log = out / "workers.log"
     done = run_helix("enqueue", *paths, "--store", store, "--json", HELIX_REDIS_URL=redis_url)
@@ -106,21 +106,21 @@ def test_through_the_queue(tmp_path: Path, logs: list[Log], redis_url: str, run_
         wait_until(240, lambda: not ledger.pending(store), log)
     for key in client.keys():  # noqa: SIM118  not a dict
         (out / f"redis-{len(list(out.iterdir()))}").write_bytes(client.dump(key) or b"")
-    assert leaks(out, logs) == []
+    assert find_leaks(out, logs) == []
     client.flushdb()
 
 
-def test_in_the_names_of_files_folders_and_sessions(tmp_path: Path, run_helix) -> None:
+def test_names_of_files_folders_and_sessions_hold_no_secret(tmp_path: Path, run_helix) -> None:
     letters = "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8S9t0"
     tokens = ["gh" + "p_" + letters[:36], "gh" + "p_" + letters[4:]]
     out, store = tmp_path / "out", tmp_path / "out" / "store"
     paths = []
     for token in tokens:
-        said = {"role": "user", "content": f"the gateway of {token[4:7]} restarts each night"}
+        message = {"role": "user", "content": f"the gateway of {token[4:7]} restarts each night"}
         head = {"type": "user", "sessionId": f"s-{token}", "cwd": f"/srv/{token}", "timestamp": "2026-01-14T10:15:00Z"}
         path = tmp_path / "in" / token / f"{token}.jsonl"
         path.parent.mkdir(parents=True)
-        path.write_text(json.dumps({**head, "uuid": f"u-{token[-3:]}", "message": said}) + "\n")
+        path.write_text(json.dumps({**head, "uuid": f"u-{token[-3:]}", "message": message}) + "\n")
         paths.append(path)
     done = run_helix("ingest", *paths, "--store", store, "--json")
     again = run_helix("ingest", *paths, tmp_path / "in" / f"{tokens[0]}.none", "--store", store, "--json")
@@ -128,12 +128,12 @@ def test_in_the_names_of_files_folders_and_sessions(tmp_path: Path, run_helix) -
     (out / "printed").write_text(done.stdout + done.stderr + again.stdout + again.stderr + sessions.stdout)
     assert (json.loads(done.stdout)["accepted"], json.loads(again.stdout)["duplicates"]) == (2, 2)
     for path in (path for path in out.rglob("*") if path.is_file() and "encoders" not in path.parts):
-        data = hidden(path, path.read_bytes()) + path.name.encode()
+        data = decode(path, path.read_bytes()) + path.name.encode()
         assert not [token for token in tokens if token.encode() in data], path
     rows = json.loads(sessions.stdout)
     for name in ("session", "project", "path"):
         assert len({row[name] for row in rows}) == 2, rows
-    # By the name that it had, and by the one that it has now.
+    # By the original name, then by the redacted one.
     run_helix("forget", "--session", f"s-{tokens[0]}", "--store", store)
     left = json.loads(run_helix("sql", "SELECT session FROM items", "--store", store, "--json").stdout)
     assert len(left) == 1

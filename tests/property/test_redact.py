@@ -7,100 +7,32 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helix.redact import assignments as secret_assignments
-from helix.redact import hiding as secret_hiding
+from helix.redact import assignments, hidden_characters
 from helix.redact import redact as engine
-from helix.redact.kinds import TOKEN, Found, Rule
 from helix.redact.redact import redact
+from helix.redact.rules import TOKEN, Rule, Secret
 
-ESCAPE = re.compile(re.escape(secret_hiding.ESCAPE) + secret_hiding.ESCAPED, re.IGNORECASE | re.ASCII)
+ESCAPE = re.compile(re.escape(hidden_characters.ESCAPE) + hidden_characters.ESCAPED, re.IGNORECASE | re.ASCII)
 LETTERS = "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8S9t0"
-PART = st.one_of(
-    st.sampled_from(
-        [
-            "gh" + "p_" + LETTERS[:36],
-            "s" + "k-" + LETTERS,
-            "AK" + "IA" + "ABCDEFGH12345678",
-            "ey" + "JhbGciOiJI.eyJzdWIiOi.abcdef",
-            "AI" + "za" + LETTERS[:35],
-            "-----BEGIN " + "PRIVATE KEY-----",
-            "-----END " + "PRIVATE KEY-----",
-            "MIIEpAIBAAKCAQEA7MIIE",
-            "123456789:" + "AA" + LETTERS[:33],
-            "password",
-            "_TOKEN",
-            "secret_key",
-            "api-key",
-            "heroku_",
-            "550e8400-e29b-41d4-a716-446655440000",
-            "Authorization: Bearer ",
-            "Cookie: sid=",
-            "kind: Secret\ndata:\n  a",
-            '"kty"',
-            "curl -u a",
-            "mysql -p",
-            "--token ",
-            "echo ",
-            " | sudo -S",
-            "auth=(",
-            "kind: Secret\ndata:\n  a:",
-            "htpasswd -b f u ",
-            "authorization:",
-            "keyName",
-            "://user:",
-            "postgres",
-            "hunter2x",
-            "use password ",
-            "\\u0070",
-            "\\u200b",
-            "\u200b",
-            "-----END " + "PRIVATE KEY-----",
-            "op read x\n",
-            '"tool_use_id": "toolu_12345678"',
-            '", "output": "',
-            "snyk auth ",
-            "SET PASSWORD = ",
-            '"sensitive": true, "value": ',
-            "filled up to the end of a line of 40 columns ",
-            "swordfish",
-            "correct horse battery staple",
-            "[REDACTED:token]",
-            "[REDACTED:",
-            "=",
-            " = ",
-            ": ",
-            ",",
-            "value",
-            "@",
-            "|",
-            "<",
-            ">",
-            "(",
-            ")",
-            '"',
-            "'",
-            "`",
-            "&quot;",
-            "\\",
-            "\\n",
-            '\\"',
-            "\n",
-            "\x1b[32m",
-            "\x1f",
-            "é",
-            "𝒜",
-            "{",
-            "}",
-            "]",
-        ]
-    ),
-    st.text(max_size=8),
-)
+PARTS = [
+    "gh" + "p_" + LETTERS[:36], "s" + "k-" + LETTERS, "AK" + "IA" + "ABCDEFGH12345678",
+    "ey" + "JhbGciOiJI.eyJzdWIiOi.abcdef", "AI" + "za" + LETTERS[:35], "-----BEGIN " + "PRIVATE KEY-----",
+    "-----END " + "PRIVATE KEY-----", "MIIEpAIBAAKCAQEA7MIIE", "123456789:" + "AA" + LETTERS[:33], "password",
+    "_TOKEN", "secret_key", "api-key", "heroku_", "550e8400-e29b-41d4-a716-446655440000", "Authorization: Bearer ",
+    "Cookie: sid=", "kind: Secret\ndata:\n  a", '"kty"', "curl -u a", "mysql -p", "--token ", "echo ", " | sudo -S",
+    "auth=(", "kind: Secret\ndata:\n  a:", "htpasswd -b f u ", "authorization:", "keyName", "://user:", "postgres",
+    "hunter2x", "use password ", "\\u0070", "\\u200b", "\u200b", "-----END " + "PRIVATE KEY-----", "op read x\n",
+    '"tool_use_id": "toolu_12345678"', '", "output": "', "snyk auth ", "SET PASSWORD = ",
+    '"sensitive": true, "value": ', "filled up to the end of a line of 40 columns ", "swordfish",
+    "correct horse battery staple", "[REDACTED:token]", "[REDACTED:", "=", " = ", ": ", ",", "value", "@", "|", "<",
+    ">", "(", ")", '"', "'", "`", "&quot;", "\\", "\\n", '\\"', "\n", "\x1b[32m", "\x1f", "é", "𝒜", "{", "}", "]",
+]  # fmt: skip
+PART = st.one_of(st.sampled_from(PARTS), st.text(max_size=8))
 TEXT = st.lists(PART, max_size=25).map("".join)
 
 
 @given(TEXT)
-def test_idempotent(text: str) -> None:
+def test_redaction_is_idempotent(text: str) -> None:
     once, counts = redact(text)
     again, none = redact(once)
     assert again == once
@@ -145,41 +77,41 @@ def test_json_in_json_stays_json(text: str, ascii: bool) -> None:
     assert set(innermost) == {"text", "token"}
 
 
-def _everywhere(text: str, rules: list[Rule]) -> tuple[str, Counter[str]]:
-    """What `redact` does, without keywords and without windows: every rule at every place, again and again."""
+def redact_everywhere(text: str, rules: list[Rule]) -> tuple[str, Counter[str]]:
+    """Redact without keywords and windows: try every rule at every place until nothing changes."""
     counts: Counter[str] = Counter()
     while True:
-        found = _tried(text, rules)
-        copy = secret_hiding.shown(text, [match.start() for match in ESCAPE.finditer(text)])
+        secrets = try_everywhere(text, rules)
+        copy = hidden_characters.remove_hidden(text, [match.start() for match in ESCAPE.finditer(text)])
         if copy is not None:
-            found += map(copy.back, _tried(copy.text, rules))
-        apart = engine._apart(found)
-        if not apart:
+            secrets += map(copy.map_back, try_everywhere(copy.text, rules))
+        merged = engine._merge_spans(secrets)
+        if not merged:
             return text, counts
-        counts.update(each.kind for each in apart)
-        text, _ = engine._replace(text, apart)
+        counts.update(secret.kind for secret in merged)
+        text, _ = engine._insert_placeholders(text, merged)
 
 
-def _tried(text: str, rules: list[Rule]) -> list[Found]:
-    found: list[Found] = []
+def try_everywhere(text: str, rules: list[Rule]) -> list[Secret]:
+    secrets: list[Secret] = []
     token = value = 0
     for at in range(len(text)):
-        if at < token or engine._in_placeholder(text, at):
+        if at < token or engine._is_in_placeholder(text, at):
             continue
         for rule in rules:
-            named = rule is secret_assignments.find
-            if named and at < value:
+            is_assignment = rule is assignments.find_assignment
+            if is_assignment and at < value:
                 continue
             for each in rule(text, at):
-                each = engine._to_its_end(text, each)
-                value = each.stop if named else value
-                token = each.stop if not named and each.rank <= TOKEN else token
-                found.append(each)
-    return found
+                each = engine._extend_span(text, each)
+                value = each.stop if is_assignment else value
+                token = each.stop if not is_assignment and each.rank <= TOKEN else token
+                secrets.append(each)
+    return secrets
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(PART, max_size=12).map("".join))
-def test_keywords_hide_nothing(text: str) -> None:
-    rules = list(dict.fromkeys(rule for rules in engine._rules()[0].values() for rule in rules))
-    assert redact(text) == _everywhere(text, rules)
+def test_keywords_miss_nothing(text: str) -> None:
+    rules = list(dict.fromkeys(rule for rules in engine.build_rules()[0].values() for rule in rules))
+    assert redact(text) == redact_everywhere(text, rules)

@@ -12,20 +12,21 @@ from helix.redact.paths import redact_log, redact_name, redact_path
 from helix.settings import load
 from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.paths import create
-from pipelines.ingest.accept import Inbox, Way, accept, take
-from pipelines.ingest.ingest import Report, accept_all
+from pipelines.ingest.accept import accept, accept_source
+from pipelines.ingest.accept_all import IngestReport, accept_all
+from pipelines.ingest.source import AcceptOptions, Inbox
 
 LETTERS = "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8S9t0"
 FIRST, SECOND = "gh" + "p_" + LETTERS[:36], "gh" + "p_" + LETTERS[4:]
 
 
 def record(session: str, cwd: str = "/srv/app") -> str:
-    said = {"role": "user", "content": f"what is in {cwd}?"}
+    message = {"role": "user", "content": f"what is in {cwd}?"}
     head = {"type": "user", "sessionId": session, "cwd": cwd, "timestamp": "2026-01-14T10:15:00Z"}
-    return json.dumps({**head, "uuid": f"u-{session[-3:]}", "message": said})
+    return json.dumps({**head, "uuid": f"u-{session[-3:]}", "message": message})
 
 
-def test_each_name_of_a_path_is_looked_at_and_the_suffix_stays() -> None:
+def test_each_name_of_a_path_is_redacted_and_the_suffix_stays() -> None:
     path = f"/home/ana/{FIRST}/2026 {SECOND}.jsonl"
     clean = redact_path(path)
     assert clean.startswith("/home/ana/[REDACTED:github-pat]~")
@@ -40,14 +41,14 @@ def test_each_name_of_a_path_is_looked_at_and_the_suffix_stays() -> None:
         assert redact_path(other) == other
 
 
-def test_names_stay_apart_and_the_same() -> None:
+def test_names_stay_distinct_and_stable() -> None:
     assert redact_name(f"s-{FIRST}") != redact_name(f"s-{SECOND}")
     assert redact_name(f"s-{FIRST}") == redact_name(f"s-{FIRST}")
     assert redact_name("main") == "main"
     assert redact_name(redact_name(FIRST)) == redact_name(FIRST)
 
 
-def test_ids_of_a_log_stay_apart() -> None:
+def test_ids_of_a_log_stay_distinct() -> None:
     lines = "\n".join(record(f"s-{token}", f"/srv/{token}/app") for token in (FIRST, SECOND, FIRST))
     clean, counts = redact_log(lines)
     records = [json.loads(line) for line in clean.split("\n")]
@@ -61,7 +62,7 @@ def test_ids_of_a_log_stay_apart() -> None:
     assert SECOND not in clean
 
 
-def test_nothing_that_is_kept_of_a_file_has_the_secrets_of_its_name(tmp_path: Path) -> None:
+def test_a_store_holds_no_secret_of_a_file_name(tmp_path: Path) -> None:
     store, settings = tmp_path / "store", load()
     create(store)
     for token in (FIRST, SECOND):
@@ -72,25 +73,25 @@ def test_nothing_that_is_kept_of_a_file_has_the_secrets_of_its_name(tmp_path: Pa
     documents = [accept(store, path, settings, project=project).documents for path in paths]
     assert all(len(each) == 1 for each in documents)
     assert documents[0] != documents[1]
-    for path in paths:  # the cursor is found again
-        assert accept(store, path, settings, project=project).duplicate
+    for path in paths:  # the cursor of each file is found again
+        assert accept(store, path, settings, project=project).is_duplicate
     with paths[0].open("a") as file:
         file.write(record(f"s-{FIRST}", f"/srv/{FIRST}/more") + "\n")
-    (more,) = take(Inbox(store, settings), paths[0], Way(project)).documents
+    (more,) = accept_source(Inbox(store, settings), paths[0], AcceptOptions(project)).documents
     envelope = ledger.read(store, more)
     assert envelope.after == documents[0][0]
     assert envelope.path == ledger.read(store, documents[0][0]).path
-    kept = b"".join(path.read_bytes() + path.name.encode() for path in store.rglob("*") if path.is_file())
+    stored = b"".join(path.read_bytes() + path.name.encode() for path in store.rglob("*") if path.is_file())
     for token in (FIRST, SECOND):
-        assert token.encode() not in kept
+        assert token.encode() not in stored
 
 
-def test_what_is_refused_is_told_without_secrets(tmp_path: Path) -> None:
+def test_a_refusal_names_no_secret(tmp_path: Path) -> None:
     store, settings = tmp_path / "store", load()
     create(store)
     empty, missing = tmp_path / f"{FIRST}.jsonl", tmp_path / f"{SECOND}.jsonl"
     empty.write_text("")
-    report = Report()
+    report = IngestReport()
     accept_all(store, [empty, missing], settings, report, project=None, format="auto", acl=())
     assert len(report.refused) == 2
     assert FIRST not in str(report.refused)

@@ -1,5 +1,4 @@
-"""The patterns of redaction are compiled when they are first wanted, so that importing is cheap; here all are, and
-looked at as test_patterns looks at those that are compiled at once."""
+"""The patterns of redaction, which are compiled at their first use."""
 
 from __future__ import annotations
 
@@ -10,21 +9,21 @@ from pathlib import Path
 
 import helix.redact.kinds
 
-_LOOK = """
+_PROGRAM = """
 import re, sys
 from re import _parser
 
 seen = {}
-really = re.compile
+compile_pattern = re.compile
 
 
-def keep(pattern, flags=0):
+def record(pattern, flags=0):
     if sys._getframe(1).f_globals["__name__"].startswith("helix"):
         seen[pattern] = flags
-    return really(pattern, flags)
+    return compile_pattern(pattern, flags)
 
 
-def lasting(tree):
+def list_possessive(tree):
     for op, value in tree:
         if str(op) == "POSSESSIVE_REPEAT":
             inner = list(value[2])
@@ -32,31 +31,31 @@ def lasting(tree):
         for part in value if isinstance(value, (tuple, list)) else (value,):
             for each in part if isinstance(part, list) else (part,):
                 if isinstance(each, _parser.SubPattern):
-                    yield from lasting(each)
+                    yield from list_possessive(each)
 
 
-re.compile = keep
-import helix.enrich.redact
+re.compile = record
+import helix.redact.redact
 print("numpy" in sys.modules, "tomllib" in sys.modules, len(seen))
-from helix.enrich import secret_kinds
-from helix.enrich.redact import redact
-from helix.enrich.secret_values import regex
-from tests.planted import corpus
+from helix.redact import kinds
+from helix.redact.redact import redact
+from helix.redact.values import regex
+from tests.support.planted.corpus import build_corpus
 
 seen.clear()
-for log in corpus(5):
+for log in build_corpus(5):
     redact(log.text)
-for kind in secret_kinds.tokens():
-    regex(secret_kinds._token_pattern(kind))
-found = [(pattern, [*lasting(_parser.parse(pattern, flags))]) for pattern, flags in seen.items()
+for kind in kinds.read_token_kinds():
+    regex(kinds.build_token_pattern(kind))
+found = [(pattern, [*list_possessive(_parser.parse(pattern, flags))]) for pattern, flags in seen.items()
          if isinstance(pattern, str)]
 print(len(found), sum(len(repeats) for _, repeats in found))
 print(*(pattern for pattern, repeats in found if any(repeats)), sep="\\n")
 """
 
 
-def test_importing_compiles_nothing_and_all_patterns_are_right_for_older_pythons() -> None:
-    done = subprocess.run([sys.executable, "-c", _LOOK], capture_output=True, text=True, check=True)
+def test_importing_compiles_nothing_and_possessive_repeats_are_of_single_characters() -> None:
+    done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True)
     imported, counted, *broken = done.stdout.splitlines()
     assert imported == "False False 0"
     patterns, repeats = map(int, counted.split())
@@ -65,7 +64,7 @@ def test_importing_compiles_nothing_and_all_patterns_are_right_for_older_pythons
     assert [pattern for pattern in broken if pattern] == []
 
 
-def test_the_table_says_whose_it_is() -> None:
+def test_the_table_names_its_licence() -> None:
     folder = Path(helix.redact.kinds.__file__).parent
     table = (folder / "secrets.toml").read_text(encoding="utf-8")
     assert tomllib.loads(table).keys() == {"alphabet", "token", "assigned", "own"}

@@ -44,10 +44,10 @@ for module in pkgutil.walk_packages(helix.__path__, "helix."):
         importlib.import_module(module.name)
 from helix.text.dates import find_moments
 from helix.redact.redact import redact
-from tests.support.planted import corpus
+from tests.support.planted.corpus import build_corpus
 
 find_moments("in May")  # compiles its patterns on first use, as redact does
-for log in corpus(1):
+for log in build_corpus(1):
     redact(log.text)
 repeats = [(p, [*find_long_repeats(_parser.parse(p, flags))]) for p, flags in patterns if isinstance(p, str)]
 print(sum(len(found) for _, found in repeats))
