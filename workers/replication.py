@@ -18,7 +18,7 @@ from typing import Final
 from helix.errors import HelixError
 from helix.settings import Settings
 from helix.snapshot.replication import remote as sync
-from pipelines.maintain import replication as share
+from pipelines.maintain.replication import member, primary
 
 log = logging.getLogger("helix.share")
 
@@ -40,8 +40,8 @@ def hand_over(root: Path, settings: Settings, documents: Sequence[str]) -> list[
     if not settings.share:
         return list(documents)
     with _log_errors("accepted, but not offered to other machines yet"):
-        return share.hand_over(root, settings, documents)
-    return list(documents) if share.is_home(root) else []
+        return member.hand_over(root, settings, documents)
+    return list(documents) if primary.is_primary(root) else []
 
 
 def receive(root: Path, settings: Settings, document: str) -> bool:
@@ -49,7 +49,7 @@ def receive(root: Path, settings: Settings, document: str) -> bool:
     if not settings.share:
         return True
     with _log_errors("waits", document):
-        return share.receive(root, settings, document)
+        return member.receive(root, settings, document)
     return False
 
 
@@ -57,7 +57,7 @@ def hand_in(root: Path, settings: Settings, document: str, fingerprint: str) -> 
     """Send a part to the primary."""
     if settings.share:
         with _log_errors("made, but not handed in yet", document):
-            share.hand_in(root, settings, document, fingerprint)
+            member.hand_in(root, settings, document, fingerprint)
 
 
 def collect(root: Path, settings: Settings, fingerprint: str) -> None:
@@ -65,8 +65,8 @@ def collect(root: Path, settings: Settings, fingerprint: str) -> None:
     if not settings.share:
         return
     with _log_errors("nothing is collected from other machines"):
-        collected = share.collect(root, settings, fingerprint)
-        if collected != share.Collected(0, 0, 0):
+        collected = primary.collect(root, settings, fingerprint)
+        if collected != primary.CollectedObjects(0, 0, 0):
             counts = {"envelopes": collected.envelopes, "parts": collected.parts, "waiting": collected.waiting}
             log.info("collected from other machines", extra=counts)
 
@@ -75,7 +75,7 @@ def publish(root: Path, settings: Settings) -> None:
     """Publish a generation to other machines, after a commit."""
     if settings.share:
         with _log_errors("committed, but not published to other machines yet"):
-            share.publish(root, settings)
+            primary.publish(root, settings)
 
 
 def keep_up(root: Path, settings: Settings) -> None:
@@ -86,7 +86,7 @@ def keep_up(root: Path, settings: Settings) -> None:
     if not _round.acquire(blocking=False):  # the process ends
         return
     try:
-        share.keep_up(root, settings)
+        member.keep_up(root, settings)
     except Exception as error:  # noqa: BLE001 — the thread continues with the next round
         log.warning("out of step with other machines: %s", error)
     finally:

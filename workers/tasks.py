@@ -32,7 +32,7 @@ from pipelines.ingest.commit import commit as run_commit
 from pipelines.ingest.enrich import FAULTS, try_enrich
 from pipelines.ingest.lineage import open_encoder, read_encoder_fingerprint
 from pipelines.ingest.part import part_folder, pipeline_fingerprint
-from pipelines.maintain.reindex import make_part
+from pipelines.maintain.reindex_pool import make_part
 from pipelines.maintain.tidy import tidy
 from pipelines.maintain.touch import touch as run_touch
 from pipelines.passes import doc2query, sparse
@@ -255,7 +255,7 @@ def maintain() -> None:
         return
     tidy(root, settings)
     orders.sweep(root)
-    if retention.due(root):
+    if retention.is_due(root):
         request_task(app, "helix.train")
 
 
@@ -274,7 +274,7 @@ def touch() -> None:
 def train() -> None:
     """Fit the retention model again, if there is enough new feedback."""
     settings, root = _read_place()
-    if not retention.due(root):
+    if not retention.is_due(root):
         return
     done = retention.train(root, settings)
     log.info("trained", extra={"generation": done.generation, "examples": done.positives, "off": done.off})

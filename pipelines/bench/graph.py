@@ -18,8 +18,8 @@ from helix.settings import Settings
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import LINKS
 from helix.types import I64
+from pipelines.embedded.ingest import ingest
 from pipelines.eval.sets.registry import Benchmark, read, turn
-from pipelines.ingest.ingest import ingest
 
 MOST = 50  # items an entity may have: hubs carry nothing in recall either
 

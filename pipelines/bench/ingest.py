@@ -18,18 +18,20 @@ from typing import Any
 
 import orjson
 
-from helix.encoders.dense import Encoder, raw_rate
+from helix.encoders.dense import Encoder, measure_session
 from helix.errors import UsageError
 from helix.settings import Settings
 from helix.snapshot import paths as store
 from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.segment.batch import Rows
 from pipelines.bench import synthetic
-from pipelines.ingest.ingest import Report as Taken
-from pipelines.ingest.ingest import accept_all, ingest, open_encoder
-from pipelines.ingest.items import of_document
-from pipelines.ingest.versions import read
-from pipelines.training.cache import type_model
+from pipelines.embedded.ingest import ingest
+from pipelines.ingest.accept_all import IngestReport as Taken
+from pipelines.ingest.accept_all import accept_all
+from pipelines.ingest.items import make_items
+from pipelines.ingest.lineage import open_encoder
+from pipelines.ingest.versions import read_document
+from pipelines.training.cache import load_type_model
 
 SLICE = 500  # items of a synthetic document: seconds of work
 COMPARED = 10  # documents the raw session and the encoder are compared on; the rest is the fast path alone
@@ -49,7 +51,7 @@ def measure(items: int, paths: Sequence[Path], settings: Settings, say: Say, see
         store.create(root)
         logs = list(slices(paths) if paths else synthetic_logs(items, Path(work), seed))
         encoder = open_encoder(root, settings)
-        type_model(encoder, settings)  # trained once a machine, not once an ingest
+        load_type_model(encoder, settings)  # trained once a machine, not once an ingest
         taken_in = (indexed(root, log, settings) for log in logs[: COMPARED + 1])
         texts = [found for found in taken_in if found is not None]
         turns: list[dict[str, float]] = []
@@ -93,7 +95,7 @@ class Clock:
 
 def compare(encoder: Encoder, texts: Sequence[str], settings: Settings) -> dict[str, float]:
     """Passages a second of the raw session and of the encoder, on the texts the fast path comes to next."""
-    raw = raw_rate(encoder, texts, settings.embed_batch)
+    raw = measure_session(encoder, texts, settings.embed_batch)
     began = time.perf_counter()
     encoder.passages(texts, settings.embed_batch)
     return {"raw": raw, "encoder": len(texts) / (time.perf_counter() - began)}
@@ -108,7 +110,7 @@ def indexed(root: Path, log: Path, settings: Settings) -> list[str] | None:
     if not documents:
         return None
     envelope = ledger.read(root, documents[0])
-    return list(dict.fromkeys(of_document(read(root, envelope, settings), envelope, settings, Counter()).texts))
+    return list(dict.fromkeys(make_items(read_document(root, envelope, settings), envelope, settings, Counter()).texts))
 
 
 def rss() -> int:

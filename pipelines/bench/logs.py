@@ -1,4 +1,4 @@
-"""What logs cost to take in, before anything is embedded: bytes a second of redacting and reading, and memory."""
+"""What logs cost to accept, before anything is embedded: bytes a second of redacting and reading, and memory."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from helix.errors import InputRefused
 from helix.redact.redact import redact
 from helix.settings import Settings
 from helix.sources import registry as sources
-from helix.sources.common.decode import decode, plain_escapes
+from helix.sources.common.decode import decode, unescape_ascii
 from helix.types import Document
-from pipelines.ingest.accept import Inbox, Way, check, expand, take
+from pipelines.ingest.accept import accept_source, prepare_store
+from pipelines.ingest.source import AcceptOptions, Inbox
+from pipelines.ingest.walk import walk_inputs
 
 MB = 1e6
 
@@ -47,7 +49,7 @@ def measure(paths: Sequence[str | Path], settings: Settings) -> dict[str, Any]:
     """
     by_format: dict[str, Cost] = {}
     refused: dict[str, str] = {}
-    for path in expand(paths):
+    for path in walk_inputs(paths):
         try:
             for where, data in _texts(path, settings):
                 _one(where, data, by_format, settings)
@@ -75,7 +77,7 @@ def _one(where: str, text: str, by_format: dict[str, Cost], settings: Settings) 
     began = time.process_time()
     adapter = sources.detect(Document(where, text))
     told = time.process_time()
-    clean, found = redact(plain_escapes(text) if adapter.JSON else text)
+    clean, found = redact(unescape_ascii(text) if adapter.JSON else text)
     middle = time.process_time()
     parsed = sources.parse(Document(where, clean), adapter.NAME, settings.tool_chars)
     ended = time.process_time()
@@ -123,10 +125,10 @@ def large(megabytes: Sequence[int], settings: Settings, say: Callable[[str], Non
         with tempfile.TemporaryDirectory(dir=settings.cache if Path(settings.cache).is_dir() else None) as folder:
             log = Path(folder) / "log.jsonl"
             _write(log, size)
-            check(Path(folder) / "store", "auto")
+            prepare_store(Path(folder) / "store", "auto")
             gc.collect()
             began, cpu = time.perf_counter(), time.process_time()
-            documents = take(Inbox(Path(folder) / "store", settings), log, Way()).documents
+            documents = accept_source(Inbox(Path(folder) / "store", settings), log, AcceptOptions()).documents
             seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
             written = log.stat().st_size
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

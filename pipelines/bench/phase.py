@@ -44,7 +44,7 @@ def writer(root: str) -> Request:
     """Import what a writer needs and load the encoder; what follows is the work alone."""
     from helix.settings import load
     from pipelines.ingest.commit import commit
-    from pipelines.ingest.ingest import open_encoder
+    from pipelines.ingest.lineage import open_encoder
     from pipelines.maintain.compact import compact
 
     settings = load()

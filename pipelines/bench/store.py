@@ -43,9 +43,10 @@ from pipelines.bench import synthetic
 from pipelines.bench.real import FILE as REAL
 from pipelines.bench.real import LEAST, with_real
 from pipelines.bench.real import wanted as wanted_real
-from pipelines.ingest.commit import DOCUMENTS, bulk
-from pipelines.ingest.enrich import part_folder, pipeline_fingerprint
-from pipelines.ingest.ingest import open_encoder
+from pipelines.ingest.commit import commit_rows
+from pipelines.ingest.document_table import DOCUMENTS
+from pipelines.ingest.lineage import open_encoder
+from pipelines.ingest.part import part_folder, pipeline_fingerprint
 from pipelines.maintain.compact import compact
 
 Say = Callable[[str], None]
@@ -114,7 +115,7 @@ def build(root: Path, items: int, seed: int, settings: Settings, say: Say, *, re
     began = time.perf_counter()
     mixed = synthetic.learnt(embed) if real >= LEAST else None
     batches = with_real(synthetic.batches(items, seed, mixed=mixed), items, real, embed)
-    bulk(root, _accepted(root, _noted(batches, described), taken, say), encoder, settings)
+    commit_rows(root, _accepted(root, _noted(batches, described), taken, say), encoder, settings)
     pq.write_table(pa.concat_tables(described), root / REAL, compression="zstd")
     _publish_documents(root, taken, settings)
     written = time.perf_counter()

@@ -79,7 +79,7 @@ def _default(value: Any) -> str:
 def ask_sample() -> Bundle:
     """One recall of the bundled sample, explained: of several, the one of the median time."""
     from helix.sdk.memory import Memory
-    from pipelines.ingest.ingest import ingest
+    from pipelines.embedded.ingest import ingest
 
     settings = load()
     with tempfile.TemporaryDirectory() as folder:

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import orjson
 
-import helix
 from helix.errors import EncoderError, UsageError
 from helix.question.build import build_query
 from helix.recipes.load_profile import load
@@ -37,6 +36,7 @@ from helix.stages.lexical import search_lexical
 from helix.stages.route import route
 from helix.stages.sparse import search_sparse
 from helix.types import Bundle, RecallOptions
+from helix.util.version import VERSION
 from pipelines.embedded.ingest import ingest
 from pipelines.eval.metrics import DRAWS
 from pipelines.eval.score import BUDGETS, METRICS, Answer, Floats, gain, kinds, matrix, row, score, shortfalls, warnings
@@ -136,7 +136,7 @@ def made(snap: Snapshot) -> dict[str, Any]:
     """With what, and when, a report was made."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
-        "helix": helix.__version__,
+        "helix": VERSION,
         "encoder": snap.manifest.lineage.name if snap.manifest else "",
         "python": platform.python_version(),
         "numpy": np.__version__,

@@ -1,4 +1,4 @@
-"""Back-pressure: no more is accepted than the workers may be behind by."""
+"""Back-pressure: refuses documents while too many wait for the workers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from helix.settings import Settings
 from helix.snapshot.ledger import inbox as ledger
 
 COUNTED: Final = 5.0
-"""Seconds for which a count of what waits is good, with what was added since."""
+"""Seconds for which a count of waiting documents is used, plus those accepted since."""
 
 
 @dataclass
 class Backlog:
-    """How many documents wait for workers, and whether more may."""
+    """The number of documents that wait for workers, against its limit."""
 
     root: Path
     settings: Settings
@@ -25,15 +25,19 @@ class Backlog:
     _counted: float = field(default=float("-inf"), repr=False)
 
     def check(self) -> None:
-        """Raises InputRefused where nothing more may wait."""
+        """Check that another document may wait.
+
+        Raises:
+            InputRefused: the backlog is full.
+        """
         if time.monotonic() - self._counted > COUNTED:
             self._waits, self._counted = len(ledger.pending(self.root)), time.monotonic()
         if self._waits >= self.settings.max_backlog:
             raise InputRefused(
                 f"not accepted: {self._waits:,} documents wait for the workers already",
-                "offer it again when 'helix status' says fewer, start more workers, or raise HELIX_MAX_BACKLOG",
+                "offer it again when 'helix status' reports fewer, start more workers, or raise HELIX_MAX_BACKLOG",
             )
 
     def add(self, documents: int) -> None:
-        """Some were accepted."""
+        """Count documents that were just accepted."""
         self._waits += documents

@@ -1,91 +1,104 @@
-"""What was forgotten and is offered again. It stays out until it is asked back: 'helix ingest --remember'."""
+"""Forgotten items that are offered again: they stay out until 'helix ingest --remember' accepts them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import orjson
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from helix.errors import StoreError
 from helix.snapshot import manifest as manifests
 from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.segment.open import forgotten_keys, read_table
+from helix.snapshot.segment.open import forgotten_keys
 from helix.types import U64
+from pipelines.ingest.document_table import read_keys
 
 
 @dataclass
-class Forgotten:
-    """Which documents were forgotten, all or in part, by what the current generation leaves out for good."""
+class ForgottenDocuments:
+    """The documents that lost items for good, by the current generation's list of forgotten keys."""
 
     root: Path
-    _of: str | None = None  # the manifest that was looked at
+    _manifest: str | None = None  # the generation these were looked up in
     _lost: frozenset[str] = frozenset()  # documents with items that stay out
-    _sources: frozenset[str] = frozenset()  # the same, by the document with the beginning of their source
+    _sources: frozenset[str] = frozenset()  # the first documents of their sources
 
-    def holds(self, document: str) -> bool:
-        """Return whether a document has lost any of its items."""
-        self._look()
+    def has_lost(self, document: str) -> bool:
+        """Return whether a document lost any of its items."""
+        self._refresh()
         return bool(document) and (document in self._lost or ledger.is_forgotten(self.root, document))
 
     def stays_out(self, document: str) -> bool:
-        """Return whether any of its items are lost yet: another document may have brought them back."""
-        return self.holds(document) and (document in self._lost or not self._has_items(document))
+        """Return whether any of its items are still lost: another document may have brought them back."""
+        return self.has_lost(document) and (document in self._lost or not self._has_items(document))
 
-    def began(self, document: str) -> bool:
-        """Return whether a source that begins with this document has lost items, wherever in it."""
+    def has_lost_source(self, document: str) -> bool:
+        """Return whether the source that begins with this document lost items anywhere."""
         return self.stays_out(document) or document in self._sources
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         name = manifests.current_name(self.root)
-        if name == self._of:
+        if name == self._manifest:
             return
         keys = forgotten_keys(self.root, manifests.load(self.root, name) if name else None)
         lost = set[str]()
-        for documents, flat, parents in self._tables() if len(keys) else ():
-            lost.update(documents.take(np.unique(parents[np.isin(flat, keys)])).to_pylist())
-        self._of, self._lost = name, frozenset(lost)
-        self._sources = frozenset(filter(None, (_first(self.root, document) for document in lost)))
+        for path in self._tables() if len(keys) else ():
+            documents, flat, owners = read_keys(path)
+            lost.update(documents.take(np.unique(owners[np.isin(flat, keys)])).to_pylist())
+        self._manifest, self._lost = name, frozenset(lost)
+        self._sources = frozenset(filter(None, (_read_first(self.root, document) for document in lost)))
 
     def _has_items(self, document: str) -> bool:
-        """Return whether it is known what items it held."""
-        return any(
-            document in documents.take(np.unique(parents)).to_pylist() for documents, _, parents in self._tables()
-        )
+        """Return whether a document table lists items of the document."""
+        for path in self._tables():
+            documents, _, owners = read_keys(path)
+            if document in documents.take(np.unique(owners)).to_pylist():
+                return True
+        return False
 
-    def _tables(self) -> Iterator[tuple[pa.ChunkedArray, U64, npt.NDArray[np.int64]]]:
-        """Of each document table: the names; the keys of all their items, and in which place its name is."""
+    def _tables(self) -> list[Path]:
         _, manifest = ledger.current(self.root)
-        for file in manifest.documents if manifest else ():
-            table = read_table(self.root / file.path, columns=["document", "keys"])
-            keys = table["keys"]
-            yield table["document"], pc.list_flatten(keys).to_numpy(), pc.list_parent_indices(keys).to_numpy()
+        return [self.root / file.path for file in manifest.documents] if manifest else []
 
 
-def _first(root: Path, document: str) -> str:
+def _read_first(root: Path, document: str) -> str:
     try:
         return ledger.read(root, document).first
     except StoreError:
         return ""
 
 
-def being_forgotten(root: Path) -> U64:
-    """Keys of the items that a deletion under way takes: uint64[n]. Whoever asks for them back comes too early.
+def list_purges(root: Path) -> list[Path]:
+    """List the records of unfinished deletions, oldest first."""
+    return sorted((root / "purges").glob("[0-9]*.json"))
+
+
+def read_purge(path: Path) -> dict[str, Any] | None:
+    """Read the record or the receipt of a deletion; None where it is gone.
 
     Raises:
-        StoreError: what is noted of one is damaged.
+        StoreError: it is damaged.
     """
-    items: list[str] = []
-    for path in (root / "purges").glob("[0-9]*.json"):
-        try:
-            items += orjson.loads(path.read_bytes())["items"]
-        except FileNotFoundError:  # it is done
-            continue
-        except (orjson.JSONDecodeError, LookupError, TypeError):
-            raise StoreError(f"{path} is damaged", "forget the same again, then ask for what you want back") from None
-    return np.array([int(item, 16) for item in items], np.uint64)
+    try:
+        purge = dict(orjson.loads(path.read_bytes()))
+        purge["items"]
+    except FileNotFoundError:
+        return None
+    except (orjson.JSONDecodeError, LookupError, TypeError):
+        raise StoreError(
+            f"{path} is damaged", "move it away and forget the same again; files that are gone stay gone"
+        ) from None
+    return purge
+
+
+def read_purged_keys(root: Path) -> U64:
+    """Read the keys of the items that unfinished deletions remove: uint64[n]. They cannot be remembered yet.
+
+    Raises:
+        StoreError: a deletion's record is damaged.
+    """
+    purges = (read_purge(path) for path in list_purges(root))
+    return np.array([int(item, 16) for purge in purges if purge for item in purge["items"]], np.uint64)

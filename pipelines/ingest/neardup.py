@@ -9,67 +9,62 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.snapshot.segment.arrays import BANDS, band_keys, lives
 from helix.snapshot.segment.open import Opened
-from helix.types import U32, U64, Bool
+from helix.types import I64, U32, U64, Bool
 
 NEAR = 0.8
-_FIRST = 8  # live entries of a band that are looked at: the earliest, since boilerplate repeats thousands of times
-_DEAD = (
-    4  # times as many entries at most, live or not: a segment with more than a quarter dead is about to be rewritten
-)
+_FIRST = 8  # live entries of a band that are compared, earliest first: boilerplate repeats thousands of times
+_DEAD = 4  # times as many entries are read at most: compaction rewrites segments with a quarter of dead rows
 
 
-def mark(keys: U64, signatures: U32, segments: Sequence[Opened], alive: Sequence[Bool]) -> U64:
-    """The key of the earliest near-duplicate of each new item, 0 for none: uint64[n].
+def mark_near_duplicates(keys: U64, signatures: U32, segments: Sequence[Opened], alive: Sequence[Bool]) -> U64:
+    """Return the key of each new item's earliest near-duplicate, 0 for none: uint64[n].
 
     Args:
         keys: uint64[n] ids of the new items.
         signatures: uint32[n, 64].
-        segments: what is published, oldest first.
-        alive: the live rows of each, bool[rows].
+        segments: the published segments, oldest first.
+        alive: the live rows of each segment, bool[rows].
     """
     n = len(keys)
     out = np.zeros(n, np.uint64)
     bands = band_keys(signatures)
     for segment, live in zip(segments, alive, strict=True):
         todo = np.flatnonzero(out == 0)
-        row, at = _shared(bands[:, todo], segment["bands.key"], segment["bands.row"], live)
-        here = segment.column("key")[row] != keys[todo[at]]  # a changed item is no copy of itself
-        _keep_first(out, todo[at[here]], segment["minhash"], row[here], segment.column("key"), signatures)
+        row, at = _find_shared(bands[:, todo], segment["bands.key"], segment["bands.row"], live)
+        here = segment.column("key")[row] != keys[todo[at]]  # a changed item does not repeat itself
+        _set_first(out, todo[at[here]], segment["minhash"], row[here], segment.column("key"), signatures)
     order = np.argsort(bands, axis=1, kind="stable")
-    row, at = _shared(bands, np.take_along_axis(bands, order, axis=1), order.astype(np.uint32), np.ones(n, bool))
+    row, at = _find_shared(bands, np.take_along_axis(bands, order, axis=1), order.astype(np.uint32), np.ones(n, bool))
     earlier = (row < at) & (keys[row] != keys[at]) & (out[at] == 0)
-    _keep_first(out, at[earlier], signatures, row[earlier], keys, signatures)
+    _set_first(out, at[earlier], signatures, row[earlier], keys, signatures)
     return out
 
 
-def _shared(bands: U32, key: U32, rows: U32, live: Bool) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(row, position in `bands`) of the first live entries that share a band with each new item."""
+def _find_shared(bands: U32, key: U32, rows: U32, live: Bool) -> tuple[I64, I64]:
+    """Return (row, position in `bands`) of the first live entries that share a band with each new item."""
     found, at = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for band in range(BANDS):
         low = np.searchsorted(key[band], bands[band])
-        looked = np.zeros(bands.shape[1], np.int64)
+        seen = np.zeros(bands.shape[1], np.int64)
         for step in range(_DEAD * _FIRST):
             place = low + step
-            inside = np.flatnonzero((place < key.shape[1]) & (looked < _FIRST))
+            inside = np.flatnonzero((place < key.shape[1]) & (seen < _FIRST))
             inside = inside[key[band][place[inside]] == bands[band][inside]]
             if not len(inside):
                 break
             row = rows[band][place[inside]].astype(np.int64)
             here = lives(live, row)
-            looked[inside] += here
+            seen[inside] += here
             found.append(row[here])
             at.append(inside[here])
     pairs = np.unique(np.stack([np.concatenate(at), np.concatenate(found)]), axis=1)
     return pairs[1], pairs[0]
 
 
-def _keep_first(
-    out: U64, at: npt.NDArray[np.int64], theirs: U32, row: npt.NDArray[np.int64], keys: U64, ours: U32
-) -> None:
+def _set_first(out: U64, at: I64, theirs: U32, row: I64, keys: U64, ours: U32) -> None:
     """Point each item at the first of its rows, ascending, that is near enough."""
     near = np.mean(ours[at] == theirs[row], axis=1) >= NEAR if len(at) else np.zeros(0, bool)
     items, first = np.unique(at[near], return_index=True)

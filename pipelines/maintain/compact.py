@@ -1,16 +1,12 @@
-"""Compaction: keeps the number of segments logarithmic, drops deleted rows, and builds dense indexes.
+"""Compaction: merges segments by `merge_policy`, drops deleted rows, and builds dense indexes.
 
-The policy is FORMAT.md's: a segment of r rows is of tier ⌊log₈(r / 1,024)⌋; where a tier holds eight they become one,
-but for the largest while it outweighs the others together, and a segment a quarter of whose rows are deleted is
-rewritten (tiered merging, as in log-structured merge trees, O'Neil et al. 1996). Everything is built without a lock,
-from immutable files; the writer's lock is held only to move the result into place, to carry over what was deleted
-meanwhile, and to publish.
+Everything is built without a lock, from immutable files. The writer's lock is held only to move the result into place,
+to carry over rows deleted meanwhile, and to publish.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,35 +27,40 @@ from helix.snapshot.segment.open import Opened, alive_of, open_segment, read_tab
 from helix.snapshot.verify import check, require_whole
 from helix.types import U32, Bool
 from helix.util.failpoints import failpoint
-from pipelines.passes.base import Kind, merged
-
-FANOUT = 8
-TIER_ROWS = 1_024  # rows of the smallest tier; below it a segment is of that tier too
-DEAD_SHARE = 0.25
+from pipelines.maintain.merge_policy import (
+    FANOUT,
+    find_unindexed,
+    leave_out_damaged,
+    plan_documents,
+    plan_full_merge,
+    plan_merge,
+)
+from pipelines.passes.carry import merge_indexes, place_rows
+from pipelines.passes.kinds import PassKind
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What a compaction did. `generation` is unchanged where there was nothing to do."""
+    """The outcome of a compaction. `generation` is unchanged where the policy asked for nothing."""
 
     generation: int
-    merged: int  # segments that went into others
-    segments: int  # that there are now
+    merged: int  # segments merged into others
+    segments: int  # segments now
     indexed: int  # dense indexes built
     dropped: int  # deleted rows left out for good
-    damaged: tuple[str, ...] = ()  # what was left as it is, since a file of it is damaged: a line each
+    damaged: tuple[str, ...] = ()  # a line for each damaged file that was left as it is
 
 
 Progress = Callable[[str, int, int], None]
-"""Called with (what is done, how far, of how many)."""
+"""Called with (step, done, total)."""
 
 
-def still(what: str, done: int, total: int) -> None:
-    """Nobody looks."""
+def ignore_progress(what: str, done: int, total: int) -> None:
+    """Report nothing."""
 
 
 class DamagedSegment(Damaged):
-    """A segment one of whose files is not what the manifest says."""
+    """A segment with a file that differs from the manifest."""
 
     def __init__(self, what: str, remedy: str = "", segment: str = "") -> None:
         super().__init__(what, remedy)
@@ -67,53 +68,7 @@ class DamagedSegment(Damaged):
 
 
 class Conflict(StoreError):
-    """What was merged is no longer there: another compaction, a rollback or a deletion was faster."""
-
-
-def tier(rows: int) -> int:
-    """⌊log₈(rows / 1,024)⌋, at least 0."""
-    return max(0, math.floor(math.log(max(rows, 1) / TIER_ROWS, FANOUT) + 1e-9))
-
-
-def plan(manifest: Manifest) -> list[str]:
-    """The segments of the next merge, in row order; empty where there is nothing to do. The cheapest first."""
-    dead = {entry.segment: entry.rows for entry in manifest.deletes}
-    live = {segment.id: segment.rows - dead.get(segment.id, 0) for segment in manifest.segments}
-    tiers: dict[int, list[str]] = {}
-    for segment in manifest.segments:
-        tiers.setdefault(tier(live[segment.id]), []).append(segment.id)
-    full = [ids for _, ids in sorted(tiers.items()) if len(ids) >= FANOUT]
-    if full:
-        return worth_merging(full[0], live)
-    for segment in sorted(manifest.segments, key=lambda segment: segment.rows):
-        if dead.get(segment.id, 0) >= DEAD_SHARE * segment.rows:
-            return [segment.id]
-    return []
-
-
-def worth_merging(ids: Sequence[str], rows: Mapping[str, int]) -> list[str]:
-    """At least two of them, in their order, without the largest while it holds more than all the others together.
-
-    The lowest tier has no lower bound: without this, a growing segment would be rewritten for every seven tiny ones.
-    """
-    chosen = sorted(ids, key=rows.__getitem__)
-    total = sum(map(rows.__getitem__, chosen))
-    while len(chosen) > 2 and 2 * rows[chosen[-1]] > total:
-        total -= rows[chosen.pop()]
-    left = set(chosen)
-    return [each for each in ids if each in left]
-
-
-def everything(manifest: Manifest) -> list[str]:
-    """All segments, where one without deleted rows could take their place."""
-    whole = len(manifest.segments) == 1 and not manifest.deletes
-    return [] if whole else [segment.id for segment in manifest.segments]
-
-
-def unindexed(manifest: Manifest) -> list[Segment]:
-    """Segments that should have a dense index and do not."""
-    covered = {segment for index in manifest.indexes if index.kind == "dense" for segment in index.covers}
-    return [s for s in manifest.segments if s.rows >= dense.INDEXED_ROWS and s.id not in covered]
+    """A merged segment is gone: another compaction, a rollback or a deletion was faster."""
 
 
 def compact(
@@ -123,37 +78,35 @@ def compact(
     *,
     full: bool = False,
     pointer: str = "CURRENT",
-    progress: Progress = still,
+    progress: Progress = ignore_progress,
 ) -> Compacted:
-    """Merge and index until the policy is content.
+    """Merge and index until the policy asks for nothing more.
 
-    What is damaged stays as it is: a merge would give it digests that fit. All the rest goes on without it.
+    Damaged segments stay as they are: a merge would give damage a digest that fits. The others are merged without them.
 
     Args:
-        full: make one segment of all.
+        full: merge all segments into one.
         pointer: CURRENT, or NEXT for the lineage a reindex builds.
-        progress: called with (what is done, how far, of how many).
 
     Raises:
         StoreError: the store cannot be read or written.
     """
+    say = say or (lambda line: None)
     merged = indexed = dropped = 0
-    damaged: dict[str, str] = {}  # segments and document files: what is wrong
+    damaged: dict[str, str] = {}  # segment id or document table → problem
     name = manifests.current_name(root, pointer)
     while name is not None:
-        manifest = without(manifests.load(root, name, write=True), damaged)
-        chosen = everything(manifest) if full else plan(manifest)
+        manifest = leave_out_damaged(manifests.load(root, name, write=True), damaged)
+        chosen = plan_full_merge(manifest) if full else plan_merge(manifest)
         try:
             if chosen:
-                if say:
-                    say(f"merging {len(chosen)} segments")
+                say(f"merging {len(chosen)} segments")
                 dropped += merge_segments(root, chosen, settings, pointer, progress=progress)
                 merged, full = merged + len(chosen), False
-            elif missing := unindexed(manifest):
-                if say:
-                    say(f"indexing {missing[0].rows:,} items")
+            elif missing := find_unindexed(manifest):
+                say(f"indexing {missing[0].rows:,} items")
                 progress("index", 0, 1)
-                _index(root, missing[0], settings, pointer)
+                _index_segment(root, missing[0], settings, pointer)
                 progress("index", 1, 1)
                 indexed += 1
             elif len(manifest.documents) >= FANOUT and (files := plan_documents(manifest)):
@@ -163,23 +116,11 @@ def compact(
                 return Compacted(manifest.generation, merged, segments, indexed, dropped, (*damaged.values(),))
         except DamagedSegment as error:
             damaged[error.segment] = error.what
-            if say:
-                say(f"left as it is: {error.what}")
+            say(f"left as it is: {error.what}")
         except Conflict:
-            if say:
-                say("the segments changed meanwhile: looking again")
+            say("the segments changed meanwhile: planning again")
         name = manifests.current_name(root, pointer)
     return Compacted(0, 0, 0, 0, 0)
-
-
-def without(manifest: Manifest, damaged: Collection[str]) -> Manifest:
-    """A generation without some of its segments and document files, for planning only."""
-    return replace(
-        manifest,
-        segments=tuple(segment for segment in manifest.segments if segment.id not in damaged),
-        deletes=tuple(entry for entry in manifest.deletes if entry.segment not in damaged),
-        documents=tuple(file for file in manifest.documents if file.path not in damaged),
-    )
 
 
 # ---------------------------------------------------------------- segments
@@ -191,21 +132,21 @@ def merge_segments(
     settings: Settings,
     pointer: str,
     *,
-    progress: Progress = still,
+    progress: Progress = ignore_progress,
 ) -> int:
-    """Merge some segments and publish; returns how many deleted rows went.
+    """Merge some segments and publish; return the number of deleted rows left out.
 
-    Every file that is read is compared with its digest first.
+    Every file is compared with its digest before it is read.
 
     Raises:
-        Conflict: one of them is no longer there; nothing was published.
-        DamagedSegment: one of them is damaged; nothing was published.
+        Conflict: a segment is gone; nothing was published.
+        DamagedSegment: a segment is damaged; nothing was published.
     """
     with paths.building(root) as folder:
         failpoint("compact.begin")
-        with _reading(root, pointer, chosen):
-            # Looked at with a builder's claim in hand: a deletion waits for this merge, or is seen by it.
-            _, base = _same_base(root, pointer, chosen)
+        with _detect_conflict(root, pointer, chosen):
+            # Read while this builder is registered: a deletion waits for this merge, or the merge sees it.
+            _, base = _load_base(root, pointer, chosen)
             segments = [segment for segment in base.segments if segment.id in chosen]
             _check(root, base, segments, progress)
             progress("merge", 0, 1)
@@ -214,71 +155,70 @@ def merge_segments(
             rows = merge(root, list(zip(sources, kept, strict=True)), folder) if any(keep.any() for keep in kept) else 0
         failpoint("compact.merged")
         progress("merge", 1, 1)
-        found = list(carry_passes(root, base, sources, kept, folder.parent / "passes", {})) if rows else []
+        indexes = list(_merge_passes(root, base, sources, kept, folder.parent / "passes", {})) if rows else []
         index_folder = folder.parent / "index"
-        tier = base.lineage.vectors.removesuffix(dense.FLOAT)
         built = None
         if rows >= dense.INDEXED_ROWS:
             progress("index", 0, 1)
-            built = build_dense(folder, index_folder / "dense", tier)
+            built = _build_dense(folder, index_folder / "dense", base.lineage.vectors)
             progress("index", 1, 1)
-        # Seconds for a large segment: not while others wait to commit.
+        # Syncing a large segment takes seconds: do it before taking the lock.
         segment = Segment(new_id(), rows, ()) if rows else None
         if segment:
-            segment = replace(segment, files=_sealed(root, folder, f"segments/{segment.id}"))
-        index = _dense_index(root, index_folder, built) if built else None
+            segment = replace(segment, files=_seal(root, folder, f"segments/{segment.id}"))
+        index = _seal_index(root, index_folder, "dense", built) if built else None
         with writer.lock(root, settings.lock_wait, pointer) as held:
-            name, now = _same_base(root, pointer, chosen)
-            # What was made for the sources since the merge began: little, or they would not be merged.
+            name, now = _load_base(root, pointer, chosen)
+            # Pass indexes published since the merge began: few, or the sources would not be merged.
             if segment:
-                done = {kind.name: rows for kind, rows, _, _ in found}
-                found += carry_passes(root, now, sources, kept, folder.parent / "late", done)
-            built_on = [(index, index_folder)] if index else []
-            built_on += [(entry, at) for kind, _, entry, at in found if entry in kind.own((*now.indexes, entry))]
-            for entry, at in built_on:
+                done = {kind.name: rows for kind, rows, _, _ in indexes}
+                indexes += _merge_passes(root, now, sources, kept, folder.parent / "late", done)
+            new = [(index, index_folder)] if index else []
+            new += [(entry, at) for kind, _, entry, at in indexes if entry in kind.own((*now.indexes, entry))]
+            for entry, at in new:
                 _move(at, root / "indexes" / entry.id)
             if segment:
                 _move(folder, root / "segments" / segment.id)
             failpoint("compact.moved")
-            deletes = carried_over(root, now, sources, kept, segment) if segment else None
-            indexes = [entry for entry, _ in built_on]
-            writer.publish(held, replaced(now, name, held, set(chosen), segment, deletes, indexes))
+            deletes = _carry_deletes(root, now, sources, kept, segment) if segment else None
+            entries = [entry for entry, _ in new]
+            writer.publish(held, _replace_segments(now, name, held, set(chosen), segment, deletes, entries))
     return sum(int((~keep).sum()) for keep in kept)
 
 
-def carry_passes(
+def _merge_passes(
     root: Path,
     manifest: Manifest,
     sources: Sequence[Opened],
     kept: Sequence[Bool],
     folder: Path,
     done: Mapping[str, U32],
-) -> Iterator[tuple[Kind, U32, Index, Path]]:
-    """What second passes made for the kept rows, as one index a kind of the merged segment: (kind, its rows, the index,
-    where it lies). It has to be moved to indexes/, and what it covers is filled in later.
+) -> Iterator[tuple[PassKind, U32, Index, Path]]:
+    """Yield (kind, its rows, the index, its folder) of the merged segment for each second pass.
+
+    The caller moves the folder to indexes/ and fills in the covered segment.
 
     Args:
-        done: by kind, rows of the merged segment that another such index has already.
+        done: by kind, rows of the merged segment that another such index covers.
     """
-    for kind, rows, at, params in merged(root, manifest, sources, kept, folder, done):
-        identity = new_id()
-        yield kind, rows, Index(identity, kind.name, (), _sealed(root, at, f"indexes/{identity}"), params), at
+    for kind, rows, at, params in merge_indexes(root, manifest, sources, kept, folder, done):
+        yield kind, rows, _seal_index(root, at, kind.name, params), at
 
 
 @contextmanager
-def _reading(root: Path, pointer: str, chosen: Sequence[str]) -> Iterator[None]:
-    """Files that go while they are read belong to segments that are replaced already."""
+def _detect_conflict(root: Path, pointer: str, chosen: Sequence[str]) -> Iterator[None]:
+    """Raise Conflict for files that vanish because their segments were replaced."""
     try:
         yield
     except (OSError, StoreError):
-        _same_base(root, pointer, chosen)
+        _load_base(root, pointer, chosen)
         raise
 
 
 def _check(root: Path, manifest: Manifest, segments: Sequence[Segment], progress: Progress) -> None:
-    """Compare the files of segments, and the lists of their deleted rows, with their digests."""
-    deletes = {entry.segment: entry.file for entry in manifest.deletes}
-    files = [(segment.id, file) for segment in segments for file in (*segment.files, *_one(deletes.get(segment.id)))]
+    """Compare the files of segments and their lists of deleted rows with their digests."""
+    deletes = {entry.segment: (entry.file,) for entry in manifest.deletes}
+    files = [(segment.id, file) for segment in segments for file in (*segment.files, *deletes.get(segment.id, ()))]
     for i, (segment, file) in enumerate(files):
         try:
             require_whole(root, [file])
@@ -287,12 +227,8 @@ def _check(root: Path, manifest: Manifest, segments: Sequence[Segment], progress
         progress("check", i + 1, len(files))
 
 
-def _one(file: File | None) -> tuple[File, ...]:
-    return () if file is None else (file,)
-
-
-def _same_base(root: Path, pointer: str, chosen: Sequence[str]) -> tuple[str, Manifest]:
-    """The newest generation, if it still holds what was merged."""
+def _load_base(root: Path, pointer: str, chosen: Sequence[str]) -> tuple[str, Manifest]:
+    """Load the newest generation, if it still holds the chosen segments."""
     name = manifests.current_name(root, pointer)
     if name is None:
         raise StoreError(f"{pointer} of {root} is gone", "nothing was published; run the command again")
@@ -305,51 +241,52 @@ def _same_base(root: Path, pointer: str, chosen: Sequence[str]) -> tuple[str, Ma
     return name, manifest
 
 
-def build_dense(segment: Path, folder: Path, tier: str = "int8") -> dict[str, object]:
-    """The dense index of a segment's files, in a new folder; returns its params."""
+def _build_dense(segment: Path, folder: Path, vectors: str) -> dict[str, object]:
+    """Build the dense index of a segment's files in a new folder; return its params.
+
+    Args:
+        vectors: the lineage's storage level.
+    """
     folder.mkdir(mode=0o700, parents=True)
     codes, scale = map_all(segment, {name: ARRAYS[name] for name in ("vectors.i8", "vectors.scale")}, {}).values()
     path = folder / "ivf.faiss"
     try:
-        return dense.build(codes, scale, path, tier=tier)
-    except RuntimeError as error:  # faiss knows no other, also where the disk is full
+        return dense.build(codes, scale, path, tier=vectors.removesuffix(dense.FLOAT))
+    except RuntimeError as error:  # faiss raises no other, also on a full disk
         reason = str(error).rpartition(": ")[2][:200]
         raise StoreError(f"cannot make {path}: {reason}", "check permissions and free space") from None
 
 
-def _sealed(root: Path, folder: Path, target: str) -> tuple[File, ...]:
-    """Make built files durable, and describe them as they will lie below `target`."""
+def _seal(root: Path, folder: Path, target: str) -> tuple[File, ...]:
+    """Make built files durable; describe them by their future paths below `target`."""
     paths.sync_tree(folder)
     here = str(folder.relative_to(root))
     return tuple(replace(file, path=target + file.path.removeprefix(here)) for file in describe_tree(root, folder))
 
 
-def _dense_index(root: Path, folder: Path, params: dict[str, object]) -> Index:
-    """A built dense index, durable; it has to be moved to indexes/, and what it covers is filled in later."""
+def _seal_index(root: Path, folder: Path, kind: str, params: Mapping[str, object]) -> Index:
+    """Make a built index durable; the caller moves it to indexes/ and fills in the covered segment."""
     identity = new_id()
-    return Index(identity, "dense", (), _sealed(root, folder, f"indexes/{identity}"), params)
+    return Index(identity, kind, (), _seal(root, folder, f"indexes/{identity}"), params)
 
 
 def _move(folder: Path, target: Path) -> None:
-    """Put a sealed folder into its place."""
+    """Move a sealed folder into place."""
     folder.rename(target)
     paths.sync_folder(target.parent)
 
 
-def carried_over(
+def _carry_deletes(
     root: Path, now: Manifest, sources: Sequence[Opened], kept: Sequence[Bool], segment: Segment
 ) -> Deletes | None:
-    """What was deleted in the sources since they were merged, as deletes of the merged segment."""
-    gone, start = [np.empty(0, np.int64)], 0
-    for source, keep in zip(sources, kept, strict=True):
-        place = start - 1 + np.cumsum(keep)
-        gone.append(place[keep & ~alive_of(root, now, source)])
-        start += int(keep.sum())
-    rows = np.concatenate(gone).astype(np.uint32)
+    """Write the rows deleted from the sources since the merge began as deletes of the merged segment."""
+    places = zip(sources, kept, place_rows(kept), strict=True)
+    gone = [place[keep & ~alive_of(root, now, source)] for source, keep, place in places]
+    rows = np.concatenate([np.empty(0, np.int64), *gone]).astype(np.uint32)
     return writer.write_deletes(root, segment.id, rows) if len(rows) else None
 
 
-def replaced(
+def _replace_segments(
     now: Manifest,
     name: str,
     held: writer.Lock,
@@ -358,14 +295,13 @@ def replaced(
     deletes: Deletes | None,
     built: Sequence[Index],
 ) -> Manifest:
-    """The next generation, with one segment in the place of some."""
+    """Return the next generation, with one segment or none in place of the old ones."""
     segments = list(now.segments)
     place = next(i for i, entry in enumerate(segments) if entry.id in old)
     segments = [entry for entry in segments if entry.id not in old]
-    if segment:
-        segments.insert(place, segment)
     indexes = [entry for entry in now.indexes if not old & set(entry.covers)]
     if segment:
+        segments.insert(place, segment)
         indexes += [replace(index, covers=(segment.id,)) for index in built]
     others = [entry for entry in now.deletes if entry.segment not in old]
     return writer.following(
@@ -381,37 +317,25 @@ def replaced(
 # ---------------------------------------------------------------- dense indexes, documents
 
 
-def _index(root: Path, segment: Segment, settings: Settings, pointer: str) -> None:
-    """Build the dense index of a segment that has none, and publish."""
+def _index_segment(root: Path, segment: Segment, settings: Settings, pointer: str) -> None:
+    """Build the missing dense index of a segment, and publish."""
     with paths.building(root) as folder:
-        with _reading(root, pointer, [segment.id]):
-            _, base = _same_base(root, pointer, [segment.id])
-            _check(root, base, [segment], still)
-            tier = base.lineage.vectors.removesuffix(dense.FLOAT)
-            params = build_dense(root / "segments" / segment.id, folder / "dense", tier)
+        with _detect_conflict(root, pointer, [segment.id]):
+            _, base = _load_base(root, pointer, [segment.id])
+            _check(root, base, [segment], ignore_progress)
+            params = _build_dense(root / "segments" / segment.id, folder / "dense", base.lineage.vectors)
         failpoint("compact.indexed")
-        index = replace(_dense_index(root, folder, params), covers=(segment.id,))
+        index = replace(_seal_index(root, folder, "dense", params), covers=(segment.id,))
         with writer.lock(root, settings.lock_wait, pointer) as held:
-            name, now = _same_base(root, pointer, [segment.id])
+            name, now = _load_base(root, pointer, [segment.id])
             _move(folder, root / "indexes" / index.id)
-            new = writer.following(held, name, now, indexes=(*now.indexes, index))
-            writer.publish(held, new)
-
-
-def plan_documents(manifest: Manifest) -> list[File]:
-    """Document files of one full tier, by rows; empty where there is none."""
-    tiers: dict[int, list[File]] = {}
-    for file in manifest.documents:
-        tiers.setdefault(tier(file.rows), []).append(file)
-    full = next((files for _, files in sorted(tiers.items()) if len(files) >= FANOUT), [])
-    chosen = set(worth_merging([file.path for file in full], {file.path: file.rows for file in full}))
-    return [file for file in full if file.path in chosen]
+            writer.publish(held, writer.following(held, name, now, indexes=(*now.indexes, index)))
 
 
 def _merge_documents(root: Path, files: Sequence[File], settings: Settings, pointer: str) -> dict[str, str]:
-    """Join small tables, under the lock. Where some are damaged nothing is joined: what is wrong with each, by path."""
+    """Join small tables under the lock. If some are damaged, join none and return their problems by path."""
     with writer.lock(root, settings.lock_wait, pointer) as held:
-        name, now = _same_base(root, pointer, [])
+        name, now = _load_base(root, pointer, [])
         if set(files) - set(now.documents):
             return {}
         if damaged := {file.path: problem for file in files if (problem := check(root, file))}:
@@ -419,6 +343,5 @@ def _merge_documents(root: Path, files: Sequence[File], settings: Settings, poin
         table = pa.concat_tables([read_table(root / file.path) for file in files])
         file = writer.write_documents(root, table)
         others = [entry for entry in now.documents if entry not in files]
-        new = writer.following(held, name, now, documents=(file, *others))
-        writer.publish(held, new)
+        writer.publish(held, writer.following(held, name, now, documents=(file, *others)))
         return {}

@@ -1,4 +1,4 @@
-"""What is left of a document after a part of it was forgotten: its other items, as records, in place of its text."""
+"""The residue of a partly forgotten document: its other items as records, which replace its text."""
 
 from __future__ import annotations
 
@@ -18,46 +18,46 @@ from helix.snapshot.manifest import Manifest
 from helix.snapshot.segment.batch import ITEMS
 from helix.snapshot.segment.open import alive_of, read_table
 from helix.snapshot.verify import require_whole
-from pipelines.ingest.enrich import FAULTS, item_records
+from pipelines.ingest.enrich import FAULTS, read_item_records
 
 Record = dict[str, Any]
 
-_MADE_ANEW = ("document", "t_ingested", "tokens", "near")  # known from the envelope, or made by enriching it
+_DERIVED = ("document", "t_ingested", "tokens", "near")  # from the envelope, or made by enriching it
 
 
-def dump(records: Sequence[Record]) -> str:
-    """Records of ITEMS as JSON lines, times in seconds."""
-    table = pa.Table.from_pylist(list(records), schema=ITEMS).drop_columns(list(_MADE_ANEW))
+def dump_records(records: Sequence[Record]) -> str:
+    """Return records of ITEMS as JSON lines, times in seconds."""
+    table = pa.Table.from_pylist(list(records), schema=ITEMS).drop_columns(list(_DERIVED))
     for i, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type):
             table = table.set_column(i, field.name, table[field.name].cast(pa.int64()))
     return "".join(orjson.dumps(record).decode() + "\n" for record in table.to_pylist())
 
 
-def kept_of(
+def read_residue(
     root: Path, documents: Collection[str], left_out: Mapping[str, Collection[str]], settings: Settings
 ) -> dict[str, list[Record]]:
-    """The records each of the documents keeps.
+    """Return the remaining records of each document.
 
-    Of a published one, its live rows: cut as its readers know them. Of one that is not published, what its text gives,
-    but for every turn any piece of which is left out: nobody can tell how the pieces that are meant were cut.
+    A published document keeps its live rows. An unpublished one keeps the items of its text, without any turn that
+    lost one of its items: the turn may be cut differently now.
 
     Args:
-        left_out: document → ids of the items that are forgotten.
+        left_out: document → ids of the forgotten items.
     """
     _, manifest = ledger.current(root)
     published = ledger.done(root, manifest) & set(documents)
-    kept: dict[str, list[Record]] = {document: [] for document in documents}
+    residue: dict[str, list[Record]] = {document: [] for document in documents}
     if manifest and published:
-        for record in _live(root, manifest, published):
-            kept[record["document"]].append(record)
+        for record in _read_live(root, manifest, published):
+            residue[record["document"]].append(record)
     for document in set(documents) - published:
-        kept[document] = _left(root, document, set(left_out[document]), settings)
-    return kept
+        residue[document] = _read_unpublished(root, document, set(left_out[document]), settings)
+    return residue
 
 
-def _live(root: Path, manifest: Manifest, documents: Collection[str]) -> Iterator[Record]:
-    """The live rows of some documents, a batch at a time: a large segment never as a whole."""
+def _read_live(root: Path, manifest: Manifest, documents: Collection[str]) -> Iterator[Record]:
+    """Yield the live rows of some documents, a batch at a time to bound memory."""
     wanted = pa.array(sorted(documents), pa.string())
     for segment in manifest.segments:
         path = root / "segments" / segment.id / "items.parquet"
@@ -72,12 +72,12 @@ def _live(root: Path, manifest: Manifest, documents: Collection[str]) -> Iterato
             start += len(batch)
 
 
-def _left(root: Path, document: str, left_out: set[str], settings: Settings) -> list[Record]:
-    """The records of an envelope without some."""
+def _read_unpublished(root: Path, document: str, left_out: set[str], settings: Settings) -> list[Record]:
+    """Return the records of an envelope without the forgotten turns."""
     try:
         envelope = ledger.read(root, document)
-        records = item_records(root, envelope, settings)
-    except FAULTS:  # nobody can read it, so nobody can tell what of it may stay
+        records = read_item_records(root, envelope, settings)
+    except FAULTS:  # unreadable: no part of it is known to be safe
         return []
     if envelope.forgotten:
         return [record for record in records if record["id"] not in left_out]

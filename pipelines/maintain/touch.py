@@ -1,4 +1,4 @@
-"""Folding access events into the snapshot: when and how often an item was of use. No segment is rewritten."""
+"""Folding access events into the store: when and how often each item was useful. No segment is rewritten."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.settings import Settings
 from helix.snapshot import manifest as manifests
@@ -20,29 +19,29 @@ from helix.snapshot.manifest import File, Manifest, describe, new_id
 from helix.snapshot.segment.arrays import lookup
 from helix.snapshot.segment.open import deleted_rows, map_ids
 from helix.snapshot.verify import require_whole
-from helix.types import U64
+from helix.types import U64, Bool
 from helix.util.failpoints import failpoint
 
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What one fold did. `generation` is unchanged where there was nothing to fold."""
+    """The outcome of a fold. `generation` is unchanged without new events."""
 
     generation: int
-    events: int  # that count now
-    items: int  # they were about
-    ignored: int = 0  # read and left out: "wrong", about no live item, or damaged
+    events: int  # counted
+    items: int  # of these events
+    ignored: int = 0  # events of kind "wrong", about no live item, or damaged
 
 
 def touch(root: Path, settings: Settings) -> Touched:
-    """Fold every event that is not folded yet, and remove event files that nobody needs.
+    """Fold the new events, and remove event files that are no longer needed.
 
-    An event counts once: its count and the watermark behind it are published together.
+    An event counts once: its count and the watermark after it are published together.
 
     Raises:
-        StoreError: another writer is at work, or the store is damaged or cannot be written.
+        StoreError: another writer holds the lock, or the store is damaged or cannot be written.
     """
-    manifests.current_name(root)  # where there is no store, nothing is made
+    manifests.current_name(root)  # raises where there is no store, before a lock file is made
     with writer.lock(root, settings.lock_wait) as held:
         name, manifest = ledger.current(root)
         if name is None or manifest is None:
@@ -52,11 +51,11 @@ def touch(root: Path, settings: Settings) -> Touched:
         news = events.read(root, marks)
         done = Touched(manifest.generation, 0, 0)
         if news.lines:
-            fresh = events.select(news.access, live(root, manifest, news.access.key))
+            fresh = events.select(news.access, find_live(root, manifest, news.access.key))
             counted = int(fresh.count.sum(dtype=np.int64))
             access = _fold(root, manifest, fresh) if counted else manifest.access
             failpoint("touch.access")
-            # Files that are gone lose their marks now: their removal has to be durable first, or they might come back.
+            # Removed files lose their marks now: their removal has to be durable first, or they might come back.
             paths.sync_folder(root / "events")
             watermarks = {**manifest.watermarks, "events": dict(news.marks)}
             new = writer.following(held, name, manifest, access=access, watermarks=watermarks)
@@ -69,11 +68,11 @@ def touch(root: Path, settings: Settings) -> Touched:
 
 
 def _fold(root: Path, manifest: Manifest, fresh: Access) -> File:
-    """The sidecar of the next generation: what was known of items that still live, and what is new."""
+    """Write the access counts of the next generation: those of live items, and the new ones."""
     require_whole(root, [manifest.access] if manifest.access else [])
     known = events.load_access(root, manifest.access)
-    known = events.select(known, live(root, manifest, known.key))
-    # A clock that runs ahead must not keep an item fresh for ever.
+    known = events.select(known, find_live(root, manifest, known.key))
+    # A clock that runs ahead must not make an item recent for ever.
     fresh = replace(fresh, last=np.minimum(fresh.last, int(time.time())))
     folded = events.combine([known, fresh])
     path = root / "access" / f"{new_id()}.npz"
@@ -82,8 +81,8 @@ def _fold(root: Path, manifest: Manifest, fresh: Access) -> File:
     return describe(root, path, len(folded.key))
 
 
-def live(root: Path, manifest: Manifest, keys: U64) -> npt.NDArray[np.bool_]:
-    """bool[len(keys)]: a live item has this key. Costs the keys, not the items.
+def find_live(root: Path, manifest: Manifest, keys: U64) -> Bool:
+    """Return which keys belong to live items: bool[len(keys)]. Costs grow with the keys, not the items.
 
     Raises:
         StoreError: a segment's file is missing or damaged.

@@ -1,4 +1,4 @@
-"""The second pass of ingest that asks: a model writes questions for items that are recallable already (doc2query)."""
+"""The doc2query pass: a model writes questions for items that are recallable already."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from helix.encoders import seq2seq
 from helix.encoders.dense import Encoder
-from helix.encoders.sparse import in_reach
+from helix.encoders.seq2seq_export import cache_seq2seq
+from helix.encoders.sparse import find_configured
 from helix.enrich.doc2query import Generator, keep_near
 from helix.errors import EncoderError
 from helix.settings import Settings
@@ -18,16 +19,17 @@ from helix.snapshot.index.doc2query import write_queries
 from helix.snapshot.manifest import Manifest, Segment
 from helix.snapshot.segment.open import open_segment
 from helix.types import I64, U32
-from pipelines.passes import base as passes
-from pipelines.passes import sparse as impacts
-from pipelines.passes.base import DOC2QUERY, Made, Say, text_of
+from pipelines.passes import run as passes
+from pipelines.passes import sparse
+from pipelines.passes.kinds import DOC2QUERY
+from pipelines.passes.run import PassOutput, Say, read_text
 
-BATCH = 64  # items handed to the model at once: it sorts them by length
+BATCH = 64  # items of one call of the model, which sorts them by length
 
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """What a run did. `off` says why there was nothing it could do."""
+    """The outcome of a run. `off` tells why it could do nothing."""
 
     generation: int
     items: int
@@ -36,12 +38,12 @@ class Expanded:
     off: str = ""
 
 
-def generator(settings: Settings) -> Generator | str:
-    """The model, ready; or why there is none."""
-    found = seq2seq.find(settings.doc2query, settings)
+def open_generator(settings: Settings) -> Generator | str:
+    """Open the question model, or tell why it is not available."""
+    found = seq2seq.find_seq2seq(settings.doc2query, settings)
     if isinstance(found, str):
         return found
-    return Generator(seq2seq.cached(found, Path(settings.cache)), settings.threads, settings.doc2query_queries)
+    return Generator(cache_seq2seq(found, Path(settings.cache)), settings.threads, settings.doc2query_queries)
 
 
 def expand(
@@ -53,63 +55,66 @@ def expand(
     limit: int | None = None,
     say: Say | None = None,
 ) -> Expanded:
-    """Ask the model about items it was not asked about, at most `limit` of them.
+    """Write questions for items that have none, at most `limit` of them.
 
     Raises:
         EncoderError: the encoder is not the one the store was built with.
         StoreError: the store is damaged or cannot be written.
     """
 
-    def make(manifest: Manifest, segment: Segment, todo: I64) -> Made:
+    def make(manifest: Manifest, segment: Segment, todo: I64) -> PassOutput:
         if manifest.lineage.encoder != encoder.spec.fingerprint:
             raise EncoderError(
                 f"{root} was built with {manifest.lineage.name}, the questions are compared by {encoder.spec.name}",
                 "run the command again: the store was reindexed meanwhile",
             )
-        rows, asked = _ask(root, segment, todo, model, encoder, settings)
+        rows, questions = _write_questions(root, segment, todo, model, encoder, settings)
 
         def write(folder: Path, chosen: I64, ids: list[str]) -> None:
-            write_queries(folder, rows[chosen], ids, [asked[i] for i in chosen.tolist()])
+            write_queries(folder, rows[chosen], ids, [questions[i] for i in chosen.tolist()])
 
-        return Made(rows, write, lambda chosen: sum(len(asked[i]) for i in chosen.tolist()))
+        return PassOutput(rows, write, lambda chosen: sum(len(questions[i]) for i in chosen.tolist()))
 
     params = {"model": model.name, "fingerprint": model.fingerprint}
-    done = passes.work(root, DOC2QUERY, make, params, settings, limit=limit, say=say)
+    done = passes.run_pass(root, DOC2QUERY, make, params, settings, limit=limit, say=say)
     return Expanded(done.generation, done.items, done.made, done.waiting)
 
 
-def waiting_in(root: Path) -> int:
-    """Live items of the current generation that no model was asked about."""
-    return passes.waiting(root, DOC2QUERY)
+def count_waiting(root: Path) -> int:
+    """Count the live items of the current generation without questions."""
+    return passes.count_waiting(root, DOC2QUERY)
 
 
-def is_wanted(settings: Settings) -> bool:
-    """Whether a model of either second pass is in reach."""
-    return not (isinstance(seq2seq.find(settings.doc2query, settings), str) and isinstance(in_reach(settings), str))
+def has_model(settings: Settings) -> bool:
+    """Return whether a model of either second pass is available."""
+    return not (
+        isinstance(seq2seq.find_seq2seq(settings.doc2query, settings), str)
+        and isinstance(find_configured(settings), str)
+    )
 
 
-def anything_waits(root: Path, settings: Settings) -> bool:
-    """Whether there is an item that a model in reach has yet to come to.
+def has_waiting(root: Path, settings: Settings) -> bool:
+    """Return whether an available model has items left to index.
 
     Raises:
         EncoderError: the weights of a model cannot be read.
     """
-    asks = not isinstance(seq2seq.find(settings.doc2query, settings), str)
-    return (asks and waiting_in(root) > 0) or impacts.waiting_in(root, settings) > 0
+    expands = not isinstance(seq2seq.find_seq2seq(settings.doc2query, settings), str)
+    return (expands and count_waiting(root) > 0) or sparse.count_waiting(root, settings) > 0
 
 
-def _ask(
+def _write_questions(
     root: Path, segment: Segment, rows: I64, model: Generator, encoder: Encoder, settings: Settings
 ) -> tuple[U32, list[list[str]]]:
-    """As many of the rows as half a minute is enough for, and the questions of each."""
+    """Return as many of the rows as fit half a minute, and the questions of each."""
     opened = open_segment(root, segment, ("vectors.i8", "vectors.scale"), dim=encoder.dim)
     began = time.monotonic()
-    asked: list[list[str]] = []
+    questions: list[list[str]] = []
     for start in range(0, len(rows), BATCH):
         part = rows[start : start + BATCH]
-        texts = [text_of(entry) for entry in opened.texts(part)]
+        texts = [read_text(entry) for entry in opened.texts(part)]
         vectors = opened["vectors.i8"][part] * opened["vectors.scale"][part, None]
-        asked += keep_near(model.queries(texts), vectors, encoder.queries, settings.doc2query_near)
+        questions += keep_near(model.queries(texts), vectors, encoder.queries, settings.doc2query_near)
         if time.monotonic() - began > passes.PUBLISH:
             break
-    return rows[: len(asked)].astype(np.uint32), asked
+    return rows[: len(questions)].astype(np.uint32), questions

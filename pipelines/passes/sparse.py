@@ -1,7 +1,7 @@
-"""The second pass of ingest that weighs: a sparse encoder gives every item its weights, as impact postings.
+"""The learned-sparse pass: a sparse encoder gives every item its weights, stored as postings.
 
-The query side goes into the store with the first of them, so a query node needs nothing else. A store has the weights
-of one model: those of another say nothing beside them, and go with the first generation that has the new ones.
+The first index brings the query side into the store, so that a query node needs nothing else. A store has the weights
+of one model; those of another model go with the first generation that has the new ones.
 """
 
 from __future__ import annotations
@@ -14,54 +14,59 @@ import numpy as np
 
 from helix.encoders import sparse
 from helix.encoders.sparse import DocumentEncoder
-from helix.encoders.sparse_export import cached
+from helix.encoders.sparse_export import cache_sparse_encoder
 from helix.settings import Settings
 from helix.snapshot import writer
 from helix.snapshot.index.sparse import ENCODER, KIND, write_impacts
 from helix.snapshot.manifest import Index, Manifest, Segment
 from helix.snapshot.segment.open import open_segment
 from helix.types import I64, U32, Sparse
-from pipelines.passes import base as passes
-from pipelines.passes.base import SPARSE, Indexes, Kind, Made, Say, Worked, text_of
+from pipelines.passes import run as passes
+from pipelines.passes.kinds import SPARSE, Indexes, PassKind
+from pipelines.passes.run import PassOutput, PassResult, Say, read_text
 
-BATCH = 256  # items handed to the model at once: it sorts them by length
+BATCH = 256  # items of one call of the model, which sorts them by length
 
 
-def document_encoder(settings: Settings) -> DocumentEncoder | str:
-    """The model, ready; or why there is none.
+def open_document_encoder(settings: Settings) -> DocumentEncoder | str:
+    """Open the sparse encoder's document side, or tell why it is not available.
 
     Raises:
-        EncoderError: it is of no kind that Helix knows, the export failed, or what was kept is damaged.
+        EncoderError: Helix does not know its kind, the export failed, or the cached export is damaged.
     """
-    found = sparse.in_reach(settings)
-    return found if isinstance(found, str) else DocumentEncoder(cached(found, Path(settings.cache)), settings.threads)
+    found = sparse.find_configured(settings)
+    return (
+        found
+        if isinstance(found, str)
+        else DocumentEncoder(cache_sparse_encoder(found, Path(settings.cache)), settings.threads)
+    )
 
 
 def encode(
     root: Path, model: DocumentEncoder, settings: Settings, *, limit: int | None = None, say: Say | None = None
-) -> Worked:
-    """Give weights to items that have none of this model, at most `limit` of them.
+) -> PassResult:
+    """Give items their weights of this model, at most `limit` of those that lack them.
 
     Raises:
         StoreError: the store is damaged or cannot be written.
     """
 
-    def make(manifest: Manifest, segment: Segment, todo: I64) -> Made:
-        rows, found = _weigh(root, segment, todo, model)
+    def make(manifest: Manifest, segment: Segment, todo: I64) -> PassOutput:
+        rows, weights = _weigh(root, segment, todo, model)
 
         def write(folder: Path, chosen: I64, ids: list[str]) -> None:
-            kept = [found[i] for i in chosen.tolist()]
-            indptr = np.cumsum([0, *(len(one.terms) for one in kept)], dtype=np.int64)
-            terms = np.concatenate([np.empty(0, np.uint32), *(one.terms for one in kept)]).astype(np.uint32)
-            weights = np.concatenate([np.empty(0, np.float32), *(one.weights for one in kept)]).astype(np.float32)
-            write_impacts(folder, rows[chosen], indptr, terms, weights)
+            own = [weights[i] for i in chosen.tolist()]
+            indptr = np.cumsum([0, *(len(one.terms) for one in own)], dtype=np.int64)
+            terms = np.concatenate([np.empty(0, np.uint32), *(one.terms for one in own)]).astype(np.uint32)
+            values = np.concatenate([np.empty(0, np.float32), *(one.weights for one in own)]).astype(np.float32)
+            write_impacts(folder, rows[chosen], indptr, terms, values)
 
-        return Made(rows, write)
+        return PassOutput(rows, write)
 
     params = {"model": model.spec.name, "fingerprint": model.identity}
-    return passes.work(
+    return passes.run_pass(
         root,
-        _by(model.identity),
+        _restrict(model.identity),
         make,
         params,
         settings,
@@ -71,20 +76,20 @@ def encode(
     )
 
 
-def waiting_in(root: Path, settings: Settings) -> int:
-    """Live items that have no weights of the model the settings name; 0 where there is none.
+def count_waiting(root: Path, settings: Settings) -> int:
+    """Count the live items without weights of the configured model; 0 without a model.
 
     Raises:
         EncoderError: its weights cannot be read.
     """
-    found = sparse.in_reach(settings)
+    found = sparse.find_configured(settings)
     if isinstance(found, str):
         return 0
-    return passes.waiting(root, _by(sparse.identity(sparse.source_sha256(found.folder))))
+    return passes.count_waiting(root, _restrict(sparse.identify_weights(sparse.digest_weights(found.folder))))
 
 
-def _by(identity: str) -> Kind:
-    """The indexes of one model, whether or not its query side is the one that is there."""
+def _restrict(identity: str) -> PassKind:
+    """Return the kind with the indexes of one model, whether or not the store has its query side."""
     return SPARSE._replace(own=lambda indexes: [index for index in indexes if _is_of(index, KIND, identity)])
 
 
@@ -93,25 +98,23 @@ def _is_of(index: Index, kind: str, identity: str) -> bool:
 
 
 def _with_encoder(root: Path, indexes: Indexes, model: DocumentEncoder) -> Sequence[Index]:
-    """Without what other models made, and with the query side of this one."""
-    kept = [
-        index for index in indexes if index.kind not in (KIND, ENCODER) or _is_of(index, index.kind, model.identity)
-    ]
-    if any(index.kind == ENCODER for index in kept):
-        return kept
+    """Return the indexes without those of other models, with the query side of this one."""
+    own = [index for index in indexes if index.kind not in (KIND, ENCODER) or _is_of(index, index.kind, model.identity)]
+    if any(index.kind == ENCODER for index in own):
+        return own
     names = (*sparse.QUERY_FILES[model.spec.kind], sparse.SPEC)
     files = {name: (model.folder / name).read_bytes() for name in names}
     params = {"model": model.spec.name, "fingerprint": model.identity, "licence": model.spec.licence}
-    return [*kept, writer.write_index(root, ENCODER, files, params)]
+    return [*own, writer.write_index(root, ENCODER, files, params)]
 
 
 def _weigh(root: Path, segment: Segment, rows: I64, model: DocumentEncoder) -> tuple[U32, list[Sparse]]:
-    """As many of the rows as half a minute is enough for, and the weights of each."""
+    """Return as many of the rows as fit half a minute, and the weights of each."""
     opened = open_segment(root, segment, ())
     began = time.monotonic()
     found: list[Sparse] = []
     for start in range(0, len(rows), BATCH):
-        found += model.encode([text_of(entry) for entry in opened.texts(rows[start : start + BATCH])])
+        found += model.encode([read_text(entry) for entry in opened.texts(rows[start : start + BATCH])])
         if time.monotonic() - began > passes.PUBLISH:
             break
     return rows[: len(found)].astype(np.uint32), found

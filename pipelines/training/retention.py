@@ -1,8 +1,8 @@
-"""Training the retention model of the recipe `engram` on a store's own access events, and publishing it.
+"""Training the retention model of the recipe `engram` on a store's access events, and publishing it.
 
-A positive is an item that an event names as used, helpful or fetched, as it was when that happened; a negative is one
-that none does, as it was at the same moment. Events keep no question, so the turn before an item stands in for the one
-that it answered. The model is an index of its own, handed on from generation to generation as the router is.
+A positive is an item that an event names as used, helpful or fetched, in its state at that time. A negative is an item
+without such events, in its state at the same time. Events hold no question, so the turn before an item replaces the
+question it answered. The model is an index of its own that generations pass on, like the router.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from helix.errors import StoreError
-from helix.recipes.engram import Decay
+from helix.recipes.engram import EngramDecay
 from helix.recipes.engram_formulas import age_days, decay
 from helix.recipes.engram_retention import FILE, KIND, Perceptron, dump, features, index_of
 from helix.recipes.load_profile import load
@@ -31,22 +31,22 @@ from helix.types import F32, I64, TYPES, U32, Bool
 from helix.util.failpoints import failpoint
 
 FEWEST: Final = 50
-"""Items of use below which nothing is trained: 200 weights learn nothing from less."""
+"""Least useful items to train on: 200 weights learn nothing from fewer."""
 
 MOST: Final = 5_000
-"""Items of use, the latest, that are trained on: seconds of work."""
+"""Most useful items, the latest, to train on: seconds of work."""
 
-NEGATIVES: Final = 4  # drawn for each positive; both classes weigh the same
+NEGATIVES: Final = 4  # drawn for each positive; both classes have the same weight
 HIDDEN: Final = 16
 STRENGTH: Final = 0.01  # of the L2 penalty
 STEPS: Final = 500
 SEED: Final = 0
-GROWTH: Final = 1.2  # so many times the items of use of the last training, and another one is due
+GROWTH: Final = 1.2  # factor on the useful items of the last training at which the next is due
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What one run did. `off` says why nothing new was published."""
+    """The outcome of a run. `off` tells why no new model was published."""
 
     generation: int
     positives: int
@@ -64,25 +64,23 @@ def train(root: Path, settings: Settings) -> Trained:
     snap = Snapshot.open(root)
     if snap.manifest is None:
         return Trained(0, 0, off="nothing is published yet")
-    rows, access = of_use(snap)
+    rows, access = find_useful(snap)
     if len(rows) < FEWEST:
-        return Trained(snap.generation, len(rows), off=f"{len(rows)} items were of use, {FEWEST} are needed")
-    fading: Decay = load("engram").decay
-    x, y = examples(snap, rows, access, fading)
+        return Trained(snap.generation, len(rows), off=f"{len(rows)} items were useful, {FEWEST} are needed")
+    fading: EngramDecay = load("engram").decay
+    x, y = make_examples(snap, rows, access, fading)
     negatives = int(np.count_nonzero(y == 0))
     if negatives < FEWEST:
-        return Trained(
-            snap.generation, len(rows), off="hardly an item was never of use: there is nothing to tell apart"
-        )
-    model = fit(x, y, fading)
+        return Trained(snap.generation, len(rows), off="too few items were never useful to tell the two kinds apart")
+    model = fit_model(x, y, fading)
     if isinstance(model, str):
         return Trained(snap.generation, len(rows), negatives, model)
     failpoint("retention.trained")
     return _publish(root, snap, dump(model), Trained(0, len(rows), negatives), settings)
 
 
-def due(root: Path) -> bool:
-    """Whether enough items were of use since the last training, by what is folded: reads the manifest alone."""
+def is_due(root: Path) -> bool:
+    """Return whether enough items were useful since the last training, by the folded events in the manifest."""
     _, manifest = ledger.current(root)
     if manifest is None or manifest.access is None:
         return False
@@ -91,8 +89,8 @@ def due(root: Path) -> bool:
     return manifest.access.rows >= max(FEWEST, GROWTH * before)
 
 
-def of_use(snap: Snapshot) -> tuple[I64, Access]:
-    """The live rows that an event of use names, the latest `MOST`, by key; and when and how often each was.
+def find_useful(snap: Snapshot) -> tuple[I64, Access]:
+    """Return the live rows that events name as useful, the latest `MOST`, by key, with their times and counts.
 
     Raises:
         StoreError: an events file cannot be read.
@@ -103,73 +101,77 @@ def of_use(snap: Snapshot) -> tuple[I64, Access]:
     known = events.combine([events.load_access(snap.root, snap.manifest.access), news.access])
     rows = snap.row_map.by_key(known.key)
     latest = np.lexsort((known.key, -known.last, rows < 0))[: min(MOST, int(np.count_nonzero(rows >= 0)))]
-    kept = np.sort(latest)  # by key, as the events are
-    return rows[kept], Access(known.key[kept], known.last[kept], known.count[kept])
+    chosen = np.sort(latest)  # by key, as the events are
+    return rows[chosen], Access(known.key[chosen], known.last[chosen], known.count[chosen])
 
 
-def examples(snap: Snapshot, rows: I64, access: Access, fading: Decay) -> tuple[F32, Bool]:
-    """Features of the positives, each as often as it has negatives, and of the negatives.
+def make_examples(snap: Snapshot, rows: I64, access: Access, fading: EngramDecay) -> tuple[F32, Bool]:
+    """Return the features of the positives, each once for every negative of it, and of the negatives.
 
-    Of an access all that is kept is the last and how many there were. So a positive is shown with one access less, and
-    the one before where it is to be expected if they came evenly since the item itself.
+    The store retains the time of the last access and the count. So a positive has one access less, and its previous
+    access is dated as if accesses were spaced evenly since the item.
 
     Returns:
-        (float32[n, 10], bool[n]: whether it was of use).
+        (float32[n, 10], bool[n]: true for positives).
     """
     own = np.where(snap.columns.time != NO_TIME, snap.columns.time, snap.columns.t_ingested)
-    unused, moment = _negatives(snap, rows, access, own)
+    unused, moment = _draw_negatives(snap, rows, access, own)
     positive = np.repeat(np.arange(len(rows)), NEGATIVES)[unused >= 0]
     unused, moment = unused[unused >= 0], moment[unused >= 0]
 
-    asked = _questions(snap, rows)[positive]
+    questions = _read_questions(snap, rows)[positive]
     first = np.minimum(own[rows], access.last)
     before = first + ((access.last - first) * (1 - 1 / access.count)).astype(np.int64)
-    used = _shown(snap, rows[positive], asked, access.count[positive] - 1, before[positive], moment, fading)
-    not_used = _shown(snap, unused, asked, np.zeros(len(unused), np.uint32), own[unused], moment, fading)
+    used = _make_features(snap, rows[positive], questions, access.count[positive] - 1, before[positive], moment, fading)
+    not_used = _make_features(snap, unused, questions, np.zeros(len(unused), np.uint32), own[unused], moment, fading)
     return np.concatenate([used, not_used]), np.arange(2 * len(unused)) < len(unused)
 
 
-def _negatives(snap: Snapshot, rows: I64, access: Access, own: I64) -> tuple[I64, I64]:
-    """(`NEGATIVES` rows for each positive that nobody used and that were there when it was of use, −1 where there are
-    none; when that was, seconds).
+def _draw_negatives(snap: Snapshot, rows: I64, access: Access, own: I64) -> tuple[I64, I64]:
+    """Draw `NEGATIVES` unused rows for each positive that existed when it was useful.
+
+    Returns:
+        (rows, −1 for none; times in seconds).
     """
     never = snap.alive.copy()
     never[rows] = False
-    never[snap.catalog.access_count > 0] = False  # of use once, though not among the latest
+    never[snap.catalog.access_count > 0] = False  # useful once, though not among the latest
     idle = np.flatnonzero(never)
-    idle = idle[np.lexsort((snap.columns.key[idle], own[idle]))]  # by key within a moment: whatever the row numbers
+    idle = idle[np.lexsort((snap.columns.key[idle], own[idle]))]  # by key within a second, independent of row numbers
     moment = np.repeat(access.last, NEGATIVES)
-    there = np.searchsorted(own[idle], moment, side="right")
-    drawn = (np.random.default_rng(SEED).random(len(moment)) * there).astype(np.int64)
+    present = np.searchsorted(own[idle], moment, side="right")
+    drawn = (np.random.default_rng(SEED).random(len(moment)) * present).astype(np.int64)
     padded = np.append(idle, -1)
-    return np.where(there > 0, padded[np.minimum(drawn, len(idle))], -1), moment
+    return np.where(present > 0, padded[np.minimum(drawn, len(idle))], -1), moment
 
 
-def _questions(snap: Snapshot, rows: I64) -> F32:
-    """float32[n, d]: the turn before an item, in place of the question it answered; or after it, or the mean of all."""
+def _read_questions(snap: Snapshot, rows: I64) -> F32:
+    """Return the vector of the turn before each item, or after it, or the mean of all: float32[n, d]."""
     columns = snap.columns
     neighbour = np.where(columns.previous[rows] >= 0, columns.previous[rows], columns.next[rows])
     found = snap.vectors.dequantise(np.maximum(neighbour, 0))
     return np.where(neighbour[:, None] >= 0, found, snap.vectors.centroids[-1])
 
 
-def _shown(snap: Snapshot, rows: I64, asked: F32, count: U32, last: I64, moment: I64, fading: Decay) -> F32:
-    """Features of rows as they were at a moment each: float32[n, 10].
+def _make_features(
+    snap: Snapshot, rows: I64, questions: F32, count: U32, last: I64, moment: I64, fading: EngramDecay
+) -> F32:
+    """Return the features of rows, each in its state at a moment: float32[n, 10].
 
     Args:
-        asked: float32[n, d], in place of the question.
-        count, last: accesses until then, and the last of them, seconds.
+        questions: float32[n, d], in place of the questions.
+        count, last: accesses until then, and the time of the last one, seconds.
     """
     columns, found = snap.columns, snap.vectors.dequantise(rows)
-    length = np.linalg.norm(found, axis=1) * np.linalg.norm(asked, axis=1)
-    cosine = np.einsum("nd,nd->n", found, asked) / np.maximum(length, 1e-9)
+    length = np.linalg.norm(found, axis=1) * np.linalg.norm(questions, axis=1)
+    cosine = np.einsum("nd,nd->n", found, questions) / np.maximum(length, 1e-9)
     age = age_days(last, moment)
     left = decay(age, columns.type[rows] == TYPES.index("episodic"), fading.rate, fading.half_life, fading.floor)
     return features(cosine, columns.salience[rows], count, age, columns.type[rows], left)
 
 
-def fit(x: F32, y: Bool, fading: Decay) -> Perceptron | str:
-    """A network of one hidden layer by L-BFGS, the same for the same examples; or why it cannot be trained here."""
+def fit_model(x: F32, y: Bool, fading: EngramDecay) -> Perceptron | str:
+    """Fit a network with one hidden layer by L-BFGS, deterministically; or return why it cannot be trained."""
     try:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.neural_network import MLPClassifier
@@ -179,8 +181,8 @@ def fit(x: F32, y: Bool, fading: Decay) -> Perceptron | str:
     mean, deviation = x.mean(axis=0, dtype=np.float64), x.std(axis=0, dtype=np.float64)
     scale = np.where(deviation > 0, deviation, 1.0)
     network = MLPClassifier((HIDDEN,), solver="lbfgs", alpha=STRENGTH, max_iter=STEPS, random_state=SEED)
-    with threadpool_limits(1), warnings.catch_warnings():  # one thread: the sums come in one order
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the steps are meant as a limit
+    with threadpool_limits(1), warnings.catch_warnings():  # one thread: a fixed order of sums
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the number of steps is a limit
         network.fit((x - mean) / scale, y)
     (hidden, output), (hidden_bias, output_bias) = network.coefs_, network.intercepts_
     made_with = [fading.rate, fading.half_life, fading.floor]
@@ -189,14 +191,14 @@ def fit(x: F32, y: Bool, fading: Decay) -> Perceptron | str:
 
 
 def _publish(root: Path, snap: Snapshot, data: bytes, done: Trained, settings: Settings) -> Trained:
-    """A generation with the model in place of the one before; none where it is the same."""
+    """Publish a generation with the model, unless it equals the current one."""
     with writer.lock(root, settings.lock_wait) as held:
         name, manifest = ledger.current(root)
         if manifest is None or snap.manifest is None or manifest.lineage != snap.manifest.lineage:
             raise StoreError(f"{root} was reindexed meanwhile", "run the command again")
         before = index_of(manifest)
         if before and before.files[0].sha256 == hashlib.sha256(data).hexdigest():
-            return replace(done, generation=manifest.generation, off="the model in force is this very one")
+            return replace(done, generation=manifest.generation, off="the current model is the same")
         accessed = manifest.access.rows if manifest.access else 0
         params = {"positives": done.positives, "negatives": done.negatives, "accessed": accessed}
         index = writer.write_index(root, KIND, {FILE: data}, params)

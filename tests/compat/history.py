@@ -13,7 +13,7 @@ from helix.snapshot import manifest as manifests
 from helix.snapshot import writer
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.segment.write import write_segment
-from pipelines.ingest.enrich import build_rows
+from pipelines.ingest.rows import build_rows
 from tests.support.tiny import record
 
 DIM = 4

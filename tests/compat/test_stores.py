@@ -49,9 +49,9 @@ SINCE = {"order.indptr.npy", "order.term.npy", "cues.npy", "titles.key.npy", "ti
 """What a segment of format 3 has since a later release."""
 
 NO_MODELS = {
-    "pipelines.ingest.enrich.type_model": lambda *_: "there is no encoder",
-    "pipelines.ingest.enrich.fact_vectors": lambda *_: None,
-    "pipelines.ingest.commit.router": lambda *_: "there is no encoder",
+    "pipelines.ingest.enrich.load_type_model": lambda *_: "there is no encoder",
+    "pipelines.ingest.enrich._embed_facts": lambda *_: None,
+    "pipelines.ingest.commit.load_router": lambda *_: "there is no encoder",
     "helix.snapshot.writer.adopt_encoder": lambda *_: (),
 }
 ADDED = (("cellar", "c1", "I keep the yeast in the cellar?", {"speaker": "Ana"}),)

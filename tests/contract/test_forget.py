@@ -962,12 +962,11 @@ def test_the_command_says_what_stays_out_and_brings_it_back(tmp_path: Path, run_
     again = run_helix("ingest", log, "--store", root, "--json")
     told = json.loads(again.stdout)
     assert (again.returncode, told["duplicates"], told["forgotten"]) == (0, 1, {"paths": [str(log)], "items": 0})
-    assert (
-        f"{log}: what was forgotten of it stays out; 'helix ingest --remember PATH' takes it in again" in again.stderr
-    )
+    remedy = "'helix ingest --remember PATH' accepts it again"
+    assert f"{log}: a part of it was forgotten and stays out; {remedy}" in again.stderr
     queued = run_helix("enqueue", log, "--store", root, "--json")
     assert json.loads(queued.stdout)["forgotten"]["paths"] == [str(log)]
-    assert "what was forgotten of it stays out" in queued.stderr
+    assert "a part of it was forgotten and stays out" in queued.stderr
     back = run_helix("ingest", log, "--remember", "--store", root, "--json")
     assert (json.loads(back.stdout)["items"], back.stderr) == (3, "")
 

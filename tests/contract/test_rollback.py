@@ -24,7 +24,7 @@ from helix.snapshot.manifest import Manifest
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.status import status
 from helix.snapshot.verify import verify
-from pipelines.ingest.ingest import ingest
+from pipelines.embedded.ingest import ingest
 from pipelines.maintain.compact import compact
 from pipelines.maintain.deletion_plan import Selection
 from pipelines.maintain.forget import forget
@@ -188,7 +188,7 @@ def test_documents_taken_in_since_are_set_aside_with_the_reason(
     assert states(root) == (3, 3, 0, 0)
     assert main(["rollback", "1", "--store", str(root)]) == 0
     said = capsys.readouterr()
-    assert "generation 4 holds what 1 held; 2 documents taken in since are set aside" in said.out
+    assert "generation 4 holds the content of 1; 2 documents ingested since are set aside" in said.out
     assert "offer a document again" in said.err
     assert states(root) == (3, 1, 0, 2)
     assert main(["status", "--store", str(root)]) == 0

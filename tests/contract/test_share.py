@@ -35,9 +35,9 @@ from pipelines.ingest.commit import commit
 from pipelines.ingest.enrich import try_enrich
 from pipelines.ingest.lineage import open_encoder, read_encoder_fingerprint
 from pipelines.ingest.part import part_folder, pipeline_fingerprint
-from pipelines.maintain import replication as fleet
 from pipelines.maintain.deletion_plan import Selection
 from pipelines.maintain.forget import drop_dead, forget
+from pipelines.maintain.replication import envelopes, member, primary
 from tests.contract.test_sync import bucket, server
 from tests.crash.test_kill import items, write_log
 from tests.support.fleet import HELIX, count_done, expected_texts, list_turns, wait_until, worker, write_documents
@@ -64,7 +64,7 @@ class Machine:
         return list(accept(self.root, path, self.settings).documents)
 
     def enqueue(self, path: Path) -> list[str]:
-        return fleet.hand_over(self.root, self.settings, self.accept(path))
+        return member.hand_over(self.root, self.settings, self.accept(path))
 
     def encoder(self) -> Encoder:
         return opened(self.root, self.settings, read_encoder_fingerprint(self.root))
@@ -77,25 +77,25 @@ class Machine:
         return [document for document in documents if self._enrich(document)]
 
     def _enrich(self, document: str) -> bool:
-        if not fleet.receive(self.root, self.settings, document) or not ledger.is_pending(self.root, document):
+        if not member.receive(self.root, self.settings, document) or not ledger.is_pending(self.root, document):
             return False
         encoder = self.encoder()
         tried = try_enrich(self.root, document, encoder, TokenCounter(encoder.folder), self.settings)
-        fleet.hand_in(self.root, self.settings, document, self.fingerprint())
+        member.hand_in(self.root, self.settings, document, self.fingerprint())
         return tried.part is not None
 
-    def commit(self) -> fleet.Collected:
+    def commit(self) -> primary.CollectedObjects:
         """What the task does, at home."""
-        found = fleet.collect(self.root, self.settings, self.fingerprint())
+        found = primary.collect(self.root, self.settings, self.fingerprint())
         commit(self.root, self.encoder(), self.settings)
-        fleet.publish(self.root, self.settings)
+        primary.publish(self.root, self.settings)
         return found
 
     def keep_up(self) -> None:
         """A round of the worker; as in a process that has just begun."""
-        for known in (fleet._offered, fleet._sent, fleet._listed, share._heard):
+        for known in (envelopes._offered, member._sent, primary._compared, share._heard):
             known.clear()
-        fleet.keep_up(self.root, self.settings)
+        member.keep_up(self.root, self.settings)
 
     def part(self, document: str) -> Path:
         return part_folder(self.root, document, self.fingerprint())
@@ -139,7 +139,7 @@ def pair(tmp_path: Path, cache: Path) -> Fleet:
 
 def fleet_at(url: str, tmp: Path) -> Fleet:
     made = Fleet(machine(tmp / "a", url), machine(tmp / "b", url), tmp)
-    fleet.claim(made.a.root, made.a.settings)
+    primary.claim(made.a.root, made.a.settings)
     return made
 
 
@@ -159,7 +159,7 @@ def test_what_one_machine_accepts_and_enriches_another_commits(two: Fleet, run_h
     assert b.enrich(document) == [document]
     name = b.part(document).name
     assert list(two.there("parts")) == [f"parts/{name}"]
-    assert a.commit() == fleet.Collected(1, 1, 0)
+    assert a.commit() == primary.CollectedObjects(1, 1, 0)
     assert items(a.root) == expected_texts(1)
     fetched = a.root / "inbox" / document
     assert fetched.read_bytes() == envelope.read_bytes()
@@ -221,7 +221,7 @@ def test_a_part_that_is_handed_in_after_the_commit_is_swept(pair: Fleet) -> None
     assert b.enrich(document) == [document]
     a.commit()
     assert pair.there("parts") == {}
-    assert fleet.hand_in(b.root, b.settings, document, b.fingerprint())  # who made it, too, and was slower
+    assert member.hand_in(b.root, b.settings, document, b.fingerprint())  # who made it, too, and was slower
     assert len(pair.there("parts")) == 1
     a.keep_up()
     assert pair.there("parts") == {}
@@ -238,7 +238,7 @@ def test_links_are_read_behind_those_before_them_wherever_they_came_in(pair: Fle
     assert set(ledger.accepted(a.root)) == {*links, *whole_log}
     for document in (links[1], links[0]):
         assert b.enrich(document) == [document]
-    assert a.enrich(*fleet.hand_over(a.root, a.settings, whole_log)) == whole_log
+    assert a.enrich(*member.hand_over(a.root, a.settings, whole_log)) == whole_log
     assert a.commit().waiting == 0
     assert items(a.root) == {f"g#g:{i}": f"step {i} of the walnut loaf" for i in range(3)}
     assert ledger.pending(a.root) == []
@@ -252,10 +252,10 @@ def test_a_link_whose_beginning_is_missing_waits(pair: Fleet, monkeypatch: pytes
     sync.remove(pair.remote, f"inbox/{one}")
     with pytest.raises(StoreError, match="offers it when its worker starts"):
         a.enrich(two)
-    assert a.commit() == fleet.Collected(0, 0, 1)
+    assert a.commit() == primary.CollectedObjects(0, 0, 1)
     assert ledger.current(a.root)[1] is None
     b.keep_up()  # it is offered again
-    assert a.commit() == fleet.Collected(1, 1, 0)
+    assert a.commit() == primary.CollectedObjects(1, 1, 0)
     assert ledger.pending(a.root) == [one, two]  # the second is published behind the first
     assert a.enrich(one) == [one]
     a.commit()
@@ -267,7 +267,7 @@ def test_a_link_whose_beginning_is_missing_waits(pair: Fleet, monkeypatch: pytes
     sync.remove(pair.remote, f"inbox/{two}")
     with pytest.raises(StoreError):
         b.enrich(three)
-    monkeypatch.setattr(fleet, "PATIENCE", timedelta(0))
+    monkeypatch.setattr(envelopes, "PATIENCE", timedelta(0))
     assert b.enrich(three) == [three]
 
 
@@ -280,7 +280,7 @@ def test_parts_of_other_settings_are_never_taken_and_home_makes_them(pair: Fleet
     (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3)))
     assert b.enrich(document) == [document]  # before the first commit nobody knows better
     assert b.fingerprint() != a.fingerprint()
-    assert a.commit() == fleet.Collected(1, 0, 0)
+    assert a.commit() == primary.CollectedObjects(1, 0, 0)
     assert ledger.current(a.root)[1] is None
     assert a.enrich(document) == [document]
     a.commit()
@@ -304,10 +304,10 @@ def test_one_machine_is_home(pair: Fleet, run_helix) -> None:
     b.enrich(document)
     a.commit()
     with pytest.raises(UsageError, match="another store commits"):
-        fleet.claim(b.root, b.settings)
+        primary.claim(b.root, b.settings)
     b.keep_up()
     with pytest.raises(UsageError, match="another store commits"):
-        fleet.claim(b.root, b.settings)
+        primary.claim(b.root, b.settings)
     with pytest.raises(StoreError, match="only accepts and enriches"):
         commit(b.root, b.encoder(), b.settings)
     said = run_helix("forget", "--session", "w0", "--store", b.root, HELIX_SHARE=b.settings.share)
@@ -323,7 +323,7 @@ def test_one_machine_is_home(pair: Fleet, run_helix) -> None:
     a.enrich(*a.enqueue(write_log(pair.tmp / "two.jsonl", "w1", list_turns(1, 3))))
     a.commit()
     assert run_helix("pull", a.settings.share, "--store", b.root).returncode == 0
-    fleet.claim(b.root, b.settings)
+    primary.claim(b.root, b.settings)
     b.keep_up()
     assert ledger.accepted(b.root) == ledger.accepted(a.root)
     assert items(b.root) == expected_texts(2)
@@ -355,7 +355,7 @@ def test_what_a_kill_kept_from_being_offered_is_offered_at_the_next_start(point:
     assert run_helix("enqueue", log, "--store", b.root, **told).returncode == -signal.SIGKILL
     (document,) = ledger.accepted(b.root)
     assert f"inbox/{document}" not in pair.there()
-    assert a.commit() == fleet.Collected(0, 0, 0)
+    assert a.commit() == primary.CollectedObjects(0, 0, 0)
     b.keep_up()
     assert pair.there()[f"inbox/{document}"] == (b.root / "inbox" / document).read_bytes()
     a.keep_up()
@@ -376,7 +376,7 @@ def test_what_was_made_while_the_share_was_away_is_handed_in_later(pair: Fleet, 
             b.enrich(document)
     assert list(pair.there("parts")) == []
     b.keep_up()
-    assert a.commit() == fleet.Collected(1, 1, 0)
+    assert a.commit() == primary.CollectedObjects(1, 1, 0)
     assert items(a.root) == expected_texts(1)
 
 
@@ -393,7 +393,7 @@ def test_a_damaged_part_is_taken_by_nobody_and_made_again(how: str, pair: Fleet)
         "of another": data.replace(document.encode(), b"0" * 64),
     }[how]
     pair.put(name, broken)
-    assert a.commit() == fleet.Collected(1, 0, 0)
+    assert a.commit() == primary.CollectedObjects(1, 0, 0)
     assert list((a.root / "parts").iterdir()) == []
     assert ledger.pending(a.root) == [document]
     assert name not in pair.there()
@@ -414,7 +414,7 @@ def test_a_damaged_envelope_is_taken_by_nobody_and_replaced(pair: Fleet) -> None
         a.enrich(document)
     a.keep_up()
     assert ledger.accepted(a.root) == []
-    fleet.offer(b.root, pair.remote, [document])
+    envelopes.offer(b.root, pair.remote, [document])
     assert pair.there()[name] == data
     assert a.enrich(document) == [document]
 
@@ -424,7 +424,7 @@ def test_given_up_on_one_machine_is_given_up_on_all_until_it_is_tried_again(pair
     log = write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3))
     (document,) = b.enqueue(log)
     ledger.give_up(b.root, document, "nobody can read it")
-    fleet.hand_in(b.root, b.settings, document, b.fingerprint())
+    member.hand_in(b.root, b.settings, document, b.fingerprint())
     a.commit()
     assert ledger.dead(a.root)[document]["error"] == "nobody can read it"
     assert ledger.pending(a.root) == []
@@ -522,11 +522,11 @@ def test_what_was_said_of_a_document_that_failed_goes_with_its_text(pair: Fleet)
     a, b = pair.a, pair.b
     (document,) = b.enqueue(write_log(pair.tmp / "1.jsonl", "w1", list_turns(1, 3)))
     ledger.give_up(b.root, document, "it quotes: document 1 says 0")
-    fleet.hand_in(b.root, b.settings, document, b.fingerprint())
+    member.hand_in(b.root, b.settings, document, b.fingerprint())
     a.keep_up()
     ledger.forget(a.root, document)
     ledger.give_up(a.root, document, "set aside")
-    fleet.forget(a.root, a.settings, [document])
+    primary.forget(a.root, a.settings, [document])
     a.keep_up()
     b.keep_up()
     assert ledger.dead(b.root)[document]["error"] == "set aside"
@@ -537,7 +537,7 @@ def test_what_is_dropped_at_home_is_gone_everywhere(killed: bool, pair: Fleet, r
     a, b = pair.a, pair.b
     (document,) = b.enqueue(write_log(pair.tmp / "1.jsonl", "w1", list_turns(1, 3)))
     ledger.give_up(b.root, document, "it quotes: document 1 says 0")
-    fleet.hand_in(b.root, b.settings, document, b.fingerprint())
+    member.hand_in(b.root, b.settings, document, b.fingerprint())
     b.keep_up()
     a.keep_up()
     told = ("drop", document, "--store")
@@ -654,19 +654,19 @@ def test_enriching_costs_a_few_requests_however_much_is_there(
     )
     a.commit()
     line.requests()
-    fleet.keep_up(b.root, b.settings)
+    member.keep_up(b.root, b.settings)
     first, line.fetched = line.fetched, 0
     encoder = sum(file.bytes for file in ledger.current(a.root)[1].encoder)
     assert first < encoder + 50_000  # the encoder, what is done, and nothing of the items
     line.requests()
-    fleet.keep_up(b.root, b.settings)
+    member.keep_up(b.root, b.settings)
     assert line.requests() <= 4  # no news
     (theirs,) = a.enqueue(write_log(tmp_path / "theirs.jsonl", "w4", list_turns(4, 3)))
     line.requests()
     assert b.enrich(theirs) == [theirs]
     assert line.requests() <= 7
     (ours,) = b.accept(write_log(tmp_path / "ours.jsonl", "w5", list_turns(5, 3)))
-    fleet.hand_over(b.root, b.settings, [ours])
+    member.hand_over(b.root, b.settings, [ours])
     assert line.requests() <= 8
     assert b.enrich(ours) == [ours]
     assert line.requests() <= 5

@@ -14,9 +14,12 @@ from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.sql import ask
 from helix.snapshot.verify import verify
 from helix.sources.common.places import Place
-from pipelines.ingest.accept import Inbox, Way, check, take
-from pipelines.ingest.ingest import Report, finish, ingest
-from pipelines.ingest.watch import Publisher, Watch
+from pipelines.embedded.ingest import finish, ingest
+from pipelines.embedded.publisher import Publisher
+from pipelines.ingest.accept import accept_source, prepare_store
+from pipelines.ingest.accept_all import IngestReport
+from pipelines.ingest.source import AcceptOptions, Inbox
+from pipelines.ingest.watch import Watch
 from tests.support.exports import chatgpt, whole, write
 
 TALKS = [
@@ -34,7 +37,7 @@ def test_what_was_taken_whole_is_not_taken_twice(tmp_path: Path, cache: Path) ->
     export, store = write(tmp_path / "conversations.json", TALKS), tmp_path / "store"
     paths.create(store)
     whole(store, export)
-    finish(store, load(), Report())
+    finish(store, load(), IngestReport())
     before = rows(store)
     assert len(before) == 6
     again = ingest(store, [export], load())
@@ -52,7 +55,7 @@ def test_what_was_taken_whole_is_not_taken_twice(tmp_path: Path, cache: Path) ->
 def test_from_a_watched_folder_zipped_and_not(tmp_path: Path, cache: Path) -> None:
     folder, store, settings = tmp_path / "exports", tmp_path / "store", load()
     folder.mkdir()
-    check(store, "auto")
+    prepare_store(store, "auto")
     publisher = Publisher(store, settings)
     watch = Watch(Inbox(store, settings), lambda: [Place("given", folder)], publisher.add)
 
@@ -72,5 +75,5 @@ def test_from_a_watched_folder_zipped_and_not(tmp_path: Path, cache: Path) -> No
     assert look() == 2
     publisher.close()
     assert len(rows(store)) == 6
-    assert take(watch.inbox, folder / "june.zip", Way()).documents == ()
+    assert accept_source(watch.inbox, folder / "june.zip", AcceptOptions()).documents == ()
     assert verify(store).problems == ()

@@ -21,9 +21,10 @@ from helix.settings import load
 from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.sql import ask
 from helix.snapshot.verify import verify
-from pipelines.ingest.accept import Inbox, Way, check, take
-from pipelines.ingest.ingest import ingest
-from pipelines.ingest.watch import Publisher
+from pipelines.embedded.ingest import ingest
+from pipelines.embedded.publisher import Publisher
+from pipelines.ingest.accept import accept_source, prepare_store
+from pipelines.ingest.source import AcceptOptions, Inbox
 
 SOON = 60.0  # seconds: machines that test are busy
 
@@ -127,7 +128,7 @@ def test_with_a_broker_the_workers_do_the_work(watching, tmp_path: Path, redis_u
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"), [(["nowhere"], "does not exist"), (["--only"], "name what is to be watched")]
+    ("arguments", "said"), [(["nowhere"], "does not exist"), (["--only"], "name the folders to watch")]
 )
 def test_bad_arguments(run_helix, tmp_path: Path, arguments: list[str], said: str) -> None:
     done = run_helix("watch", *arguments, "--store", tmp_path / "store")
@@ -173,14 +174,14 @@ def test_segments_are_merged_while_turns_keep_coming(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each commit adds one, and costs the next one more: a log that is never quiet must not slow its memory down."""
-    monkeypatch.setattr("pipelines.ingest.watch.MERGE", 4)
+    monkeypatch.setattr("pipelines.embedded.publisher.MERGE", 4)
     log, settings = tmp_path / "a.jsonl", load()
     inbox = Inbox(tmp_path / "store", settings)
-    check(inbox.root, "auto")
+    prepare_store(inbox.root, "auto")
     publisher, most = Publisher(inbox.root, settings), 0
     for turn in range(40):
         write(log, (str(turn), f"The walnuts of day {turn}"))
-        publisher.add(take(inbox, log, Way()).documents)
+        publisher.add(accept_source(inbox, log, AcceptOptions()).documents)
         assert publisher.step(busy=True)
         most = max(most, len(ledger.current(inbox.root)[1].segments))  # type: ignore[union-attr]
     publisher.close()

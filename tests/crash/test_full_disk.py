@@ -19,9 +19,10 @@ import pytest
 
 import pipelines.maintain.compact as compact_jobs
 from helix.cli.main import main
-from helix.encoders.dense import Encoder, TokenCounter
-from helix.encoders.dense_export import cached
-from helix.encoders.registry import choose
+from helix.encoders.dense import Encoder
+from helix.encoders.dense_export import cache_encoder
+from helix.encoders.registry import choose_encoder
+from helix.encoders.token_counter import TokenCounter
 from helix.settings import Settings
 from helix.snapshot import paths
 from helix.snapshot.index import dense
@@ -34,8 +35,8 @@ from pipelines.ingest.commit import commit
 from pipelines.ingest.enrich import enrich
 from tests.crash.test_kill import write_log
 from tests.support.forks import forking
+from tests.support.tiny_encoder import tiny_bert
 from tests.support.walk import read_all
-from tests.unit.encoders.test_dense import tiny_bert
 
 # ---------------------------------------------------------------- a disk of our own
 
@@ -114,7 +115,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     folder = tmp_path_factory.mktemp("prepared")
     root = folder / "store"
     settings = Settings(cache=str(cache), threads=1, encoder=str(tiny_bert(folder / "tiny")))
-    encoder = Encoder(cached(choose(settings), cache), 1)
+    encoder = Encoder(cache_encoder(choose_encoder(settings), cache), 1)
     paths.create(root)
     for session, texts in {**LOGS, "attic": SECRET}.items():
         document = accept(root, write_log(folder / f"{session}.jsonl", session, texts), settings).documents[0]

@@ -21,7 +21,7 @@ from helix.snapshot.ledger import access_events as events
 from helix.snapshot.ledger.access_events import Event
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.verify import verify
-from pipelines.ingest.dedupe import published_values
+from pipelines.ingest.dedupe import read_retained
 from pipelines.maintain import compact as compaction
 from pipelines.maintain.compact import compact
 from pipelines.maintain.deletion_plan import Selection
@@ -198,7 +198,7 @@ def test_a_deletion_waits_for_a_damaged_segment_and_does_the_rest(root: Path) ->
     before = target.read_bytes()
     flip(target, random.Random(5))
     damaged = target.read_bytes()
-    with pytest.raises(Damaged, match=f"{bad.id}/minhash.npy is damaged.*still holds what is to be forgotten"):
+    with pytest.raises(Damaged, match=f"{bad.id}/minhash.npy is damaged.*still holds forgotten items"):
         forget(root, Selection(session="s"), SETTINGS)
     assert target.read_bytes() == damaged
     assert [segment.id for segment in current(root).segments] == [bad.id]
@@ -215,7 +215,7 @@ def test_a_value_that_a_commit_takes_over_is_read_with_the_checksum_of_its_page(
     """Of a large file a commit reads one page: the digest of all of it would take longer than the commit."""
     segment = current(root).segments[0]
     path = root / f"segments/{segment.id}/items.parquet"
-    whole = published_values(root, segment.id, 3)
+    whole = read_retained(root, segment.id, 3)
     refused, data = 0, path.read_bytes()
     meta = pq.ParquetFile(path).metadata.row_group(0)
     columns = {meta.column(i).path_in_schema: meta.column(i) for i in range(meta.num_columns)}
@@ -224,7 +224,7 @@ def test_a_value_that_a_commit_takes_over_is_read_with_the_checksum_of_its_page(
         for at in range(start, start + columns[name].total_compressed_size):
             path.write_bytes(data[:at] + bytes([data[at] ^ 16]) + data[at + 1 :])
             try:
-                assert published_values(root, segment.id, 3) == whole, (name, at)
+                assert read_retained(root, segment.id, 3) == whole, (name, at)
             except StoreError as error:
                 assert "items.parquet is damaged" in str(error)  # noqa: PT017
                 refused += 1

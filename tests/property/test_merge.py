@@ -30,7 +30,7 @@ from helix.snapshot.segment.open import open_segment
 from helix.snapshot.segment.write import write_segment
 from helix.text.cues import FIRST_PERSON
 from helix.text.titles import title_keys
-from pipelines.ingest.enrich import build_rows
+from pipelines.ingest.rows import build_rows
 from tests.support.tiny import BASE, fact, make_store, record
 
 DIM = 8

@@ -10,8 +10,8 @@ from helix.settings import Settings
 from helix.snapshot import paths
 from helix.snapshot.ledger import inbox as ledger
 from pipelines.ingest.accept import accept
-from pipelines.ingest.items import Record, of_document, vanished
-from pipelines.ingest.versions import read
+from pipelines.ingest.items import Record, list_vanished, make_items
+from pipelines.ingest.versions import read_document
 
 SAID = (
     "text",
@@ -49,12 +49,12 @@ class Replay:
     def apply(self, document: str) -> None:
         """What publishing a document does to the items."""
         envelope = ledger.read(self.root, document)
-        reading = read(self.root, envelope, self.settings)
-        found = of_document(reading, envelope, self.settings, Counter())
+        reading = read_document(self.root, envelope, self.settings)
+        found = make_items(reading, envelope, self.settings, Counter())
         new = [record for record, state in zip(found.records, found.state, strict=True) if state == "new"]
         self.made.append(len(new))
         self.items |= {record["id"]: record for record in new}
-        for item in vanished(reading, envelope, self.settings):
+        for item in list_vanished(reading, self.settings):
             self.items.pop(item, None)
 
     def said(self) -> dict[str, tuple[Any, ...]]:

@@ -47,13 +47,13 @@ def drop(argv: Sequence[str]) -> int:
     if back := [document for document in selected if _was_published(ledger.dead(root)[document])]:
         raise UsageError(f"{back[0][:12]}… was published, and rolled back", "use 'helix forget', or leave it")
     if settings.share:
-        from pipelines.maintain import replication
+        from pipelines.maintain.replication import primary
 
-        replication.check_home(root, settings)
+        primary.require_primary(root, settings)
     for document in selected:
         drop_dead(root, document)
     if settings.share:
-        replication.forget(root, settings, selected)
+        primary.forget(root, settings, selected)
     text = f"{format_count(len(selected), 'document')} dropped: their text is gone from the store"
     print_result(options.json, {"dropped": selected}, text)
     return 0

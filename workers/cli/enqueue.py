@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from helix.cli.parser import build_parser, resolve_store
 from helix.cli.terminal import format_count, print_error, print_result
 from helix.settings import load
-from pipelines.cli.commands import accepted_of, acl_of, input_options, progress_bar, refuse_aloud, tell_forgotten
+from pipelines.cli.inputs import add_input_options, format_accepted, parse_acl, print_refused, progress_bar
 
 if TYPE_CHECKING:
     from helix.settings import Settings
@@ -25,7 +25,7 @@ def enqueue(argv: Sequence[str]) -> int:
         "  helix enqueue ~/.claude/projects --project ledgerline\n"
         "  helix enqueue /mnt/exports --defer    # a worker of 'accept' reads it, by the same path",
     )
-    input_options(new)
+    add_input_options(new)
     new.add_argument("--defer", action="store_true", help="note only the paths, durably: a worker reads them")
     options = new.parse_args(argv)
     from pipelines.ingest.accept_all import IngestReport, accept_all
@@ -46,15 +46,15 @@ def enqueue(argv: Sequence[str]) -> int:
             report,
             project=options.project,
             format=options.format,
-            acl=acl_of(options),
+            acl=parse_acl(options),
             backlog=Backlog(root, settings),
             progress=progress,
         )
     queued = queue_documents(root, documents, settings)
     seconds = time.perf_counter() - began
-    refuse_aloud(report.refused, "enqueue")
-    tell_forgotten(report, "enqueue")
-    print_result(options.json, {**report.as_json(seconds), "queued": queued}, f"{accepted_of(report)}; {queued} queued")
+    print_refused(report, "enqueue")
+    value = {**report.as_json(seconds), "queued": queued}
+    print_result(options.json, value, f"{format_accepted(report)}; {queued} queued")
     return 3 if report.refused else 0
 
 
@@ -63,7 +63,7 @@ def _defer(root: Path, options: argparse.Namespace, settings: Settings) -> int:
     from pipelines.ingest.orders import Order, place
 
     paths = tuple(str(Path(path).expanduser().absolute()) for path in options.paths)
-    order = place(root, Order(paths, options.project, options.format, acl_of(options)))
+    order = place(root, Order(paths, options.project, options.format, parse_acl(options)))
     queued = False
     if settings.redis_url:
         from workers.app import app

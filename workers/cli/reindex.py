@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from helix.cli.parser import build_parser, print_json, resolve_store
 from helix.cli.terminal import format_count
 from helix.settings import load
-from pipelines.cli.commands import progress_bar
+from pipelines.cli.inputs import progress_bar
 
 if TYPE_CHECKING:
     from helix.encoders.dense import Encoder
@@ -35,10 +35,10 @@ def reindex(argv: Sequence[str]) -> int:
     from dataclasses import asdict
 
     from helix.util.priority import lower_priority
-    from pipelines.maintain.compact import still
+    from pipelines.maintain.compact import ignore_progress
     from pipelines.maintain.forget import resume
-    from pipelines.maintain.reindex import make_parts
     from pipelines.maintain.reindex import reindex as run
+    from pipelines.maintain.reindex_pool import make_parts
 
     settings = load()
     root = resolve_store(options, settings).absolute()
@@ -52,7 +52,7 @@ def reindex(argv: Sequence[str]) -> int:
     lower_priority()
     with progress_bar(not options.json) as progress:
         say = None if progress else print_line
-        done = run(root, settings, options.encoder, work=work, say=say, progress=progress or still)
+        done = run(root, settings, options.encoder, work=work, say=say, progress=progress or ignore_progress)
     if options.json:
         print_json(asdict(done))
     elif done.swapped:
@@ -105,7 +105,7 @@ def make_parts_by_workers(
 
 
 def _send(root: Path, documents: Sequence[str], encoder: Encoder) -> None:
-    """Send a message for each document, unless the queue still holds some."""
+    """Send a message for each document, unless the queue ignore_progress holds some."""
     from helix.errors import StoreError
     from workers.app import app
     from workers.dispatch import BROKER_ERRORS, count_messages

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from helix.cli.parser import build_parser, resolve_store
 from helix.errors import UsageError
 from helix.settings import load
-from pipelines.cli.commands import acl_of
+from pipelines.cli.inputs import parse_acl
 
 if TYPE_CHECKING:
     from helix.settings import Settings
@@ -43,7 +43,7 @@ def watch(argv: Sequence[str]) -> int:
     import threading
 
     from helix.cli.logging import configure_logging
-    from helix.sources.common.places import Place, installed
+    from helix.sources.common.places import Place, find_places
     from pipelines.embedded.publisher import Publisher
     from pipelines.ingest.accept import prepare_store
     from pipelines.ingest.backpressure import Backlog
@@ -57,7 +57,7 @@ def watch(argv: Sequence[str]) -> int:
     own = [Place("given", path) for path in given]
 
     def list_places() -> list[Place]:
-        return [*own, *(() if options.only else installed(Path.home(), os.environ))]
+        return [*own, *(() if options.only else find_places(Path.home(), os.environ))]
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -69,7 +69,7 @@ def watch(argv: Sequence[str]) -> int:
     for place in list_places():
         print(f"watching {place.agent}: {place.folder}", file=sys.stderr)
     backlog = None if publisher else Backlog(root, settings)
-    acl, inbox = acl_of(options), Inbox(root, settings)
+    acl, inbox = parse_acl(options), Inbox(root, settings)
     run(
         Watch(inbox, list_places, deliver, options.project, acl, options.polling, backlog),
         stop,

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from helix.settings import Settings
 from helix.snapshot.ledger import inbox as ledger
 from helix.sources import registry as sources
-from helix.sources.common.cut import FORMATS, uncut
+from helix.sources.common.pieces import PIECE_FORMATS, read_piece
 from helix.types import Document
 from pipelines.ingest import accept as accepting
-from pipelines.ingest.accept import Inbox, Way, accept, take
+from pipelines.ingest.accept import accept, accept_source
+from pipelines.ingest.source import AcceptOptions, Inbox
 from tests.support.exports import whole
 from tests.support.replay import Replay
 
@@ -142,7 +143,7 @@ def test_what_was_given_up_is_tried_again(replay: Replay, tmp_path: Path) -> Non
     path.write_text(NOTE)
     _, second, *_ = replay.offer(path)
     ledger.give_up(replay.root, second, "it is poison")
-    assert take(Inbox(replay.root, Settings()), path, Way(retry=False)).documents == ()
+    assert accept_source(Inbox(replay.root, Settings()), path, AcceptOptions(retry=False)).documents == ()
     assert accept(replay.root, path, Settings()).documents == (second,)
 
 
@@ -154,10 +155,10 @@ def test_one_turn_is_never_cut(replay: Replay, tmp_path: Path) -> None:
 
 
 def test_only_formats_of_one_session_are_cut() -> None:
-    assert not any(sources.FORMATS[name].JSON or sources.FORMATS[name].GROWS for name in FORMATS)
+    assert not any(sources.FORMATS[name].JSON or sources.FORMATS[name].GROWS for name in PIECE_FORMATS)
     for text in ('{"turns_of":', '{"turns_of":1}\n5', '{"turns_of":"a"}\n', '{"turns_of":"a"}\n[]', "x"):
-        assert uncut(Document("x", text), "markdown") is None
-    assert uncut(Document("x", '{"turns_of":"a","project":null,"title":null}\n'), "jsonl") is None
+        assert read_piece(Document("x", text), "markdown") is None
+    assert read_piece(Document("x", '{"turns_of":"a","project":null,"title":null}\n'), "jsonl") is None
 
 
 HEADINGS = st.sampled_from(

@@ -19,10 +19,11 @@ from helix.settings import Settings
 from helix.snapshot import paths
 from helix.snapshot.ledger import cursors
 from helix.snapshot.ledger import inbox as ledger
-from helix.sources.common import listed
-from helix.sources.common.split import split
+from helix.sources.common import json_list
+from helix.sources.registry import split
 from pipelines.ingest import accept as accepting
-from pipelines.ingest.accept import Inbox, Way, accept, take
+from pipelines.ingest.accept import accept, accept_source
+from pipelines.ingest.source import AcceptOptions, Inbox
 from tests.support.exports import chatgpt, claude_ai, whole, write
 from tests.support.replay import Replay
 
@@ -51,7 +52,7 @@ def envelopes(replay: Replay) -> list[ledger.Envelope]:
 
 def values(text: str, longest: int = 1 << 20) -> list[Any]:
     data = text.encode()
-    found = list(listed.values_of(io.BytesIO(data), longest))
+    found = list(json_list.read_list(io.BytesIO(data), longest))
     assert all(data[start:end] == raw and json.loads(raw) == value for start, end, raw, value in found)
     return [each.value for each in found]
 
@@ -69,7 +70,7 @@ def values(text: str, longest: int = 1 << 20) -> list[Any]:
     ],
 )
 def test_the_values_of_a_list(text: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listed, "_BLOCK", block)
+    monkeypatch.setattr(json_list, "_BLOCK", block)
     assert values(text) == json.loads(text.lstrip("\ufeff"))
 
 
@@ -78,21 +79,21 @@ def test_the_values_of_a_list(text: str, block: int, monkeypatch: pytest.MonkeyP
     "text", ["", "x", "{}", "[", "[1", "[1,", "[1,]", "[1 2]", "[1] 2", '["a', '[{"a":]', "[tru", "[,1]", "[[1]"]
 )
 def test_what_is_no_whole_list(text: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listed, "_BLOCK", block)
+    monkeypatch.setattr(json_list, "_BLOCK", block)
     with pytest.raises(ValueError):
         values(text)
 
 
 def test_a_list_that_hides_a_fault_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listed, "_BLOCK", 64)
+    monkeypatch.setattr(json_list, "_BLOCK", 64)
     file = io.BytesIO(b'[{"a": 1}, {"a": x}' + b" " * 10_000 + b"]")
     with pytest.raises(ValueError):
-        list(listed.values_of(file, 1 << 20))
+        list(json_list.read_list(file, 1 << 20))
     assert file.tell() < 200
 
 
 def test_a_value_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listed, "_BLOCK", 64)
+    monkeypatch.setattr(json_list, "_BLOCK", 64)
     with pytest.raises(InputRefused, match="more than 100 bytes"):
         values(json.dumps(["x" * 1_000]), 100)
     with pytest.raises(ValueError, match="too deep"):
@@ -146,7 +147,7 @@ def test_conversations_that_did_not_change_are_not_read_a_second_time(
 
 def test_a_file_nobody_touched_is_not_read(replay: Replay, export: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     replay.offer(write(export, [WALNUTS, THYME]))
-    monkeypatch.setattr(accepting, "split", None)
+    monkeypatch.setattr(accepting.sources, "split", None)
     assert accept(replay.root, export, Settings()).documents == ()
 
 
@@ -226,7 +227,7 @@ def test_a_file_that_is_written_to_meanwhile_is_refused(
         export.write_bytes(export.read_bytes().replace(b"walnuts", b"peanuts"))
         return found
 
-    monkeypatch.setattr(accepting, "split", meanwhile)
+    monkeypatch.setattr(accepting.sources, "split", meanwhile)
     with pytest.raises(InputRefused, match="written to"):
         replay.offer(export)
 
@@ -242,7 +243,7 @@ def test_secrets_are_taken_out_of_each(replay: Replay, export: Path) -> None:
 def test_what_was_given_up_is_tried_again(replay: Replay, export: Path) -> None:
     first, second = replay.offer(write(export, [WALNUTS, THYME]))
     ledger.give_up(replay.root, first, "it is poison")
-    assert take(Inbox(replay.root, Settings()), export, Way(retry=False)).documents == ()
+    assert accept_source(Inbox(replay.root, Settings()), export, AcceptOptions(retry=False)).documents == ()
     assert replay.offer(export) == (first,)
     assert replay.offer(export) == ()
     ledger.give_up(replay.root, second, "it is poison")
@@ -301,7 +302,7 @@ def test_zips_of_two_months(replay: Replay, tmp_path: Path) -> None:
 
 
 def test_memory_is_that_of_a_conversation(replay: Replay, export: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listed, "_BLOCK", 1 << 14)
+    monkeypatch.setattr(json_list, "_BLOCK", 1 << 14)
 
     def peak(conversations: int) -> int:
         said = "walnut bread with thyme " * 20

@@ -52,7 +52,7 @@ def embed(one: recall.Posed) -> None:
     """Tokens, one run, one mean."""
     encoder = one.snap.encoder
     feed = encoder.feed(encoder.tokens([one.query.spoken]))
-    encoder.hidden(feed).mean(axis=1)
+    encoder.run(feed).mean(axis=1)
 
 
 def dense(one: recall.Posed) -> None:

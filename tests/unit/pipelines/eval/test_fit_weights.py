@@ -10,8 +10,9 @@ import orjson
 import pytest
 
 from helix.cli.main import main
-from helix.recipes.load_profile import Sim, load
+from helix.recipes.load_profile import load
 from helix.settings import load as settings
+from helix.stages.constants import SimilarityConstants
 from pipelines.eval.fit_weights import FIXED, FOLDS, TEMPERATURE, Fitted, Pool, listwise, names, pools, table
 from tests.support.benchmarks import locomo
 
@@ -22,7 +23,7 @@ GOLD = frozenset({"s\t1"})
 def no_router(cache: Path) -> Iterator[None]:
     """Trained with every new store, in seconds, and no matter here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipelines.ingest.commit.router", lambda *_: "not here")
+        patch.setattr("pipelines.ingest.commit.load_router", lambda *_: "not here")
         yield
 
 
@@ -32,7 +33,7 @@ def pool(*rows: tuple[float, ...], gold: frozenset[str] = GOLD) -> Pool:
 
 
 def test_every_weight_has_a_feature_or_is_fixed() -> None:
-    assert set(names()) | set(FIXED) == set(Sim.__dataclass_fields__)
+    assert set(names()) | set(FIXED) == set(SimilarityConstants.__dataclass_fields__)
 
 
 def test_a_feature_of_the_gold_gains_weight_one_of_the_others_loses() -> None:

@@ -26,7 +26,7 @@ PROFILES = ("helix", "annie")
 def no_router(cache: Path) -> Iterator[None]:
     """Trained with every new store, in seconds, and no matter here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipelines.ingest.commit.router", lambda *_: "not here")
+        patch.setattr("pipelines.ingest.commit.load_router", lambda *_: "not here")
         yield
 
 

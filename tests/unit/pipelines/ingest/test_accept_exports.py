@@ -12,7 +12,8 @@ import pytest
 from helix.errors import InputRefused
 from helix.settings import Settings
 from helix.snapshot.ledger import inbox as ledger
-from pipelines.ingest.accept import accept, expand
+from pipelines.ingest.accept import accept
+from pipelines.ingest.walk import walk_inputs
 from tests.support.paths import DATA
 from tests.support.replay import Replay
 
@@ -64,7 +65,7 @@ def test_names_come_from_the_list_beside_the_channels(replay: Replay, tmp_path: 
     export = zipped(tmp_path / "slack.zip", *(path for path in slack.rglob("*") if path.is_file()), base=slack)
     replay.offer(export)
     folder = Replay(tmp_path / "other")
-    for path in expand([slack]):
+    for path in walk_inputs([slack]):
         folder.offer(path)
     assert sorted(replay.texts()) == sorted(folder.texts())
     assert not any((record["speaker"] or "").startswith("U0") for record in replay.items.values())
@@ -83,7 +84,7 @@ def test_a_hostile_zip_is_refused_whole(replay: Replay, tmp_path: Path, name: st
 
 
 def test_a_zip_of_nothing_is_refused(replay: Replay, tmp_path: Path) -> None:
-    with pytest.raises(InputRefused, match="nothing that can be taken in"):
+    with pytest.raises(InputRefused, match="holds no readable source"):
         replay.offer(zipped(tmp_path / "a.zip", rows__json='{"rows": [1, 2]}'))
 
 

@@ -12,7 +12,8 @@ from helix.snapshot import paths
 from helix.snapshot.ledger import inbox as ledger
 from helix.sources.common.places import Place
 from pipelines.ingest import increments as links
-from pipelines.ingest.accept import Inbox, Way, take
+from pipelines.ingest.accept import accept_source
+from pipelines.ingest.source import AcceptOptions, Inbox
 from pipelines.ingest.watch import Watch
 
 
@@ -37,7 +38,7 @@ def test_the_rest_is_left_for_the_next_time(inbox: Inbox, tmp_path: Path) -> Non
     path = log(tmp_path / "large.jsonl", "large", 50)
     slices = []
     while True:
-        taken = take(inbox, path, Way(seconds=0.0))
+        taken = accept_source(inbox, path, AcceptOptions(seconds=0.0))
         slices.append(taken.documents)
         assert taken.waits == 0
         if not taken.more:
@@ -45,11 +46,11 @@ def test_the_rest_is_left_for_the_next_time(inbox: Inbox, tmp_path: Path) -> Non
     assert len(slices) > 3
     assert all(len(documents) == 1 for documents in slices)
     assert texts(inbox, [document for documents in slices for document in documents]) == path.read_text()
-    assert take(inbox, path, Way(seconds=0.0)).duplicate
+    assert accept_source(inbox, path, AcceptOptions(seconds=0.0)).is_duplicate
 
 
 def test_without_a_limit_all_of_it_is_taken(inbox: Inbox, tmp_path: Path) -> None:
-    taken = take(inbox, log(tmp_path / "large.jsonl", "large", 50), Way())
+    taken = accept_source(inbox, log(tmp_path / "large.jsonl", "large", 50), AcceptOptions())
     assert not taken.more
     assert texts(inbox, list(taken.documents)) == (tmp_path / "large.jsonl").read_text()
 

@@ -13,7 +13,8 @@ from helix.errors import InputRefused
 from helix.settings import Settings
 from helix.snapshot.ledger import inbox as ledger
 from pipelines.ingest import increments as links
-from pipelines.ingest.accept import Inbox, Way, accept, take
+from pipelines.ingest.accept import accept, accept_source
+from pipelines.ingest.source import AcceptOptions, Inbox
 from tests.support.replay import Replay
 
 
@@ -219,7 +220,7 @@ def test_what_was_given_up_is_read_around(replay: Replay, log: Path) -> None:
     assert sorted(turn for record in replay.items.values() for turn in record["turns"]) == ["1", "3"]
     assert set(accept(replay.root, log, Settings()).documents) == {document}  # offered again, it is tried again
     ledger.give_up(replay.root, document, "it is poison")
-    assert take(Inbox(replay.root, Settings()), log, Way(retry=False)).documents == ()
+    assert accept_source(Inbox(replay.root, Settings()), log, AcceptOptions(retry=False)).documents == ()
 
 
 def test_what_is_forgotten_of_it_stays_forgotten(replay: Replay, log: Path) -> None:
@@ -307,13 +308,13 @@ def test_windows_line_ends_and_marks(replay: Replay, log: Path) -> None:
 
 
 def test_histories_with_a_dot_are_found(tmp_path: Path) -> None:
-    from pipelines.ingest.accept import expand
+    from pipelines.ingest.walk import walk_inputs
 
     for name in (".aider.chat.history.md", ".hidden.md", "shown.md", ".specstory/history/a.md", ".git/config"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x")
-    found = {os.path.relpath(path, tmp_path) for path in expand([tmp_path])}
+    found = {os.path.relpath(path, tmp_path) for path in walk_inputs([tmp_path])}
     assert found == {".aider.chat.history.md", "shown.md", ".specstory/history/a.md"}
 
 

@@ -13,15 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helix.enrich.classify import PRIORS, TypeModel
+from helix.enrich.classify import PRIORS
+from helix.enrich.type_model import TypeModel
 from helix.settings import Settings
 from helix.snapshot.ledger.inbox import Envelope
 from helix.snapshot.segment.batch import LINKS, digest
 from helix.types import ROLES, TYPES, Parsed, Session, Turn
-from pipelines.ingest.enrich import item_records
-from pipelines.ingest.items import NO_PROJECT, Found, Record, judge, of_document, of_records
-from pipelines.ingest.versions import Reading, read
-from pipelines.maintain.residue import dump
+from pipelines.ingest.enrich import read_item_records
+from pipelines.ingest.items import NO_PROJECT, ItemBatch, Record, batch_records, judge_items, make_items
+from pipelines.ingest.versions import DocumentReading, read_document
+from pipelines.maintain.residue import dump_records
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 ACCEPTED = NOON + timedelta(days=30)
@@ -37,12 +38,12 @@ def said(*turns: tuple[str, str]) -> tuple[Turn, ...]:
     return tuple(turn(i, text, speaker) for i, (speaker, text) in enumerate(turns))
 
 
-def found_in(*sessions: Iterable[Turn], **envelope: Any) -> Found:
+def found_in(*sessions: Iterable[Turn], **envelope: Any) -> ItemBatch:
     parsed = Parsed(tuple(Session("test", f"s{i}", tuple(turns)) for i, turns in enumerate(sessions)))
-    return of_document(Reading(parsed), replace(ENVELOPE, **envelope), Settings(), Counter())
+    return make_items(DocumentReading(parsed), replace(ENVELOPE, **envelope), Settings(), Counter())
 
 
-def linked(found: Found, kind: str) -> list[tuple[int, int]]:
+def linked(found: ItemBatch, kind: str) -> list[tuple[int, int]]:
     """(item, the earlier one it is linked with) as their places."""
     place = {int(record["id"], 16): i for i, record in enumerate(found.records)}
     return [(i, place[key]) for i, row in enumerate(found.links) for key, code in row if LINKS[code] == kind]
@@ -121,7 +122,7 @@ def test_parallel_tools_of_a_claude_code_log_are_linked_with_their_call() -> Non
         line("user", "q", "b", result("two.py")),
     ]
     envelope = replace(ENVELOPE, text="\n".join(log) + "\n", format="claude-code")
-    found = of_document(read(Path(), envelope, Settings()), envelope, Settings(), Counter())
+    found = make_items(read_document(Path(), envelope, Settings()), envelope, Settings(), Counter())
     ids = [record["turns"][0] for record in found.records]
     second = ids.index("q")
     assert ids[second - 1] == "r"
@@ -169,7 +170,7 @@ def test_what_more_than_fifty_pieces_name_links_nothing() -> None:
 # ---------------------------------------------------------------- facts
 
 
-def only(found: Found) -> Record:
+def only(found: ItemBatch) -> Record:
     (fact,) = [fact for facts in found.facts for fact in facts]
     return fact
 
@@ -262,7 +263,7 @@ def test_what_is_indexed_names_who_speaks_or_the_heading() -> None:
 
 def judged(*sessions: Iterable[Turn], **envelope: Any) -> list[Record]:
     found = found_in(*sessions, **envelope)
-    judge(found, None, None)
+    judge_items(found, None, None)
     return found.records
 
 
@@ -308,8 +309,8 @@ def test_confidence_says_who_vouches() -> None:
 def test_a_rewound_branch_is_believed_half() -> None:
     turns = (turn(0, STATEMENT), turn(1, "The walls are white.", confidence=0.9))
     sessions = (Session("test", "s", turns), Session("test", "s~1", turns, branch_of="s"))
-    found = of_document(Reading(Parsed(sessions)), ENVELOPE, Settings(), Counter())
-    judge(found, None, None)
+    found = make_items(DocumentReading(Parsed(sessions)), ENVELOPE, Settings(), Counter())
+    judge_items(found, None, None)
     kept, given, rewound, given_there = found.records
     assert rewound["confidence"] == pytest.approx(kept["confidence"] / 2)
     assert rewound["vouched"] == kept["vouched"]
@@ -339,7 +340,7 @@ def test_the_model_decides_about_types_where_there_are_vectors() -> None:
     bias = np.array([5.0 if kind == "procedural" else 0.0 for kind in TYPES], np.float32)
     model = TypeModel(np.zeros((width, len(TYPES)), np.float32), bias, np.float32(1))
     found = found_in([turn(0, STATEMENT), turn(1, STATEMENT, type="code")])
-    judge(found, np.zeros((2, 8), np.float32), model)
+    judge_items(found, np.zeros((2, 8), np.float32), model)
     assert [record["type"] for record in found.records] == ["procedural", "code"]
     assert found.records[0]["type_confidence"] == pytest.approx(np.exp(5) / (np.exp(5) + 4), abs=1e-3)
 
@@ -364,12 +365,12 @@ def test_what_is_left_of_a_document_has_its_names_facts_and_links_again_and_keep
         ("Bo", "Priya told me that OperationalError is in src/app/main.py since 2019."),
     )
     before = found_in(talk)
-    judge(before, None, None)
+    judge_items(before, None, None)
     for record in before.records:
         record["tokens"] = 5
     kept = [record for record in before.records if "secret" not in record["text"]]
-    envelope = replace(ENVELOPE, text=dump(kept), forgotten=True)
-    after = of_records(item_records(Path(), envelope, Settings()))
+    envelope = replace(ENVELOPE, text=dump_records(kept), forgotten=True)
+    after = batch_records(read_item_records(Path(), envelope, Settings()))
     assert [record["id"] for record in after.records] == [record["id"] for record in kept]
     assert after.texts == [before.texts[i] for i in (0, 1, 3)]
     assert after.mentions == [before.mentions[i] for i in (0, 1, 3)]
@@ -378,7 +379,7 @@ def test_what_is_left_of_a_document_has_its_names_facts_and_links_again_and_keep
     assert linked(before, "reply") == linked(after, "reply") == [(1, 0)]
     assert linked(after, "same") == [(1, 0), (2, 1)]
 
-    judge(after, None, None)
+    judge_items(after, None, None)
     for now, then in zip(after.records, kept, strict=True):
         for name in ("type", "vouched", "time", "t_valid", "t_ingested", "acl", "project"):
             assert now[name] == then[name]
@@ -394,6 +395,7 @@ def test_worth_is_kept_that_the_rest_of_the_session_no_longer_explains() -> None
     assert before[0]["salience"] > alone[0]["salience"] + 0.04  # it was referred to
     for record in before:
         record["tokens"] = 5
-    after = of_records(item_records(Path(), replace(ENVELOPE, text=dump(before[:1]), forgotten=True), Settings()))
-    judge(after, None, None)
+    envelope = replace(ENVELOPE, text=dump_records(before[:1]), forgotten=True)
+    after = batch_records(read_item_records(Path(), envelope, Settings()))
+    judge_items(after, None, None)
     assert after.records[0]["salience"] == pytest.approx(before[0]["salience"])

@@ -16,9 +16,9 @@ from helix.settings import load
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.arrays import BANDS, band_keys
 from helix.snapshot.segment.batch import digest
+from pipelines.embedded.ingest import ingest
 from pipelines.ingest import neardup as near
-from pipelines.ingest.ingest import ingest
-from pipelines.ingest.neardup import NEAR, mark
+from pipelines.ingest.neardup import NEAR, mark_near_duplicates
 from tests.support.tiny import make_store
 
 WORDS = [f"word{i}" for i in range(400)]
@@ -49,9 +49,9 @@ def store(
 
 def marks(new: list[str], names: list[str], snapshot: Snapshot | None = None) -> list[int]:
     if snapshot is None:
-        return mark(keys(*names), signatures(new), [], []).tolist()
+        return mark_near_duplicates(keys(*names), signatures(new), [], []).tolist()
     alive = np.split(snapshot.alive, snapshot.files.starts[1:])
-    return mark(keys(*names), signatures(new), snapshot.files.segments, alive).tolist()
+    return mark_near_duplicates(keys(*names), signatures(new), snapshot.files.segments, alive).tolist()
 
 
 def test_within_one_commit_the_earliest_wins() -> None:
@@ -150,12 +150,12 @@ def test_boilerplate_repeated_a_thousand_times_is_quick() -> None:
     rows = np.repeat(signatures([prose(1)]), 1_000, axis=0)
     names = np.arange(1, 1_001, dtype=np.uint64)
     began = time.perf_counter()
-    found = mark(names, rows, [], [])
+    found = mark_near_duplicates(names, rows, [], [])
     seconds = time.perf_counter() - began
     assert found.tolist() == [0, *[1] * 999]
     assert seconds < 2
     bands, order = band_keys(rows), np.tile(np.arange(1_000, dtype=np.uint32), (BANDS, 1))
-    assert len(near._shared(bands, bands, order, np.ones(1_000, bool))[0]) == 1_000 * near._FIRST
+    assert len(near._find_shared(bands, bands, order, np.ones(1_000, bool))[0]) == 1_000 * near._FIRST
 
 
 def test_boilerplate_whose_earliest_copies_are_deleted(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from helix.settings import Settings
 from helix.snapshot import paths
 from helix.snapshot.ledger import inbox as ledger
 from helix.sources.common.places import Place
-from pipelines.ingest import deferred as orders
-from pipelines.ingest.accept import Inbox
-from pipelines.ingest.ingest import Report, accept_all
+from pipelines.ingest import orders
+from pipelines.ingest.accept_all import IngestReport, accept_all
+from pipelines.ingest.source import Inbox
 from pipelines.ingest.watch import Watch
 
 OUTSIDE = ("secret.md", "deep/secret.md", "gone.md", "chain.md", "up.md")
@@ -59,11 +59,11 @@ OWN = ["cumin is in the cupboard", "dill is on the shelf"]
 
 
 def test_a_link_out_of_a_walked_folder_is_refused_by_name(folder: Path, tmp_path: Path) -> None:
-    root, report = tmp_path / "store", Report()
+    root, report = tmp_path / "store", IngestReport()
     accept_all(root, [folder], Settings(), report, project=None, format="auto", acl=())
     assert taken(root) == OWN
     said = {str(Path(entry["path"]).relative_to(folder)): entry["reason"] for entry in report.refused}
-    assert {name for name, why in said.items() if "leads out of the folder" in why} == set(OUTSIDE)
+    assert {name for name, why in said.items() if "leads out of the named folder" in why} == set(OUTSIDE)
     assert set(said) - set(OUTSIDE) == {"loop.md", "pool.md"}  # which lead nowhere
     assert not any("elsewhere" in why for why in said.values())
 
@@ -79,7 +79,7 @@ def test_an_order_follows_no_link_out_either(folder: Path, tmp_path: Path) -> No
 
 def test_what_is_named_is_followed(folder: Path, tmp_path: Path) -> None:
     """A link to a file and one to a folder; what that folder holds is in the folder that was named."""
-    root, report = tmp_path / "store", Report()
+    root, report = tmp_path / "store", IngestReport()
     named = [folder / "secret.md", folder / "folder" / "more"]
     accept_all(root, named, Settings(), report, project=None, format="auto", acl=())
     assert taken(root) == ["the thyme is hidden", "the walnut is hidden"]

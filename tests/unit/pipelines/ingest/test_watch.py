@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from helix.settings import Settings
-from helix.sources.common.places import Place, installed, known
+from helix.sources.common.places import Place, find_places, list_places
 from pipelines.ingest import watch as watching
-from pipelines.ingest.accept import Accepted, Inbox
+from pipelines.ingest.source import Accepted, Inbox
 from pipelines.ingest.watch import Watch, watch
 from tests.support.replay import Replay
 
@@ -196,11 +196,11 @@ def test_a_database_changes_beside_itself(tmp_path: Path) -> None:
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("CREATE TABLE t(x)")
     connection.commit()
-    before = watching._stat(path)
+    before = watching._read_stat(path)
     connection.execute("INSERT INTO t VALUES (1)")
     connection.commit()
     assert (tmp_path / "opencode.db-wal").exists()
-    assert watching._stat(path) != before
+    assert watching._read_stat(path) != before
     given = Watch(Inbox(tmp_path / "store", Settings()), list, lambda _: None)
     given.note([Place("opencode", tmp_path, ("*.db",))], [tmp_path / "opencode.db-wal"], 0.0)
     assert list(given.due) == [path]
@@ -216,7 +216,7 @@ def test_what_takes_long_to_read_is_read_less_often(tmp_path: Path, monkeypatch:
         time.sleep(0.2)
         return Accepted(())
 
-    monkeypatch.setattr(watching, "take", slow)
+    monkeypatch.setattr(watching, "accept_source", slow)
     place = Place("given", tmp_path)
     given.note([place], [log], time.monotonic() - 1)
     assert given.work()
@@ -236,7 +236,7 @@ def test_an_error_of_the_store_is_tried_again(tmp_path: Path) -> None:
 
 def test_the_places_of_agents(tmp_path: Path) -> None:
     home = tmp_path
-    assert installed(home, {}) == []
+    assert find_places(home, {}) == []
     sessions = {
         "claude-code": home / ".claude/projects/-home-ana-loom/0b.jsonl",
         "codex": home / ".codex/sessions/2026/05/04/rollout-2026-05-04T10-00-00-0b.jsonl",
@@ -255,10 +255,10 @@ def test_the_places_of_agents(tmp_path: Path) -> None:
     ]
     for path in (*sessions.values(), *others):
         write(path, "x")
-    places = installed(home, {})
+    places = find_places(home, {})
     for agent, path in sessions.items():
         assert [place.agent for place in places if place.holds(path)] == [agent]
     assert not any(place.holds(path) for place in places for path in others)
-    moved = {place.agent: place.folder for place in known(home, {"CODEX_HOME": "/srv/codex"})}
+    moved = {place.agent: place.folder for place in list_places(home, {"CODEX_HOME": "/srv/codex"})}
     assert moved["codex"].is_relative_to("/srv/codex")
     assert os.path.commonpath([moved["gemini"], home]) == str(home)

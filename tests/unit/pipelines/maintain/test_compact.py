@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import pipelines.maintain.compact as module
-from helix.encoders.dense import Encoder, TokenCounter
+from helix.encoders.dense import Encoder
+from helix.encoders.token_counter import TokenCounter
 from helix.enrich.neardup import signatures
 from helix.settings import load
 from helix.snapshot import manifest as manifests
@@ -24,10 +25,12 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.verify import verify
 from helix.snapshot.writer import Lock
 from pipelines.ingest.accept import accept
-from pipelines.ingest.commit import bulk, commit
-from pipelines.ingest.enrich import build_rows, enrich
-from pipelines.ingest.ingest import open_encoder
-from pipelines.maintain.compact import Conflict, compact, merge_segments, plan, plan_documents, replaced, tier
+from pipelines.ingest.commit import commit, commit_rows
+from pipelines.ingest.enrich import enrich
+from pipelines.ingest.lineage import open_encoder
+from pipelines.ingest.rows import build_rows
+from pipelines.maintain.compact import Conflict, _replace_segments, compact, merge_segments
+from pipelines.maintain.merge_policy import plan_documents, plan_merge, tier
 from tests.support.tiny import SETTINGS, make_store, record
 
 NOBODY = Lock(Path("nowhere"), 1)
@@ -84,7 +87,7 @@ def test_tiers() -> None:
     ],
 )
 def test_what_is_merged_next(rows: list[int], dead: dict[int, int], chosen: Sequence[int]) -> None:
-    assert plan(manifest_of(rows, dead)) == [str(i) for i in chosen]
+    assert plan_merge(manifest_of(rows, dead)) == [str(i) for i in chosen]
 
 
 def test_which_document_files_are_merged_next() -> None:
@@ -100,11 +103,11 @@ def simulate(sizes: Sequence[int]) -> tuple[int, int, int]:
     for i, rows in enumerate(sizes):
         items += rows
         manifest = replace(manifest, segments=(*manifest.segments, Segment(f"c{i}", rows, ())))
-        while chosen := plan(manifest):
+        while chosen := plan_merge(manifest):
             total = sum(segment.rows for segment in manifest.segments if segment.id in chosen)
             merges, written = merges + 1, written + total
             merged = Segment(f"m{merges}", total, ())
-            manifest = replaced(manifest, "", NOBODY, set(chosen), merged, None, [])
+            manifest = _replace_segments(manifest, "", NOBODY, set(chosen), merged, None, [])
         assert sum(segment.rows for segment in manifest.segments) == items
         assert len(manifest.segments) <= 7 * (2 + math.log(max(items, 1_024) / 1_024, 8))
     return items, merges, written
@@ -294,7 +297,7 @@ def take(root: Path, path: Path, encoder: Encoder) -> None:
 
 
 def cheap(n: int, first: int, dim: int) -> list[object]:
-    """n items of random vectors, as one batch for `bulk`."""
+    """n items of random vectors, as one batch for `commit_rows`."""
     rng = np.random.default_rng(first)
     texts = [f"note {first + i} on {rng.integers(10**9)} and {rng.integers(10**9)}" for i in range(n)]
     given = [{"session": f"s{(first + i) // 20}", "turn": f"t{first + i}"} for i in range(n)]
@@ -308,7 +311,7 @@ def test_a_commit_writes_what_is_new_and_no_more(tmp_path: Path, encoder: Encode
     small, large = tmp_path / "small", tmp_path / "large"
     log = tmp_path / "log.jsonl"
     for root, n in ((small, 300), (large, 3_000)):
-        bulk(root, [*cheap(n, 0, encoder.dim)], encoder, load())  # type: ignore[list-item]
+        commit_rows(root, [*cheap(n, 0, encoder.dim)], encoder, load())  # type: ignore[list-item]
         log.write_text(json.dumps({"session": "s0", "id": "a", "text": "salt the bread"}) + "\n")
         take(root, log, encoder)
     lines = [{"session": "s0", "id": "a", "text": "salt the bread twice"}, {"session": "s0", "id": "b", "text": "good"}]

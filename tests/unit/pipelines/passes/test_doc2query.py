@@ -15,6 +15,7 @@ import helix
 from helix.cli.main import main
 from helix.encoders import seq2seq
 from helix.encoders.dense import Encoder
+from helix.encoders.seq2seq_export import cache_seq2seq
 from helix.enrich.doc2query import Generator
 from helix.errors import EncoderError
 from helix.settings import Settings, load
@@ -23,14 +24,15 @@ from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.status import status
 from helix.snapshot.verify import verify
-from pipelines.ingest.ingest import ingest, open_encoder
+from pipelines.embedded.ingest import ingest
+from pipelines.ingest.lineage import open_encoder
 from pipelines.maintain.compact import compact
 from pipelines.maintain.deletion_plan import Selection
 from pipelines.maintain.forget import forget
 from pipelines.maintain.reindex import reindex
-from pipelines.passes import base as passes
 from pipelines.passes import doc2query as module
-from pipelines.passes.doc2query import expand, waiting_in
+from pipelines.passes import run as passes
+from pipelines.passes.doc2query import count_waiting, expand
 
 TURNS = [
     "Priya booked the flight to Goa in March for vacation.",
@@ -49,9 +51,9 @@ def settings(copying_t5: Path, cache: Path) -> Settings:
 
 @pytest.fixture
 def model(settings: Settings) -> Generator:
-    found = seq2seq.find(settings.doc2query, settings)
+    found = seq2seq.find_seq2seq(settings.doc2query, settings)
     assert not isinstance(found, str)
-    return Generator(seq2seq.cached(found, Path(settings.cache)), 1)
+    return Generator(cache_seq2seq(found, Path(settings.cache)), 1)
 
 
 @pytest.fixture
@@ -92,10 +94,10 @@ def test_without_weights_it_is_off_and_says_why(
 ) -> None:
     root = tmp_path / "s"
     take_in(root, tmp_path / "log.jsonl", TURNS[:2], load())
-    assert str(coverage(root)["off"]).startswith("no weights in reach for doc2query/msmarco-t5-small-v1")
+    assert str(coverage(root)["off"]).startswith("no weights found for doc2query/msmarco-t5-small-v1")
     assert "doc2query" not in status(root)["backlog"]
     assert main(["expand", "--store", str(root)]) == 4
-    assert "nothing to expand with: no weights in reach" in capsys.readouterr().err
+    assert "nothing to expand with: no weights found" in capsys.readouterr().err
 
 
 def test_items_are_recallable_before_their_questions_are_there(
@@ -110,7 +112,7 @@ def test_items_are_recallable_before_their_questions_are_there(
     assert coverage(root) == {"items": 2, "model": model.name}
     assert status(root)["backlog"] == {KIND: 4}
     done = expand(root, model, encoder, settings)
-    assert (done.items, done.waiting, waiting_in(root)) == (4, 0, 0)
+    assert (done.items, done.waiting, count_waiting(root)) == (4, 0, 0)
     assert status(root)["backlog"] == {}
     found = asked(root)
     assert len(found) >= 4  # those the model got right: what is far from its item is dropped
@@ -130,7 +132,7 @@ def test_items_are_recallable_before_their_questions_are_there(
 def test_a_killed_run_is_gone_on_with(root: Path, copying_t5: Path, point: str, run_helix) -> None:
     died = run_helix("expand", "--store", root, HELIX_DOC2QUERY=str(copying_t5), HELIX_FAILPOINT=point)
     assert died.returncode < 0
-    assert waiting_in(root) == (6 if point == "expand.asked" else 0)
+    assert count_waiting(root) == (6 if point == "expand.asked" else 0)
     done = run_helix("expand", "--store", root, "--json", HELIX_DOC2QUERY=str(copying_t5))
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["waiting"] == 0
@@ -166,7 +168,7 @@ def test_a_changed_item_is_asked_about_anew(root: Path, settings: Settings, mode
     before = asked(root)
     changed = ["Priya booked the train to Rome in June for a conference.", *TURNS[1:]]
     take_in(root, root.with_name("log.jsonl"), changed, settings)
-    assert waiting_in(root) == 1
+    assert count_waiting(root) == 1
     assert TURNS[0] not in asked(root)
     expand(root, model, encoder, settings)
     after = asked(root)
@@ -185,7 +187,7 @@ def test_a_reindex_takes_the_questions_along(
     assert done.swapped
     assert asked(root) == before
     assert coverage(root)["items"] == 6
-    assert waiting_in(root) == 0
+    assert count_waiting(root) == 0
 
 
 def test_a_forgotten_item_leaves_no_question_behind(
@@ -217,10 +219,10 @@ def test_a_damaged_model_is_named_and_what_was_written_stays(
     root: Path, settings: Settings, model: Generator, encoder: Encoder, tmp_path: Path
 ) -> None:
     expand(root, model, encoder, settings, limit=3)
-    found = seq2seq.find(settings.doc2query, settings)
+    found = seq2seq.find_seq2seq(settings.doc2query, settings)
     assert not isinstance(found, str)
     broken = tmp_path / "broken"
-    shutil.copytree(seq2seq.cached(found, Path(settings.cache)), broken)
+    shutil.copytree(cache_seq2seq(found, Path(settings.cache)), broken)
     data = bytearray((broken / "encoder_model.onnx").read_bytes())
     data[-100] ^= 1
     (broken / "encoder_model.onnx").write_bytes(data)

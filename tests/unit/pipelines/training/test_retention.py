@@ -214,10 +214,10 @@ def test_too_few_say_so_and_nothing_is_written(store: Path, tmp_path: Path) -> N
     files = {path for path in few.rglob("*") if path.is_file() and "pins" not in path.parts}
     done = train(few, SETTINGS)
     assert done.generation == 1
-    assert done.off == f"{retention.FEWEST - 1} items were of use, {retention.FEWEST} are needed"
+    assert done.off == f"{retention.FEWEST - 1} items were useful, {retention.FEWEST} are needed"
     assert {path for path in few.rglob("*") if path.is_file() and "pins" not in path.parts} == files
     usage(few, np.arange(60))
-    assert "nothing to tell apart" in train(few, SETTINGS).off  # everything was of use
+    assert "too few items were never useful" in train(few, SETTINGS).off  # everything was of use
     paths.create(tmp_path / "empty")
     assert train(tmp_path / "empty", SETTINGS).off == "nothing is published yet"
 

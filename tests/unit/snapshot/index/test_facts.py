@@ -12,9 +12,9 @@ import pytest
 
 from helix.ranking.bm25 import idf, saturate
 from helix.settings import Settings, load
-from helix.snapshot.index.facts import fact_text
 from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.segment.fact_arrays import fact_text
 from helix.snapshot.status import status
 from helix.snapshot.verify import verify
 from helix.stages.lexical import search_lexical

@@ -1,0 +1,103 @@
+"""`helix ingest`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from helix.cli.parser import build_parser, print_json, resolve_store
+from helix.cli.terminal import format_count, print_note, print_text
+from helix.settings import load
+from helix.util.sanitise import sanitise_name
+from pipelines.cli.inputs import add_input_options, format_accepted, parse_acl, print_refused, progress_bar
+
+if TYPE_CHECKING:
+    from helix.settings import Settings
+    from pipelines.ingest.accept_all import IngestReport
+
+
+def ingest(argv: Sequence[str]) -> int:
+    """Ingest transcripts, logs and notes, and publish them, in this process."""
+    new = build_parser(
+        "ingest",
+        ingest.__doc__ or "",
+        "  helix ingest ~/.claude/projects --store memory\n"
+        "  helix ingest meeting.vtt notes/ --project ledgerline --json",
+    )
+    add_input_options(new)
+    new.add_argument(
+        "--follow", action="store_true", help="keep running, and ingest what grows or appears; Ctrl-C ends"
+    )
+    new.add_argument("--remember", action="store_true", help="ingest forgotten items again")
+    options = new.parse_args(argv)
+    from pipelines.embedded.ingest import ingest as run
+
+    settings, root = load(), resolve_store(options)
+    if options.remember and settings.share:
+        from pipelines.maintain.replication.primary import require_primary
+
+        require_primary(root, settings)
+    began = time.perf_counter()
+    with progress_bar(not options.json) as progress:
+        report = run(
+            root,
+            options.paths,
+            settings,
+            project=options.project,
+            format=options.format,
+            acl=parse_acl(options),
+            remember=options.remember,
+            progress=progress,
+            say=print_note,
+        )
+    seconds = time.perf_counter() - began
+    print_refused(report, "ingest")
+    print_json(report.as_json(seconds)) if options.json else _print_report(root, report, seconds)
+    if options.follow:
+        _follow(root, settings, options.paths, options.project, parse_acl(options))
+    return 3 if report.refused else 0
+
+
+def _print_report(root: Path, report: IngestReport, seconds: float) -> None:
+    from helix.snapshot.status import status
+
+    print_text(
+        f"{format_accepted(report)}; {format_count(report.turns, 'turn')}, {format_count(report.items, 'new item')}; "
+        f"generation {report.snapshot} in {seconds:.1f} s"
+    )
+    backlog = status(root)["backlog"]
+    for name, what in (("doc2query", "questions"), ("sparse", "weights")):
+        if waiting := backlog.get(name):
+            print_note(f"{format_count(waiting, 'item')} wait for their {what}: 'helix expand'")
+    if report.redacted:
+        print_text("redacted: " + ", ".join(f"{kind} {n}" for kind, n in report.redacted.most_common()))
+    if report.junk:
+        total = report.junk.total() + report.chars
+        parts = ", ".join(f"{rule} {n / total:.1%}" for rule, n in report.junk.most_common())
+        print_text(f"left out as junk: {report.junk_share:.1%} of the text ({parts})")
+    if report.unknown:
+        kinds = ", ".join(f"{sanitise_name(kind)} {n}" for kind, n in report.unknown.most_common())
+        print_text(f"unknown records: {kinds}")
+
+
+def _follow(root: Path, settings: Settings, paths: Sequence[str], project: str | None, acl: tuple[str, ...]) -> None:
+    """Ingest the growth of these files and folders until Ctrl-C or SIGTERM."""
+    import signal
+    import threading
+
+    from helix.sources.common.places import Place
+    from pipelines.embedded.publisher import Publisher
+    from pipelines.ingest.source import Inbox
+    from pipelines.ingest.watch import Watch, watch
+
+    print("following; Ctrl-C ends", file=sys.stderr)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    places = [Place("given", Path(path).expanduser().absolute()) for path in paths]
+    publisher = Publisher(root, settings)
+    watch(Watch(Inbox(root, settings), lambda: places, publisher.add, project, acl), stop, publisher.step)
+    publisher.close()

@@ -1,0 +1,145 @@
+"""Accepting many paths into one report; a refused file is noted and the rest is accepted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from helix.errors import InputRefused
+from helix.redact.paths import redact_path
+from helix.settings import Settings
+from helix.snapshot.index.dense import FLOAT, prefix_of
+from pipelines.ingest.accept import accept_source, prepare_store
+from pipelines.ingest.backpressure import Backlog
+from pipelines.ingest.part import EnrichedPart
+from pipelines.ingest.source import AcceptOptions, Inbox
+from pipelines.ingest.walk import walk_inputs
+
+Progress = Callable[[str, int, int], None]
+"""Called with (step, done, total)."""
+
+_OUTSIDE: Final = "the link leads out of the named folder; name its target to accept it"
+_INCOMPLETE: Final = "the line is incomplete: no valid JSON, or still being written; it is accepted once it is whole"
+
+_NAMED: Final = 20
+"""Problems of one document that are named; the others are counted."""
+
+
+@dataclass(slots=True)
+class IngestReport:
+    """The outcome of an ingest."""
+
+    accepted: int = 0
+    duplicates: int = 0
+    refused: list[dict[str, str]] = field(default_factory=list)
+    turns: int = 0
+    items: int = 0
+    redacted: Counter[str] = field(default_factory=Counter)
+    snapshot: int = 0
+    unknown: Counter[str] = field(default_factory=Counter)
+    junk: Counter[str] = field(default_factory=Counter)  # characters left out, by rule
+    chars: int = 0  # retained
+    sources: dict[str, Counter[str]] = field(default_factory=dict)  # path → redactions in it
+    dead: int = 0
+    forgotten: list[str] = field(default_factory=list)  # paths with forgotten items, which stay out
+    stay_out: int = 0  # those items
+
+    def refuse(self, path: str, reason: str) -> None:
+        """Note a refused input."""
+        self.refused.append({"path": path, "reason": reason})
+
+    def add_part(self, part: EnrichedPart) -> None:
+        """Add the counts and problems of an enriched document."""
+        self.turns += part.turns
+        self.redacted.update(part.redacted)
+        self.unknown.update(part.unknown)
+        self.junk.update(part.junk)
+        self.chars += part.chars
+        if part.redacted:
+            self.sources.setdefault(part.path, Counter()).update(part.redacted)
+        for problem in part.problems[:_NAMED]:
+            self.refuse(f"{part.path}:{problem.line}" if problem.line else part.path, problem.reason)
+        if (more := len(part.problems) - _NAMED) > 0:
+            self.refuse(part.path, f"{more} more lines were refused for reasons like these")
+
+    @property
+    def junk_share(self) -> float:
+        """The share of the text that was left out as junk."""
+        junk = self.junk.total()
+        return junk / (junk + self.chars) if junk else 0.0
+
+    def as_json(self, seconds: float) -> dict[str, Any]:
+        """Return the fields of `helix ingest --json`."""
+        return {
+            "accepted": self.accepted,
+            "duplicates": self.duplicates,
+            "refused": self.refused,
+            "turns": self.turns,
+            "items": self.items,
+            "redacted": dict(self.redacted),
+            "snapshot": self.snapshot,
+            "seconds": round(seconds, 3),
+            "unknown": dict(self.unknown),
+            "redacted_by_source": {path: dict(counts) for path, counts in self.sources.items()},
+            "junk": {"characters": dict(self.junk), "kept": self.chars, "share": round(self.junk_share, 4)},
+            "forgotten": {"paths": self.forgotten, "items": self.stay_out},
+        }
+
+
+def accept_all(
+    root: Path,
+    inputs: Sequence[str | Path],
+    settings: Settings,
+    report: IngestReport,
+    *,
+    project: str | None,
+    format: str,
+    acl: Sequence[str],
+    retry: bool = True,
+    remember: bool = False,
+    backlog: Backlog | None = None,
+    progress: Progress | None = None,
+) -> list[str]:
+    """Accept every file of the given paths; return the new documents.
+
+    Args:
+        retry: enrich documents again that were given up.
+        remember: accept forgotten items again.
+        backlog: the limit of waiting documents, where workers enrich them.
+
+    Raises:
+        UsageError: no such format, or no such storage level.
+        StoreError: the store cannot be written.
+    """
+    prefix_of(settings.vectors.removesuffix(FLOAT))
+    prepare_store(root, format)
+    inbox, options = Inbox(root, settings), AcceptOptions(project, format, tuple(acl), retry, remember=remember)
+    files = list(walk_inputs(inputs, lambda path: report.refuse(redact_path(str(path)), _OUTSIDE)))
+    new: list[str] = []
+    for i, path in enumerate(files):
+        name = redact_path(str(path))
+        try:
+            if backlog:
+                backlog.check()
+            accepted = accept_source(inbox, path, options)
+            if backlog:
+                backlog.add(len(accepted.documents))
+        except InputRefused as error:
+            report.refuse(name, str(error).removeprefix(f"{name} ").removeprefix(f"{name}: "))
+            continue
+        finally:
+            if progress:
+                progress("accept", i + 1, len(files))
+        if accepted.forgotten:
+            report.forgotten.append(name)
+        if accepted.waits:
+            report.refuse(f"{name}:{accepted.waits}", _INCOMPLETE)
+        if accepted.is_duplicate:
+            report.duplicates += not accepted.waits
+        else:
+            report.accepted += 1
+            new += accepted.documents
+    return new

@@ -1,0 +1,107 @@
+"""The generation a commit or a deletion starts from, opened for looking up items by key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from helix.errors import StoreError
+from helix.snapshot import manifest as manifests
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.manifest import Manifest
+from helix.snapshot.segment.arrays import flat_index, lookup, owners
+from helix.snapshot.segment.open import Opened, alive_of, forgotten_keys, open_segment
+from helix.types import I64, U64, Bool
+
+_ARRAYS: Final = (
+    *("ids.key", "ids.row", "sessions.key", "sessions.indptr", "sessions.rows"),
+    *("bands.key", "bands.row", "minhash"),  # for near-duplicates
+)
+
+_FIELDS: Final = {
+    "id": ("key", pa.uint64()),
+    "content": ("content", pa.uint64()),
+    "near": ("near", pa.uint64()),
+    "t_ingested": ("accepted", pa.int64()),
+    "session": ("session", pa.uint64()),
+    "ord": ("ord", pa.uint32()),
+    "salience": ("salience", pa.float32()),
+    "confidence": ("confidence", pa.float32()),
+}
+"""Field of a published row → column of an opened segment, type."""
+
+NO_ROWS: Final = pa.schema(
+    [*((name, kind) for name, (_, kind) in _FIELDS.items()), ("segment", pa.int32()), ("row", pa.int64())]
+).empty_table()
+
+
+@dataclass(frozen=True, slots=True)
+class CommitBase:
+    """A generation, its segments and their live rows."""
+
+    name: str | None
+    manifest: Manifest | None
+    opened: tuple[Opened, ...] = ()
+    alive: tuple[Bool, ...] = ()
+    forgotten: U64 = field(default_factory=lambda: np.empty(0, np.uint64))
+    documents: tuple[Path, ...] = ()
+
+    @property
+    def generation(self) -> int:
+        """The generation's number; 0 before the first."""
+        return self.manifest.generation if self.manifest else 0
+
+    def live_rows(self, i: int, keys: U64) -> I64:
+        """Return the live rows of segment `i` with one of the keys."""
+        segment = self.opened[i]
+        row = lookup(segment["ids.key"], segment["ids.row"], keys)
+        row = row[row >= 0]
+        return row[self.alive[i][row]]
+
+    def read_rows(self, i: int, keys: U64) -> pa.Table:
+        """Return the live rows of segment `i` with one of the keys, in the columns of `NO_ROWS`."""
+        segment, row = self.opened[i], self.live_rows(i, keys)
+        columns = {name: pa.array(segment.column(column)[row]) for name, (column, _) in _FIELDS.items()}
+        return pa.table({**columns, "segment": pa.array(np.full(len(row), i, np.int32)), "row": pa.array(row)})
+
+
+def open_base(root: Path, pointer: str) -> CommitBase:
+    """Open the current generation of a pointer.
+
+    Raises:
+        StoreError: the store only accepts and enriches, or is damaged.
+    """
+    name = manifests.current_name(root, pointer)
+    if name is None:
+        return CommitBase(None, None)
+    manifest = manifests.load(root, name, write=True)
+    if manifest.is_ledger:
+        raise StoreError(
+            f"{root} only accepts and enriches: the primary of its share commits its items",
+            "run this on the primary; 'helix pull' makes a whole copy of its store here",
+        )
+    opened = tuple(open_segment(root, segment, _ARRAYS) for segment in manifest.segments)
+    alive = tuple(alive_of(root, manifest, segment) for segment in opened)
+    forgotten = forgotten_keys(root, manifest)
+    if pointer != "CURRENT":  # items that are forgotten during a reindex must not enter its lineage
+        _, current = ledger.current(root)
+        forgotten = np.union1d(forgotten, forgotten_keys(root, current)) if current else forgotten
+    documents = tuple(root / file.path for file in manifest.documents)
+    return CommitBase(name, manifest, opened, alive, forgotten, documents)
+
+
+def find_live_sessions(opened: Sequence[Opened], alive: Sequence[Bool], keys: U64) -> Bool:
+    """Return which sessions have a live row: bool[len(keys)]."""
+    out = np.zeros(len(keys), bool)
+    for segment, live in zip(opened, alive, strict=True):
+        known = segment["sessions.key"]
+        at = lookup(known, np.arange(len(known), dtype=np.uint32), keys)
+        here = np.flatnonzero(at >= 0)
+        indptr, flat = flat_index(segment["sessions.indptr"], at[here])
+        out[here] |= np.bincount(owners(indptr), live[segment["sessions.rows"][flat]], minlength=len(here)) > 0
+    return out

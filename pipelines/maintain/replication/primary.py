@@ -1,0 +1,217 @@
+"""The primary's part: collects envelopes and parts from the share, and publishes the store to it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from helix.errors import Damaged, UsageError
+from helix.settings import Settings
+from helix.snapshot import manifest as manifests
+from helix.snapshot import paths
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.replication import remote as sync
+from helix.snapshot.replication import share
+from helix.snapshot.replication.remote import Remote
+from helix.snapshot.replication.share import DEAD, INBOX, LEDGER, NEW, PARTS
+from helix.util.failpoints import failpoint
+from pipelines.ingest.part import part_folder, pipeline_fingerprint
+from pipelines.maintain.exclusive import hold_lock
+from pipelines.maintain.replication.envelopes import (
+    HOME,
+    complete,
+    connect_share,
+    fetch,
+    is_primary,
+    load,
+    offer,
+    offer_pending,
+)
+
+LOCK: Final = "share.lock"
+"""Held by the one process of a store that exchanges objects with the share."""
+
+log = logging.getLogger("helix.share")
+
+_compared: Final[set[tuple[Path, str]]] = set()
+"""(store, share) whose envelopes this process has compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedObjects:
+    """The numbers of fetched envelopes and parts, and of parts that wait for an envelope."""
+
+    envelopes: int
+    parts: int
+    waiting: int
+
+
+def claim(root: Path, settings: Settings) -> None:
+    """Make this store the primary of the share.
+
+    Raises:
+        UsageError: another store is.
+        StoreError: the share cannot be reached at the first claim.
+    """
+    if is_primary(root):
+        return
+    remote = connect_share(root, settings)
+    current = sync.remote_current(remote)
+    if current is not None and manifests.current_name(root) != current:
+        raise UsageError(
+            f"another store commits for {remote.url}: it is at {current}, {root} is not",
+            "run the queue 'commit' on one machine; to move it here: 'helix pull' into an empty store first",
+        )
+    paths.write_file(root / HOME, f"{remote.url}\n".encode())
+
+
+def require_primary(root: Path, settings: Settings) -> None:
+    """Check that this store is the primary, where deletions have to be made.
+
+    Raises:
+        UsageError: another store is.
+    """
+    if not is_primary(root):
+        raise UsageError(f"{root} does not commit for {settings.share}", "run this on the share's primary")
+
+
+def collect(root: Path, settings: Settings, fingerprint: str | None) -> CollectedObjects:
+    """Fetch the envelopes and parts that are missing here, before a commit.
+
+    Args:
+        fingerprint: of the parts to fetch; None for envelopes alone.
+
+    Raises:
+        StoreError: the share cannot be reached.
+    """
+    with hold_lock(root / LOCK):
+        return _collect(root, connect_share(root, settings), fingerprint)
+
+
+def _collect(root: Path, remote: Remote, fingerprint: str | None) -> CollectedObjects:
+    done = ledger.done(root, ledger.current(root)[1])
+    share.settle_dead(root, remote, done)
+
+    def take(document: str) -> bool:
+        """Fetch an envelope; remove its mark once the envelope is durable here."""
+        present = (root / INBOX / document).exists()
+        if not present and not fetch(root, remote, document):
+            return False
+        failpoint("share.envelope")
+        sync.remove(remote, f"{NEW}/{document}")
+        return not present
+
+    taken = sync.each(take, share.names(remote, NEW, share.DOCUMENT))
+    parts = waiting = 0
+    for name in share.names(remote, PARTS, share.PART) if fingerprint else ():
+        document, _, made_by = name.partition("-")
+        if made_by != fingerprint or ledger.is_dead(root, document):
+            continue
+        if document in done:  # a second machine handed it in after the commit
+            sync.remove(remote, f"{PARTS}/{name}")
+            continue
+        if part_folder(root, document, made_by).is_dir():
+            continue
+        if not complete(root, remote, document):
+            log.warning("its part waits for an envelope", extra={"document": document})
+            waiting += 1
+            continue
+        try:
+            if share.fetch_part(root, remote, name):
+                parts += 1
+                continue
+        except Damaged as error:
+            log.error("%s", error)
+        sync.remove(remote, f"{PARTS}/{name}")  # damaged, or forgotten meanwhile: it is made again
+    return CollectedObjects(sum(new for _, new in taken), parts, waiting)
+
+
+def publish(root: Path, settings: Settings, keep: int = sync.KEEP) -> None:
+    """Push the current generation and its ledger after a commit, then remove obsolete parts.
+
+    Raises:
+        StoreError: the share cannot be reached, or holds another store.
+    """
+    with hold_lock(root / LOCK):
+        _publish(root, connect_share(root, settings), settings, keep)
+
+
+def _publish(root: Path, remote: Remote, settings: Settings, keep: int) -> None:
+    if manifests.current_name(root) is None:
+        return
+    if share.size(remote, LEDGER) is None:  # a new share: members read published documents as predecessors
+        offer(root, remote, ledger.accepted(root))
+    pushed = sync.push(root, remote.url, prune=True, keep=keep)
+    failpoint("share.pushed")
+    manifest = manifests.load(root, pushed.manifest)
+    fingerprint = pipeline_fingerprint(manifest.lineage.encoder, settings)
+    sync.put(remote, LEDGER, share.dump_ledger(manifest, fingerprint))
+    done = ledger.done(root, manifest)
+    for name in share.names(remote, PARTS, share.PART):
+        document, _, made_by = name.partition("-")
+        if document in done or made_by != fingerprint:
+            if document not in done:
+                log.warning("its part is of another encoder or other settings: removed", extra={"document": document})
+            sync.remove(remote, f"{PARTS}/{name}")
+
+
+def _is_published(root: Path, remote: Remote, settings: Settings) -> bool:
+    name, manifest = ledger.current(root)
+    if manifest is None or name is None:
+        return True
+    fingerprint = pipeline_fingerprint(manifest.lineage.encoder, settings)
+    return share.read(remote, LEDGER) == share.dump_ledger(manifest, fingerprint)
+
+
+def find_objects(remote: Remote, documents: Collection[str], digests: Collection[str]) -> list[str]:
+    """Return the share's objects about the documents, and its store files with one of the digests."""
+    wanted = set(documents)
+    sizes = sync.each(lambda document: share.size(remote, f"{INBOX}/{document}"), sorted(wanted))
+    found = [f"{INBOX}/{document}" for document, size in sizes if size is not None]
+    for folder, form in ((NEW, share.DOCUMENT), (PARTS, share.PART), (DEAD, share.RECORD)):
+        found += [f"{folder}/{name}" for name in share.names(remote, folder, form) if name[:64] in wanted]
+    return sorted([*found, *(f"files/{name}" for name in share.names(remote, "files", sync.SHA256) if name in digests)])
+
+
+def forget(root: Path, settings: Settings, documents: Collection[str]) -> None:
+    """Replace the share's envelopes of forgotten documents by those here, and remove their other objects."""
+    with hold_lock(root / LOCK):
+        _forget(root, connect_share(root, settings), documents)
+
+
+def _forget(root: Path, remote: Remote, documents: Collection[str]) -> None:
+    if not documents:
+        return
+    share.tell_forgotten(root, remote, documents)
+    failpoint("share.forgotten")
+    for name in find_objects(remote, documents, ()):
+        if not name.startswith(f"{INBOX}/"):
+            sync.remove(remote, name)
+
+
+def keep_up_primary(root: Path, remote: Remote, settings: Settings) -> None:
+    """Run the primary's round: collect, offer, publish."""
+    if (root, remote.url) not in _compared:  # once a process: marks may be lost, or this store be a copy
+        _compare(root, remote)
+        share.sweep(remote)
+        _compared.add((root, remote.url))
+    _, manifest = ledger.current(root)
+    _collect(root, remote, pipeline_fingerprint(manifest.lineage.encoder, settings) if manifest else None)
+    offer_pending(root, remote)
+    if not _is_published(root, remote, settings):
+        _publish(root, remote, settings, sync.KEEP)
+
+
+def _compare(root: Path, remote: Remote) -> None:
+    """Fetch every envelope that is missing here; repeat deletions the share has missed."""
+    present, missing, other = set(ledger.accepted(root)), [], []
+    for name, size in share.sizes(remote, INBOX, share.DOCUMENT).items():
+        if name not in present:
+            missing.append(name)
+        elif size != (root / INBOX / name).stat().st_size:
+            other.append(name)
+    sync.each(lambda document: fetch(root, remote, document), missing)
+    _forget(root, remote, [name for name in other if (envelope := load(root, remote, name)) and envelope.forgotten])

@@ -1,0 +1,168 @@
+"""Running a second pass: a model adds an index to items that are recallable already.
+
+A pass works through the rows no index covers, newest segments first, and publishes twice a minute. The published
+indexes are its progress: a kill loses half a minute. Two runs at once repeat some work and harm nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from helix.errors import Damaged
+from helix.settings import Settings
+from helix.snapshot import writer
+from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.manifest import Index, Manifest, Segment
+from helix.snapshot.segment.open import open_segment
+from helix.snapshot.verify import is_whole, require_whole
+from helix.types import I64, U32
+from helix.util.failpoints import failpoint
+from pipelines.ingest.items import index_text
+from pipelines.passes.kinds import Indexes, PassKind, find_missing, ids_of, publish_index, write_index
+
+PUBLISH: Final = 30.0  # seconds of work between two generations
+MERGED: Final = 8  # indexes of a segment that are merged into one
+CHARS: Final = 2_000  # of an item that a model reads
+
+_READ: Final = ("/text.arrow", "/columns.arrow", "/vectors.i8.npy", "/vectors.scale.npy")
+"""Files of a segment that a model's input comes from."""
+
+Say = Callable[[int, int], None]
+"""Called with (items done, total)."""
+
+
+class PassOutput(NamedTuple):
+    """A model's output for some rows."""
+
+    rows: U32  # uint32[q], ascending
+    write: Callable[[Path, I64, list[str]], None]  # (folder, positions in `rows`, their ids): writes an index
+    count: Callable[[I64], int] = len  # of positions: units to report
+
+
+class PassResult(NamedTuple):
+    """The outcome of a run."""
+
+    generation: int
+    items: int
+    made: int
+    waiting: int
+
+
+def run_pass(
+    root: Path,
+    kind: PassKind,
+    make: Callable[[Manifest, Segment, I64], PassOutput],
+    params: Mapping[str, Any],
+    settings: Settings,
+    *,
+    base: Callable[[Indexes], Sequence[Index]] = lambda indexes: indexes,
+    limit: int | None = None,
+    say: Say | None = None,
+) -> PassResult:
+    """Index items that no index of this kind covers, at most `limit` of them.
+
+    Args:
+        make: handles as many of a segment's rows as fit half a minute, in order, at least one.
+        params: of the indexes.
+        base: the generation's other indexes to keep, with those the new ones require.
+
+    Raises:
+        Damaged: a segment is damaged; all others were worked through.
+        StoreError: the store cannot be read or written.
+    """
+    done = units = 0
+    damaged: dict[str, Damaged] = {}
+    checked: set[str] = set()
+    begun = count_waiting(root, kind)
+    wanted = begun if limit is None else min(limit, begun)
+    while done < wanted:
+        _, manifest = ledger.current(root)
+        if manifest is None or not (chosen := _find_work(root, manifest, kind, damaged)):
+            break
+        segment, rows = chosen
+        if segment.id not in checked:
+            try:
+                require_whole(root, [file for file in segment.files if file.path.endswith(_READ)])
+                checked.add(segment.id)
+            except Damaged as error:
+                damaged[segment.id] = error
+                continue
+        made = make(manifest, segment, rows[: wanted - done])
+        failpoint("expand.asked")
+        if not _publish(root, segment, made, kind, params, base, settings):
+            continue  # a merge replaced the segment: look for its rows again
+        failpoint("expand.published")
+        _merge_small(root, segment, kind, settings)
+        done += len(made.rows)
+        units += made.count(np.arange(len(made.rows)))
+        if say:
+            say(done, wanted)
+    for found in damaged.values():  # after all other segments
+        raise found
+    _, manifest = ledger.current(root)
+    return PassResult(manifest.generation if manifest else 0, done, units, count_waiting(root, kind))
+
+
+def count_waiting(root: Path, kind: PassKind) -> int:
+    """Count the live items of the current generation that no index of this kind covers."""
+    _, manifest = ledger.current(root)
+    segments = manifest.segments if manifest else ()
+    return sum(len(find_missing(root, manifest, segment, kind)) for segment in segments if manifest)
+
+
+def read_text(entry: Mapping[str, Any]) -> str:
+    """Return an item's text for a model, with its speaker or heading as it is indexed."""
+    return index_text("", entry["speaker"] or entry["title"], None, entry["text"])[:CHARS]
+
+
+def _find_work(root: Path, manifest: Manifest, kind: PassKind, damaged: Container[str]) -> tuple[Segment, I64] | None:
+    """Return the newest undamaged segment with rows to index, and those rows."""
+    for segment in reversed(manifest.segments):
+        if segment.id not in damaged and len(rows := find_missing(root, manifest, segment, kind)):
+            return segment, rows
+    return None
+
+
+def _publish(
+    root: Path,
+    segment: Segment,
+    made: PassOutput,
+    kind: PassKind,
+    params: Mapping[str, Any],
+    base: Callable[[Indexes], Sequence[Index]],
+    settings: Settings,
+) -> bool:
+    """Publish a generation with the output; return False where the segment is gone."""
+    with writer.lock(root, settings.lock_wait) as held:
+        name, manifest = ledger.current(root)
+        if manifest is None or name is None or segment.id not in {other.id for other in manifest.segments}:
+            return False
+        # Another run may have indexed some rows, and items forgotten meanwhile must not come back.
+        new = np.flatnonzero(np.isin(made.rows, find_missing(root, manifest, segment, kind)))
+        if len(new):
+            ids = ids_of(open_segment(root, segment, ()))(made.rows[new])
+            index = write_index(root, segment, kind, lambda folder: made.write(folder, new, ids), params)
+            publish_index(held, name, manifest, base(manifest.indexes), index, kind, settings)
+    return True
+
+
+def _merge_small(root: Path, segment: Segment, kind: PassKind, settings: Settings) -> None:
+    """Merge the small indexes of a segment into one."""
+    with writer.lock(root, settings.lock_wait) as held:
+        name, manifest = ledger.current(root)
+        if manifest is None or name is None:
+            return
+        mine = [index for index in kind.own(manifest.indexes) if segment.id in index.covers]
+        whole = [index for index in mine if is_whole(root, index.files)]  # rows of damaged ones are indexed again
+        if len(mine) < MERGED or not whole:
+            return
+        parts = [(opened, opened.rows.astype(np.int64)) for opened in (kind.open(root, index) for index in whole)]
+        ids = ids_of(open_segment(root, segment, ()))
+        index = write_index(root, segment, kind, lambda folder: kind.merge(folder, parts, ids), mine[-1].params)
+        gone = {entry.id for entry in mine}
+        others = [entry for entry in manifest.indexes if entry.id not in gone]
+        publish_index(held, name, manifest, others, index, kind, settings)
