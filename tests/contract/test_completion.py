@@ -1,4 +1,4 @@
-"""What a TAB completes: asked of a real bash, zsh and fish, by the script that `helix completion` prints."""
+"""Completion at TAB, in a real bash, zsh and fish, by the script of `helix completion`."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ def script() -> str:
 
 @pytest.fixture
 def complete(script: str, sample_store: Path) -> Complete:
-    """What bash offers at the end of a line; it is the one that calls the function, not a person's key."""
+    """Return a function: the completions of bash at the end of a line, without a key press."""
 
     def ask(line: str, folder: Path | None = None, **more: str) -> list[str]:
-        asked = (
+        code = (
             f'{script}\nCOMP_LINE="$1" COMP_POINT=${{#1}} COMP_TYPE=9\n'
             "_python_argcomplete helix\nprintf '%s\\n' \"${COMPREPLY[@]}\""
         )
         done = subprocess.run(
-            ["bash", "--norc", "-c", asked, "bash", line],
+            ["bash", "--norc", "-c", code, "bash", line],
             capture_output=True,
             text=True,
             check=False,
@@ -63,38 +63,37 @@ def complete(script: str, sample_store: Path) -> Complete:
     return ask
 
 
-@pytest.mark.parametrize(
-    ("line", "offered"),
-    [
-        ("helix re", ["recall", "reindex", "retry"]),
-        ("helix nope ", []),
-        ("helix recall --pro", ["--profile", "--project"]),
-        ("helix recall 'a question' --rerank", ["--rerank", "--rerank-top"]),
-        ("helix recall x --project ", ["default", "holidays", "home", "ledgerline"]),
-        ("helix forget --project=h", ["holidays", "home"]),
-        ("helix recall --speaker Pri", ["Priya"]),
-        ("helix recall x --profile helix", ["helix", "helix-paper"]),
-        ("helix recall --type pro", ["procedural"]),
-        ("helix recall ", []),
-        ("helix rollback ", ["1"]),
-        ("helix recall --snapshot ", ["1"]),
-        ("helix install c", ["claude-code", "codex", "cursor"]),
-        ("helix completion ", ["bash", "fish", "zsh"]),
-        ("helix bench re", ["recall"]),
-        ("helix bench recall --pe", ["--peers"]),
-        ("helix eval l", ["locomo", "longmemeval"]),
-        ("helix eval report --k", ["--keep"]),
-        ("helix models pull bge", ["bge-base-en-v1.5", "bge-small-en-v1.5"]),
-        ("helix models ", ["export", "list", "pull"]),
-        ("HELIX_STORE=/nowhere helix recall --project ", []),
-        ("helix recall --store /nowhere --project ", []),
-    ],
-)
-def test_what_is_offered(line: str, offered: list[str], complete: Complete) -> None:
-    assert complete(line) == offered
+OFFERED: dict[str, list[str]] = {
+    "helix re": ["recall", "reindex", "retry"],
+    "helix nope ": [],
+    "helix recall --pro": ["--profile", "--project"],
+    "helix recall 'a question' --rerank": ["--rerank", "--rerank-top"],
+    "helix recall x --project ": ["default", "holidays", "home", "ledgerline"],
+    "helix forget --project=h": ["holidays", "home"],
+    "helix recall --speaker Pri": ["Priya"],
+    "helix recall x --profile helix": ["helix", "helix-paper"],
+    "helix recall --type pro": ["procedural"],
+    "helix recall ": [],
+    "helix rollback ": ["1"],
+    "helix recall --snapshot ": ["1"],
+    "helix install c": ["claude-code", "codex", "cursor"],
+    "helix completion ": ["bash", "fish", "zsh"],
+    "helix bench re": ["recall"],
+    "helix bench recall --pe": ["--peers"],
+    "helix eval l": ["locomo", "longmemeval"],
+    "helix eval report --k": ["--keep"],
+    "helix models pull bge": ["bge-base-en-v1.5", "bge-small-en-v1.5"],
+    "helix models ": ["export", "list", "pull"],
+    "HELIX_STORE=/nowhere helix recall --project ": [],
+    "helix recall --store /nowhere --project ": [],
+}
 
 
-def test_files_and_folders(tmp_path: Path, complete: Complete) -> None:
+def test_commands_options_and_names_are_offered(complete: Complete) -> None:
+    assert {line: complete(line) for line in OFFERED} == OFFERED
+
+
+def test_files_and_folders_are_offered(tmp_path: Path, complete: Complete) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes.md").touch()
     (tmp_path / "notes" / "a file").touch()
@@ -107,15 +106,15 @@ def test_files_and_folders(tmp_path: Path, complete: Complete) -> None:
     assert complete("helix ingest nowhere/", tmp_path) == []
 
 
-def test_without_a_store_nothing_is_offered_and_nothing_said(tmp_path: Path, complete: Complete) -> None:
+def test_without_a_store_nothing_is_offered_or_printed(tmp_path: Path, complete: Complete) -> None:
     for line in ("helix recall --project ", "helix rollback ", "helix retry "):
         assert complete(line, tmp_path, HELIX_STORE=str(tmp_path)) == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_names_are_of_the_newest_generation(tmp_path: Path, cache: Path, complete: Complete) -> None:
+def test_names_come_from_the_newest_generation(tmp_path: Path, cache: Path, complete: Complete) -> None:
     from helix.settings import load
-    from pipelines.ingest.ingest import ingest
+    from pipelines.embedded.ingest import ingest
     from pipelines.maintain.deletion_plan import Selection
     from pipelines.maintain.forget import forget
 
@@ -129,26 +128,31 @@ def test_names_are_of_the_newest_generation(tmp_path: Path, cache: Path, complet
     assert complete(line) == ["two\\ words"]
 
 
-def test_what_is_written_down_here_is_so() -> None:
+def test_the_copied_types_and_profiles_are_complete() -> None:
     assert set(completion.TYPES) == set(TYPES)
     assert set(completion._list_profiles()) == set(names())
 
 
-def test_a_profile_of_ones_own(tmp_path: Path, complete: Complete) -> None:
+def test_own_profiles_are_offered(tmp_path: Path, complete: Complete) -> None:
     (tmp_path / "mine.toml").touch()
     assert complete("helix recall --profile mi", HELIX_PROFILES=str(tmp_path)) == ["mine"]
 
 
-def test_who_types_waits_for_next_to_nothing() -> None:
-    """Every command's options are known without what makes a start slow; only workers have Celery with them."""
+def run_python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_completion_imports_nothing_slow() -> None:
+    """Only the commands of workers may import Celery."""
     code = (
         "import sys\nfrom helix.cli.completion import find_parser\n"
         f"for name in {sorted(entry.name for entry in entry_points(group='helix.commands'))!r}:\n"
         "    if name not in ('worker', 'up'):\n        find_parser([name])\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+    assert run_python(code) == "[]\n"
 
 
 def test_names_of_a_store_are_read_without_numpy(sample_store: Path) -> None:
@@ -157,12 +161,11 @@ def test_names_of_a_store_are_read_without_numpy(sample_store: Path) -> None:
         f"print(sorted(VALUES['project'](parsed_args=Namespace(store={str(sample_store)!r}))))\n"
         "sys.exit(any(name.partition('.')[0] == 'numpy' and sys.modules[name] for name in sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "['default', 'holidays', 'home', 'ledgerline']\n"), done.stderr
+    assert run_python(code) == "['default', 'holidays', 'home', 'ledgerline']\n"
 
 
 class Typing:
-    """A shell somebody types into."""
+    """An interactive shell on a terminal."""
 
     def __init__(self, command: list[str], env: dict[str, str]) -> None:
         self.process, self.terminal = pty.fork()
@@ -171,7 +174,7 @@ class Typing:
         self.seen = b""
 
     def type(self, text: str, until: str) -> None:
-        """Type something, and wait for what it makes the shell show."""
+        """Type a text, and wait until the shell shows another."""
         os.write(self.terminal, text.encode())
         deadline = time.monotonic() + 30
         while until.encode() not in STEERING.sub(b"", self.seen):
@@ -194,7 +197,7 @@ SHELLS = {
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_the_tab_key(shell: str, sample_store: Path, tmp_path: Path) -> None:
+def test_the_tab_key_completes(shell: str, sample_store: Path, tmp_path: Path) -> None:
     binary = shutil.which(shell)
     if binary is None:
         pytest.skip(f"{shell} is not installed")
@@ -213,6 +216,6 @@ def test_the_tab_key(shell: str, sample_store: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_script_is_the_same_as_json(shell: str, run_helix) -> None:
-    said, told = run_helix("completion", shell), run_helix("completion", shell, "--json")
-    assert (said.returncode, said.stderr) == (0, "")
-    assert json.loads(told.stdout) == {"shell": shell, "script": said.stdout}
+    plain, with_json = run_helix("completion", shell), run_helix("completion", shell, "--json")
+    assert (plain.returncode, plain.stderr) == (0, "")
+    assert json.loads(with_json.stdout) == {"shell": shell, "script": plain.stdout}

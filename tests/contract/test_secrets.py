@@ -12,8 +12,9 @@ import pytest
 
 from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.verify import verify
-from tests.support.fleet import wait_until, worker
+from tests.support.fleet import worker
 from tests.support.planted.corpus import Log, build_corpus
+from tests.support.processes import wait_until
 
 SEED = 9_041  # not used for tuning
 LONG = 8  # characters: a shorter one may be part of any hash

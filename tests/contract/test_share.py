@@ -40,7 +40,8 @@ from pipelines.maintain.forget import drop_dead, forget
 from pipelines.maintain.replication import envelopes, member, primary
 from tests.contract.test_sync import bucket, server
 from tests.crash.test_kill import items, write_log
-from tests.support.fleet import HELIX, count_done, expected_texts, list_turns, wait_until, worker, write_documents
+from tests.support.fleet import count_done, expected_texts, list_turns, worker, write_documents
+from tests.support.processes import HELIX, wait_until
 
 __all__ = ["bucket", "server"]
 

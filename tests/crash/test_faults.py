@@ -28,8 +28,9 @@ from pipelines.ingest.enrich import try_enrich
 from pipelines.ingest.lineage import open_encoder
 from pipelines.ingest.part import pipeline_fingerprint
 from pipelines.ingest.source import AcceptOptions, Inbox
-from tests.support.fleet import Fleet, Forks, fleet, seed_store, wait_until
+from tests.support.fleet import Fleet, Forks, fleet, seed_store
 from tests.support.labelled import REPORT
+from tests.support.processes import wait_until
 from workers.app import create
 from workers.dispatch import request_task
 

@@ -18,8 +18,9 @@ from helix.snapshot.ledger import attempts as tries
 from helix.snapshot.ledger import inbox as ledger
 from tests.crash.test_full_disk import disk
 from tests.crash.test_kill import items, write_log
-from tests.support.fleet import MARK, Forks, Redis, fleet, list_processes, wait_until
+from tests.support.fleet import MARK, Forks, Redis, fleet
 from tests.support.paths import ROOT
+from tests.support.processes import list_processes, wait_until
 
 ALL = "accept,enrich,bulk,commit,maintain"
 

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from helix.snapshot.ledger import inbox as ledger
-from tests.support.fleet import Fleet, Forks, fleet, wait_until
+from tests.support.fleet import Fleet, Forks, fleet
 from tests.support.labelled import REPORT
+from tests.support.processes import wait_until
 
 KINDS = {
     "enrich": "worker --queues accept,enrich",

@@ -57,7 +57,7 @@ from pipelines.maintain.rollback import rollback
 from pipelines.maintain.touch import touch
 from tests.crash.test_damage import flip
 from tests.crash.test_kill import write_log
-from tests.support.fleet import wait_until
+from tests.support.processes import wait_until
 from tests.support.tiny_encoder import tiny_bert
 from tests.support.walk import read_all
 

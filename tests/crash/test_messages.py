@@ -26,8 +26,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from helix.snapshot import paths
-from tests.support.fleet import wait_until, worker
+from tests.support.fleet import worker
 from tests.support.messages import MARK, element, name
+from tests.support.processes import wait_until
 from workers.messages import MAX_BYTES
 from workers.queues import QUEUES
 

@@ -25,8 +25,9 @@ from helix.errors import UsageError
 from helix.snapshot.ledger import inbox as ledger
 from tests.crash.test_kill import items, write_log
 from tests.support.chat_server import chatting
-from tests.support.fleet import FAST, HELIX, Redis, free_port, list_processes, wait_until
+from tests.support.fleet import FAST, Redis
 from tests.support.paths import ROOT
+from tests.support.processes import HELIX, free_port, list_processes, wait_until
 from workers.cli.up import SERVICES
 from workers.supervisor import SupervisedProcess, supervise
 

@@ -21,7 +21,8 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.status import status
 from helix.snapshot.verify import verify
 from tests.crash.test_kill import items, write_log
-from tests.support.fleet import count_done, expected_texts, free_port, list_turns, wait_until, worker, write_documents
+from tests.support.fleet import count_done, expected_texts, list_turns, worker, write_documents
+from tests.support.processes import free_port, wait_until
 
 
 def check_store(root: Path, documents: int, turns: int = 3) -> None:

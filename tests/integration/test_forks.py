@@ -1,4 +1,4 @@
-"""A forked call of `helix` is what the command itself is: same output, same status, nothing left over from another."""
+"""A forked call of `helix` equals the command: same output and status, nothing shared between calls."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.processes import free_port
 
 HELIX = Path(sys.executable).with_name("helix")
 CALLS = [
@@ -37,29 +39,27 @@ def without_times(output: str) -> Any:
     return {**found, "ms": None, "throughput": None} if isinstance(found, dict) else found
 
 
-@pytest.mark.parametrize("call", CALLS, ids=" ".join)
-def test_it_says_what_the_command_says(call: list[str], sample_store: Path, cache: Path, run_helix) -> None:
-    arguments = [str(sample_store) if word == "STORE" else word for word in call]
-    cold = subprocess.run([str(HELIX), *arguments], capture_output=True, text=True, check=False)
-    warm = run_helix(*arguments)
-    assert cold.stdout + cold.stderr
-    assert warm.returncode == cold.returncode
-    assert (without_times(warm.stdout), warm.stderr) == (without_times(cold.stdout), cold.stderr)
+def test_a_forked_call_prints_what_the_command_prints(sample_store: Path, cache: Path, run_helix) -> None:
+    for call in CALLS:
+        arguments = [str(sample_store) if word == "STORE" else word for word in call]
+        cold = subprocess.run([str(HELIX), *arguments], capture_output=True, text=True, check=False)
+        warm = run_helix(*arguments)
+        assert cold.stdout + cold.stderr
+        assert warm.returncode == cold.returncode
+        assert (without_times(warm.stdout), warm.stderr) == (without_times(cold.stdout), cold.stderr)
 
 
-def test_a_call_knows_its_own_environment_and_folder_only(
-    run_helix, own_store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_has_its_own_environment_and_folder(run_helix, own_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "elsewhere" in run_helix("status", HELIX_STORE="elsewhere").stderr
-    said = run_helix("status").stderr
-    assert "elsewhere" not in said
-    assert "helix-store" in said
+    error = run_helix("status").stderr
+    assert "elsewhere" not in error
+    assert "helix-store" in error
     assert run_helix("status", "--store", own_store.name).returncode == 4
     monkeypatch.chdir(own_store.parent)
     assert run_helix("status", "--store", own_store.name).returncode == 0
 
 
-def test_calls_at_once_and_one_that_is_killed(run_helix, own_store: Path, tmp_path: Path) -> None:
+def test_calls_run_at_once_and_one_may_be_killed(run_helix, own_store: Path, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text(json.dumps({"session": "s", "id": "1", "text": "the walnut loaf is in the oven"}) + "\n")
 
@@ -75,9 +75,7 @@ def test_calls_at_once_and_one_that_is_killed(run_helix, own_store: Path, tmp_pa
 
 
 def test_a_call_that_takes_too_long_is_killed(forks, tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with pytest.raises(subprocess.TimeoutExpired):
         forks(["serve", "--wait", "--store", str(tmp_path / "none"), "--port", str(port)], os.environ, timeout=3)
     time.sleep(0.5)

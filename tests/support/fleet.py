@@ -12,7 +12,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -32,6 +31,7 @@ from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.verify import verify
 from pipelines.embedded.ingest import ingest
 from tests.crash.test_kill import items, write_log
+from tests.support.processes import HELIX, free_port, wait_until
 
 FAST = {
     "HELIX_RECONCILE_INTERVAL": "1",
@@ -39,38 +39,10 @@ FAST = {
     "HELIX_TIDY_INTERVAL": "2",
     "HELIX_THREADS": "1",
 }
-HELIX = (sys.executable, "-m", "helix.cli")
 Forks = Callable[[Sequence[str], Mapping[str, str], float], subprocess.CompletedProcess[str]]
 
 MARK = "FLEET_OF"
 """A variable in the environment of every process that a test starts."""
-
-
-def list_processes(mark: str) -> list[int]:
-    """Return every living process whose environment has this `NAME=value`."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            if f"{mark}\0".encode() in path.read_bytes():
-                found.append(int(path.parent.name))
-    return found
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def wait_until(seconds: float, condition: Callable[[], bool], log: Path | Callable[[], str] = str) -> float:
-    """Wait until a condition holds; return the seconds it took. A failure shows the end of the log."""
-    began = time.monotonic()
-    while not condition():
-        if time.monotonic() - began > seconds:
-            text = log.read_text(errors="replace") if isinstance(log, Path) else log()
-            raise AssertionError(f"not within {seconds} s\n{text[-8_000:]}")
-        time.sleep(0.1)  # each look takes a part of a core
-    return time.monotonic() - began
 
 
 def seed_store(logs: Path, root: Path) -> None:

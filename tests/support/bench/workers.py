@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from helix.snapshot.ledger import inbox as ledger
-from tests.support.fleet import FAST, Fleet, fleet, seed_store, wait_until
+from tests.support.fleet import FAST, Fleet, fleet, seed_store
+from tests.support.processes import wait_until
 
 WORDS = """
 memory queue worker timeout sqlite postgres vector index snapshot segment manifest commit lock redis celery encoder

@@ -1,0 +1,40 @@
+"""Processes of tests: ports, waits, and processes that are left."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+HELIX = (sys.executable, "-m", "helix.cli")
+"""The command `helix`."""
+
+
+def list_processes(mark: str) -> list[int]:
+    """Return every living process whose environment has this `NAME=value`."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if f"{mark}\0".encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+    return found
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until(seconds: float, condition: Callable[[], bool], log: Path | Callable[[], str] = str) -> float:
+    """Wait until a condition holds; return the seconds it took. A failure shows the end of the log."""
+    began = time.monotonic()
+    while not condition():
+        if time.monotonic() - began > seconds:
+            text = log.read_text(errors="replace") if isinstance(log, Path) else log()
+            raise AssertionError(f"not within {seconds} s\n{text[-8_000:]}")
+        time.sleep(0.1)  # each look takes a part of a core
+    return time.monotonic() - began
