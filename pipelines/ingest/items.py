@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from helix.enrich.chunk import chunk
-from helix.enrich.facts import Fact, facts, functional
+from helix.enrich.facts import Fact, extract_facts, is_functional
 from helix.enrich.salience import apply_input, judge
 from helix.enrich.type_model import TypeModel, classify_all
 from helix.enrich.utterance import SessionItem
@@ -315,7 +315,7 @@ def _at(seconds: int | datetime | None) -> datetime | None:
 
 def _find_facts(record: Record, mentions: Sequence[Entity]) -> list[Record]:
     """Return the facts an item states, as records of FACTS."""
-    found = facts(record["text"], record["speaker"], record["role"], record["origin"], _at(record["time"]))
+    found = extract_facts(record["text"], record["speaker"], record["role"], record["origin"], _at(record["time"]))
     hashes = {entity.key: int(digest(entity.kind, entity.key), 16) for entity in reversed(mentions)}
     # A fact supersedes others of its group only: never those of another project or of other readers.
     scope = (record["project"], ",".join(record["acl"] or ()))
@@ -339,7 +339,7 @@ def _make_fact(record: Record, fact: Fact, hashes: Mapping[str, int], scope: tup
         "until": _seconds(fact.until),
         "t_ingested": record["t_ingested"],
         "confidence": fact.confidence,
-        "functional": functional(fact),
+        "functional": is_functional(fact),
         "closes": fact.closes,
         "group": int(digest("fact", *scope, fact.subject_key, fact.relation, fact.qualifier), 16),
         "family": int(digest("fact", *scope, fact.subject_key, fact.relation, ""), 16),

@@ -1,4 +1,4 @@
-"""Extraction is total, bounded and takes what it says from the text."""
+"""Extraction of facts is total, bounded and quotes the text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helix.enrich.facts import MAX_FACTS, RELATIONS, facts
+from helix.enrich.facts import MAX_FACTS, RELATIONS, extract_facts
 from helix.types import ROLES
 
 PARTS = (
@@ -27,9 +27,9 @@ AT = st.one_of(
 @settings(max_examples=300, deadline=None)
 @given(TEXT, st.one_of(st.none(), st.just("Sam"), st.text(max_size=5)), st.sampled_from(ROLES), AT)
 def test_total_and_bounded(text: str, speaker: str | None, role: str, at: datetime | None) -> None:
-    found = facts(text, speaker, role, "human", at)
+    found = extract_facts(text, speaker, role, "human", at)
     assert len(found) <= MAX_FACTS
-    assert found == facts(text, speaker, role, "human", at)
+    assert found == extract_facts(text, speaker, role, "human", at)
     keys = [(fact.subject_key, fact.relation, fact.object_key, fact.qualifier, fact.closes) for fact in found]
     assert len(set(keys)) == len(keys)
     for fact in found:
@@ -47,14 +47,14 @@ def test_total_and_bounded(text: str, speaker: str | None, role: str, at: dateti
 
 @settings(max_examples=200, deadline=None)
 @given(TEXT)
-def test_an_assistant_says_nothing_of_itself(text: str) -> None:
-    assert all(fact.subject_key != "sam" for fact in facts(text, "Sam", "assistant", "assistant", None))
+def test_an_assistant_states_nothing_about_itself(text: str) -> None:
+    assert all(fact.subject_key != "sam" for fact in extract_facts(text, "Sam", "assistant", "assistant", None))
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(("Maybe", "I think", "If", "Ben said that", "Suppose", "I doubt that")), TEXT)
-def test_a_doubt_in_front_silences_the_clause(doubt: str, rest: str) -> None:
+def test_a_doubt_before_a_clause_silences_it(doubt: str, rest: str) -> None:
     assert not any(
-        fact.relation == "lives_in" for fact in facts(f"{doubt} I live in Rome.", "Sam", "user", "human", None)
+        fact.relation == "lives_in" for fact in extract_facts(f"{doubt} I live in Rome.", "Sam", "user", "human", None)
     )
-    assert len(facts(f"{doubt} I live in Rome. {rest}", "Sam", "user", "human", None)) <= MAX_FACTS
+    assert len(extract_facts(f"{doubt} I live in Rome. {rest}", "Sam", "user", "human", None)) <= MAX_FACTS

@@ -1,8 +1,8 @@
-"""Facts a turn states: subject–relation–object triples, by guarded patterns, no model. What is doubtful is no fact."""
+"""Facts stated in a turn: subject–relation–object triples, by guarded patterns, without a model."""
 
 from __future__ import annotations
 
-from helix.enrich.facts.extract import MAX_FACTS, SCANNED, facts
-from helix.enrich.facts.relations import RELATIONS, Fact, Relation, functional
+from helix.enrich.facts.extract import MAX_CHARS, MAX_FACTS, extract_facts
+from helix.enrich.facts.relations import RELATIONS, Fact, is_functional
 
-__all__ = ["MAX_FACTS", "RELATIONS", "SCANNED", "Fact", "Relation", "facts", "functional"]
+__all__ = ["MAX_CHARS", "MAX_FACTS", "RELATIONS", "Fact", "extract_facts", "is_functional"]

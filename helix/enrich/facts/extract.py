@@ -1,57 +1,57 @@
-"""From a text to the facts it states."""
+"""Facts of a text: rules matched against its clauses, and their slots."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from helix.enrich.facts.guards import attributed, denied, hedged, statement, without_play
-from helix.enrich.facts.plausible import Groups, Voice, plausible
+from helix.enrich.facts.guards import attribute_clauses, cut_statement, drop_play, is_denied, is_hedged
+from helix.enrich.facts.plausible import Groups, Voice, is_plausible
 from helix.enrich.facts.relations import Fact
-from helix.enrich.facts.rules import RULES, TRIGGERS, Rule, pattern, tokens
-from helix.enrich.facts.sentences import clauses, plain, sentences
-from helix.enrich.facts.slots import CLAUSE_END, cut, key, nothing, people
-from helix.enrich.facts.times import dated, planned, spans_of, validity
-from helix.enrich.facts.words import NOT_NAMES, TITLES, VAGUE, word_set
+from helix.enrich.facts.rules import RULES, TRIGGERS, compile_pattern
+from helix.enrich.facts.rules.rule import Rule, split_tokens
+from helix.enrich.facts.sentences import normalise, split_clauses, split_sentences
+from helix.enrich.facts.slots.people import read_people
+from helix.enrich.facts.slots.phrases import CLAUSE_END, cut_clause, make_key
+from helix.enrich.facts.slots.values import read_nothing
+from helix.enrich.facts.times import read_date, read_plan, read_validity
+from helix.enrich.facts.words import NOT_NAMES, TITLES, VAGUE, WORDS
+from helix.text.dates import Moment, find_moments
 
-if TYPE_CHECKING:
-    from helix.text.dates import Moment
-
-SCANNED: Final = 16_000
-"""Characters looked at; an item is far shorter."""
+MAX_CHARS: Final = 16_000
+"""Characters of a text that are searched; items are far shorter."""
 
 MAX_FACTS: Final = 32
-"""Kept of one text: the first ones."""
+"""Facts of one text: the first ones."""
 
-_SAID: Final = 300  # characters
+_SENTENCE_CHARS: Final = 300
 _WEIGHTS: Final = {"user": 1.0, "document": 0.9, "assistant": 0.75}
 
 
-def facts(text: str, speaker: str | None, role: str, origin: str, at: datetime | None) -> list[Fact]:
-    """What `text` states as true, each triple once, in order of appearance, at most `MAX_FACTS`.
+def extract_facts(text: str, speaker: str | None, role: str, origin: str, at: datetime | None) -> list[Fact]:
+    """Return the facts that `text` states, each triple once, in order of appearance, at most `MAX_FACTS`.
 
-    Tools and runtime context state nothing, an assistant nothing of itself. "I" is the speaker, or "user" in a user's
-    turn without one; "we" stays "we". Relative dates count from `at`.
+    Tools and runtime context state nothing, an assistant nothing about itself. "I" is the speaker, or "user" in a
+    user's turn without one; "we" stays "we".
 
     Args:
-        text: one item; only the first `SCANNED` characters count.
-        speaker: who speaks, where known.
+        text: an item; only the first `MAX_CHARS` characters are searched.
         role: one of `helix.types.ROLES`.
         origin: as in `helix.types.Turn`.
-        at: time of the turn, aware.
+        at: time of the turn, aware; relative dates count from it.
     """
     if role not in _WEIGHTS or origin in ("tool", "runtime_context"):
         return []
-    text = text[:SCANNED]
-    if TRIGGERS.keys().isdisjoint(tokens(text)):
+    text = text[:MAX_CHARS]
+    if TRIGGERS.keys().isdisjoint(split_tokens(text)):
         return []
     name = " ".join((speaker or "").split())
-    name = name if key(name) else ""
+    name = name if make_key(name) else ""
     voice = Voice("" if role == "assistant" else name or ("user" if role == "user" else ""), at, role)
     found: dict[tuple[str, str, str, str, bool], Fact] = {}
-    for sentence in without_play(sentences(text.replace("’", "'").replace("‘", "'"))):
+    for sentence in drop_play(split_sentences(text.replace("’", "'").replace("‘", "'"))):
         for fact in _read(sentence, voice):
             found.setdefault((fact.subject_key, fact.relation, fact.object_key, fact.qualifier, fact.closes), fact)
         if len(found) >= MAX_FACTS:
@@ -63,28 +63,26 @@ _DIGIT: Final = re.compile(r"\d")
 
 
 def _read(sentence: str, voice: Voice) -> Iterator[Fact]:
-    """The facts of one sentence."""
-    if TRIGGERS.keys().isdisjoint(tokens(sentence)):
+    """Yield the facts of one sentence."""
+    if TRIGGERS.keys().isdisjoint(split_tokens(sentence)):
         return
-    stated = statement(plain(sentence))
-    if not stated:
-        return
+    statement = cut_statement(normalise(sentence))
     reported = False
-    for clause, by_others in attributed(list(clauses(stated))):
+    for clause, by_others in attribute_clauses(list(split_clauses(statement))) if statement else ():
         reported = reported or by_others
-        bare, closes = _former(clause)
-        candidates = {index for word in tokens(bare) for index in TRIGGERS.get(word, ())}
+        bare, closes = _cut_ending(clause)
+        candidates = {index for word in split_tokens(bare) for index in TRIGGERS.get(word, ())}
         numbered = _DIGIT.search(bare) is not None
         if numbered:
             candidates.update(TRIGGERS["#"])
-        doubted = reported or hedged(bare)
+        doubted = reported or is_hedged(bare)
         for index in sorted(candidates):
             rule = RULES[index]
             if (doubted and not rule.presupposed) or (rule.relation == "version_is" and not numbered):
                 continue
-            for match in pattern(index).finditer(bare):
-                if rule.presupposed or not denied(bare, match, rule.negative):
-                    yield from _made(rule, match, bare, closes or rule.closes, sentence, voice)
+            for match in compile_pattern(index).finditer(bare):
+                if rule.presupposed or not is_denied(bare, match, rule.negative):
+                    yield from _build_facts(rule, match, bare, closes or rule.closes, sentence, voice)
 
 
 # ---------------------------------------------------------------- closings
@@ -104,19 +102,19 @@ _STOPPED: Final = re.compile(
 )
 
 
-def _former(clause: str) -> tuple[str, bool]:
-    """A clause about what is over as the statement it ends: "I no longer live here" → "I live here", True."""
+def _cut_ending(clause: str) -> tuple[str, bool]:
+    """Return the statement that a clause ends: "I no longer live here" → ("I live here", True)."""
     if _NO_LONGER.search(clause):
         return _NO_LONGER.sub("", clause, count=1), True
     if _ANYMORE.search(clause):
-        positive, changed = _DO_NOT.subn(_positive, _ANYMORE.sub("", clause), count=1)
+        positive, changed = _DO_NOT.subn(_affirm, _ANYMORE.sub("", clause), count=1)
         return (positive, True) if changed else (clause, False)
     positive, changed = _STOPPED.subn(lambda match: _BASE[match["verb"]], clause, count=1)
     return positive, changed > 0
 
 
-def _positive(match: re.Match[str]) -> str:
-    """The verb without its negation: "does not carry" → "carries"."""
+def _affirm(match: re.Match[str]) -> str:
+    """Return a verb without its negation: "does not carry" → "carries"."""
     verb = match["verb"] or ""
     if match["third"]:
         return verb[:-1] + "ies" if verb.endswith("y") and verb[-2:-1] not in "aeo" else f"{verb}s"
@@ -126,44 +124,46 @@ def _positive(match: re.Match[str]) -> str:
 # ---------------------------------------------------------------- from match to facts
 
 
-def _made(rule: Rule, match: re.Match[str], clause: str, ends: bool, sentence: str, voice: Voice) -> Iterator[Fact]:
-    """The facts of one match: its objects, and before them what ended."""
+def _build_facts(
+    rule: Rule, match: re.Match[str], clause: str, ends: bool, sentence: str, voice: Voice
+) -> Iterator[Fact]:
+    """Yield the facts of one match: first those that end, then its objects."""
     groups = match.groupdict()
-    subjects = _subjects(rule, groups, voice)
+    subjects = _read_subjects(rule, groups, voice)
     raw = (groups.get("o") or groups.get("thing") or "").strip()
-    if not subjects or not (raw or rule.slot is nothing):
+    if not subjects or not (raw or rule.slot is read_nothing):
         return
     relation = rule.relation
-    raw, qualifier, old = _qualified(relation, raw)
+    raw, qualifier, old = _split_qualifier(relation, raw)
     old = groups.get("old") or old
     begin = match.start("o") if "o" in groups else 0
-    spans = spans_of(clause, voice.at)
-    objects = _objects(rule, raw, spans, clause, begin, voice.at)
+    spans = find_moments(clause, voice.at)
+    objects = _read_objects(rule, raw, spans, clause, begin, voice.at)
     former = rule.slot(old.strip()) if old else []
-    if not plausible(rule, groups, objects, former, clause, voice):
+    if not is_plausible(rule, groups, objects, former, clause, voice):
         return
     if relation == "owned_by" and groups.get("thing"):
         subjects, objects = objects, subjects
-    if relation == "decided":  # a date in what was decided is not when
+    if relation == "decided":  # a date inside the decision is not its time
         spans = [span for span in spans if span.where[1] <= begin]
-    valid, until = validity(relation, spans, clause, voice.at, ends)
+    valid, until = read_validity(relation, spans, clause, voice.at, ends)
     weight = round(rule.confidence * _WEIGHTS[voice.role], 4)
 
     def fact(subject: str, relation: str, object: str, qualifier: str, closes: bool) -> Fact:
         since, end = (valid or until, valid or until) if closes else (valid, until)
-        keys = key(subject), key(object)
-        said = sentence[:_SAID]
-        return Fact(subject, keys[0], relation, object, keys[1], qualifier, closes, since, end, weight, said)
+        keys = make_key(subject), make_key(object)
+        quote = sentence[:_SENTENCE_CHARS]
+        return Fact(subject, keys[0], relation, object, keys[1], qualifier, closes, since, end, weight, quote)
 
     if relation == "uses":
-        # "we use Python 3.11" says the version; "for X" says a use besides.
+        # "we use Python 3.11" states the version, and with "for X" a use, too.
         split = [(tool, _VERSIONED.match(tool)) for tool in objects]
         yield from (fact(tool[1], "version_is", tool[2], "", ends) for _, tool in split if tool and not former)
-        objects = [found[1] if found else tool for tool, found in split if not found or qualifier or former]
+        objects = [match[1] if match else tool for tool, match in split if not match or qualifier or former]
     for subject in subjects:
         yield from (fact(subject, relation, object, qualifier, True) for object in former)
         for object in objects:
-            if (key(object) or rule.slot is nothing) and key(object) != key(subject):
+            if (make_key(object) or rule.slot is read_nothing) and make_key(object) != make_key(subject):
                 yield fact(subject, relation, object, qualifier, ends)
 
 
@@ -175,60 +175,59 @@ _PREFER_OVER: Final = re.compile(
 )
 _INSTEAD: Final = re.compile(r" (?:instead of|rather than|in place of|over) (?P<old>.+)")
 _FOR: Final = re.compile(r" (?:for|as(?: (?:the|our|a|an)\b)) ?(?P<q>[^.,;:!?()]{2,60})")
-# "for years" and "for example" say no purpose.
-_NO_PURPOSE: Final = VAGUE | word_set("years ages now months weeks days example instance free a")
+_NO_PURPOSE: Final = VAGUE | WORDS["no purpose"]
 
 
-def _qualified(relation: str, raw: str) -> tuple[str, str, str]:
-    """The object, what it is for or preferred over, and what it stands instead of."""
+def _split_qualifier(relation: str, raw: str) -> tuple[str, str, str]:
+    """Return the object, its purpose or the rejected alternative as a key, and the object it replaces."""
     if relation == "prefers":
         border = CLAUSE_END.search(raw)
-        phrase, over = _parted(_PREFER_OVER, raw[: border.start()] if border else raw)
+        phrase, over = _split_at(_PREFER_OVER, raw[: border.start()] if border else raw)
         if over:
-            return phrase, f"over {key(cut(over))}", ""
+            return phrase, f"over {make_key(cut_clause(over))}", ""
         return phrase + (raw[border.start()] if border else ""), "", ""
     if relation == "uses":
-        raw, old = _parted(_INSTEAD, raw)
+        raw, old = _split_at(_INSTEAD, raw)
         purpose = _FOR.search(raw)
-        return raw, key(cut(purpose["q"])) if purpose and _is_purpose(purpose["q"]) else "", old
+        return raw, make_key(cut_clause(purpose["q"])) if purpose and _is_purpose(purpose["q"]) else "", old
     return raw, "", ""
 
 
-def _parted(border: re.Pattern[str], raw: str) -> tuple[str, str]:
-    """What stands before a border, and what it names."""
-    found = border.search(raw)
-    return (raw[: found.start()], found[found.lastgroup or 0]) if found else (raw, "")
+def _split_at(border: re.Pattern[str], raw: str) -> tuple[str, str]:
+    """Return the text before a border, and the text of the border's last group."""
+    match = border.search(raw)
+    return (raw[: match.start()], match[match.lastgroup or 0]) if match else (raw, "")
 
 
 def _is_purpose(words: str) -> bool:
-    """Whether "for …" says a purpose, not a time or a person."""
+    """Return whether "for …" is a purpose, not a time or a person."""
     first = words.lower().strip().partition(" ")[0]
     return first not in _NO_PURPOSE and not first.isdigit()
 
 
-def _objects(rule: Rule, raw: str, spans: list[Moment], clause: str, begin: int, at: datetime | None) -> list[str]:
-    """The objects `raw` begins with; one that is empty for an ending that names none."""
+def _read_objects(rule: Rule, raw: str, spans: list[Moment], clause: str, begin: int, at: datetime | None) -> list[str]:
+    """Return the objects at the begin of `raw`; an empty one for an ending without an object."""
     if rule.relation in ("born_on", "due"):
-        return dated(raw, rule.relation, at)
+        return read_date(raw, rule.relation, at)
     if rule.relation == "plans":
-        return planned(raw, spans, clause, begin, at)
-    return [""] if rule.slot is nothing else rule.slot(raw)
+        return read_plan(raw, spans, clause, begin, at)
+    return [""] if rule.slot is read_nothing else rule.slot(raw)
 
 
 # ---------------------------------------------------------------- subjects
 
 
-def _subjects(rule: Rule, groups: Groups, voice: Voice) -> list[str]:
-    """Who or what a match speaks of; [] where nobody can say."""
+def _read_subjects(rule: Rule, groups: Groups, voice: Voice) -> list[str]:
+    """Return the subjects of a match; [] where they are unknown."""
     thing = groups.get("t") or groups.get("app")
     if thing:
-        return _things(thing, rule.relation, groups.get("det") is not None)
+        return _read_thing(thing, rule.relation, groups.get("det") is not None)
     if groups.get("we"):
         return ["team"] if "team" in str(groups["we"]) else ["we"]
-    said = groups.get("kin") or groups.get("n")
-    if said:
-        title, _, rest = said.partition(" ")
-        return people(said) or (people(rest) if title.lower() in TITLES else [])
+    name = groups.get("kin") or groups.get("n")
+    if name:
+        title, _, rest = name.partition(" ")
+        return read_people(name) or (read_people(rest) if title.lower() in TITLES else [])
     first = (groups.get("s") or groups.get("mine") or "").lower()
     if first in ("we", "our", "ours"):
         return ["we"]
@@ -236,29 +235,16 @@ def _subjects(rule: Rule, groups: Groups, voice: Voice) -> list[str]:
 
 
 _THING_ADVERB: Final = re.compile(r"(?: (?:already|now|also|currently|just|still|all|both|only|actually|mostly))+\Z")
-_NO_THING: Final = word_set("""
-    changes change code error errors bug issue fix problem version rest stuff file files difference work logic function
-    method phase step stage part chapter level week day page task sprint milestone iteration round season year question
-    number line ticket grade item answer result thing things value point example definition implementation class
-""")
-_THING_VERB: Final = word_set("""
-    ensure make your you is are was were has have had do does did be been not will would can could which who that set
-    and or when if to
-""")
-_NO_BEGIN: Final = (
-    (NOT_NAMES - word_set("api url server client team note users work prof school home user"))
-    | VAGUE
-    | word_set("every each any some no all both other most")
-)
+_NO_BEGIN: Final = (NOT_NAMES - WORDS["thing names"]) | VAGUE | WORDS["quantifiers"]
 
 
-def _things(words: str, relation: str, determined: bool) -> list[str]:
-    """The setting, service or document a clause begins with."""
+def _read_thing(words: str, relation: str, determined: bool) -> list[str]:
+    """Return the setting, service or document at the begin of a clause."""
     name = _THING_ADVERB.sub("", words.replace("`", "").replace('"', "").strip("' .,:"))
     parts = name.lower().split()
-    if not parts or parts[0] in _NO_BEGIN or set(parts) & _THING_VERB:
+    if not parts or parts[0] in _NO_BEGIN or set(parts) & WORDS["thing verbs"]:
         return []
-    if parts[-1] in _NO_THING and not (determined and relation == "due"):
+    if parts[-1] in WORDS["no thing"] and not (determined and relation == "due"):
         return []
     code = re.search(r"[\d_./A-Z]", name)
     return [name] if determined or code or len(parts) <= 2 else []

@@ -1,4 +1,4 @@
-"""What is no statement of fact: make-believe, questions, orders, quotations, reports, doubts and denials."""
+"""Guards against clauses that state no fact: make-believe, questions, orders, quotations, reports, doubts, denials."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-# From here on a text is make-believe, or material to work on.
+# The rest of the text is make-believe, or material to work on.
 _PLAY: Final = re.compile(
     r"\b(?:pretend|role-?play|act as|imagine|once upon a time|main character|protagonist|(?:my|the) character|"
     "proofread|in (?:the|this|my|his|her|a) (?:new )?(?:novel|book|film|movie|show|story|game|series|play|dream|"
@@ -18,28 +18,28 @@ _PLAY: Final = re.compile(
 )
 _JOKE: Final = re.compile(r"\b(?:kidding|jk|joking|just a joke|psych|april fools?)\b|(?<!\w)/s\b", re.IGNORECASE)
 
-# No part of such a sentence can be taken.
+# A sentence with one of these states nothing.
 _UNREAL: Final = re.compile(
     r"(?i)\b(?:if|unless|suppose|supposing|assum(?:e|es|ing)|imagine|imagining|wish|wished|pretend|dream(?:t|ed|ing)?|"
     r"hypothetically|for (?:example|instance)|e\.g\.|let us say|let's say|lets say|say we|as though|yeah,? right|"
     "oh sure|oh great|sure,? and|who knows|once upon|what would|would it|(?:isn't|aren't|wasn't|don't|doesn't) (?:it|"
     r"that|they|he|she|we|you)\?)(?!\w)|^should (?:I|we)\b|^(?:had|were) (?:I|we)\b|\bwere (?:my|our)\b"
 )
-# Somebody else says it.
+# Attributes a clause to somebody else.
 _REPORTED: Final = re.compile(
     r"(?i)\b(?:rumou?rs?|apparently|allegedly|supposedly|reportedly|presumably|according to|claim(?:s|ed)?|heard|hear|"
     "reckons?|swears? (?:that|he|she|they|it|I)|insists?|thinks?|thought|believes?|believed|told|tells|tell (?:me|us|"
     "you)|say|says|said|saying|wrote|asks|asked|whether|as far as|or was it|suggest(?:s|ed)?|ought|recommend(?:s|ed)?|"
     r"joke[sd]?|someone|somebody)\b"
 )
-# The speaker is not sure of the clause.
+# The speaker doubts the clause.
 _HEDGED: Final = re.compile(
     r"(?i)\b(?:maybe|perhaps|probably|possibly|guess|suppose|not sure|unsure|no idea|likely|in theory|think|wonder\w*|"
     "hopefully|hope|hoping|seems?|seemed|seemingly|sort of|kind of|doubt|bet|potentially|theoretically|ideally|"
     r"typically|in general|generally speaking|by default|most people|as a joke|sounds like|as well be)\b"
 )
 
-# These speak of the verb they stand before, so only up to the comma after the object.
+# These govern the next verb, so they count only up to the comma after the object.
 _MODAL: Final = re.compile(
     r"(?i)\b(?:might|may(?= (?:be|have|not|\w+ to)\b)|could|would|should|must|assume|thinking|considering|feels like|"
     "felt like|looks? like|tempted|propos(?:e|es|ed|ing)|basically|practically|literally|pretty much|almost|nearly|"
@@ -49,7 +49,7 @@ _MODAL: Final = re.compile(
 _NEGATED: Final = re.compile(
     r"(?i)\b(?:not|never|no|none|nobody|nothing|neither|nor|without|hardly|barely|rarely|seldom|far from)\b"
 )
-# How a question begins, an order, and a text to work on.
+# Openings of a question and of an order.
 _ASKS: Final = re.compile(
     "(?i)(?:(?:so|and|but|ok|okay|hey|hi|wait|btw|well|um|also|or),? ){0,2}(?:do|does|did|is|are|am|was|were|can|could|"
     "would|will|should|shall|has|have|had|what|who|where|why|how|which|whose|whom|any(?:one|body)?|ever|wouldn't|isn't|"
@@ -76,23 +76,23 @@ _SAMPLE: Final = re.compile(
 )
 
 
-def without_play(sentences: Iterable[str]) -> list[str]:
-    """The sentences worth reading, up to where make-believe begins; a joke takes the sentence before it along."""
-    kept: list[str] = []
+def drop_play(sentences: Iterable[str]) -> list[str]:
+    """Return the sentences up to the begin of make-believe, without jokes and the sentences before them."""
+    serious: list[str] = []
     for raw in sentences:
         sentence = raw.strip()
         if _PLAY.search(sentence.lower()):
             break
         if _JOKE.search(sentence):
-            if kept:
-                kept.pop()
+            if serious:
+                serious.pop()
         elif _SHORTEST <= len(sentence) <= _LONGEST:
-            kept.append(sentence)
-    return kept
+            serious.append(sentence)
+    return serious
 
 
-def statement(sentence: str) -> str:
-    """The stated part of a sentence, or "": nothing of a question, a supposition, an order or a quotation."""
+def cut_statement(sentence: str) -> str:
+    """Return the stated part of a sentence; "" for a question, a supposition, an order or a quotation."""
     if sentence.endswith("?") or "?" in sentence[-4:]:
         tail = _OK_TAIL.search(sentence) or _TAIL_QUESTION.search(sentence)
         if tail is None:
@@ -106,33 +106,34 @@ def statement(sentence: str) -> str:
     return sentence
 
 
-_SHORTEST, _LONGEST = 6, 600  # characters of a sentence: less says nothing, more is a log
-_SHORT_REPORT: Final = 5  # words: "…, she says" speaks of what went before
+_SHORTEST, _LONGEST = 6, 600  # characters of a sentence; a longer one is a log
+_SHORT_REPORT: Final = 5  # words: "…, she says" attributes the clause before it
 
 
-def hedged(clause: str) -> bool:
-    """Whether the speaker is not sure: "maybe", "I guess"."""
+def is_hedged(clause: str) -> bool:
+    """Return whether the speaker doubts it: "maybe", "I guess"."""
     return _HEDGED.search(clause) is not None
 
 
-def doubtful(clause: str) -> bool:
-    """Whether it is hedged, or has a modal verb: "could"."""
-    return hedged(clause) or _MODAL.search(clause) is not None
+def is_doubtful(clause: str) -> bool:
+    """Return whether it is hedged, or has a modal verb: "could"."""
+    return is_hedged(clause) or _MODAL.search(clause) is not None
 
 
-def attributed(clauses: list[str]) -> Iterator[tuple[str, bool]]:
-    """Each clause, and whether somebody else is made to say it, or what follows takes it back: "…, I guess"."""
+def attribute_clauses(clauses: list[str]) -> Iterator[tuple[str, bool]]:
+    """Yield each clause, and whether it is attributed to somebody else or revoked by the next one: "…, I guess"."""
     for clause, after in zip(clauses, [*clauses[1:], ""], strict=True):
         short = len(after.split()) <= _SHORT_REPORT
         tail = _REPORTED.search(after)
-        by_tail = (tail is not None and (tail.start() == 0 or short)) or (short and hedged(after))
+        by_tail = (tail is not None and (tail.start() == 0 or short)) or (short and is_hedged(after))
         yield clause, by_tail or _REPORTED.search(clause) is not None
 
 
-def denied(clause: str, match: re.Match[str], negative: bool) -> bool:
-    """Whether there is a negation or a modal verb up to the comma after the object's begin.
+def is_denied(clause: str, match: re.Match[str], negative: bool) -> bool:
+    """Return whether a negation or a modal verb precedes the comma after the object's begin.
 
-    A negation is none where the pattern holds it (`negative`).
+    Args:
+        negative: the pattern itself has a negation, so none counts.
     """
     begin = match.start("o") if "o" in match.groupdict() else match.end()
     comma = clause.find(",", max(begin, 0))

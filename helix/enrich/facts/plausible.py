@@ -1,4 +1,4 @@
-"""Whether what was cut out can be what the relation needs: "we switched to tea" uses no tool."""
+"""Plausibility of the slots of a rule: "we switched to tea" uses no tool."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from helix.enrich.facts.rules import Rule
-from helix.enrich.facts.slots import NAMED, number
+from helix.enrich.facts.rules.rule import Rule
+from helix.enrich.facts.slots.things import NAMED
+from helix.enrich.facts.slots.values import read_number
 from helix.enrich.facts.words import AMBIGUOUS_JOBS, SETTING_NOUN
 from helix.text.gazetteer import (
     AMBIGUOUS_PLACES,
@@ -22,15 +23,15 @@ from helix.text.gazetteer import (
 
 
 class Voice(NamedTuple):
-    """Who speaks, and when."""
+    """The speaker of a text and its time."""
 
-    first: str  # who "I" is; "" where nobody can say
+    first: str  # the name of "I"; "" for none
     at: datetime | None
     role: str
 
 
 Groups = Mapping[str, str | None]
-"""What the groups of a pattern matched."""
+"""Groups of a matched pattern."""
 
 _UPGRADES: Final = re.compile(r"\b(?:upgraded|bumped|updated|downgraded|pinned)\b", re.IGNORECASE)
 _SETTINGS: Final = re.compile(rf"(?:\b(?:{SETTING_NOUN})|_\w+)\Z")
@@ -39,19 +40,19 @@ _OF_THINGS: Final = frozenset(("set_to", "version_is", "runs_on", "located_at"))
 _GENERIC: Final = re.compile(
     r"\b(?:usually|commonly|normally|often|typically|generally|sometimes|always|by default|your?)\b"
 )
-# An assistant's "we use" explains; its "we now use" reports.
+# An assistant's "we use" explains, its "we now use" reports.
 _NOW: Final = re.compile(r"\b(?:now|already|currently|instead|no longer|switched|in this (?:repo|project|codebase))\b")
 _SOFTWARE: Final = re.compile(
     r"(?i)\b(?:code|tests?|bundle|library|package|build|repo|lint\w*|dependenc\w+|scripts?|service|backend|frontend|ci|"
     r"api|database|app|pipeline|helpers?|module|deploy\w*|logging|server)\b"
 )
-# Said of places and habits too.
+# Verbs of places and habits, too.
 _LOOSE: Final = re.compile(r"\b(?:moved|went|changed)\b")
 _RID: Final = re.compile(r"rid of|phased out|off|away")
 
 
-def plausible(rule: Rule, groups: Groups, objects: list[str], former: list[str], clause: str, voice: Voice) -> bool:
-    """Whether `objects`, and what ended with them (`former`), can be what the relation of `rule` needs."""
+def is_plausible(rule: Rule, groups: Groups, objects: list[str], former: list[str], clause: str, voice: Voice) -> bool:
+    """Return whether `objects`, and the former objects they end, fit the relation of `rule`."""
     if not objects and not former:
         return False
     relation = rule.relation
@@ -66,14 +67,14 @@ def plausible(rule: Rule, groups: Groups, objects: list[str], former: list[str],
         own = (groups.get("s") or "").lower() != "we"  # a team moves to tools and offices
         return not any(map(_is_tool, homes)) and (own or any(map(_is_place, homes)))
     if relation == "uses":
-        return _usable(rule, groups, objects, former, clause, voice)
+        return _can_be_used(rule, groups, objects, former, clause, voice)
     if relation in ("set_to", "version_is"):
-        return _settable(rule, groups, objects, former, clause, voice)
+        return _can_be_set(rule, groups, objects, former, clause, voice)
     return True
 
 
-def _usable(rule: Rule, groups: Groups, objects: list[str], former: list[str], clause: str, voice: Voice) -> bool:
-    """Whether it is tools that are used, and not habits, places or examples."""
+def _can_be_used(rule: Rule, groups: Groups, objects: list[str], former: list[str], clause: str, voice: Voice) -> bool:
+    """Return whether the objects are tools, not habits, places or examples."""
     tools = [*objects, *former]
     old = groups.get("old")
     if "ditched" in rule.needs and old:
@@ -83,32 +84,32 @@ def _usable(rule: Rule, groups: Groups, objects: list[str], former: list[str], c
             return False
         if _LOOSE.search(clause):
             return any(map(_is_tool, tools))
-        return voice.role != "user" or _SOFTWARE.search(clause) is not None or any(map(_looks_named, tools))
+        return voice.role != "user" or _SOFTWARE.search(clause) is not None or any(map(_has_name, tools))
     if voice.role == "assistant" and not (former or _NOW.search(clause)):
         return False
     if "ditched" in rule.needs and rule.closes and not _RID.search(clause):
         return all(_is_tool(tool) or NAMED.search(tool[1:]) for tool in objects)
     if (groups.get("s") or "").lower() == "i":
-        return all(_looks_named(tool) or "." in tool or "_" in tool for tool in objects)
+        return all(_has_name(tool) or "." in tool or "_" in tool for tool in objects)
     if groups.get("n"):
         return (groups["n"] or "").lower().split()[0] in GIVEN_NAMES and all(map(_is_tool, objects))
     return True
 
 
-def _settable(rule: Rule, groups: Groups, objects: list[str], former: list[str], clause: str, voice: Voice) -> bool:
-    """Whether a setting is set and a package upgraded, and not the other way round."""
+def _can_be_set(rule: Rule, groups: Groups, objects: list[str], former: list[str], clause: str, voice: Voice) -> bool:
+    """Return whether a setting is set or a package upgraded, not the other way round."""
     if _UPGRADES.search(clause):
         setting = _SETTINGS.search((groups.get("t") or "").lower()) is not None
         dotted = any(_DOTTED.fullmatch(value) for value in objects)
         if setting == (rule.relation == "version_is") and (setting or dotted):
             return False
-    if rule.relation == "set_to" and rule.slot is number and voice.role == "assistant" and not groups.get("agent"):
+    if rule.relation == "set_to" and rule.slot is read_number and voice.role == "assistant" and not groups.get("agent"):
         return False
     return not groups.get("old") or bool(objects and former)
 
 
-def _looks_named(tool: str) -> bool:
-    """Whether it is written like a name, or is a known tool."""
+def _has_name(tool: str) -> bool:
+    """Return whether it is written like a name, or is a known tool."""
     return any(c.isupper() or c.isdigit() for c in tool) or _is_tool(tool)
 
 

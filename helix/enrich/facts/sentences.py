@@ -1,4 +1,4 @@
-"""From a text to plain clauses: what is prose, where sentences and clauses end, one spelling for many."""
+"""Sentences and clauses of prose, in one spelling."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from helix.enrich.facts.guards import doubtful
+from helix.enrich.facts.guards import is_doubtful
 from helix.enrich.facts.words import ANY_KIN, KIN_ADJECTIVE, NAME, OTHER_KIN
 
 _FENCE: Final = re.compile(r"\s{0,8}(?:```|~~~)")
-# A quotation, a table, a heading, a shell, a diff, a stack trace, code.
+# Opens a quotation, a table, a heading, a shell command, a diff, a stack trace or code.
 _NO_PROSE: Final = re.compile(
     r"\s{0,8}(?:>|\||#|\$ |❯|<|@@|\+\+\+|---|===|at [\w.$<>]+\s?\(|File \"|Traceback|\w{1,60}(?:Error|Exception):)|"
     r"(?: {4}|\t)\s{0,40}(?![-*•\d\s])|\s{0,8}[\w.]{1,40} ?(?:=|:=|==) ?\S"
 )
 _MARKER: Final = re.compile(r"\s{0,12}(?:[-*+•–] |\d{1,3}[.)] |\[[ x]\] )\s{0,4}(?:\[[ x]\] )?")
-# Where a sentence ends, but not after "e.g.", "Dr." or an initial.
+# The end of a sentence, but not after "e.g.", "Dr." or an initial.
 _END: Final = re.compile(
     r"(?<![ (]e\.g\.)(?<![ (]i\.e\.)(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bMrs\.)(?<!\bSt\.)(?<!\bvs\.)(?<!\bNo\.)"
     r"(?<!\betc\.)(?<!\b[A-Z]\.)(?:(?<=[.!?…])|(?<=[.!?][\"')\]])|(?<=[\U0001F300-\U0001FAFF]))\s{1,8}|"
@@ -24,8 +24,8 @@ _END: Final = re.compile(
 )
 
 
-def sentences(text: str) -> Iterator[str]:
-    """The sentences of the prose of `text`: without code blocks, stack traces, headings, tables and quoted lines."""
+def split_sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of prose, without code blocks, stack traces, headings, tables and quoted lines."""
     fenced = False
     held = ""
     for line in text.split("\n"):
@@ -38,7 +38,7 @@ def sentences(text: str) -> Iterator[str]:
             continue
         marker = _MARKER.match(line)
         line = line[marker.end() :] if marker else line.strip()
-        # A hard-wrapped line goes on in lower case.
+        # A hard-wrapped line continues in lower case.
         if held and not marker and line[:1].islower() and held[-1] not in ".!?:":
             held = f"{held} {line}"
             continue
@@ -69,14 +69,14 @@ SPACE: Final = re.compile(r"\s+")
 _EMPHASIS: Final = re.compile(r"\*{1,3}|(?<!\w)_{1,2}(?=\w)|(?<=\w)_{1,2}(?!\w)")
 
 
-def plain(sentence: str) -> str:
-    """Without contractions, emphasis and double spaces, so that one pattern fits all spellings."""
+def normalise(sentence: str) -> str:
+    """Return a sentence without contractions, emphasis and double spaces, so that one pattern fits all spellings."""
     sentence = _EMPHASIS.sub("", sentence)
     sentence = _CONTRACTION.sub(lambda m: _CONTRACTIONS.get(m.group().lower(), m.group()), sentence)
     return SPACE.sub(" ", _IS.sub(" is ", sentence)).strip()
 
 
-# Verbs a clause may share its subject with, and those that make a clause of a thing.
+# Verbs of a clause that shares the subject of the one before; verbs that make a clause of a thing.
 _VERBS: Final = (
     r"works|work(?= (?:at|for|as|in|on|with)\b)|lives?|study(?= (?:at|in)\b| \w+ at\b)|studies|speaks?|am|is|are|"
     "have|has|uses|loves|hates?|owns?|prefers?|enjoys?|moved|switched|decided|bought|married|comes?|joined|started|"
@@ -96,7 +96,7 @@ _CLAUSE: Final = re.compile(
     rf"(?P<again>and|who|then) (?:then |who )?(?=(?:(?:now|also|currently|still|both|just|really) )?(?:{_VERBS})\b)"
 )
 
-# "In 2019, we …": no clause of its own.
+# "In 2019, we …": not a clause of its own.
 _LEADING: Final = re.compile(
     r"(?i)(?:in|on|since|as of|from|until|till|at|by|last|next|this|after|before|for|\d+|two|three|a|one|yesterday|"
     "today|tomorrow|starting|back in|finally|currently|now|right now|so|well|and|also|oh|hi|hey|ok|yes|no|"
@@ -108,24 +108,24 @@ _OWN_SUBJECT: Final = re.compile(
 )
 
 
-def _maybe(clause: str) -> bool:
-    """Whether all there is is a doubt about what follows: "Someday, …"."""
-    return len(clause.split()) <= 3 and doubtful(clause)
+def _is_doubt(clause: str) -> bool:
+    """Return whether a clause is only a doubt about the next one: "Someday, …"."""
+    return len(clause.split()) <= 3 and is_doubtful(clause)
 
 
 _AND_I: Final = re.compile(rf"((?:\A|[,:;] ){NAME}) and I\b")
 _INFINITIVE: Final = re.compile(r"\b(?:to|can|will|would|could|should|might|must|let|help|please) [a-z]+\b")
 
 
-def clauses(statement: str) -> Iterator[str]:
-    """The clauses of a statement; one that shares the subject of the one before gets it: "I live … and work …"."""
-    statement = _AND_I.sub(r"\1 & I", statement)  # one subject, no border
+def split_clauses(statement: str) -> Iterator[str]:
+    """Yield the clauses of a statement; a shared subject is repeated: "I live …", "I work …"."""
+    statement = _AND_I.sub(r"\1 & I", statement)  # one subject, not a border
     start = 0
     subject = ""
     share = False
     for border in [*_CLAUSE.finditer(statement), None]:
         clause = statement[start : border.start() if border else len(statement)].strip(" ,")
-        if border and border["comma"] and (_LEADING.match(clause) or _maybe(clause)):
+        if border and border["comma"] and (_LEADING.match(clause) or _is_doubt(clause)):
             continue
         if share and subject:
             clause = f"{subject} {clause}"
@@ -138,6 +138,6 @@ def clauses(statement: str) -> Iterator[str]:
             yield clause
         if border:
             start = border.end()
-            # "trying to set up X and use Y" states no use; "friends who …" are not the subject.
+            # "trying to set up X and use Y" states no use; in "friends who …" the friends are not the subject.
             again = border["again"]
             share = again is not None and not _INFINITIVE.search(clause) and (again != "who" or clause == subject)

@@ -1,15 +1,13 @@
-"""When a fact holds, and dates as objects."""
+"""Validity of facts, and dates as their objects."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from helix.enrich.facts.slots import action
-
-if TYPE_CHECKING:
-    from helix.text.dates import Moment
+from helix.enrich.facts.slots.values import read_action
+from helix.text.dates import Moment, find_moments
 
 _EVENT: Final = re.compile(
     r"\b(?:moved|relocated|switched|migrated|married|divorced|joined|started|quit|left|replaced|swapped|upgraded|"
@@ -26,16 +24,9 @@ _PREPOSITION: Final = re.compile(
 _DANGLING: Final = re.compile(r"\b(?:a|an|my|our|his|her|their|the|to|with|of|and)\Z")
 
 
-def spans_of(clause: str, at: datetime | None) -> list[Moment]:
-    """The times a clause names."""
-    from helix.text.dates import find_moments  # few clauses get this far
-
-    return find_moments(clause, at)
-
-
-def dated(raw: str, relation: str, at: datetime | None) -> list[str]:
-    """The first date of `raw` as ISO, if it begins with one; a birthday without its year as it was said."""
-    spans = spans_of(raw, at)
+def read_date(raw: str, relation: str, at: datetime | None) -> list[str]:
+    """Return the date at the begin of `raw` in ISO 8601; a birthday without a year as written."""
+    spans = find_moments(raw, at)
     if not spans or spans[0].where[0] > 6:
         return []
     first = spans[0]
@@ -44,8 +35,8 @@ def dated(raw: str, relation: str, at: datetime | None) -> list[str]:
     return [re.sub(r"\A(?:on|in) ", "", first.text)] if re.search(r"\d", first.text) else []
 
 
-def planned(raw: str, spans: list[Moment], clause: str, offset: int, at: datetime | None) -> list[str]:
-    """What is intended, without its time; nothing where no time to come is named. `raw` is at `offset` of `clause`."""
+def read_plan(raw: str, spans: list[Moment], clause: str, offset: int, at: datetime | None) -> list[str]:
+    """Return the intention without its time; [] without a time to come. `raw` is at `offset` of `clause`."""
     if at is None:
         return []
     offset += len(clause[offset:]) - len(clause[offset:].lstrip())
@@ -55,13 +46,13 @@ def planned(raw: str, spans: list[Moment], clause: str, offset: int, at: datetim
     phrase = _PREPOSITION.sub("", raw[: coming[0].where[0] - offset].rstrip(" ,"))
     if _DANGLING.search(phrase):
         return []
-    return action(phrase) or ([phrase] if re.fullmatch(r"[a-z]{5,}", phrase) else [])
+    return read_action(phrase) or ([phrase] if re.fullmatch(r"[a-z]{5,}", phrase) else [])
 
 
-def validity(
+def read_validity(
     relation: str, spans: list[Moment], clause: str, at: datetime | None, ends: bool
 ) -> tuple[datetime | None, datetime | None]:
-    """From when to when the clause says it holds: since a date, or with the event (or end) that it tells of."""
+    """Return the begin and end of a fact by its clause: "since" a date, or the date of an event."""
     event = ends or _EVENT.search(clause) is not None
     valid: datetime | None = None
     until: datetime | None = None
@@ -72,8 +63,9 @@ def validity(
             if at is None or span.end >= at.date():
                 until = until or _midnight(span.end) + timedelta(days=1)
         elif valid is None and relation not in ("due", "born_on"):
-            told = to_come if relation == "plans" else _SINCE.search(lead) or (event and at is not None and not to_come)
-            valid = _midnight(span.start) if told else None
+            past_event = event and at is not None and not to_come
+            begins = to_come if relation == "plans" else _SINCE.search(lead) or past_event
+            valid = _midnight(span.start) if begins else None
     return valid, until
 
 
