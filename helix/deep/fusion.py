@@ -18,7 +18,7 @@ from helix.deep.context import DeepQuestion
 from helix.deep.replies import Replies
 from helix.question.build import reword
 from helix.ranking.rrf import rrf
-from helix.ranking.topk import order
+from helix.ranking.topk import sort_rows
 from helix.recipes.cems_intent import classify
 from helix.recipes.registry import recipe
 from helix.snapshot.reader.snapshot import Snapshot
@@ -100,7 +100,7 @@ def fuse_lists(lists: Sequence[Sequence[Item]], weights: Sequence[float]) -> lis
             places.setdefault(key, {})[i] = rank
     ranks = [np.array([place.get(i, np.nan) for place in places.values()]) for i in range(len(lists))]
     scores = rrf(ranks, weights, K)
-    best = order(scores, np.arange(len(scores))).tolist()
+    best = sort_rows(scores, np.arange(len(scores))).tolist()
     named = [{f"wording {i}" if i else "asked": rank for i, rank in place.items()} for place in places.values()]
     ordered = list(items.values())
     return _scale(
@@ -150,7 +150,7 @@ def apply_order(items: Sequence[Item], keys: Sequence[str]) -> list[Item]:
             score=round(float(scores[i]), 6),
             why={**items[i].why, **({"model": place[i]} if i in place else {})},
         )
-        for i in order(scores, np.arange(len(items))).tolist()
+        for i in sort_rows(scores, np.arange(len(items))).tolist()
     ]
 
 

@@ -16,10 +16,10 @@ from typing import Final
 import numpy as np
 
 from helix.encoders.folders import HubModel, ModelFolder, digest_files, find_model, is_model
-from helix.encoders.session import TOKEN_CHARS, Session, batch_by_length, open_tokenizer, pad_tokens
+from helix.encoders.session import TOKEN_CHARS, OnnxSession, batch_by_length, open_tokenizer, pad_tokens
 from helix.encoders.spec import FILES, check_files, fingerprint_spec, read_spec, shorten
 from helix.errors import EncoderError
-from helix.ranking.topk import top_k
+from helix.ranking.topk import select_top
 from helix.settings import Settings
 from helix.types import F32, I64, Sparse
 
@@ -229,7 +229,7 @@ class DocumentEncoder:
 def select_heaviest(weights: F32, n: int) -> Sparse:
     """Return the n heaviest terms of a vocabulary with weights above 0; ties keep the first."""
     terms = np.flatnonzero(weights > 0)
-    chosen = np.sort(terms[top_k(weights[terms], terms, n)])
+    chosen = np.sort(terms[select_top(weights[terms], terms, n)])
     return Sparse(chosen.astype(np.uint32), weights[chosen])
 
 
@@ -237,7 +237,7 @@ class _SparseNetwork:
     """The ONNX graph: tokens → float32[n, vocabulary], pooled and activated."""
 
     def __init__(self, folder: Path, spec: SparseSpec, tokens: int, threads: int) -> None:
-        self._session = Session(folder / "model.onnx", threads, _NOUN, _REMEDY, "take another sparse encoder")
+        self._session = OnnxSession(folder / "model.onnx", threads, _NOUN, _REMEDY, "take another sparse encoder")
         self._tokenizer = open_tokenizer(folder / "tokenizer.json", tokens)
         self._pad, self._chars = spec.pad, TOKEN_CHARS * tokens
 

@@ -60,7 +60,7 @@ def search_postings(
         weight: float32[t]: idf · (k1 + 1), or the factor of a learned-sparse weight.
         rest: float32[t + 1], the most that terms i and later can add to a row.
         allowed: bool[n], or None for all rows.
-        norm: float32[n], of `helix.ranking.bm25.norms`; for learned-sparse postings n alone: a gain is tf · weight.
+        norm: float32[n] of `helix.ranking.bm25.compute_norms`; n alone for learned-sparse postings: tf · weight.
         k: at least 1.
         slack: below 1 by more than the rounding of scores and bounds.
         floor: a lower bound of the k-th best score.

@@ -61,7 +61,7 @@ def count_terms(
 def score_joined(count: F32, place: I64, weight: F32, length: F32, mean_length: float, k1: float, b: float) -> F32:
     """Return the BM25 of n texts, each joined from some of u rows: float32[n].
 
-    Equals `helix.ranking.bm25.saturate` times the weights, summed in the order of the terms.
+    Equals `helix.ranking.bm25.saturate_tf` times the weights, summed in the order of the terms.
 
     Args:
         count: float32[t, u], the frequency of each term in each row.

@@ -1,4 +1,4 @@
-"""When a fact holds: which assertion or closing ends which, over all facts of a store at once."""
+"""Validity of facts: the end of each by later assertions and closings, for all facts of a store at once."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ import numpy.typing as npt
 
 from helix.types import I64, U64, Bool
 
-HOLDS: Final = int(np.iinfo(np.int64).min)
-"""As an end: there is none."""
+NO_END: Final = int(np.iinfo(np.int64).min)
+"""The end of a fact that still holds."""
 
 _NEVER: Final = int(np.iinfo(np.int64).max)
 
 
-def resolve(
+def resolve_ends(
     group: U64, family: U64, object: U64, valid: I64, ingested: I64, until: I64, functional: Bool, closes: Bool
 ) -> I64:
-    """When each fact stopped holding: int64[n] seconds, `HOLDS` where it still does.
+    """Return the end of each fact: int64[n] seconds, `NO_END` if it still holds.
 
-    Facts of a group follow each other by (valid, ingested, position); only facts that tie in the first two depend on
-    their position, so one that arrives late falls into its place. An assertion ends with the first later
+    Facts of a group are ordered by (valid, ingested, position). Position matters only for ties, so a late arrival takes
+    its place in time. An assertion ends with the first later
 
     - closing of its object, or of any object (`object` 0);
-    - closing of its object in the same family that names no qualifier: "we no longer use Redis" ends "for the queue";
-    - assertion of another object, where its relation is functional. One that was over before it began (`until` ≤
-      `valid`) ends nothing.
+    - closing of its object in the same family without a qualifier: "we no longer use Redis" ends "for the queue";
+    - assertion of another object, if its relation is functional, unless that one ends before it begins (`until` ≤
+      `valid`).
 
-    The same object again confirms it and ends nothing. `until` ends it earlier. A closing holds no longer than an
-    event: it ends at its own `valid`.
+    A repeated assertion of the same object ends nothing. `until` ends a fact earlier. A closing is an event: it ends at
+    its own `valid`.
 
     Args:
         group: uint64[n], hash of (scope, subject, relation, qualifier).
-        family: uint64[n], the group of the same fact without its qualifier; a fact that has none is of its own family.
-        object: uint64[n], hash of the object; 0 where a closing names none.
-        valid: int64[n] seconds, from when a fact holds; never `HOLDS`.
+        family: uint64[n], the group of the same fact without its qualifier; a fact without one is in its own family.
+        object: uint64[n], hash of the object; 0 for a closing that names none.
+        valid: int64[n] seconds, the start of a fact; never `NO_END`.
         ingested: int64[n] microseconds.
-        until: int64[n] seconds, `HOLDS` where nothing was said.
+        until: int64[n] seconds, `NO_END` if not stated.
         functional: bool[n], one object at a time.
-        closes: bool[n], the fact says that something ended.
+        closes: bool[n], the fact is a closing.
     """
     order = np.lexsort((ingested, valid, group))
     wide = (closes & (group == family))[order]
@@ -47,22 +47,22 @@ def resolve(
     valid, until = valid[order], until[order]
     functional, closes = functional[order], closes[order]
 
-    end = _next(group, np.flatnonzero(closes & (object == 0)), valid)
-    np.minimum(end, _next_same(group, object, valid, closes), out=end)
-    np.minimum(end, _in_family(family, object, valid, ingested[order], order, wide), out=end)
-    begins = np.flatnonzero(~closes & ((until == HOLDS) | (until > valid)))
-    other = _next_other(group, object, valid, begins)
+    end = _find_next(group, np.flatnonzero(closes & (object == 0)), valid)
+    np.minimum(end, _find_same(group, object, valid, closes), out=end)
+    np.minimum(end, _find_in_family(family, object, valid, ingested[order], order, wide), out=end)
+    begins = np.flatnonzero(~closes & ((until == NO_END) | (until > valid)))
+    other = _find_other(group, object, valid, begins)
     end[begins] = np.where(functional[begins], np.minimum(end[begins], other), end[begins])
-    np.minimum(end, np.where(until == HOLDS, _NEVER, until), out=end)
+    np.minimum(end, np.where(until == NO_END, _NEVER, until), out=end)
     end[closes] = valid[closes]
 
     result = np.empty(len(order), np.int64)
-    result[order] = np.where(end == _NEVER, HOLDS, end)
+    result[order] = np.where(end == _NEVER, NO_END, end)
     return result
 
 
-def _next(group: U64, where: npt.NDArray[np.intp], valid: I64) -> I64:
-    """`valid` of the first of the rows `where` (ascending) after each row and in its group, or `_NEVER`."""
+def _find_next(group: U64, where: npt.NDArray[np.intp], valid: I64) -> I64:
+    """Return `valid` of the first of the ascending rows `where` after each row in its group, or `_NEVER`."""
     at = np.searchsorted(where, np.arange(len(group)), side="right")
     found = np.full(len(group), _NEVER, np.int64)
     has = np.flatnonzero(at < len(where))
@@ -72,33 +72,35 @@ def _next(group: U64, where: npt.NDArray[np.intp], valid: I64) -> I64:
     return found
 
 
-def _next_same(group: U64, object: U64, valid: I64, closes: Bool) -> I64:
-    """`valid` of the first later closing of the same object, or `_NEVER`."""
+def _find_same(group: U64, object: U64, valid: I64, closes: Bool) -> I64:
+    """Return `valid` of the first later closing of the same object, or `_NEVER`."""
     found = np.full(len(group), _NEVER, np.int64)
     named = np.flatnonzero(closes & (object != 0))
     if not len(named):
         return found
-    # Rows of one group and object side by side, still in time order: the next closing there is the one.
+    # Sorted by group and object, rows stay in time order: the next closing there is the first later one.
     by = np.lexsort((object, group))
     starts = np.ones(len(by), bool)
     starts[1:] = (group[by][1:] != group[by][:-1]) | (object[by][1:] != object[by][:-1])
     run = np.cumsum(starts).astype(np.uint64)
-    found[by] = _next(run, np.flatnonzero((closes & (object != 0))[by]), valid[by])
+    found[by] = _find_next(run, np.flatnonzero((closes & (object != 0))[by]), valid[by])
     return found
 
 
-def _in_family(family: U64, object: U64, valid: I64, ingested: I64, position: npt.NDArray[np.intp], wide: Bool) -> I64:
-    """`valid` of the first later closing without a qualifier that names the same object, or `_NEVER`."""
+def _find_in_family(
+    family: U64, object: U64, valid: I64, ingested: I64, position: npt.NDArray[np.intp], wide: Bool
+) -> I64:
+    """Return `valid` of the first later closing of the same object without a qualifier, or `_NEVER`."""
     if not wide.any():
         return np.full(len(family), _NEVER, np.int64)
     by = np.lexsort((position, ingested, valid, family))
     found = np.empty(len(family), np.int64)
-    found[by] = _next_same(family[by], object[by], valid[by], wide[by])
+    found[by] = _find_same(family[by], object[by], valid[by], wide[by])
     return found
 
 
-def _next_other(group: U64, object: U64, valid: I64, rows: npt.NDArray[np.intp]) -> I64:
-    """For each of `rows` (ascending) `valid` of the first later one of its group with another object, or `_NEVER`."""
+def _find_other(group: U64, object: U64, valid: I64, rows: npt.NDArray[np.intp]) -> I64:
+    """Return `valid` of the first later row with another object in its group, for ascending rows, or `_NEVER`."""
     found = np.full(len(rows), _NEVER, np.int64)
     g, o, v = group[rows], object[rows], valid[rows]
     border = np.flatnonzero((g[1:] != g[:-1]) | (o[1:] != o[:-1])) + 1  # starts of runs but the first

@@ -1,6 +1,6 @@
-"""The only sorter of Helix, and the tie rule: descending score, then ascending tie key (the order of item ids).
+"""The only sorter of Helix and its tie rule: descending score, then ascending tie key (the order of item ids).
 
-NaN comes after every number; NaNs are equal to each other. Equal scores with equal tie keys keep their position.
+NaN comes after every number, and NaNs are equal. Equal scores with equal tie keys keep their position.
 """
 
 from __future__ import annotations
@@ -16,29 +16,26 @@ Ties = npt.NDArray[np.integer[Any]]
 Index = npt.NDArray[np.intp]
 
 
-def order(scores: npt.NDArray[np.floating[Any]], tie: Ties) -> Index:
-    """All rows, best first.
+def sort_rows(scores: F32, tie: Ties) -> Index:
+    """Return the positions of all scores, best first: intp[n].
 
     Args:
         scores: float32[n].
         tie: integer[n], smaller first among equal scores.
-
-    Returns:
-        intp[n], positions in `scores`.
     """
     # lexsort: last key first, stable, NaN last.
     return np.lexsort((tie, -scores))
 
 
-def top_k(scores: F32, tie: Ties, k: int) -> Index:
-    """The first `k` of `order(scores, tie)`, in O(n + k log k) time. intp[min(n, k)].
+def select_top(scores: F32, tie: Ties, k: int) -> Index:
+    """Return the first `k` of `sort_rows(scores, tie)`, intp[min(n, k)], in O(n + k log k) time.
 
     argpartition alone picks any of the rows tied at the boundary; here the tie key chooses among all of them.
     """
     if k <= 0:
         return np.empty(0, dtype=np.intp)
     if k >= len(scores):
-        return order(scores, tie)
+        return sort_rows(scores, tie)
     keys = -scores
     boundary = keys[np.argpartition(keys, k - 1)[k - 1]]
     better, tied = (~np.isnan(keys), np.isnan(keys)) if np.isnan(boundary) else (keys < boundary, keys == boundary)
@@ -46,6 +43,5 @@ def top_k(scores: F32, tie: Ties, k: int) -> Index:
     wanted = k - int(np.count_nonzero(better))
     ties = tie[rows]
     last = ties[np.argpartition(ties, wanted - 1)[wanted - 1]]
-    kept = np.flatnonzero(better)
-    rows = np.sort(np.concatenate((kept, rows[ties <= last])))
-    return rows[order(scores[rows], tie[rows])][:k]
+    rows = np.sort(np.concatenate((np.flatnonzero(better), rows[ties <= last])))
+    return rows[sort_rows(scores[rows], tie[rows])][:k]

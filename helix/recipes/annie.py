@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from helix.ranking.rrf import align_ranks, rrf
-from helix.ranking.topk import order
+from helix.ranking.topk import sort_rows
 from helix.recipes.annie_formulas import briefing, bullet, decay, jaccard, mmr
 from helix.recipes.common import begin, bundle, items_of
 from helix.snapshot.checked_arrays import damaged
@@ -170,7 +170,7 @@ def facts_about(query: Query, snap: Snapshot, plan: Plan) -> I64:
     chosen = np.flatnonzero(named & snap.facts.holding(int((query.as_of or query.now).timestamp())))
     if plan.allowed is not None:
         chosen = chosen[plan.allowed[facts.row[chosen]]]
-    chosen = chosen[order(facts.confidence[chosen], snap.columns.key[facts.row[chosen]])]
+    chosen = chosen[sort_rows(facts.confidence[chosen], snap.columns.key[facts.row[chosen]])]
     _, first = np.unique(facts.row[chosen], return_index=True)
     return chosen[np.sort(first)]
 
@@ -190,7 +190,7 @@ def fuse(legs: Sequence[Leg], snap: Snapshot, k: float) -> Pool:
     """The union of the lists as a pool, best fused score first."""
     rows, ranks = align_ranks(legs)
     fused = rrf([*ranks.values()], [1.0] * len(ranks), k).astype(np.float32)
-    return Pool(rows, fused, ranks, {"rrf": fused}).take(order(fused, snap.columns.key[rows]))
+    return Pool(rows, fused, ranks, {"rrf": fused}).take(sort_rows(fused, snap.columns.key[rows]))
 
 
 def fade(pool: Pool, query: Query, snap: Snapshot, how: AnnieDecay) -> Pool:
@@ -202,7 +202,7 @@ def fade(pool: Pool, query: Query, snap: Snapshot, how: AnnieDecay) -> Pool:
     final = pool.final * left
     signals = {**pool.signals, "age_days": age, "evergreen": green.astype(np.float32), "decay": left}
     faded = replace(pool, final=final, signals=signals)
-    return faded.take(order(final, snap.columns.key[pool.row]))
+    return faded.take(sort_rows(final, snap.columns.key[pool.row]))
 
 
 def times(snap: Snapshot, rows: Any) -> I64:

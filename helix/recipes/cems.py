@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from helix.ranking.rrf import align_ranks, rrf
-from helix.ranking.topk import order
+from helix.ranking.topk import sort_rows
 from helix.recipes.cems_formulas import (
     blend,
     first_of_each,
@@ -261,7 +261,7 @@ def _rank(
     }
     final = base * np.prod(list(factors.values()), axis=0)
     pool = Pool(rows, final.astype(np.float32), ranks, {**signals, "base": base, **factors})
-    return pool.take(order(pool.final, columns.key[rows]))
+    return pool.take(sort_rows(pool.final, columns.key[rows]))
 
 
 def pinned(rows: npt.NDArray[Any], snap: Snapshot) -> Bool:

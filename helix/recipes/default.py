@@ -13,8 +13,8 @@ from helix.encoders.token_counter import TokenCounter
 from helix.errors import EncoderError
 from helix.question.event_windows import TOP, anchor, window
 from helix.question.rewrite import core, spoken
-from helix.ranking.bm25 import idf
-from helix.ranking.topk import order
+from helix.ranking.bm25 import compute_idf
+from helix.ranking.topk import sort_rows
 from helix.recipes.common import begin, bundle, ids, items_of, scored
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.collapse import collapse
@@ -260,7 +260,7 @@ def _rank(
 
 def _demote(pool: Candidates, snap: Snapshot, superseded: Outdated, share: float) -> Candidates:
     pool = replace(pool, final=demote(pool.row.astype(np.int64), pool.final, superseded, share))
-    return pool.take(order(pool.final, snap.columns.key[pool.row]))
+    return pool.take(sort_rows(pool.final, snap.columns.key[pool.row]))
 
 
 def _rerank(
@@ -274,7 +274,7 @@ def _rerank(
     seen[: len(scores)] = scores
     final = rerank(pool.final, scores, profile.rerank.weight)
     pool = replace(pool, rerank=seen, final=final)
-    return pool.take(order(pool.final, snap.columns.key[pool.row]))
+    return pool.take(sort_rows(pool.final, snap.columns.key[pool.row]))
 
 
 def _trace_diversify(pool: Candidates, chosen: Candidates, snap: Snapshot, profile: HelixProfile, trace: Trace) -> None:
@@ -321,7 +321,7 @@ def _excerpt_rules(query: Query, snap: Snapshot, constants: PackConstants) -> Sh
     """Return how long items are shortened: to the sentences that hold the question's terms, weighted by idf."""
     words, wanted = sorted(set(tokenise(query.text))), set(query.terms.tolist())
     terms = {term: key for term, key in zip(words, hash_terms(words), strict=True) if int(key) in wanted}
-    weights = idf(np.array([snap.lexical.df(key) for key in terms.values()], np.int64), snap.live).tolist()
+    weights = compute_idf(np.array([snap.lexical.df(key) for key in terms.values()], np.int64), snap.live).tolist()
     cap = max(LEAST, int(constants.excerpt * query.budget)) if constants.excerpt else 0
     return Short(dict(zip(terms, weights, strict=True)), cap, constants.full)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from helix.errors import EncoderError
 from helix.ranking.rrf import align_ranks, rrf
-from helix.ranking.topk import order, top_k
+from helix.ranking.topk import select_top, sort_rows
 from helix.recipes.common import begin, bundle, items_of, scored
 from helix.recipes.engram_formulas import (
     CHANNELS,
@@ -172,7 +172,7 @@ def _channels(
     walked, method = trace.run("graph", walk, first, query, snap, plan, profile.graph)
     trace.note("walk", method=method)
     mass = np.nan_to_num(walked.ppr)
-    best = top_k(mass, snap.columns.key[walked.row], how.graph)
+    best = select_top(mass, snap.columns.key[walked.row], how.graph)
     best = best[mass[best] > 0]
     legs.append(Leg("graph", walked.row[best], mass[best]))
     trace.leg("graph", legs[-1], len(walked), how.graph, _held(walked.row, mass))
@@ -210,7 +210,7 @@ def _activated(
     activation = normalised(np.prod(list(factors.values()), axis=0, dtype=np.float64).astype(np.float32))
     noise = activation_noise(query.text, columns.key[rows], how.noise)
     pool = Pool(rows, activation + noise, ranks, {**factors, "noise": noise})
-    return pool.take(order(pool.final, columns.key[rows]))
+    return pool.take(sort_rows(pool.final, columns.key[rows]))
 
 
 def _retention(rows: Any, age: F32, vector: F32 | None, snap: Snapshot, weight: float, trace: Trace) -> dict[str, F32]:
@@ -251,7 +251,7 @@ def _reranked(pool: Pool, query: Query, snap: Snapshot, how: EngramCross, trace:
     signal[: len(head)] = scores
     final = rerank(pool.final, scores, how.weight)
     blended = replace(pool, final=final, signals={**pool.signals, tier: signal})
-    return blended.take(order(final, snap.columns.key[pool.row]))
+    return blended.take(sort_rows(final, snap.columns.key[pool.row]))
 
 
 def _has_cross(models: Rerankers) -> bool:

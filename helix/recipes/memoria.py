@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from helix.errors import EncoderError
-from helix.ranking.fact_validity import HOLDS
+from helix.ranking.fact_validity import NO_END
 from helix.ranking.rrf import align_ranks, rrf
-from helix.ranking.topk import order, top_k
+from helix.ranking.topk import select_top, sort_rows
 from helix.recipes.common import begin, bundle, items_of
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.graph import pagerank
@@ -145,7 +145,7 @@ def candidates(query: Query, snap: Snapshot, plan: Plan) -> Bool:
 def _over(query: Query, snap: Snapshot) -> Bool:
     """bool[facts]: those that no longer hold at the moment asked about."""
     at = int((query.as_of or query.now).timestamp())
-    over: Bool = (snap.facts.ends != HOLDS) & (snap.facts.ends <= at)
+    over: Bool = (snap.facts.ends != NO_END) & (snap.facts.ends <= at)
     return over
 
 
@@ -178,7 +178,7 @@ def _retrieve(
         lambda facts: max([lexical_score(query, field, i, how.k1, how.b) for i in facts], default=0.0),
     )
     mass = trace.run("graph", graph_scores, query.mentions, snap, allowed, profile.walk)
-    best = top_k(mass, field.key, how.graph)
+    best = select_top(mass, field.key, how.graph)
     best = best[mass[best] > 0]
     keep(
         "graph",
@@ -228,7 +228,7 @@ def reach(edges: Edges, tie: U64, named: U64, hops: int, most: int) -> I64:
     for _ in range(hops):
         touches = _among(edges.left[left], front) | _among(edges.right[left], front)
         new = left[touches]
-        new = new[order(edges.weight[new], tie[new])][: most - sum(map(len, found))]
+        new = new[sort_rows(edges.weight[new], tie[new])][: most - sum(map(len, found))]
         if not len(new):
             break
         found.append(new)
@@ -272,7 +272,7 @@ def fuse(legs: Sequence[Leg], key: U64, k: float) -> Pool:
     """
     facts, ranks = align_ranks(legs)
     final = rrf([*ranks.values()], [1.0] * len(ranks), k).astype(np.float32)
-    return Pool(facts, final, ranks, {"rrf": final}).take(order(final, key[facts]))
+    return Pool(facts, final, ranks, {"rrf": final}).take(sort_rows(final, key[facts]))
 
 
 def demote(pool: Pool, over: Bool, key: U64, superseded: float) -> Pool:
@@ -285,7 +285,7 @@ def demote(pool: Pool, over: Bool, key: U64, superseded: float) -> Pool:
     factor = np.where(over[pool.row], superseded, 1.0).astype(np.float32)
     final = pool.final * factor
     changed = replace(pool, final=final, signals={**pool.signals, "holds": factor})
-    return changed.take(order(final, key[pool.row]))
+    return changed.take(sort_rows(final, key[pool.row]))
 
 
 def _reranked(pool: Pool, query: Query, snap: Snapshot, how: MemoriaCross, trace: Trace, models: Rerankers) -> Pool:
@@ -304,7 +304,7 @@ def _reranked(pool: Pool, query: Query, snap: Snapshot, how: MemoriaCross, trace
     signal[: len(head)] = scores
     final = rerank(pool.final, scores * pool.signals["holds"][: len(head)], how.weight)
     changed = replace(pool, final=final, signals={**pool.signals, "cross": signal})
-    return changed.take(order(final, snap.facts.field.key[pool.row]))
+    return changed.take(sort_rows(final, snap.facts.field.key[pool.row]))
 
 
 def _cross(models: Rerankers, trace: Trace) -> CrossEncoder | None:
@@ -343,7 +343,7 @@ class Span(NamedTuple):
 
 def day(second: int) -> str | None:
     """The day, UTC, of a second since 1970; None of the least int64."""
-    return None if second == HOLDS else str(np.datetime64(second, "s").astype("datetime64[D]"))
+    return None if second == NO_END else str(np.datetime64(second, "s").astype("datetime64[D]"))
 
 
 def entry_of(source: Mapping[str, Any], fact: Mapping[str, Any], span: Span) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from helix.ranking.topk import top_k
+from helix.ranking.topk import select_top
 from helix.types import U32, U64, Leg, Plan
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def collapse(search: Callable[[Plan], Leg], plan: Plan, snap: Snapshot, k: int) 
 def _joined(one: Leg, other: Leg, snap: Snapshot, k: int) -> Leg:
     """The k best of both, which have no row in common."""
     rows, scores = np.concatenate([one.rows, other.rows]), np.concatenate([one.scores, other.scores])
-    order = top_k(scores, snap.columns.key[rows], k)
+    order = select_top(scores, snap.columns.key[rows], k)
     return Leg(one.name, rows[order], scores[order])
 
 

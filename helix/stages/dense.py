@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from helix.native.vectors import score_vectors
-from helix.ranking.topk import top_k
+from helix.ranking.topk import select_top
 from helix.types import F32, I64, Bool, Leg, Plan
 from helix.util.threads import WorkStarter, defer_work
 
@@ -43,7 +43,7 @@ def search_dense(vector: F32, snap: Snapshot, plan: Plan, k: int) -> Leg:
     found += [other() for other in others]
     rows = np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in found)])
     scores = np.concatenate([np.empty(0, np.float32), *(scores for _, scores in found)])
-    best = top_k(scores, snap.columns.key[rows], k)
+    best = select_top(scores, snap.columns.key[rows], k)
     return Leg("dense", rows[best].astype(np.uint32), scores[best])
 
 
@@ -54,7 +54,7 @@ def _of_block(vector: F32, snap: Snapshot, block: Block, plan: Plan, k: int, sca
     rows = candidates(vector, block, allowed, k, scan, left, snap.start_work)
     scores = score(vector, block, rows)
     if block.exact is not None:
-        rows = np.sort(rows[top_k(scores, snap.columns.key[block.start + rows], _EXACT * k)])
+        rows = np.sort(rows[select_top(scores, snap.columns.key[block.start + rows], _EXACT * k)])
         scores = exact_score(vector, block.exact, rows)
     return block.start + rows, scores
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from helix.ranking.topk import order
+from helix.ranking.topk import sort_rows
 from helix.snapshot.segment.arrays import BANDS
 from helix.types import F32, U32, Candidates
 
@@ -50,7 +50,7 @@ def diversify(pool: Candidates, snap: Snapshot, k: int, profile: DiversifyConsta
         reach = within_reach(left, trade, k) + seen - len(kept)
     chosen = kept[mmr(score[kept], snap.vectors.dequantise(pool.row[kept]), trade, k)]
     rows = pool.row[chosen]
-    return pool.take(chosen[order(score[chosen], snap.columns.key[rows])])
+    return pool.take(chosen[sort_rows(score[chosen], snap.columns.key[rows])])
 
 
 def left_out(pool: Candidates, chosen: Candidates, snap: Snapshot, profile: DiversifyConstants) -> Left:

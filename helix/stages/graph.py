@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from helix.ranking.topk import top_k
+from helix.ranking.topk import select_top
 from helix.snapshot.index.graph import Seen
 from helix.types import F32, I64, Candidates, Plan, Query
 
@@ -254,7 +254,7 @@ def _extend(pool: Candidates, items: I64, mass: F32, snap: Snapshot, extra: int)
     """The pool with its mass, then the `extra` best items that were not in it and hold any mass."""
     new = _position(items, np.sort(pool.row).astype(np.int64)) < 0
     new_items, new_mass = items[new], mass[new]
-    best = top_k(new_mass, snap.columns.key[new_items], extra)
+    best = select_top(new_mass, snap.columns.key[new_items], extra)
     best = best[new_mass[best] > 0]
     joined = pool.joined(new_items[best])
     at = _position(joined.row.astype(np.int64), items)

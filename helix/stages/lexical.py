@@ -12,9 +12,9 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 
 from helix.native.postings import search_postings
-from helix.ranking.bm25 import Norms, gain, idf
-from helix.ranking.postings import Part, flat, kth, look_up, narrow
-from helix.ranking.topk import top_k
+from helix.ranking.bm25 import FieldNorms, compute_gain, compute_idf
+from helix.ranking.postings import PostingsPart, find_kth_best, flatten_parts, look_up_rows, narrow_parts
+from helix.ranking.topk import select_top
 from helix.types import F32, U64, Leg, Plan, Query
 
 _LOOK_UP: Final = 25
@@ -39,14 +39,14 @@ class Field(Protocol):
         """Rows that count."""
 
     @property
-    def norm(self) -> Norms:
+    def norm(self) -> FieldNorms:
         """What the lengths of the rows do to their terms."""
 
     @property
     def key(self) -> U64:
         """uint64[rows]: the tie key."""
 
-    def term(self, term: np.uint64) -> list[Part]:
+    def term(self, term: np.uint64) -> list[PostingsPart]:
         """Postings of a term, in ascending parts."""
 
     def df(self, term: np.uint64) -> int:
@@ -57,7 +57,7 @@ class _Term(NamedTuple):
     weight: float  # idf
     most: float  # what a row can gain from it: tf / (tf + …) is below 1
     size: int  # postings, deleted rows included
-    parts: list[Part]
+    parts: list[PostingsPart]
 
 
 def search_lexical(query: Query, field: Field, plan: Plan, k: int, k1: float, b: float, name: str = "bm25") -> Leg:
@@ -74,14 +74,14 @@ def search_lexical(query: Query, field: Field, plan: Plan, k: int, k1: float, b:
     norm, allowed = field.norm(k1, b), plan.allowed
     slack = 1 - (len(terms) + 8) * 2.0**-23  # scores and bounds are rounded apart; this is more than that can make
     few = np.flatnonzero(allowed) if allowed is not None and _LOOK_UP * plan.allowed_rows < field.rows else None
-    parts = [term.parts if few is None else list(narrow(term.parts, few, _LOOK_UP)) for term in terms]
+    parts = [term.parts if few is None else list(narrow_parts(term.parts, few, _LOOK_UP)) for term in terms]
     floor, rare = 0.0, _rare(parts)
     if 0 < rare < len(terms):
-        *_, floor = search_postings(flat(parts[:rare]), *_bounds(terms[:rare], k1), allowed, norm, k, slack)
-    rows, scores, _ = search_postings(flat(parts), *_bounds(terms, k1), allowed, norm, k, slack, floor)
-    best = np.flatnonzero(scores >= kth(scores, k))
+        *_, floor = search_postings(flatten_parts(parts[:rare]), *_bounds(terms[:rare], k1), allowed, norm, k, slack)
+    rows, scores, _ = search_postings(flatten_parts(parts), *_bounds(terms, k1), allowed, norm, k, slack, floor)
+    best = np.flatnonzero(scores >= find_kth_best(scores, k))
     rows, scores = rows.take(best), scores.take(best)
-    order = top_k(scores, field.key.take(rows), k)
+    order = select_top(scores, field.key.take(rows), k)
     return Leg(name, rows[order], scores[order])
 
 
@@ -89,8 +89,8 @@ def lexical_score(query: Query, field: Field, row: int, k1: float, b: float) -> 
     """What the search gives one row; 0 where it holds none of the terms."""
     score, norm = np.zeros(1, np.float32), field.norm(k1, b)
     for term in _terms(query, field, k1):
-        for rows, tf in look_up(term.parts, np.array([row])):
-            score[: len(rows)] += gain(tf, norm.take(rows), term.weight, k1)
+        for rows, tf in look_up_rows(term.parts, np.array([row])):
+            score[: len(rows)] += compute_gain(tf, norm.take(rows), term.weight, k1)
     return float(score[0])
 
 
@@ -102,14 +102,14 @@ def _terms(query: Query, field: Field, k1: float) -> list[_Term]:
         if parts:
             size = sum(len(local) for _, local, _ in parts)
             df = size if field.live == field.rows else field.df(hashed)
-            weight = float(idf(df, field.live))
+            weight = float(compute_idf(df, field.live))
             found.append((df, int(hashed), _Term(weight, weight * (k1 + 1), size, _joined(parts))))
     return [term for *_, term in sorted(found, key=lambda entry: entry[:2])]
 
 
-def _joined(parts: list[Part]) -> list[Part]:
+def _joined(parts: list[PostingsPart]) -> list[PostingsPart]:
     """Neighbouring small segments as one: many short arrays cost more in calls than in work."""
-    joined: list[Part] = []
+    joined: list[PostingsPart] = []
     for small, neighbours in groupby(parts, key=lambda part: len(part[1]) < _SMALL):
         run = list(neighbours)
         if small and len(run) > 1:
@@ -126,7 +126,7 @@ def _bounds(terms: list[_Term], k1: float) -> tuple[F32, F32]:
     return weight, np.ascontiguousarray(rest, np.float32)
 
 
-def _rare(terms: list[list[Part]]) -> int:
+def _rare(terms: list[list[PostingsPart]]) -> int:
     """How many of the first terms have, together, no more than one in _RARE of the postings."""
     sizes = [sum(len(rows) for _, rows, _ in parts) for parts in terms]
     return sum(_RARE * read <= sum(sizes) for read in accumulate(sizes))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from helix.ranking.topk import order
+from helix.ranking.topk import sort_rows
 from helix.stages.features.linked import link
 from helix.stages.features.similarity import similarity
 from helix.types import F32, TYPES, Candidates, Plan, Query
@@ -45,7 +45,7 @@ def rank(
     weights = type_weights(profile, plan.recent).take(kinds, axis=1)
     final = np.einsum("sn,sn->n", weights, signals)
     ranked = replace(pool, **dict(zip(SIGNALS, signals, strict=True)), final=final)
-    return ranked.take(order(ranked.final, columns.key[ranked.row]))
+    return ranked.take(sort_rows(ranked.final, columns.key[ranked.row]))
 
 
 def shares(pool: Candidates, snap: Snapshot, plan: Plan, profile: HelixProfile) -> dict[str, F32]:

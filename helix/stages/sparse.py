@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from helix.native.postings import search_postings
-from helix.ranking.postings import flat, kth, narrow
-from helix.ranking.topk import top_k
+from helix.ranking.postings import find_kth_best, flatten_parts, narrow_parts
+from helix.ranking.topk import select_top
 from helix.types import Leg, Plan, Sparse
 
 if TYPE_CHECKING:
@@ -40,16 +40,18 @@ def search_sparse(asked: Sparse, field: ImpactField, plan: Plan, k: int) -> Leg:
     slack = 1 - (len(postings) + 8) * 2.0**-23  # scores and bounds are rounded apart; this is more than that can make
     if allowed is not None and _LOOK_UP * plan.allowed_rows < field.rows:
         few = np.flatnonzero(allowed)
-        postings = [list(narrow(parts, few, _LOOK_UP)) for parts in postings]
+        postings = [list(narrow_parts(parts, few, _LOOK_UP)) for parts in postings]
     size = [sum(len(rows) for _, rows, _ in parts) for parts in postings]
     first = sum(_FEW * read <= sum(size) for read in accumulate(size))  # terms: what the k-th best has of them alone
     rest = np.append(np.cumsum((weight.astype(np.float64) * most)[::-1])[::-1], 0).astype(np.float32)
     floor = 0.0
     if 0 < first < len(postings):
         alone = rest[: first + 1] - rest[first]
-        *_, floor = search_postings(flat(postings[:first]), weight[:first], alone, allowed, field.rows, k, slack)
-    rows, scores, _ = search_postings(flat(postings), weight, rest, allowed, field.rows, k, slack, floor)
-    best = np.flatnonzero(scores >= kth(scores, k))
+        *_, floor = search_postings(
+            flatten_parts(postings[:first]), weight[:first], alone, allowed, field.rows, k, slack
+        )
+    rows, scores, _ = search_postings(flatten_parts(postings), weight, rest, allowed, field.rows, k, slack, floor)
+    best = np.flatnonzero(scores >= find_kth_best(scores, k))
     rows, scores = rows.take(best), scores.take(best)
-    order = top_k(scores, field.key.take(rows), k)
+    order = select_top(scores, field.key.take(rows), k)
     return Leg("sparse", rows[order], scores[order])

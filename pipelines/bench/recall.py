@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from helix.errors import StoreError
 from helix.question.build import build_query
-from helix.ranking.bm25 import idf, saturate
+from helix.ranking.bm25 import compute_idf, saturate_tf
 from helix.recipes.common import begin
 from helix.recipes.default import add_search_terms
 from helix.recipes.load_profile import load as load_profile
@@ -129,7 +129,7 @@ def machine() -> dict[str, Any]:
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "helix": VERSION,
         "python": platform.python_version(),
-        "numpy": np.VERSION,
+        "numpy": np.__version__,
         "onnxruntime": version("onnxruntime"),
         "faiss": version("faiss-cpu"),
         "bandwidth_gb_s": round(bandwidth() / 1e9, 1),
@@ -430,8 +430,8 @@ def exhaustive(query: Query, snap: Snapshot, plan: Plan, k1: float, b: float) ->
     for term in query.terms:
         rows, tf = snap.lexical.postings(term)
         if len(rows):
-            weight = np.float32(idf(len(rows), snap.live))
-            scores[rows] += weight * saturate(tf, snap.lexical.length[rows], snap.lexical.mean_length, k1, b)
+            weight = np.float32(compute_idf(len(rows), snap.live))
+            scores[rows] += weight * saturate_tf(tf, snap.lexical.length[rows], snap.lexical.mean_length, k1, b)
     return scores if plan.allowed is None else np.where(plan.allowed, scores, np.float32(0)).astype(np.float32)
 
 
@@ -489,7 +489,7 @@ def limit(memory: Memory, posed: Sequence[Posed], profile: HelixProfile) -> Repo
     spent: dict[str, list[float]] = defaultdict(list)
     for _ in range(_TURNS):
         spent["total"] += [_timed(memory.recall, one.ask["query"], **one.ask["with"]) for one in posed]
-        onnx = [_timed(encoder.hidden, feed) for feed in feeds]
+        onnx = [_timed(encoder.run, feed) for feed in feeds]
         library = [_timed(search_raw, one) for one in posed]
         scan = [sum(sizes.values()) / rate * 1000 for sizes in read]
         spent["onnx"], spent["library"], spent["scan"] = spent["onnx"] + onnx, spent["library"] + library, scan

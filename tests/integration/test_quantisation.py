@@ -13,7 +13,7 @@ import pytest
 from helix.encoders import registry
 from helix.encoders.dense import Encoder
 from helix.encoders.dense_export import cache_encoder
-from helix.ranking.topk import order
+from helix.ranking.topk import sort_rows
 from helix.settings import Settings
 from helix.snapshot.index import dense
 from helix.snapshot.reader.snapshot import Snapshot
@@ -135,7 +135,7 @@ def kept(snapshot: Snapshot, vectors: Vectors) -> tuple[float, float]:
     for question in questions:
         scores = passages @ question
         leg = search_dense(question, snapshot, Plan(None, snapshot.rows), K)
-        shares.append(len(np.intersect1d(order(scores, snapshot.columns.key)[:K], leg.rows)) / K)
+        shares.append(len(np.intersect1d(sort_rows(scores, snapshot.columns.key)[:K], leg.rows)) / K)
         drift = max(drift, float(np.abs(scores[leg.rows] - leg.scores).max()))
     return float(np.mean(shares)), drift
 

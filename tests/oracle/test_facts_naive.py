@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helix.ranking.fact_validity import HOLDS, resolve
+from helix.ranking.fact_validity import NO_END, resolve_ends
 from helix.types import I64
 
 
@@ -37,7 +37,7 @@ ROW = st.builds(
     object=st.integers(0, 3),
     valid=st.integers(-3, 6),
     ingested=st.integers(0, 3),
-    until=st.one_of(st.just(HOLDS), st.integers(-3, 8)),
+    until=st.one_of(st.just(NO_END), st.integers(-3, 8)),
     closes=st.booleans(),
 )
 
@@ -45,13 +45,13 @@ ROW = st.builds(
 def naive(rows: list[Row]) -> list[int]:
     """The rules as they are said, row by row."""
     order = sorted(range(len(rows)), key=lambda i: (rows[i].valid, rows[i].ingested, i))
-    ends = [HOLDS] * len(rows)
+    ends = [NO_END] * len(rows)
     for place, i in enumerate(order):
         row = rows[i]
         if row.closes:
             ends[i] = row.valid
             continue
-        bounds = [] if row.until == HOLDS else [row.until]
+        bounds = [] if row.until == NO_END else [row.until]
         for j in order[place + 1 :]:
             later = rows[j]
             wide = later.closes and not later.qualifier and later.family == row.family
@@ -60,7 +60,7 @@ def naive(rows: list[Row]) -> list[int]:
             if later.closes:
                 ended = later.object in (0, row.object)
             else:
-                over = later.until != HOLDS and later.until <= later.valid
+                over = later.until != NO_END and later.until <= later.valid
                 ended = row.functional and later.object != row.object and not over
             if ended:
                 bounds.append(later.valid)
@@ -71,7 +71,7 @@ def naive(rows: list[Row]) -> list[int]:
 
 
 def columns(rows: list[Row]) -> I64:
-    return resolve(
+    return resolve_ends(
         np.array([row.group for row in rows], np.uint64),
         np.array([10 * row.family for row in rows], np.uint64),
         np.array([row.object for row in rows], np.uint64),

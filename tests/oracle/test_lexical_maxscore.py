@@ -15,7 +15,7 @@ import pytest
 
 from helix.errors import StoreError
 from helix.native import postings as native
-from helix.ranking.bm25 import Norms
+from helix.ranking.bm25 import FieldNorms
 from helix.stages import lexical
 from helix.stages.lexical import search_lexical
 from helix.text.tokenize import hash_terms, tokenise
@@ -174,7 +174,7 @@ def test_a_failed_search_leaves_nothing_behind() -> None:
     store, keys = skewed(2, rows=2_000)
     query: Any = SimpleNamespace(terms=keys)
     broken: Any = Store(store.segments, store.columns.length, store.columns.key)
-    broken.norm = Norms(store.columns.length[:50], store.mean_length)
+    broken.norm = FieldNorms(store.columns.length[:50], store.mean_length)
     with pytest.raises(StoreError, match="none of 50 rows"):
         search_lexical(query, broken, Plan(None, store.rows), 10, 1.2, 0.75)
     assert same(query, store, Plan(None, store.rows), 10)

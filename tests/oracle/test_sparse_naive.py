@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helix.native import postings as native
-from helix.ranking.postings import STEP
+from helix.ranking.postings import WEIGHT_STEP
 from helix.snapshot.index import sparse as impacts
 from helix.snapshot.index.sparse import ImpactField, Impacts, merge_impacts, open_impacts, quantise, write_impacts
 from helix.snapshot.manifest import Index
@@ -133,10 +133,10 @@ def test_of_a_row_in_two_indexes_the_first_counts(tmp_path: Path) -> None:
 
 
 def test_a_weight_is_kept_in_steps() -> None:
-    given = np.array([0.0, STEP / 3, STEP, 1.0, 63.5, 64.0, 1e6], np.float32)
+    given = np.array([0.0, WEIGHT_STEP / 3, WEIGHT_STEP, 1.0, 63.5, 64.0, 1e6], np.float32)
     assert quantise(given).tolist() == [0, 0, 1, 1_024, 65_024, 65_535, 65_535]
     weights = np.linspace(0.001, 60, 7_919, dtype=np.float32)
-    assert np.abs(quantise(weights) * STEP - weights).max() <= STEP / 2 + 1e-5
+    assert np.abs(quantise(weights) * WEIGHT_STEP - weights).max() <= WEIGHT_STEP / 2 + 1e-5
 
 
 @given(st.integers(0, 2**32), st.integers(1, 30), st.floats(0.02, 1.0))
@@ -154,7 +154,7 @@ def test_any_weights_are_searched_exactly(seed: int, k: int, share: float) -> No
     allowed = rng.random(n) < share
     found = search_sparse(asked, field, Plan(allowed, int(allowed.sum())), k)
     whole = np.zeros(n, np.float32)
-    step = asked.weights * np.float32(STEP)
+    step = asked.weights * np.float32(WEIGHT_STEP)
     for term in np.lexsort((asked.terms, -step)).tolist():
         whole += codes[:, term] * step[term]
     order = [row for row in np.lexsort((field.key, -whole)).tolist() if allowed[row] and whole[row] > 0][:k]

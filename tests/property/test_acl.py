@@ -23,7 +23,7 @@ from helix.encoders.dense import Encoder
 from helix.encoders.token_counter import EstimatedCounter
 from helix.enrich.neardup import signatures
 from helix.errors import UsageError
-from helix.ranking.topk import top_k
+from helix.ranking.topk import select_top
 from helix.recipes.load_profile import names
 from helix.sdk.memory import Memory
 from helix.settings import Settings
@@ -449,7 +449,7 @@ def test_under_an_index_hidden_rows_move_nothing(tmp_path: Path) -> None:
         found = search_dense(question, seen, plan, 50)
         block = snap.vectors.blocks[0]
         scores = (block.codes[allowed].astype(np.float32) @ question) * block.scale[allowed]
-        best = allowed[top_k(scores, snap.lexical.key[allowed], 50)]
+        best = allowed[select_top(scores, snap.lexical.key[allowed], 50)]
         assert set(found.rows.tolist()) == set(best.tolist())
 
 

@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helix.errors import UsageError
-from helix.ranking.bm25 import gain, idf, norms
+from helix.ranking.bm25 import compute_gain, compute_idf, compute_norms
 from helix.snapshot import paths, writer
 from helix.snapshot.index.dense import Dense, open_dense
 from helix.snapshot.index.dense import build as build_dense
@@ -224,9 +224,11 @@ def lexical_by_hand(
     scores = np.zeros(N, np.float32)
     for word in sorted(words, key=lambda word: (df[word], int(hashes()[word]))):
         rows = np.flatnonzero(world.tf[:, word])
-        weight = float(idf(df[word], int(live.sum())))
+        weight = float(compute_idf(df[word], int(live.sum())))
         mean = max(1.0, float(length[live].mean())) if live.any() else 1.0
-        scores[rows] += gain(world.tf[rows, word].astype(np.uint16), norms(length[rows], mean, K1, B), weight, K1)
+        scores[rows] += compute_gain(
+            world.tf[rows, word].astype(np.uint16), compute_norms(length[rows], mean, K1, B), weight, K1
+        )
     rows = np.flatnonzero(allowed & (scores > 0))
     chosen = np.lexsort((world.key[rows], -scores[rows]))[:k]
     return Leg("bm25", rows[chosen].astype(np.uint32), scores[rows[chosen]])

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from helix.ranking.bm25 import Norms
+from helix.ranking.bm25 import FieldNorms
 from helix.snapshot.checked_arrays import Kind, damaged, map_all, map_ipc
 from helix.snapshot.manifest import Index
 from helix.snapshot.segment.arrays import invert, lives
@@ -125,7 +125,7 @@ class Expansion:
         self.looked: Bool = looked & alive
         self.live = int(self.looked.sum())
         self.mean_length = max(1.0, float(self.length[self.looked].mean())) if self.live else 1.0
-        self.norm = Norms(self.length, self.mean_length)
+        self.norm = FieldNorms(self.length, self.mean_length)
 
     def term(self, term: np.uint64) -> list[tuple[int, U32, npt.NDArray[np.uint16]]]:
         """Postings of a term: (0, rows of the snapshot ascending, term frequencies), deleted rows left out."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from helix.ranking.fact_validity import resolve
+from helix.ranking.fact_validity import resolve_ends
 from helix.snapshot.segment.open import Opened
 from helix.types import F32, I64, U64, Bool
 
@@ -56,7 +56,7 @@ def join(opened: Sequence[Opened], starts: I64, alive: Bool) -> FactColumns:
 
 def invalid_since(facts: FactColumns) -> I64:
     """int64[f]: since when each fact no longer holds, in seconds; the least int64 where it does."""
-    return resolve(
+    return resolve_ends(
         facts.group,
         facts.family,
         facts.object,

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from helix.ranking.postings import STEP, Part, look_up
+from helix.ranking.postings import WEIGHT_STEP, PostingsPart, look_up_rows
 from helix.snapshot.checked_arrays import Kind, map_all
 from helix.snapshot.manifest import Index
 from helix.snapshot.segment.arrays import invert
@@ -61,7 +61,7 @@ class Impacts:
 
 def quantise(weights: F32) -> U16:
     """Weights in steps: uint16[n]; what is above 64, as only sums over a text may be, is kept as 64."""
-    return np.asarray(np.minimum(np.rint(weights / STEP), np.iinfo(np.uint16).max), np.uint16)
+    return np.asarray(np.minimum(np.rint(weights / WEIGHT_STEP), np.iinfo(np.uint16).max), np.uint16)
 
 
 def write_impacts(folder: Path, rows: U32, indptr: I64, terms: U32, weights: F32) -> None:
@@ -127,12 +127,12 @@ class ImpactField:
         self.key = key
         self.live = sum(int(np.count_nonzero(alive[start + one.rows.astype(np.int64)])) for start, one in parts)
 
-    def term(self, term: int) -> tuple[int, list[Part]]:
+    def term(self, term: int) -> tuple[int, list[PostingsPart]]:
         """(the largest impact of a term, its postings in parts), deleted rows included; those of small indexes as one.
 
         Two indexes of a segment hold rows of it in turn, so parts may overlap; a row is in one of them.
         """
-        most, large, small = 0, list[Part](), list[Part]()
+        most, large, small = 0, list[PostingsPart](), list[PostingsPart]()
         for start, held in self._parts:
             keys = held.arrays["terms.key"]
             at = int(keys.searchsorted(np.uint32(term)))
@@ -147,13 +147,13 @@ class ImpactField:
             small = [(0, rows[order], np.concatenate([impact for *_, impact in small])[order])]
         return most, [*large, *small]
 
-    def asked(self, question: Sparse) -> tuple[F32, I64, list[list[Part]]]:
+    def asked(self, question: Sparse) -> tuple[F32, I64, list[list[PostingsPart]]]:
         """The question's terms that some row has, the heaviest first, of equal ones the smaller: (what an impact of 1
         is worth float32[t], the largest impact int64[t], postings of each).
 
         By the question's weights, not by what the store holds: so hidden rows have no part in the order of a sum.
         """
-        worth = (question.weights * np.float32(STEP)).astype(np.float32)
+        worth = (question.weights * np.float32(WEIGHT_STEP)).astype(np.float32)
         found = []
         for i in np.lexsort((question.terms, -worth)).tolist():
             most, parts = self.term(int(question.terms[i]))
@@ -169,7 +169,7 @@ class ImpactField:
         score = np.zeros(len(rows), np.float32)
         worth, _, postings = self.asked(question)
         for each, parts in zip(worth, postings, strict=True):
-            for found, impact in look_up(parts, ascending):
+            for found, impact in look_up_rows(parts, ascending):
                 score[np.searchsorted(ascending, found)] += impact * each
         out = np.empty_like(score)
         out[order] = score

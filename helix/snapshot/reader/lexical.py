@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from helix.ranking.bm25 import Norms
+from helix.ranking.bm25 import FieldNorms
 from helix.snapshot.index.doc2query import Expansion
 from helix.snapshot.index.occurrences import occurrences
 from helix.snapshot.index.sparse import ImpactField
@@ -64,9 +64,9 @@ class Lexical:
         return self._rows.columns.length
 
     @cached_property
-    def norm(self) -> Norms:
+    def norm(self) -> FieldNorms:
         """BM25's length normalisation of each row."""
-        return Norms(self.length, self.mean_length)
+        return FieldNorms(self.length, self.mean_length)
 
     def term(self, term: np.uint64) -> list[tuple[int, U32, npt.NDArray[np.uint16]]]:
         """Return a term's postings by segment, mapped, deleted rows included.

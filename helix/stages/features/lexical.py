@@ -13,7 +13,7 @@ import numpy as np
 
 from helix.native.rows import find_distinct, list_neighbours
 from helix.native.terms import score_joined
-from helix.ranking.bm25 import idf
+from helix.ranking.bm25 import compute_idf
 from helix.types import F32, I64, U64
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def hear(rows: I64, terms: U64, said: U64, snap: Snapshot) -> Heard:
     ring = list_neighbours(snap.columns.previous, snap.columns.next, rows)
     there, place = find_distinct(np.concatenate([_NONE, ring.ravel()]))
     df = np.array([snap.lexical.df(term) for term in terms], np.int64)
-    weight = np.where(df > 0, idf(df, snap.live), np.float32(0))
+    weight = np.where(df > 0, compute_idf(df, snap.live), np.float32(0))
     order = terms.searchsorted(said).tolist()
     follow = [pair for pair in dict.fromkeys(pairwise(order)) if pair[0] != pair[1]]
     pairs = np.array(follow, np.int64).reshape(-1, 2).T.copy()
@@ -75,7 +75,7 @@ def lexical(heard: Heard, snap: Snapshot, how: HelixProfile) -> Lexical:
     near = ring[1:3].reshape(1, -1)  # the turn before, and the item
     before, own = score_joined(heard.counts, near, weight, length, snap.lexical.mean_length, k1, b).reshape(2, -1)
     window = score_joined(heard.counts, ring, weight, length, snap.lexical.mean_window_length, *_FIELDS)
-    rarity = ((weight / idf(1, snap.live)) ** RARE).astype(np.float32)
+    rarity = ((weight / compute_idf(1, snap.live)) ** RARE).astype(np.float32)
     rare = ((heard.counts.take(item, axis=1) > 0) * rarity[:, None]).max(axis=0, initial=0)
     return Lexical(own, before, window, rare)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from helix.ranking.topk import order
+from helix.ranking.topk import sort_rows
 from helix.text.titles import runs
 from helix.types import F32, I64, ROLES, U32, Candidates, Plan
 
@@ -88,7 +88,7 @@ def link(rows: I64, score: F32, snap: Snapshot, how: LinkConstants) -> F32:
 
 
 def _by_title(rows: I64, score: F32, snap: Snapshot, how: LinkConstants) -> F32:
-    seeds = order(score, snap.columns.key[rows])[: how.seeds]
+    seeds = sort_rows(score, snap.columns.key[rows])[: how.seeds]
     text, target = _named(*snap.lexical.order_of(rows[seeds]), snap, how.title_df)
     if not len(target):
         return score
@@ -102,7 +102,7 @@ def _by_title(rows: I64, score: F32, snap: Snapshot, how: LinkConstants) -> F32:
 
 
 def _by_entity(rows: I64, score: F32, snap: Snapshot, how: LinkConstants) -> F32:
-    seeds = order(score, snap.columns.key[rows])[: how.seeds]
+    seeds = sort_rows(score, snap.columns.key[rows])[: how.seeds]
     is_seed = np.zeros(len(rows), bool)
     is_seed[seeds] = True
     at, keys = snap.graph.entities_of(rows)

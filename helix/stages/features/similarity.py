@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from helix.native.rows import find_distinct
 from helix.native.vectors import score_neighbours
-from helix.ranking.bm25 import idf, saturate
+from helix.ranking.bm25 import compute_idf, saturate_tf
 from helix.stages.features.lexical import Heard, adjacent, hear, lexical
 from helix.stages.features.linked import titled
 from helix.text.cues import ASKS, FIRST_PERSON, STANDING
@@ -154,5 +154,5 @@ def expanded(rows: I64, query: Query, field: Expansion, how: HelixProfile) -> F3
         for _, hits, tfs in field.term(term):
             at = np.minimum(np.searchsorted(hits, rows), len(hits) - 1)
             tf = np.where(hits[at] == rows, tfs[at], 0)
-            score += idf(len(hits), field.live) * saturate(tf, length, field.mean_length, k1, b)
+            score += compute_idf(len(hits), field.live) * saturate_tf(tf, length, field.mean_length, k1, b)
     return score

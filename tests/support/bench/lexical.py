@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from helix.ranking.bm25 import Norms, gain, idf
-from helix.ranking.topk import top_k
+from helix.ranking.bm25 import FieldNorms, compute_gain, compute_idf
+from helix.ranking.topk import select_top
 from helix.stages.lexical import search_lexical
 from helix.types import Leg, Plan
 
@@ -57,8 +57,8 @@ class Store:
         self.key = key
 
     @cached_property
-    def norm(self) -> Norms:
-        return Norms(self.columns.length, self.mean_length)  # `mean_length` may still be set anew
+    def norm(self) -> FieldNorms:
+        return FieldNorms(self.columns.length, self.mean_length)  # `mean_length` may still be set anew
 
     def term(self, term: np.uint64) -> list[tuple[int, Any, Any]]:
         found = []
@@ -84,15 +84,15 @@ def exhaustive(query: Any, snap: Any, plan: Plan, k: int, k1: float, b: float) -
         if parts:
             rows = np.concatenate([local.astype(np.intp) + start for start, local, _ in parts])
             tf = np.concatenate([tfs for *_, tfs in parts])
-            weight = float(idf(snap.lexical.df(term), snap.live))
+            weight = float(compute_idf(snap.lexical.df(term), snap.live))
             terms.append((snap.lexical.df(term), int(term), weight, rows, tf))
     scores = np.zeros(snap.rows, np.float32)
     for *_, weight, rows, tf in sorted(terms, key=lambda entry: entry[:2]):
-        scores[rows] += gain(tf, snap.lexical.norm(k1, b)[rows], weight, k1)
+        scores[rows] += compute_gain(tf, snap.lexical.norm(k1, b)[rows], weight, k1)
     if plan.allowed is not None:
         scores *= plan.allowed
     hits = np.flatnonzero(scores)
-    best = hits[top_k(scores[hits], snap.columns.key[hits], k)]
+    best = hits[select_top(scores[hits], snap.columns.key[hits], k)]
     return Leg("bm25", best.astype(np.uint32), scores[best])
 
 

@@ -206,7 +206,7 @@ class World:
     """A benchmark set in a store, and the words of its items and questions as one vocabulary."""
 
     def __init__(self, name: str, path: Path, each: int, folder: Path) -> None:
-        from helix.ranking.bm25 import idf, norms
+        from helix.ranking.bm25 import compute_idf, compute_norms
         from helix.sdk.memory import Memory
         from helix.settings import load
         from helix.text.tokenize import tokenise
@@ -233,8 +233,8 @@ class World:
         for words in self.own:
             df[[self.place[word] for word in words]] += 1
         length = np.array([words.total() for words in self.own], np.float32)
-        self.norm = norms(length, float(length.mean()), 0.9, 0.6).tolist()
-        self.idf = idf(df, len(self.own))
+        self.norm = compute_norms(length, float(length.mean()), 0.9, 0.6).tolist()
+        self.idf = compute_idf(df, len(self.own))
 
     def field(self, p: float | None, wrong: int = 6) -> ImpactField:
         """What a model gives that hits a share p; None: nothing but the items' own words."""

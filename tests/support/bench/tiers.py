@@ -25,7 +25,7 @@ import numpy.typing as npt
 from helix.encoders.dense import Encoder, measure_session
 from helix.encoders.dense_export import cache_encoder
 from helix.encoders.registry import choose_encoder
-from helix.ranking.topk import top_k
+from helix.ranking.topk import select_top
 from helix.settings import load
 from helix.snapshot.index import dense
 from helix.snapshot.reader.vectors import Block
@@ -185,7 +185,7 @@ def scanned(codes: Codes, questions: F32, allowed: Sequence[Bool | None]) -> Ans
 
 def best(scores: F32, allowed: Bool | None) -> npt.NDArray[np.intp]:
     masked = scores if allowed is None else np.where(allowed, scores, np.float32(-9)).astype(np.float32)
-    return top_k(masked, np.arange(len(scores)), K)
+    return select_top(masked, np.arange(len(scores)), K)
 
 
 def indexed(
@@ -197,7 +197,7 @@ def indexed(
         assert block.dense is not None
         rows = np.sort(block.dense.search(vector, wanted, mask))
         scores = score(vector, block, rows) if exact is None else exact[rows] @ vector
-        answers.append(rows[top_k(scores, rows, K)])
+        answers.append(rows[select_top(scores, rows, K)])
     return answers
 
 
@@ -284,7 +284,7 @@ def latency(items: int, folder: Path, rounds: int = 100) -> None:
             for vector, near in zip(questions, exact, strict=True):
                 begun = time.perf_counter()
                 rows = candidates(vector, block, allowed, LEG)
-                found = rows[top_k(score(vector, block, rows), rows, LEG)]
+                found = rows[select_top(score(vector, block, rows), rows, LEG)]
                 spent.append(1e3 * (time.perf_counter() - begun))
                 shares.append(len(np.intersect1d(found, near)) / LEG)
             middle, tail = np.percentile(spent, [50, 95])

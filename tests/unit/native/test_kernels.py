@@ -17,8 +17,8 @@ from helix.native.rows import find_distinct, fuse_legs, list_neighbours
 from helix.native.terms import count_terms, score_joined
 from helix.native.vectors import build_vector_table, score_neighbours, score_vectors
 from helix.native.zones import ZONE, build_zones, filter_range
-from helix.ranking.bm25 import saturate
-from helix.ranking.topk import order
+from helix.ranking.bm25 import saturate_tf
+from helix.ranking.topk import sort_rows
 
 
 @given(st.integers(1, 70), st.integers(0, 50), st.integers(0, 2**32))
@@ -90,7 +90,7 @@ def test_score_joined(t: int, width: int, n: int, seed: int) -> None:
     place = rng.integers(0, 7, (width, n))
     length = np.maximum(count.sum(axis=0), rng.integers(0, 9, 7)).astype(np.float32)
     for b in (0.6, 1.0):
-        each = saturate(count[:, place].sum(axis=1), length[place].sum(axis=0), 4.5, 1.2, b)
+        each = saturate_tf(count[:, place].sum(axis=1), length[place].sum(axis=0), 4.5, 1.2, b)
         found = score_joined(count, place, weight, length, 4.5, 1.2, b)
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, (weight[:, None] * each).sum(axis=0), rtol=1e-5)
@@ -154,7 +154,7 @@ def test_fuse_legs_of_many() -> None:
     legs = [rng.permutation(50_000)[:5_000].astype(np.uint32) for _ in range(3)]
     rows, score, ranks = fuse_legs(legs, [1.0, 1.0, 1.0], 60, key)
     assert np.array_equal(np.sort(rows), np.unique(np.concatenate(legs)))
-    assert np.array_equal(order(score, key[rows]), np.arange(len(rows)))
+    assert np.array_equal(sort_rows(score, key[rows]), np.arange(len(rows)))
     for leg, rank in zip(legs, ranks, strict=True):
         assert np.array_equal(rows[np.argsort(rank)[: len(leg)]], leg)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helix.ranking.bm25 import idf, saturate
+from helix.ranking.bm25 import compute_idf, saturate_tf
 from helix.recipes.load_profile import load
 from helix.stages.dense import search_dense
 from helix.stages.diversify import diversify, left_out, mmr, repeats
@@ -62,11 +62,11 @@ def test_list_weights(tmp_path: Path) -> None:
 
 
 def test_idf_and_saturation_by_hand() -> None:
-    assert idf(1, 3) == pytest.approx(np.log(1 + 2.5 / 1.5), rel=1e-6)
-    assert idf(3, 3) > 0
+    assert compute_idf(1, 3) == pytest.approx(np.log(1 + 2.5 / 1.5), rel=1e-6)
+    assert compute_idf(3, 3) > 0
     # tf 2 in a document of mean length: 2 · 2.2 / (2 + 1.2)
     one = np.ones(1, np.float32)
-    assert saturate(2 * one, 5 * one, 5.0, 1.2, 0.75)[0] == pytest.approx(2 * 2.2 / 3.2)
+    assert saturate_tf(2 * one, 5 * one, 5.0, 1.2, 0.75)[0] == pytest.approx(2 * 2.2 / 3.2)
 
 
 def test_lexical_leg_by_hand(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from helix.encoders.rerank import Rerankers
-from helix.ranking.bm25 import idf, saturate
+from helix.ranking.bm25 import compute_idf, saturate_tf
 from helix.recipes import load_profile as profiles
 from helix.recipes.default import recall
 from helix.settings import Settings
@@ -96,7 +96,7 @@ def test_its_bm25_is_that_of_the_questions_alone(root: Path) -> None:
     query = make_query("sings", snapshot, Settings())
     score = expanded(np.arange(4), query, field, profile)
     length = field.length[:2]
-    by_hand = idf(2, 2) * saturate(np.array([1, 2], np.float32), length, float(length.mean()), 0.9, 0.6)
+    by_hand = compute_idf(2, 2) * saturate_tf(np.array([1, 2], np.float32), length, float(length.mean()), 0.9, 0.6)
     assert score[:2] == pytest.approx(by_hand)
     assert score[2:].tolist() == [0, 0]
     leg = search_lexical(query, field, route(query, None, snapshot), 5, 0.9, 0.6, "doc2query")

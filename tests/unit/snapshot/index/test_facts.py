@@ -10,7 +10,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from helix.ranking.bm25 import idf, saturate
+from helix.ranking.bm25 import compute_idf, saturate_tf
 from helix.settings import Settings, load
 from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.reader.snapshot import Snapshot
@@ -102,7 +102,9 @@ def test_bm25_over_facts_by_hand(tmp_path: Path) -> None:
     weight = np.log(1 + (4 - 2 + 0.5) / (2 + 0.5))
     by_hand = [weight * 1.9 / (1 + 0.9 * (0.4 + 0.6 * length / 3.25)) for length in (3, 4)]
     assert leg.scores.tolist() == pytest.approx(by_hand)
-    assert by_hand[0] == pytest.approx(float(idf(2, 4) * saturate(np.float32(1), np.float32(3), 3.25, 0.9, 0.6)))  # type: ignore[arg-type]
+    assert by_hand[0] == pytest.approx(
+        float(compute_idf(2, 4) * saturate_tf(np.float32(1), np.float32(3), 3.25, 0.9, 0.6))
+    )  # type: ignore[arg-type]
 
 
 def test_the_nearest_facts_by_hand(tmp_path: Path) -> None:
