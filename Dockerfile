@@ -1,7 +1,8 @@
 # Two images of one wheel: `query` answers and holds the core only; `worker` ingests and brings torch and Celery.
 #   docker build --target query -t helix-query .
 #   docker build --target worker -t helix-worker .
-FROM python:3.11-slim AS wheel
+ARG PYTHON=3.11
+FROM python:${PYTHON}-slim AS wheel
 # The wheel holds a small library in C.
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
@@ -13,7 +14,7 @@ COPY workers workers
 RUN pip wheel --no-cache-dir --disable-pip-version-check --no-deps --wheel-dir /wheel .
 
 
-FROM python:3.11-slim AS base
+FROM python:${PYTHON}-slim AS base
 ENV PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     PIP_NO_CACHE_DIR=1 \
