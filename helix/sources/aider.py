@@ -1,54 +1,45 @@
-"""Chat histories of aider: one Markdown file that grows by every session in its folder.
+"""Chat histories of aider: one Markdown file for all sessions in a folder.
 
-What makes them hard, and what is done about it:
+What is particular to the format:
 
-- Nothing closes a message. `#### ` begins what a person typed, `> ` what the tool said, the rest is the model; models
-  write headings and quotes of their own. The tool ends each of its own lines with the two spaces of a Markdown break,
-  so within a session that has such lines only they count. Trimmed and published texts have none: there every such
-  line outside a code block counts.
-- The tool prefixes only the first line of an output; the rest follows bare until a line with a break. Outputs that go
-  to the model are written twice, so a line that a block already has is left out.
-- One session has one stamp, of local time without a zone. It is taken as UTC, for all turns of the session.
-- Most of what the tool says is chatter (banner, files added, questions, costs). That is left out by pattern; commits,
-  applied edits, errors and the output of commands stay, both ends of them.
-- An edit repeats the code it replaces. Of each edit block the file's name and both ends of the new code stay.
-- Ids are line numbers: the file grows at its end only.
+- Nothing closes a message. `#### ` begins a prompt, `> ` a line of the tool, the rest is the model; models write
+  headings and quotes too. The tool ends its lines with the two spaces of a Markdown break. If a session has such
+  lines, only they count. Trimmed and published texts have none: there every such line outside a code block counts.
+- The tool prefixes only the first line of an output; the rest follows bare until a line with a break. Outputs for the
+  model are written twice, so a repeated line of a block is left out.
+- One session has one stamp, of local time without a zone. It is read as UTC, for all turns of the session.
+- Most lines of the tool are chatter (banner, files added, questions, costs), left out by pattern. Both ends of
+  commits, applied edits, errors and outputs of commands stay.
+- Edits in answers are shortened (`aider_edits`).
+- Ids are line numbers: the file grows only at its end.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
+from helix.sources.aider_edits import shorten_edits, strip_reasoning
+from helix.sources.common.injected import MIN_ARGUMENT_WORDS, strip_host, strip_memory
+from helix.sources.common.json_text import number_lines
+from helix.sources.common.names import file_name, first_prompt, fold_line, folder_name, make_unique, session_of_path
 from helix.sources.common.sample import Sample
-from helix.sources.common.shared import (
-    TITLE_CHARS,
-    date_in_name,
-    file_name,
-    folder_name,
-    lines_of,
-    one_line,
-    parse_iso,
-    session_of_path,
-    unique,
-)
-from helix.sources.common.strip import strip_host, strip_memory
-from helix.sources.common.tools import TOOL_CHARS, both_ends, call_line
+from helix.sources.common.text_cleaner import TextCleaner
+from helix.sources.common.times import date_document, parse_iso
+from helix.sources.common.tools import TOOL_CHARS, keep_ends
 from helix.types import Document, Parsed, Session, Turn
 
 NAME = "aider"
 JSON = False
 GROWS = True
 
-_FILE: Final = ".aider.chat.history.md"  # written to the top folder of a repository, whose name is the project's
+_FILE: Final = ".aider.chat.history.md"  # in the top folder of a repository, whose name is the project's
 _BREAK: Final = "  "
-_MIN_TOOL_LINES: Final = 2  # that a text without a session's start must have to be one
-_MIN_ARGUMENT_WORDS: Final = 3  # as of commands elsewhere: `/architect split the parser` says something
+_MIN_TOOL_LINES: Final = 2  # in a chat without the start of a session
 
 _START: Final = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*")
 _STARTS: Final = re.compile(rf"(?m)^{_START.pattern}$")
@@ -67,7 +58,7 @@ _WORKING_DIR: Final = re.compile(r"(?:Git|Cur) working dir: (.+)")
 
 _CALL: Final = re.compile(r"(?:\$ )?(?:\S{1,200}[/\\])?aider(?:\.exe)?(?: .*)?")  # the command line of a session
 _CHATTER_CHARS: Final = 500  # longer lines are outputs
-# What the tool says in every session.
+# Lines of the tool in every session.
 _CHATTER: Final = re.compile(
     r"Aider v\d.*|(?:Main |Weak |Editor )?[Mm]odels?: .*|Using \S+ model with API key.*"
     r"|(?:Using )?[Gg]it repo: .*|Repo-map: .*|(?:Git|Cur) working dir: .*|Initial repo scan .*"
@@ -77,9 +68,9 @@ _CHATTER: Final = re.compile(
     r"|No (?:more )?changes to commit\.?|Diff since .*"
     r"|(?:All chat history cleared|Dropping all files).*|Restored previous conversation.*"
     r"|[^\n]*\?(?: \(Y\)es\S*(?: all\S*| ask again\S*)*)?(?: \[[^\]]{0,40}\]:?)? ?\w{0,4}"  # a question, answered
-    r"|[\w.-]+(?:[/\\][\w.-]+)+|[\w-]+\.\w{1,5}"  # a path alone, of the question after it
+    r"|[\w.-]+(?:[/\\][\w.-]+)+|[\w-]+\.\w{1,5}"  # a path alone, of the next question
 )
-# Commands to the tool that say nothing of the work.
+# Commands to the tool without content.
 _SILENT: Final = frozenset(
     [
         *("add", "drop", "clear", "reset", "exit", "ex", "quit", "q", "undo", "ls", "map", "map-refresh", "tokens"),
@@ -90,21 +81,12 @@ _SILENT: Final = frozenset(
 )
 _FILES: Final = frozenset({"add", "drop", "read", "read-only", "load", "save"})  # whose arguments are paths
 _COMMAND: Final = re.compile(r"/([a-z][a-z-]*)(?:[ \t]+(\S.*))?", re.DOTALL)
-_MACHINE: Final = re.compile(r"# Fix any errors below, if possible\.|I ran this command:\s")  # typed by nobody
-
-_EDIT: Final = re.compile(r"<{5,9} ?(?:SEARCH|ORIGINAL|HEAD)\b.*")
-_EDIT_MIDDLE: Final = re.compile(r"={5,9}\s*")
-_EDIT_END: Final = re.compile(r">{5,9} ?(?:REPLACE|UPDATED)\b.*")
-_EDIT_FENCE: Final = re.compile(r"(?:`{3,}|<(?:source|code|pre|codeblock|sourcecode)>)(\w*)\s*")
-_EDIT_FENCE_END: Final = re.compile(r"`{3,}\s*|</(?:source|code|pre|codeblock|sourcecode)>\s*")
-_PATH: Final = re.compile(r"(?=[^\n]*[./])[\w./\\@+~-]{1,200}:?")
-_EDIT_MARKS: Final = re.compile(rf"(?m)^{_EDIT.pattern}$|^(?:{_PATH.pattern})\n{_EDIT_FENCE.pattern}$")
-_REASONING: Final = (("► **THINKING**\n", "► **ANSWER**\n"), ("<think>\n", "</think>\n"))
+_MACHINE: Final = re.compile(r"# Fix any errors below, if possible\.|I ran this command:\s")  # written by the tool
 
 
 @dataclass(slots=True)
 class _Part:
-    """Neighbouring lines of one writer."""
+    """Consecutive lines of one writer."""
 
     kind: str  # user | tool | assistant | document
     line: int
@@ -114,14 +96,14 @@ class _Part:
 
 @dataclass(slots=True)
 class _Chat:
-    """One session as it lies in the file; without a stamp what stands before the first start."""
+    """One session of the file; without a stamp, the text before the first start."""
 
     stamp: str | None
     lines: list[tuple[int, str]] = field(default_factory=list)
 
 
 def detect(sample: Sample) -> bool:
-    """Whether a chat starts in it, or, of a published one, whether the tool's own lines stand around prompts."""
+    """Return whether a session starts in it, or, in a published chat, lines of the tool surround prompts."""
     head = sample.head
     if head.lstrip()[:1] in ("{", "["):
         return False
@@ -134,40 +116,30 @@ def detect(sample: Sample) -> bool:
 
 
 def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
-    """Sessions in file order, with a stamp each.
-
-    `tool_chars`: characters kept of one tool output, and of one edit's new code.
-    """
-    junk: Counter[str] = Counter()
-    taken: dict[str, int] = {}
-    place = session_of_path(document.path)
-    sessions: list[Session] = []
-    for chat in _chats(document.text):
-        # An empty chat takes its id too: one that is still empty today must not shift ids tomorrow.
-        name = unique(place if chat.stamp is None else f"{place}@{chat.stamp.replace(' ', 'T')}", taken)
-        time, quality = _time(chat, document)
-        turns = list(_turns(chat, time, quality, tool_chars, junk))
-        if turns:
-            prompt = next((turn.text for turn in turns if turn.origin == "human"), None)
-            title = _heading(chat) or prompt
-            sessions.append(
-                Session(
-                    source=NAME,
-                    id=name,
-                    turns=tuple(turns),
-                    project=_project(chat, document.path),
-                    title=one_line(title, TITLE_CHARS) if title else None,
-                )
-            )
-    return Parsed(tuple(sessions), junk=+junk)
+    """Return the sessions in file order. `tool_chars` also limits the new code of one edit."""
+    cleaner = TextCleaner(tool_chars)
+    return cleaner.build(_read_sessions(document, cleaner))
 
 
 # ---------------------------------------------------------------- sessions
 
 
-def _chats(text: str) -> Iterator[_Chat]:
+def _read_sessions(document: Document, cleaner: TextCleaner) -> Iterator[Session]:
+    taken: dict[str, int] = {}
+    place = session_of_path(document.path)
+    for chat in _split_chats(document.text):
+        # An empty chat uses up its id too: it may have turns tomorrow, which must not change the ids of others.
+        name = make_unique(place if chat.stamp is None else f"{place}@{chat.stamp.replace(' ', 'T')}", taken)
+        turns = tuple(_read_turns(chat, *_date_chat(chat, document), cleaner))
+        title = _find_heading(chat) or first_prompt(turns)
+        if turns:
+            title = fold_line(title) if title else None
+            yield Session(NAME, name, turns, _find_project(chat, document.path), title)
+
+
+def _split_chats(text: str) -> Iterator[_Chat]:
     chat = _Chat(None)
-    for number, line in lines_of(text):
+    for number, line in number_lines(text):
         start = _START.fullmatch(line)
         if start:
             yield chat
@@ -177,37 +149,37 @@ def _chats(text: str) -> Iterator[_Chat]:
     yield chat
 
 
-def _time(chat: _Chat, document: Document) -> tuple[datetime | None, str]:
-    time = parse_iso(chat.stamp) if chat.stamp else date_in_name(document.path)
-    if time:
-        return time, "derived"
-    return document.mtime, "file" if document.mtime else "none"
+def _date_chat(chat: _Chat, document: Document) -> tuple[datetime | None, str]:
+    if chat.stamp is None:
+        return date_document(document)
+    time = parse_iso(chat.stamp)
+    return (time, "derived") if time else (document.mtime, "file" if document.mtime else "none")
 
 
-def _project(chat: _Chat, path: str) -> str | None:
+def _find_project(chat: _Chat, path: str) -> str | None:
     for _, line in chat.lines:
-        told = _WORKING_DIR.fullmatch(line[2:].rstrip()) if line.startswith("> ") else None
-        if told:
-            return folder_name(told[1])
+        folder = _WORKING_DIR.fullmatch(line[2:].rstrip()) if line.startswith("> ") else None
+        if folder:
+            return folder_name(folder[1])
     name = file_name(path)
     above = path.rstrip("/\\")[: -len(name)].rstrip("/\\")
     return folder_name(above) if name == _FILE and above not in ("", ".") else None
 
 
-def _heading(chat: _Chat) -> str | None:
-    """The title of a published transcript: a heading before anybody speaks."""
+def _find_heading(chat: _Chat) -> str | None:
+    """Return the title of a published chat: a heading before the first message."""
     if chat.stamp is not None:
         return None
-    before = next((part.lines for part in _parts(chat) if part.kind == "document"), [])
+    before = next((part.lines for part in _split_parts(chat) if part.kind == "document"), [])
     found = _HEADING.search("\n".join(before))
     return found[1] if found else None
 
 
-# ---------------------------------------------------------------- who wrote a line
+# ---------------------------------------------------------------- writers of lines
 
 
-def _parts(chat: _Chat) -> Iterator[_Part]:
-    """Lines by writer. Blank lines belong to nobody, but between lines of the model they stay."""
+def _split_parts(chat: _Chat) -> Iterator[_Part]:
+    """Yield the lines by writer. Blank lines have no writer, but between lines of the model they stay."""
     strict = chat.stamp is not None and _has_breaks(chat)
     part = _Part("document", chat.lines[0][0] if chat.lines else 0)
     within = False  # an output of the tool whose last line is still to come
@@ -215,7 +187,7 @@ def _parts(chat: _Chat) -> Iterator[_Part]:
     for number, line in chat.lines:
         broken = line.endswith(_BREAK)
         if not strict and part.kind == "assistant":
-            fence = _fence_after(line, fence)
+            fence = _update_fence(line, fence)
         plain = not fence or strict
         user = _USER.fullmatch(line) if plain and (broken or not strict) else None
         tool = _TOOL.fullmatch(line) if plain else None
@@ -223,7 +195,7 @@ def _parts(chat: _Chat) -> Iterator[_Part]:
             kind, text, within = "user", (user[1] or "").rstrip(), False
         elif within and not (tool and broken):
             kind, text, within, tool = "tool", line.rstrip(), not (broken and line.strip()), None
-        elif tool and (broken or not strict or _opens(line, part, after_blank)):
+        elif tool and (broken or not strict or _opens_output(line, part, after_blank)):
             kind, text, within = "tool", (tool[1] or "").rstrip(), strict and not broken
         elif not line.strip() or (not strict and _PAGE.fullmatch(line.strip())):
             part.lines.append("")
@@ -238,7 +210,7 @@ def _parts(chat: _Chat) -> Iterator[_Part]:
             yield part
             part, fence = _Part(kind, number), ""
             if kind == "assistant" and not strict:
-                fence = _fence_after(line, "")
+                fence = _update_fence(line, "")
         if tool and kind == "tool":
             part.starts.append(len(part.lines))
         part.lines.append(text)
@@ -247,20 +219,20 @@ def _parts(chat: _Chat) -> Iterator[_Part]:
 
 
 def _has_breaks(chat: _Chat) -> bool:
-    """Whether the tool's own lines still end with a break. Until a prompt tells, they do."""
+    """Return whether the tool's own lines still end with a break. Before the first prompt they do."""
     own = [line for _, line in chat.lines if line.startswith(("> ", "#### "))]
     return any(line.endswith(_BREAK) for line in own) or not any(line.startswith("#") for line in own)
 
 
-def _opens(line: str, part: _Part, after_blank: bool) -> bool:
-    """Whether a quoted line without a break begins an output of several lines, rather than a quote of the model's."""
+def _opens_output(line: str, part: _Part, after_blank: bool) -> bool:
+    """Return whether a quoted line without a break begins an output of several lines, not a quote of the model."""
     if part.kind == "assistant":
-        return line.startswith("> Tokens: ")  # what the tool says after every answer
+        return line.startswith("> Tokens: ")  # the tool's line after every answer
     return not after_blank or part.kind == "document"
 
 
-def _fence_after(line: str, fence: str) -> str:
-    """The code fence that is open after a line."""
+def _update_fence(line: str, fence: str) -> str:
+    """Return the code fence that is open after a line."""
     mark = _FENCE.match(line)
     if not mark:
         return fence
@@ -272,43 +244,38 @@ def _fence_after(line: str, fence: str) -> str:
 # ---------------------------------------------------------------- turns
 
 
-def _turns(chat: _Chat, time: datetime | None, quality: str, tool_chars: int, junk: Counter[str]) -> Iterator[Turn]:
-    before = ""  # the prompt just before, if nothing but the tool came between
-    for part in _parts(chat):
+def _read_turns(chat: _Chat, time: datetime | None, quality: str, cleaner: TextCleaner) -> Iterator[Turn]:
+    before = ""  # the last prompt, if only the tool wrote since
+    for part in _split_parts(chat):
         role = origin = part.kind
-        said = ""
+        prompt = ""
         if part.kind == "user":
-            said = "\n".join(part.lines).strip()
-            role, origin, text = _said(said, before, tool_chars, junk)
+            prompt = "\n".join(part.lines).strip()
+            role, origin, text = _clean_prompt(prompt, before, cleaner)
         elif part.kind == "tool":
-            text = _tool_output(part, tool_chars, junk)
+            text = _clean_output(part, cleaner)
         else:
             text = "\n".join(part.lines)
             front = _FRONT_MATTER.match(text) if part.kind == "document" else None
             text = text[front.end() :] if front else text
-            text = _answer(text, tool_chars, junk) if part.kind == "assistant" else text
-            text = _counted("memory", text, strip_memory(text), junk).strip()
-        before = said if part.kind != "tool" else before
+            text = shorten_edits(strip_reasoning(text, cleaner), cleaner) if part.kind == "assistant" else text
+            text = cleaner.cut(text, strip_memory(text), "memory").strip()
+        before = prompt if part.kind != "tool" else before
         if text:
             yield Turn(id=str(part.line), text=text, role=role, origin=origin, time=time, time_quality=quality)
 
 
-def _counted(rule: str, before: str, after: str, junk: Counter[str]) -> str:
-    junk[rule] += max(len(before) - len(after), 0)
-    return after
-
-
-def _said(text: str, before: str, tool_chars: int, junk: Counter[str]) -> tuple[str, str, str]:
-    """Role, origin and text of a prompt: a person's, or one that the tool made of an output."""
-    text = _counted("memory", text, strip_memory(text), junk).strip()
-    text = _counted("host", text, strip_host(text).strip(), junk)
+def _clean_prompt(text: str, before: str, cleaner: TextCleaner) -> tuple[str, str, str]:
+    """Return role, origin and text of a prompt: a person's, or one that the tool made of an output."""
+    text = cleaner.cut(text, strip_memory(text), "memory").strip()
+    text = cleaner.cut(text, strip_host(text).strip(), "host")
     if _MACHINE.match(text):
-        return "tool", "tool", _counted("tool-output", text, both_ends(text, tool_chars), junk)
+        return "tool", "tool", cleaner.shorten(text)
     command = _COMMAND.fullmatch(before)
     # `/ask why?` is written a second time without the command.
-    echoed = command is not None and command[1] in ("ask", "code", "architect") and (command[2] or "").strip() == text
-    if echoed or text == "<blank>" or _is_silent(text):
-        text = _counted("host", text, "", junk)
+    is_echo = command is not None and command[1] in ("ask", "code", "architect") and (command[2] or "").strip() == text
+    if is_echo or text == "<blank>" or _is_silent(text):
+        text = cleaner.cut(text, "", "host")
     return "user", "human", text
 
 
@@ -316,120 +283,22 @@ def _is_silent(text: str) -> bool:
     command = _COMMAND.fullmatch(text)
     if not command or command[1] not in _SILENT:
         return False
-    return command[1] in _FILES or len((command[2] or "").split()) < _MIN_ARGUMENT_WORDS
+    return command[1] in _FILES or len((command[2] or "").split()) < MIN_ARGUMENT_WORDS
 
 
-def _tool_output(part: _Part, tool_chars: int, junk: Counter[str]) -> str:
-    """What is worth keeping of neighbouring messages of the tool, each line once."""
+def _clean_output(part: _Part, cleaner: TextCleaner) -> str:
+    """Return the tool's messages without chatter, each line once."""
     kept: dict[str, str] = {}
     for start, end in pairwise([*part.starts, len(part.lines)]):
-        # With `--message` the command line goes on over the whole prompt, which follows once more as a prompt.
+        # With `--message` the command line contains the whole prompt, which follows once more as a prompt.
         if not _CALL.fullmatch(part.lines[start].strip()):
             for line in part.lines[start:end]:
                 if line.strip() and not _is_chatter(line.strip()):
                     kept.setdefault(" ".join(line.split()), line)
     whole = "\n".join(filter(None, part.lines))
     text = strip_host(strip_memory("\n".join(kept.values()))).strip()
-    return _counted("tool-output", whole, both_ends(text, tool_chars), junk)
+    return cleaner.cut(whole, keep_ends(text, cleaner.tool_chars), "tool-output")
 
 
 def _is_chatter(line: str) -> bool:
     return len(line) <= _CHATTER_CHARS and _CHATTER.fullmatch(line) is not None
-
-
-# ---------------------------------------------------------------- what the model wrote
-
-
-def _answer(text: str, tool_chars: int, junk: Counter[str]) -> str:
-    """The answer without its reasoning, edits shortened."""
-    for opening, closing in _REASONING:
-        if text.startswith(opening) or f"\n{opening}" in text:
-            text = _counted("reasoning", text, _without(text, opening, closing), junk)
-    if not _EDIT_MARKS.search(text):
-        return text
-    return _counted("tool-output", text, "\n".join(_shortened(text.split("\n"), tool_chars)), junk)
-
-
-def _without(text: str, opening: str, closing: str) -> str:
-    parts: list[str] = []
-    at = 0
-    while (start := text.find(opening, at)) >= 0 and (end := text.find(closing, start)) >= 0:
-        parts.append(text[at:start].rstrip("-\n"))
-        at = end + len(closing)
-    return "\n".join([*parts, text[at:]])
-
-
-def _shortened(lines: list[str], tool_chars: int) -> list[str]:
-    """Lines of an answer, in which an edit is a line that names the file, and its new code."""
-    out: list[str] = []
-    path, at = "", 0
-    done = 0  # lines of `out` that belong to edits before
-    unclosed = False  # a fence that edits share: taken out at the first, its end is still to come
-    while at < len(lines):
-        fence = _EDIT_FENCE.fullmatch(lines[at])
-        if _EDIT.fullmatch(lines[at]):
-            opened, path = _take_heading(out, done, path)
-            code, at = _new_code(lines, at + 1)
-            unclosed = unclosed or opened is not None
-            if unclosed and at < len(lines) and _EDIT_FENCE_END.fullmatch(lines[at]):
-                unclosed, at = False, at + 1
-            out += _edit(path, opened or "", code, tool_chars)
-            done = len(out)
-        elif fence and len(out) > done and _PATH.fullmatch(out[-1].strip()) and not _holds_edit(lines, at):
-            path = out.pop().strip().rstrip(":")
-            code, at = _fenced(lines, at + 1)
-            out += _edit(path, fence[1], code, tool_chars)
-            done = len(out)
-        else:
-            out.append(lines[at])
-            at += 1
-    return out
-
-
-def _take_heading(out: list[str], done: int, path: str) -> tuple[str | None, str]:
-    """Takes back the fence and the file's name that stand above an edit, in either order: (language, path)."""
-    opened: str | None = None
-    for _ in range(2):
-        last = out[-1].strip() if len(out) > done else ""
-        fence = _EDIT_FENCE.fullmatch(last)
-        if fence and opened is None:
-            opened = fence[1]
-        elif _PATH.fullmatch(last):
-            path = last.rstrip(":")
-        else:
-            break
-        out.pop()
-    return opened, path
-
-
-def _holds_edit(lines: list[str], at: int) -> bool:
-    return any(_EDIT.fullmatch(line) for line in lines[at + 1 : at + 3])
-
-
-def _new_code(lines: list[str], at: int) -> tuple[list[str], int]:
-    """The second half of an edit, and the line after it. One that was interrupted gives what there is of it."""
-    start = at
-    while at < len(lines) and not _EDIT_MIDDLE.fullmatch(lines[at]):
-        if _EDIT_END.fullmatch(lines[at]):
-            return [], at + 1
-        at += 1
-    start = start if at == len(lines) else at + 1
-    while at < len(lines) and not _EDIT_END.fullmatch(lines[at]):
-        at += 1
-    code = lines[start:at]
-    if at == len(lines):
-        while code and (not code[-1].strip() or _EDIT_FENCE_END.fullmatch(code[-1])):
-            code.pop()
-    return code, min(at + 1, len(lines))
-
-
-def _fenced(lines: list[str], at: int) -> tuple[list[str], int]:
-    start = at
-    while at < len(lines) and not _EDIT_FENCE_END.fullmatch(lines[at]):
-        at += 1
-    return lines[start:at], min(at + 1, len(lines))
-
-
-def _edit(path: str, language: str, code: list[str], tool_chars: int) -> list[str]:
-    text = both_ends("\n".join(code).strip("\n"), tool_chars)
-    return [call_line("edit", path), *([f"```{language}", text, "```"] if text else [])]

@@ -1,4 +1,4 @@
-"""Captions of meetings and videos: WebVTT and SRT. Cues are parts of sentences; turns are what one person said."""
+"""Captions of meetings and videos: WebVTT and SRT. A cue is part of a sentence; a turn joins the cues of a speaker."""
 
 from __future__ import annotations
 
@@ -7,25 +7,18 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 import srt
 import webvtt
 
 from helix.errors import InputRefused
+from helix.sources.common.injected import strip_memory
+from helix.sources.common.json_text import number_lines
+from helix.sources.common.names import file_stem, fold_line, make_unique, session_of_path
 from helix.sources.common.sample import Sample
-from helix.sources.common.shared import (
-    TITLE_CHARS,
-    date_in_name,
-    file_stem,
-    lines_of,
-    one_line,
-    parse_iso,
-    session_of_path,
-    unique,
-)
-from helix.sources.common.strip import strip_memory
+from helix.sources.common.times import add_offset, date_document, parse_iso
 from helix.sources.common.tools import TOOL_CHARS
 from helix.types import Document, Parsed, Problem, Session, Turn
 
@@ -33,9 +26,15 @@ NAME = "captions"
 JSON = False
 GROWS = False
 
-TURN_WORDS: Final = 60  # some 25 s of speech: one thought, and well below the item that a longer turn is cut into
-PAUSE_SECONDS: Final = 8.0  # a longer silence is mostly a change of subject; within one, people think or search
-ROLLING_SECONDS: Final = 1.0  # a rolling caption repeats what was on the screen until now, not what was long gone
+TURN_WORDS: Final = 60
+"""Most words of a turn: some 25 s of speech, one thought, and well below the length of an item."""
+
+PAUSE_SECONDS: Final = 8.0
+"""Longest pause within a turn. A longer one is mostly a change of subject."""
+
+ROLLING_SECONDS: Final = 1.0
+"""Longest gap between a rolling caption and the one it repeats."""
+
 _MAX_BLOCK: Final = 10_000  # characters; no cue is longer, and `srt` takes quadratic time on long rows of digits
 _MAX_ROLLING_LINES: Final = 8
 
@@ -49,6 +48,8 @@ _DATE_NOTE: Final = re.compile(r"(?m)^NOTE\s+(?:date:[ \t]*)?(\d{4}-\d{2}-\d{2}[
 
 @dataclass(frozen=True, slots=True)
 class _Cue:
+    """One caption, or the part of one speaker in it."""
+
     id: str | None
     start: float  # seconds
     end: float
@@ -57,7 +58,7 @@ class _Cue:
 
 
 def detect(sample: Sample) -> bool:
-    """Whether it begins as WebVTT, or as SRT: a number and a timing line."""
+    """Return whether it begins as WebVTT, or as SRT: a number and a timing line."""
     head = sample.head.lstrip()
     if re.match(r"WEBVTT(?=\s|$)", head):
         return True
@@ -66,31 +67,30 @@ def detect(sample: Sample) -> bool:
 
 
 def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
-    """One session: the cues without what rolling captions repeat, joined per speaker.
+    """Return one session: the cues without the repetitions of rolling captions, joined by speaker.
 
     Raises:
-        InputRefused: no cue in it at all.
+        InputRefused: it has no cue.
     """
     text = document.text.lstrip()
     problems: list[Problem] = []
-    cues = list(_cues(document.text, text.startswith("WEBVTT"), problems))
+    cues = list(_read_cues(document.text, text.startswith("WEBVTT"), problems))
     if not cues:
         raise InputRefused("no caption in it", "give WebVTT or SRT, or name the format with --format")
     if all(cue.speaker is None for cue in cues):
-        cues = _named(cues)
-    base, quality = _base(document)
-    turns = tuple(_turns(_joined(_rolled(cues)), base, quality))
-    sessions = (Session(source=NAME, id=session_of_path(document.path), turns=turns, title=_title(document)),)
+        cues = _find_speakers(cues)
+    turns = tuple(_build_turns(_join_cues(_cut_repetitions(cues)), *date_document(document, _find_date(document.text))))
+    sessions = (Session(source=NAME, id=session_of_path(document.path), turns=turns, title=_find_title(document)),)
     return Parsed(sessions if turns else (), tuple(problems))
 
 
 # ---------------------------------------------------------------- cues
 
 
-def _cues(text: str, is_vtt: bool, problems: list[Problem]) -> Iterator[_Cue]:
-    """Cue by cue, so that one bad timing costs one cue and can be named by its line."""
+def _read_cues(text: str, is_vtt: bool, problems: list[Problem]) -> Iterator[_Cue]:
+    """Yield the cues, each read alone, so that a bad timing costs one cue and is reported by its line."""
     started = False
-    for line, block in _cue_blocks(text):
+    for line, block in _split_blocks(text):
         arrows = sum("-->" in row for row in block.split("\n"))
         if not arrows:
             if started and not block.startswith(("NOTE", "STYLE", "REGION")):
@@ -100,19 +100,19 @@ def _cues(text: str, is_vtt: bool, problems: list[Problem]) -> Iterator[_Cue]:
         found: list[_Cue] = []
         if len(block) <= _MAX_BLOCK:
             try:
-                found = _vtt(block) if is_vtt else _srt(block)
+                found = _read_vtt(block) if is_vtt else _read_srt(block)
             except (webvtt.errors.MalformedCaptionError, webvtt.errors.MalformedFileError, ValueError, OverflowError):
                 found = []
         if not found:
             problems.append(Problem(line, "not a cue; its timing line must read 00:00:01.000 --> 00:00:02.000"))
         for cue in found:
-            yield from _voices(cue)
+            yield from _split_voices(cue)
 
 
-def _cue_blocks(text: str) -> Iterator[tuple[int, str]]:
-    """Blocks between blank lines; one that runs into the next timing line without a blank one is cut there."""
+def _split_blocks(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the blocks between blank lines with their first lines. A second timing line also begins a block."""
     first, rows = 0, list[str]()
-    for line, row in lines_of(text):
+    for line, row in number_lines(text):
         timed = "-->" in row and any("-->" in earlier for earlier in rows)
         if rows and (not row.strip() or timed):
             # In SRT the number before the timing line belongs to the next cue.
@@ -127,8 +127,8 @@ def _cue_blocks(text: str) -> Iterator[tuple[int, str]]:
         yield first, "\n".join(rows)
 
 
-def _vtt(block: str) -> list[_Cue]:
-    # WebVTT wants a dot; some tools write SRT's comma.
+def _read_vtt(block: str) -> list[_Cue]:
+    # WebVTT has a dot; some tools write SRT's comma.
     timing = re.sub(r"(?m)^([^\n]*-->[^\n]*)$", lambda m: m[1].replace(",", "."), block)
     return [
         _Cue(
@@ -142,7 +142,7 @@ def _vtt(block: str) -> list[_Cue]:
     ]
 
 
-def _srt(block: str) -> list[_Cue]:
+def _read_srt(block: str) -> list[_Cue]:
     return [
         _Cue(
             str(cue.index) if cue.index is not None else None,
@@ -155,8 +155,8 @@ def _srt(block: str) -> list[_Cue]:
     ]
 
 
-def _voices(cue: _Cue) -> Iterator[_Cue]:
-    """One cue for each `<v Name>` in it."""
+def _split_voices(cue: _Cue) -> Iterator[_Cue]:
+    """Yield a cue for each `<v Name>` in it."""
     before, *voices = _VOICE.split(cue.text)
     for speaker, text in [("", before), *zip(voices[::2], voices[1::2], strict=True)]:
         plain = html.unescape(_TAG.sub("", text)).replace("\xa0", " ")
@@ -164,10 +164,10 @@ def _voices(cue: _Cue) -> Iterator[_Cue]:
         yield replace(cue, speaker=" ".join(speaker.split()) or None, text="\n".join(filter(None, lines)))
 
 
-def _named(cues: list[_Cue]) -> list[_Cue]:
-    """Speakers from `Name: text`. A cue without a name goes on for the one before it.
+def _find_speakers(cues: list[_Cue]) -> list[_Cue]:
+    """Return the cues with speakers from `Name: text`. A cue without a name has the speaker before it.
 
-    `Note: …` looks the same, so a name must come twice, or names must stand before a third of all cues.
+    `Note: …` looks the same, so a name must occur twice, or a third of all cues must have names.
     """
     found = [_PREFIX.match(cue.text) for cue in cues]
     names = Counter(match[1] for match in found if match and not match[1][0].islower())
@@ -183,20 +183,20 @@ def _named(cues: list[_Cue]) -> list[_Cue]:
     return named
 
 
-def _rolled(cues: list[_Cue]) -> Iterator[_Cue]:
-    """The cues without the lines they repeat from the cue just before; a cue that only repeats is gone."""
+def _cut_repetitions(cues: list[_Cue]) -> Iterator[_Cue]:
+    """Yield the cues without the lines of the cue before them; none for a cue that only repeats."""
     before: _Cue | None = None
     for cue in cues:
         text = cue.text
         if before is not None and before.speaker == cue.speaker and cue.start - before.end <= ROLLING_SECONDS:
-            text = _new_part(before.text, cue.text)
+            text = _cut_repeated(before.text, cue.text)
         before = cue if cue.text else before
         if text:
             yield replace(cue, text=text)
 
 
-def _new_part(before: str, text: str) -> str:
-    """What `text` adds: it may begin with the last lines of `before`, or with all of it and grow on the same line."""
+def _cut_repeated(before: str, text: str) -> str:
+    """Return `text` without the last lines of `before`, or without all of it, at its beginning."""
     old, new = before.split("\n"), text.split("\n")
     for count in range(min(len(old), len(new), _MAX_ROLLING_LINES), 0, -1):
         if old[-count:] == new[:count]:
@@ -207,8 +207,8 @@ def _new_part(before: str, text: str) -> str:
     return text
 
 
-def _joined(cues: Iterator[_Cue]) -> Iterator[_Cue]:
-    """Neighbouring cues of one speaker as one, up to `TURN_WORDS` and without a pause over `PAUSE_SECONDS`."""
+def _join_cues(cues: Iterator[_Cue]) -> Iterator[_Cue]:
+    """Join neighbouring cues of one speaker, up to `TURN_WORDS` and without a pause over `PAUSE_SECONDS`."""
     open_cue: _Cue | None = None
     words = 0
     parts: list[str] = []
@@ -229,15 +229,15 @@ def _joined(cues: Iterator[_Cue]) -> Iterator[_Cue]:
 # ---------------------------------------------------------------- the session
 
 
-def _turns(cues: Iterator[_Cue], base: datetime | None, quality: str) -> Iterator[Turn]:
+def _build_turns(cues: Iterator[_Cue], base: datetime | None, quality: str) -> Iterator[Turn]:
     taken: dict[str, int] = {}
     for cue in cues:
         text = strip_memory(" ".join(cue.text.split()))
         if not text:
             continue
-        time = _after(base, cue.start)
+        time = add_offset(base, cue.start)
         yield Turn(
-            id=unique((cue.id or "").strip() or _clock(cue.start), taken),
+            id=make_unique((cue.id or "").strip() or _format_clock(cue.start), taken),
             text=text,
             speaker=cue.speaker,
             time=time,
@@ -245,31 +245,19 @@ def _turns(cues: Iterator[_Cue], base: datetime | None, quality: str) -> Iterato
         )
 
 
-def _after(base: datetime | None, seconds: float) -> datetime | None:
-    try:
-        return base + timedelta(seconds=seconds) if base else None
-    except OverflowError:
-        return None
-
-
-def _clock(seconds: float) -> str:
+def _format_clock(seconds: float) -> str:
     milliseconds = round(seconds * 1000)
     minutes, rest = divmod(milliseconds, 60_000)
     return f"{minutes // 60:02d}:{minutes % 60:02d}:{rest // 1000:02d}.{rest % 1000:03d}"
 
 
-def _base(document: Document) -> tuple[datetime | None, str]:
-    """When the recording began, and how well that is known."""
-    note = _DATE_NOTE.search(document.text)
-    if note:
-        written = note[1].strip()
-        found = parse_iso(written) or parse_iso(written[: len("2026-05-04")])
-        if found:
-            return found, "derived"
-    named = date_in_name(document.path)
-    return (named, "derived") if named else (document.mtime, "file")
+def _find_date(text: str) -> datetime | None:
+    """Return the date in a note of WebVTT."""
+    note = _DATE_NOTE.search(text)
+    written = note[1].strip() if note else ""
+    return parse_iso(written) or parse_iso(written[: len("2026-05-04")])
 
 
-def _title(document: Document) -> str:
+def _find_title(document: Document) -> str:
     header = re.match(r"\s*WEBVTT[ \t]+(?:[-–—:][ \t]*)?(\S[^\n]*)", document.text)
-    return one_line(header[1] if header else file_stem(document.path), TITLE_CHARS)
+    return fold_line(header[1] if header else file_stem(document.path))

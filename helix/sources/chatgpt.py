@@ -1,30 +1,31 @@
-"""The export of ChatGPT: one JSON list of conversations, or several of them in parts, or one conversation alone.
+"""The export of ChatGPT: one JSON list of conversations, or several lists in parts, or one conversation alone.
 
-What makes it hard, and what is done about it:
+What is particular to the format:
 
-- A conversation is a `mapping` of nodes that form a tree. It is read from `current_node` up: children lists begin with
-  what was abandoned. Branches are those of `helix.sources.common.branches`.
-- Text lies in another field for each content type; of pictures and recordings only what was said in them is text.
-- A call of a tool is a message of the assistant to another recipient than `all`, its answer a message of role `tool`.
-- Custom instructions, what the site itself injects, and hidden messages look like a person's: they are host context.
-- Answers carry marks in private-use characters for citations and links; the names among them are kept.
+- A conversation is a `mapping` of nodes that form a tree. It is read from `current_node` up: lists of children begin
+  with the abandoned ones. Branches are those of `helix.sources.common.branches`.
+- Each content type has its text in another field; of pictures and recordings only the speech is text.
+- A tool call is a message of the assistant to another recipient than `all`, its result a message of role `tool`.
+- Custom instructions, the site's own texts and hidden messages look like a person's: they are host context.
+- Answers have marks in private-use characters for citations and links; the names among them stay.
 - Many messages have no time: they get that of the nearest message before them.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from helix.sources.common.branches import Conversation, Message, sessions
-from helix.sources.common.exports import items, mapping, values
-from helix.sources.common.junk import answer, human, left_out, moment, output, type_name
+from helix.sources.common.branches import Conversation, Message, build_sessions
+from helix.sources.common.fields import get_mapping, get_objects, get_string, get_text, join_texts, pick_objects
+from helix.sources.common.json_text import expand_json, load_values
+from helix.sources.common.names import is_uuid, session_of_path
 from helix.sources.common.sample import Sample
-from helix.sources.common.shared import is_uuid, load_json, session_of_path, string
-from helix.sources.common.tools import TOOL_CHARS, call_line
-from helix.types import Document, Parsed, Problem, Session, Turn
+from helix.sources.common.text_cleaner import TextCleaner
+from helix.sources.common.times import parse_time
+from helix.sources.common.tools import TOOL_CHARS, format_call
+from helix.types import Document, Parsed, Session, Turn
 
 NAME = "chatgpt"
 JSON = True
@@ -34,9 +35,9 @@ ID = "conversation_id"
 _REASONING: Final = frozenset({"thoughts", "reasoning_recap"})
 _CONTEXT: Final = frozenset({"user_editable_context", "model_editable_context"})
 _NOISE: Final = frozenset({"computer_output", "app_pairing_content", "super_widget_content"})
-_NOISE_PART: Final = "_asset_pointer"  # what kinds of part end with that have no text
+_NOISE_PART: Final = "_asset_pointer"  # ending of kinds of part without text
 
-# Content type: the fields its text is in. A field may be a text, or a list of texts and parts.
+# Content type: the fields with its text. A field may be a text, or a list of texts and parts.
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "text": ("parts",),
     "multimodal_text": ("parts",),
@@ -53,7 +54,7 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "model_editable_context": ("model_set_context",),
 }
 _UNTITLED: Final = "New chat"
-_FAILED: Final = "failed"  # what the status of a run that raised begins with
+_FAILED: Final = "failed"  # beginning of the status of a run that raised
 
 # `<U+E200>kind<U+E202>argument…<U+E201>`; the second form is one that was cut off.
 _MARK: Final = re.compile(
@@ -65,63 +66,55 @@ _OLD_MARK: Final = re.compile(r"【[^【】\n]{0,100}†[^【】\n]{0,100}】")
 
 
 def detect(sample: Sample) -> bool:
-    """Whether any value is a conversation as a mapping of nodes, or a list that such an export has beside it."""
+    """Return whether any value is a conversation as a mapping of nodes, or of a list next to the conversations."""
     whole = sample.value if isinstance(sample.value, list) else [sample.value]
-    if any(_is_conversation(value) for value in (*whole, *sample.records)) or any(map(_is_beside, whole)):
+    if any(_is_conversation(value) for value in (*whole, *sample.records)) or any(map(_is_account, whole)):
         return True
-    # A list that was cut is no JSON any more. Inside another log's text the quotes would be escaped.
-    broken = sample.value is None and sample.head.lstrip().startswith("[")
-    return broken and all(name in sample.head for name in ('"mapping"', '"author"', '"content_type"'))
+    # A list that was cut is not JSON. Inside another log's text the quotes would be escaped.
+    is_broken = sample.value is None and sample.head.lstrip().startswith("[")
+    return is_broken and all(name in sample.head for name in ('"mapping"', '"author"', '"content_type"'))
 
 
 def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
-    """Conversations in the export's order, the branches of each behind it. A node's id is the id of its turn.
+    """Return the conversations in the export's order, each before its branches. A node's id is the turn's id.
 
     Raises:
         InputRefused: the document is no JSON.
     """
-    problems: list[Problem] = []
-    unknown: Counter[str] = Counter()
-    junk: Counter[str] = Counter()
-    found: list[Session] = []
+    cleaner = TextCleaner(tool_chars)
+    sessions: list[Session] = []
     taken: dict[str, int] = {}
-    for place, value in enumerate(values(document.text, problems)):
+    for place, value in enumerate(load_values(document.text, cleaner.problems)):
         if not _is_conversation(value):
-            unknown["(no conversation)"] += not _is_beside(value)
+            cleaner.unknown["(no conversation)"] += not _is_account(value)
             continue
-        name = named(value) or f"{session_of_path(document.path)}-{place}"
-        title = (string(value, "title") or "").strip()
+        title = get_text(value, "title").strip()
+        nodes = value["mapping"].items()
         conversation = Conversation(
-            id=name,
-            messages={
-                id: _message(id, node, tool_chars, unknown, junk)
-                for id, node in value["mapping"].items()
-                if isinstance(node, dict)
-            },
-            leaf=string(value, "current_node"),
+            id=find_id(value) or f"{session_of_path(document.path)}-{place}",
+            messages={id: _read_node(id, node, cleaner) for id, node in nodes if isinstance(node, dict)},
+            leaf=get_string(value, "current_node"),
             title=None if title == _UNTITLED else title or None,
-            began=moment(value.get("create_time")),
+            began=parse_time(value.get("create_time")),
         )
-        found += sessions(NAME, conversation, taken, junk)
-    return Parsed(tuple(found), tuple(problems), +unknown, junk)
+        sessions += build_sessions(NAME, conversation, taken, cleaner)
+    return cleaner.build(sessions)
 
 
-def named(value: object) -> str | None:
-    """The id of a conversation, empty where it has none; None for what is no conversation."""
-    if not isinstance(value, dict) or not _is_conversation(value):
-        return None
-    return string(value, ID) or string(value, "id") or ""
+def find_id(value: object) -> str | None:
+    """Return the id of a conversation, empty for one without; None for any other value."""
+    return get_text(value, ID, "id") if _is_conversation(value) else None
 
 
 def _is_conversation(value: object) -> bool:
     if not isinstance(value, dict) or not isinstance(value.get("mapping"), dict):
         return False
-    nodes = (node for node in value["mapping"].values() if isinstance(node, dict))
+    nodes = pick_objects(value["mapping"].values())
     return "current_node" in value or any("message" in node and "parent" in node for node in nodes)
 
 
-def _is_beside(value: object) -> bool:
-    """Whether it is of the account, the feedback or the shared links: part of an export, and no conversation."""
+def _is_account(value: object) -> bool:
+    """Return whether it is of the account, the feedback or the shared links: in an export, but no conversation."""
     if not isinstance(value, dict):
         return False
     return "chatgpt_plus_user" in value or (
@@ -129,127 +122,112 @@ def _is_beside(value: object) -> bool:
     )
 
 
-def _message(id: str, node: Mapping[str, Any], tool_chars: int, unknown: Counter[str], junk: Counter[str]) -> Message:
-    parent, raw = string(node, "parent"), node.get("message")
+# ---------------------------------------------------------------- one message
+
+
+def _read_node(id: str, node: Mapping[str, Any], cleaner: TextCleaner) -> Message:
+    parent, raw = get_string(node, "parent"), node.get("message")
     if not isinstance(raw, dict):
         return Message(id, parent)
-    time = moment(raw.get("create_time"))
-    role, origin, text = _said(raw, tool_chars, unknown, junk)
+    time = parse_time(raw.get("create_time"))
+    role, origin, text = _read_message(raw, cleaner)
     if not text:
         return Message(id, parent, time)
-    author = mapping(raw, "author")
-    speaker = string(author, "name") if role == "user" else None
+    speaker = get_string(raw.get("author"), "name") if role == "user" else None
     turn = Turn(id=id, text=text, role=role, origin=origin, speaker=speaker, unique=is_uuid(id))
-    return Message(id, parent, time, (turn,), prompt=origin == "human")
+    return Message(id, parent, time, (turn,), is_prompt=origin == "human")
 
 
-def _said(raw: Mapping[str, Any], tool_chars: int, unknown: Counter[str], junk: Counter[str]) -> tuple[str, str, str]:
-    """Role, origin and text of a turn; an empty text for what is none."""
-    role, content = string(mapping(raw, "author"), "role"), mapping(raw, "content")
-    kind = string(content, "content_type") or "text"
+def _read_message(raw: Mapping[str, Any], cleaner: TextCleaner) -> tuple[str, str, str]:
+    """Return role, origin and text of a turn; an empty text for no turn."""
+    role, content = get_string(raw.get("author"), "role"), get_mapping(raw, "content")
+    kind = get_string(content, "content_type") or "text"
     if kind not in _FIELDS and kind not in _NOISE:
-        unknown[type_name(kind)] += 1
-    text = "\n".join(_texts(content, _FIELDS.get(kind, ()), unknown)).strip()
-    rule = _left_out(raw, role, kind)
+        cleaner.count_unknown(kind)
+    text = "\n".join(_list_texts(content, _FIELDS.get(kind, ()), cleaner)).strip()
+    rule = _find_rule(raw, role, kind)
     if rule:
-        left_out(len(text), rule, junk)
+        cleaner.drop(rule, text)
         return "", "", ""
     if role == "assistant":
-        recipient = string(raw, "recipient") or "all"
+        recipient = get_string(raw, "recipient") or "all"
         if recipient != "all":
-            return role, "assistant", call_line(recipient, _given(text))
-        return role, "assistant", answer(_without_marks(text, junk), junk)
+            return role, "assistant", format_call(recipient, _read_arguments(text))
+        return role, "assistant", cleaner.clean_answer(_strip_marks(text, cleaner))
     if role == "user":
-        files = (call_line("file", name) for name in _attached(raw))
-        return role, "human", "\n".join(filter(None, (human(text, junk), *files)))
+        files = (get_string(file, "name") for file in get_objects(raw.get("metadata"), "attachments"))
+        lines = [format_call("file", name) for name in files if name]
+        return role, "human", join_texts([cleaner.clean_prompt(text), *lines])
     if role == "tool":
-        return role, "tool", output(_without_marks(text, junk), tool_chars, _has_failed(raw, kind), junk)
-    unknown[type_name(f"(role {role})" if role else "(no role)")] += 1
+        return role, "tool", cleaner.clean_output(_strip_marks(text, cleaner), _has_failed(raw, kind))
+    cleaner.count_unknown(f"(role {role})" if role else "(no role)")
     return "", "", ""
 
 
-def _left_out(raw: Mapping[str, Any], role: str | None, kind: str) -> str:
-    """The rule by which a message is no turn; none for one that is."""
-    if kind in _REASONING or (role == "assistant" and raw.get("channel") == "analysis" and _is_to_all(raw)):
+def _find_rule(raw: Mapping[str, Any], role: str | None, kind: str) -> str:
+    """Return the rule by which a message is no turn; an empty text for a turn."""
+    is_to_all = raw.get("recipient") in (None, "", "all")
+    if kind in _REASONING or (role == "assistant" and raw.get("channel") == "analysis" and is_to_all):
         return "reasoning"
-    about = mapping(raw, "metadata")
+    about = get_mapping(raw, "metadata")
     hidden = any(about.get(name) is True for name in ("is_visually_hidden_from_conversation", "is_user_system_message"))
     return "host" if hidden or role == "system" or kind in _CONTEXT else ""
 
 
-def _is_to_all(raw: Mapping[str, Any]) -> bool:
-    return raw.get("recipient") in (None, "", "all")
-
-
-def _texts(content: Mapping[str, Any], fields: tuple[str, ...], unknown: Counter[str]) -> Iterator[str]:
+def _list_texts(content: Mapping[str, Any], fields: tuple[str, ...], cleaner: TextCleaner) -> Iterator[str]:
     for name in fields:
         value = content.get(name)
         for part in value if isinstance(value, list) else [value]:
-            text = part if isinstance(part, str) else _part(part, unknown) if isinstance(part, dict) else ""
+            text = part if isinstance(part, str) else _read_part(part, cleaner) if isinstance(part, dict) else ""
             if text:
                 yield text
 
 
-def _part(part: Mapping[str, Any], unknown: Counter[str]) -> str:
-    """Text of one part: what was said in a recording, a thought; pictures have none."""
-    text = next(filter(None, (string(part, name) for name in ("text", "content", "result"))), "")
-    kind = string(part, "content_type") or ""
+def _read_part(part: Mapping[str, Any], cleaner: TextCleaner) -> str:
+    """Return the text of one part: a recording's speech, a thought; pictures have none."""
+    text, kind = get_text(part, "text", "content", "result"), get_text(part, "content_type")
     if not text and kind and not kind.endswith(_NOISE_PART):
-        unknown[type_name(kind)] += 1
+        cleaner.count_unknown(kind)
     return text
 
 
-def _given(text: str) -> object:
-    """What a tool was called with."""
-    try:
-        given = load_json(text)
-    except ValueError:
+def _read_arguments(text: str) -> object:
+    """Return the arguments of a tool call."""
+    arguments = expand_json(text)
+    if not isinstance(arguments, dict):
         return text
-    if not isinstance(given, dict):
-        return text
-    return {name: value for name, value in given.items() if name != "response_length"}
+    return {name: value for name, value in arguments.items() if name != "response_length"}
 
 
 def _has_failed(raw: Mapping[str, Any], kind: str) -> bool:
-    run = mapping(mapping(raw, "metadata"), "aggregate_result")
-    return kind == "system_error" or (string(run, "status") or "").startswith(_FAILED)
+    status = get_text(get_mapping(raw, "metadata", "aggregate_result"), "status")
+    return kind == "system_error" or status.startswith(_FAILED)
 
 
-def _attached(raw: Mapping[str, Any]) -> Iterator[str]:
-    """Names of the files a person attached."""
-    for file in items(mapping(raw, "metadata"), "attachments"):
-        name = string(file, "name") if isinstance(file, dict) else None
-        if name:
-            yield name
+# ---------------------------------------------------------------- marks in texts
 
 
-# ---------------------------------------------------------------- text
-
-
-def _without_marks(text: str, junk: Counter[str]) -> str:
+def _strip_marks(text: str, cleaner: TextCleaner) -> str:
     if "\ue200" not in text and "†" not in text:
         return text
-    kept = _OLD_MARK.sub("", _MARK.sub(_shown, text)).strip()
-    left_out(len(text) - len(kept), "host", junk)
-    return kept
+    return cleaner.cut(text, _OLD_MARK.sub("", _MARK.sub(_replace_mark, text)).strip(), "host")
 
 
-def _shown(match: re.Match[str]) -> str:
-    """What a reader sees in the place of a mark, with the space before it where that still parts two words."""
-    label, after = _label(match["kind"], match["rest"] or ""), match.string[match.end() : match.end() + 1]
+def _replace_mark(match: re.Match[str]) -> str:
+    """Return the visible text of a mark, after the space before it if that still separates two words."""
+    label, after = _read_label(match["kind"], match["rest"] or ""), match.string[match.end() : match.end() + 1]
     return (match["space"] or "") + label if label or after.isalnum() else ""
 
 
-def _label(kind: str | None, rest: str) -> str:
-    """A name, the label of a link; nothing for a citation."""
+def _read_label(kind: str | None, rest: str) -> str:
+    """Return a name, or the label of a link; an empty text for a citation."""
     first = rest.partition("\ue202")[0]
     if kind == "url":
         return first
     if kind != "entity":
         return ""
-    try:
-        named = load_json(first)
-    except ValueError:
+    names = expand_json(first)
+    if names is first:
         return first
-    texts = [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
-    return texts[1] if len(texts) > 1 else ""  # the first says of what kind it is
+    texts = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    return texts[1] if len(texts) > 1 else ""  # the first is its kind

@@ -1,66 +1,54 @@
-"""Claude Code session logs: one JSON record a line, tied together by `uuid` and `parentUuid`.
+"""Claude Code session logs: one JSON record a line, linked by `uuid` and `parentUuid`.
 
-What makes them hard, and what is done about it:
+What is particular to the format:
 
-- One answer spans several records that share `message.id`: they become one turn, named by its first record.
+- One answer spans several records with one `message.id`: they become one turn, named by its first record.
 - `user` records are people, tool results, hook texts or a compaction's summary; only the first are `human`.
-- The order is that of the uuid graph; times and lines are not reliable. Parents may be missing, or form a cycle.
-- A rewind leaves the old attempt in the file. Only prompts of a person make branches: parallel tools and hooks also
-  give one parent several children. The last attempt is the session; the others are sessions of their own.
+- The order is that of the uuid graph; times and lines are not reliable.
+- A rewind leaves the old attempt in the file. The last attempt is the session, the others are its branches.
 - A resumed session repeats its prefix with the same uuids, so turns are marked unique across sessions.
-- Subagents write files of their own, or inline: where a record names its agent, that is a session of its own.
-- What Helix itself answered, through a hook or as a tool, is left out: memory must not feed on itself.
+- Subagents write files of their own, or records that name the agent: each agent is a session of its own.
+- Answers of Helix itself, from a hook or a tool, are left out: memory must not feed on itself.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Final
 
-from helix.sources.common.junk import answer, human, left_out, output
-from helix.sources.common.sample import Sample
-from helix.sources.common.shared import (
-    TITLE_CHARS,
-    file_stem,
-    folder_name,
-    json_records,
-    one_line,
-    parse_iso,
-    string,
-    unique,
+from helix.sources.claude_code_graph import Place, Record, find_places, sort_parents_first
+from helix.sources.common.fields import (
+    get_block_text,
+    get_mapping,
+    get_string,
+    get_text,
+    is_type,
+    join_texts,
+    list_blocks,
 )
-from helix.sources.common.tools import TOOL_CHARS, call_line, is_ours
-from helix.types import Document, Parsed, Problem, Session, Turn
+from helix.sources.common.json_text import read_records
+from helix.sources.common.names import branch_name, file_stem, fold_line, folder_name
+from helix.sources.common.sample import Sample
+from helix.sources.common.text_cleaner import TextCleaner
+from helix.sources.common.times import complete_time, parse_iso
+from helix.sources.common.tools import TOOL_CHARS
+from helix.types import Document, Parsed, Session, Turn
 
 NAME = "claude-code"
 JSON = True
 GROWS = True
 
 _NOISE: Final = frozenset(
-    {
-        "progress",
-        "queue-operation",
-        "mode",
-        "permission-mode",
-        "system",
-        "attachment",
-        "last-prompt",
-        "agent-color",
-        "agent-setting",
-        "tag",
-        "pr-link",
-        "worktree-state",
-        "content-replacement",
-        "attribution-snapshot",
-        "speculation-accept",
-    }
+    [
+        *("progress", "queue-operation", "mode", "permission-mode", "system", "attachment", "last-prompt"),
+        *("agent-color", "agent-setting", "tag", "pr-link", "worktree-state", "content-replacement"),
+        *("attribution-snapshot", "speculation-accept"),
+    ]
 )
 _NOISE_PREFIX: Final = "file-history-"
-_TITLES: Final = {  # record type: (field that holds the title, rank)
+_TITLES: Final = {  # record type: (field of the title, rank)
     "custom-title": ("customTitle", 3),
     "ai-title": ("aiTitle", 2),
     "summary": ("summary", 2),
@@ -76,48 +64,18 @@ _WARMUP: Final = "Warmup"
 
 
 @dataclass(slots=True)
-class _Taken:
-    """What is taken of records, and what is not."""
-
-    tool_chars: int
-    junk: Counter[str] = field(default_factory=Counter)
-    ours: set[str] = field(default_factory=set)  # calls that asked Helix itself
-
-
-@dataclass(slots=True)
-class _Facts:
-    """What records say about whole sessions."""
+class _SessionFacts:
+    """Facts that records give about whole sessions."""
 
     projects: dict[str, str] = field(default_factory=dict)
     titles: list[tuple[int, str, str | None, str]] = field(default_factory=list)  # rank, session, leaf, title
-
-
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """One record as a node of the uuid graph. Without `text` and `tool` it is noise, to be walked through."""
-
-    uuid: str
-    parent: str | None
-    session: str
-    time: datetime | None = None
-    message: str | None = None  # id of the API message this is a part of
-    role: str = ""
-    origin: str = ""
-    text: str = ""
-    tool: str = ""
-    prompt: bool = False  # what a person typed, at the place where a rewind can fork
-    native: bool = True  # the uuid is the log's, not ours
-
-    @property
-    def makes_turn(self) -> bool:
-        return bool(self.text or self.tool)
 
 
 @dataclass(slots=True)
 class _Draft:
     """A turn while records are still merged into it."""
 
-    first: _Record
+    first: Record
     id: str
     role: str
     origin: str
@@ -125,55 +83,41 @@ class _Draft:
     parts: dict[str, None]  # in order; some versions write a block twice
 
 
-@dataclass(slots=True)
-class _Place:
-    """Where a record stands: the branch it is on, and the turn it belongs to or follows."""
-
-    branch: str | None = None
-    turn: str | None = None
-    anchor: str | None = None  # nearest record before it that made a turn, else the start of its chain
-    dropped: bool = False
-
-
 def detect(sample: Sample) -> bool:
-    """Whether any line is a record of Claude Code."""
+    """Return whether any line is a record of Claude Code."""
     return any(_is_record(record) for record in sample.records)
 
 
 def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
-    """Sessions of one log, abandoned branches after the session they left.
-
-    `tool_chars`: characters kept of one tool result, half from each end.
-    """
-    problems: list[Problem] = []
-    unknown: Counter[str] = Counter()
-    records: dict[str, _Record] = {}
-    facts = _Facts()
-    taken = _Taken(tool_chars)
+    """Return the sessions of one log, each before its abandoned branches."""
+    cleaner = TextCleaner(tool_chars)
+    records: dict[str, Record] = {}
+    facts = _SessionFacts()
     session = ""
-    for line, raw in json_records(document.text, problems):
-        session = string(raw, "sessionId") or session or file_stem(document.path)
-        _note_facts(raw, _session_of(raw, session), facts)
+    for line, raw in read_records(document.text, cleaner.problems):
+        session = get_string(raw, "sessionId") or session or file_stem(document.path)
+        own_session = _name_session(raw, session)
+        _note_facts(raw, own_session, facts)
         kind = raw.get("type")
         if not isinstance(kind, str):
-            unknown["(no type)"] += 1
-        elif kind not in ("user", "assistant") and not _known(kind):
-            unknown[kind] += 1
-        record = _read(raw, line, _session_of(raw, session), taken)
+            cleaner.unknown["(no type)"] += 1
+        elif kind not in ("user", "assistant") and not _is_known_type(kind):
+            cleaner.unknown[kind] += 1
+        record = _read_record(raw, line, own_session, cleaner)
         if record is not None:
             records.setdefault(record.uuid, record)
 
-    order = _parents_first(records)
-    drafts = _draft(order, _places(records, order))
-    return Parsed(tuple(_sessions(drafts, facts, records)), tuple(problems), unknown, taken.junk)
+    order = sort_parents_first(records)
+    drafts = _draft_turns(order, find_places(records, order, lambda record: record.text == _WARMUP))
+    return cleaner.build(_build_sessions(drafts, facts, records))
 
 
 # ---------------------------------------------------------------- one record
 
 
-def _session_of(raw: Mapping[str, Any], session: str) -> str:
-    """Of a subagent's record that names the agent, a session of its own: it stands beside its parent's, not in it."""
-    agent = string(raw, "agentId")
+def _name_session(raw: Mapping[str, Any], session: str) -> str:
+    """Return the session of a record: that of its agent, if a subagent's record names the agent."""
+    agent = get_string(raw, "agentId")
     if not agent or raw.get("isSidechain") is not True or session.startswith("agent-"):
         return session
     return f"{session}/agent-{agent}"
@@ -182,209 +126,123 @@ def _session_of(raw: Mapping[str, Any], session: str) -> str:
 def _is_record(raw: Mapping[str, Any]) -> bool:
     kind = raw.get("type")
     if kind in ("user", "assistant"):
-        message = raw.get("message")  # hosts that copied the layout keep their own kind of message
-        said = isinstance(message, dict) and "content" in message
-        return said and any(name in raw for name in ("sessionId", "uuid", "parentUuid"))
+        # Hosts that copied the layout have their own kind of message.
+        has_content = "content" in get_mapping(raw, "message")
+        return has_content and any(name in raw for name in ("sessionId", "uuid", "parentUuid"))
     if kind == "file-history-snapshot":
         return "snapshot" in raw
     if not isinstance(kind, str):
         return False
-    if not _known(kind):  # a record type of tomorrow
+    if not _is_known_type(kind):  # a record type of tomorrow
         return "sessionId" in raw and "parentUuid" in raw
     return any(name in raw for name in ("sessionId", "uuid", "leafUuid"))
 
 
-def _known(kind: str) -> bool:
+def _is_known_type(kind: str) -> bool:
     return kind in _NOISE or kind in _TITLES or kind.startswith(_NOISE_PREFIX)
 
 
-def _note_facts(raw: Mapping[str, Any], session: str, facts: _Facts) -> None:
-    project = folder_name(string(raw, "cwd") or "")
+def _note_facts(raw: Mapping[str, Any], session: str, facts: _SessionFacts) -> None:
+    project = folder_name(get_string(raw, "cwd"))
     if project:
         facts.projects.setdefault(session, project)
     kind = raw.get("type")
-    if isinstance(kind, str) and kind in _TITLES:
-        name, rank = _TITLES[kind]
-        title = (string(raw, name) or "").strip()
+    if is_type(kind, _TITLES):
+        name, rank = _TITLES[str(kind)]
+        title = get_text(raw, name).strip()
         if title:
-            facts.titles.append((rank, session, string(raw, "leafUuid"), title))
+            facts.titles.append((rank, session, get_string(raw, "leafUuid"), title))
 
 
-def _read(raw: Mapping[str, Any], line: int, session: str, taken: _Taken) -> _Record | None:
-    """The record as a node; None where it neither says anything nor can be anybody's parent."""
-    uuid = string(raw, "uuid")
-    parent = string(raw, "parentUuid") or string(raw, "logicalParentUuid")
-    time = parse_iso(string(raw, "timestamp") or "")
-    message = raw.get("message")
-    message_id = string(message, "id") if raw.get("type") == "assistant" and isinstance(message, dict) else None
-    role, text, tool = _content(raw, taken)
+def _read_record(raw: Mapping[str, Any], line: int, session: str, cleaner: TextCleaner) -> Record | None:
+    """Return the record as a node; None if it has no text and can be no parent."""
+    uuid = get_string(raw, "uuid")
+    parent = get_string(raw, "parentUuid", "logicalParentUuid")
+    time = parse_iso(get_text(raw, "timestamp"))
+    message = get_string(raw.get("message"), "id") if raw.get("type") == "assistant" else None
+    role, text, tool = _read_content(raw, cleaner)
     if not text and not tool:
-        return _Record(uuid, parent, session, time, message_id) if uuid else None
-    side = raw.get("isSidechain") is True
-    summary = raw.get("isCompactSummary") is True
-    human = role == "user" and not side and not summary
-    return _Record(
+        return Record(uuid, parent, session, time, message) if uuid else None
+    is_side = raw.get("isSidechain") is True
+    is_summary = raw.get("isCompactSummary") is True
+    is_human = role == "user" and not is_side and not is_summary
+    return Record(
         uuid=uuid or f"line-{line}",
         parent=parent,
         session=session,
         time=time,
-        message=message_id,
+        message=message,
         role=role,
-        origin="summary" if summary else "subagent" if side else "assistant" if role == "assistant" else "human",
+        origin="summary" if is_summary else "subagent" if is_side else "assistant" if role == "assistant" else "human",
         text=text,
         tool=tool,
-        prompt=human and bool(text) and not tool and raw.get("type") == "user",
-        native=uuid is not None,
+        is_prompt=is_human and bool(text) and not tool and raw.get("type") == "user",
+        is_native=uuid is not None,
     )
 
 
-def _content(raw: Mapping[str, Any], taken: _Taken) -> tuple[str, str, str]:
-    """Role, own text and tool output of one record; empty texts for noise."""
-    message = raw.get("message")
-    content = message.get("content") if isinstance(message, dict) else None
-    junk = taken.junk
+def _read_content(raw: Mapping[str, Any], cleaner: TextCleaner) -> tuple[str, str, str]:
+    """Return role, own text and tool output of one record; empty texts for noise."""
+    message = get_mapping(raw, "message")
+    blocks = list_blocks(message.get("content"))
     if raw.get("type") == "assistant":
-        if raw.get("isApiErrorMessage") is True or (
-            isinstance(message, dict) and message.get("model") == "<synthetic>"
-        ):
+        if raw.get("isApiErrorMessage") is True or message.get("model") == "<synthetic>":
             return "", "", ""
-        parts = (answer(_tool_line(block, taken) or _text_of(block), junk) for block in _blocks(content))
-        for block in _blocks(content):
-            left_out(len(string(block, "thinking") or ""), "reasoning", junk)
-        return "assistant", "\n".join(filter(None, parts)), ""
+        parts = [cleaner.clean_answer(_format_call(block, cleaner) or get_block_text(block)) for block in blocks]
+        cleaner.drop("reasoning", *(get_string(block, "thinking") for block in blocks))
+        return "assistant", join_texts(parts), ""
     if raw.get("type") == "user":
-        blocks = _blocks(content)
         if raw.get("isMeta") is True:
-            left_out(sum(len(_text_of(block)) for block in blocks), "host", junk)
+            cleaner.drop("host", *map(get_block_text, blocks))
             return "", "", ""
-        text = "\n".join(filter(None, (_human_text(_text_of(block), junk) for block in blocks)))
-        tool = "\n".join(filter(None, (_tool_result(block, taken) for block in blocks)))
-        return "user", text, tool
+        text = join_texts(_clean_typed(block, cleaner) for block in blocks)
+        return "user", text, join_texts(_clean_result(block, cleaner) for block in blocks)
     if raw.get("type") == "attachment":
-        # Most attachments are context. A queued command is what a person typed while the agent was at work.
-        attached = raw.get("attachment")
-        queued = isinstance(attached, dict) and attached.get("type") == "queued_command"
-        if isinstance(attached, dict) and queued and attached.get("commandMode", "prompt") == "prompt":
-            texts = (_human_text(_text_of(block), junk) for block in _blocks(attached.get("prompt")))
-            return "user", "\n".join(filter(None, texts)), ""
-        left_out(len(string(attached, "content") or "") if isinstance(attached, dict) else 0, "host", junk)
+        # Most attachments are context. A queued command is a prompt that a person typed while the agent was at work.
+        attached = get_mapping(raw, "attachment")
+        if attached.get("type") == "queued_command" and attached.get("commandMode", "prompt") == "prompt":
+            return "user", join_texts(_clean_typed(block, cleaner) for block in list_blocks(attached.get("prompt"))), ""
+        cleaner.drop("host", get_string(attached, "content"))
     return "", "", ""
 
 
-def _blocks(content: object) -> list[Mapping[str, Any]]:
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    if not isinstance(content, list):
-        return []
-    return [{"type": "text", "text": b} if isinstance(b, str) else b for b in content if isinstance(b, str | dict)]
+def _clean_typed(block: Mapping[str, Any], cleaner: TextCleaner) -> str:
+    """Return the text that a person typed in one block; nothing for a text of a hook or the host."""
+    text = cleaner.clean_prompt(get_block_text(block))
+    return cleaner.cut(text, "", "host") if _HOOK_TEXT.match(text) else text
 
 
-def _text_of(block: Mapping[str, Any]) -> str:
-    return (string(block, "text") or "") if block.get("type") == "text" else ""
-
-
-def _human_text(text: str, junk: Counter[str]) -> str:
-    """What a person typed in one block; nothing where a hook or the host is speaking."""
-    kept = human(text, junk)
-    if not _HOOK_TEXT.match(kept):
-        return kept
-    left_out(len(kept), "host", junk)
-    return ""
-
-
-def _tool_result(block: Mapping[str, Any], taken: _Taken) -> str:
+def _clean_result(block: Mapping[str, Any], cleaner: TextCleaner) -> str:
     if block.get("type") != "tool_result":
         return ""
-    text = "\n".join(filter(None, (_text_of(part) for part in _blocks(block.get("content")))))
-    if string(block, "tool_use_id") in taken.ours:
-        left_out(len(text), "memory", taken.junk)
+    text = join_texts(map(get_block_text, list_blocks(block.get("content"))))
+    if get_string(block, "tool_use_id") in cleaner.own_calls:
+        return cleaner.cut(text, "", "memory")
+    return cleaner.clean_output(_TOOL_ERROR.sub("", text), block.get("is_error") is True)
+
+
+def _format_call(block: Mapping[str, Any], cleaner: TextCleaner) -> str:
+    if not get_text(block, "type").endswith("tool_use"):
         return ""
-    return output(_TOOL_ERROR.sub("", text), taken.tool_chars, block.get("is_error") is True, taken.junk)
-
-
-def _tool_line(block: Mapping[str, Any], taken: _Taken) -> str:
-    kind = block.get("type")
-    if not isinstance(kind, str) or not kind.endswith("tool_use"):
-        return ""
-    name = string(block, "name") or ""
-    if is_ours(name, block.get("input")):
-        taken.ours.add(string(block, "id") or "")
-        return ""
-    return call_line(name, block.get("input"))
-
-
-# ---------------------------------------------------------------- the graph
-
-
-def _parents_first(records: Mapping[str, _Record]) -> list[_Record]:
-    """Every record once, parents before children, in file order otherwise. A cycle opens at its first record."""
-    order: list[_Record] = []
-    done: set[str] = set()
-    for record in records.values():
-        chain: list[_Record] = []
-        on_chain: set[str] = set()
-        at: _Record | None = record
-        while at is not None and at.uuid not in done and at.uuid not in on_chain:
-            chain.append(at)
-            on_chain.add(at.uuid)
-            at = records.get(at.parent) if at.parent else None
-        if at is not None and at.uuid in on_chain:
-            opening = chain.index(at)
-            chain = [*chain[:opening], *chain[opening + 1 :], at]
-        order += reversed(chain)
-        done |= on_chain
-    return order
-
-
-def _places(records: Mapping[str, _Record], order: Iterable[_Record]) -> dict[str, _Place]:
-    """Branch and anchor of every record."""
-    places: dict[str, _Place] = {}
-    forks: dict[tuple[str, str], list[str]] = {}
-    for record in order:
-        before = places.get(record.parent or "")
-        place = places[record.uuid] = _Place(anchor=_anchor(record, records, before))
-        place.dropped = before.dropped if before else _is_warmup_agent(record)
-        if record.prompt and place.anchor is not None:
-            forks.setdefault((record.session, place.anchor), []).append(record.uuid)
-
-    line = {uuid: number for number, uuid in enumerate(records)}
-    abandoned = {uuid for prompts in forks.values() for uuid in sorted(prompts, key=line.__getitem__)[:-1]}
-    for record in order:
-        before = places.get(record.parent or "")
-        if record.uuid in abandoned:
-            places[record.uuid].branch = record.uuid
-        elif before is not None and record.parent and records[record.parent].session == record.session:
-            places[record.uuid].branch = before.branch
-    return places
-
-
-def _anchor(record: _Record, records: Mapping[str, _Record], before: _Place | None) -> str | None:
-    """What a prompt answers to: two prompts with one anchor are two attempts at the same point."""
-    if before is None or record.parent is None:
-        return record.parent
-    return record.parent if records[record.parent].makes_turn else before.anchor or record.parent
-
-
-def _is_warmup_agent(record: _Record) -> bool:
-    return record.origin == "subagent" and record.role == "user" and record.text == _WARMUP
+    return cleaner.format_call(get_text(block, "name"), block.get("input"), get_string(block, "id"))
 
 
 # ---------------------------------------------------------------- turns and sessions
 
 
-def _draft(order: Iterable[_Record], places: Mapping[str, _Place]) -> dict[str, dict[str | None, list[_Draft]]]:
-    """Turns in reading order, by session and branch."""
+def _draft_turns(order: Iterable[Record], places: Mapping[str, Place]) -> dict[str, dict[str | None, list[_Draft]]]:
+    """Return the turns in reading order, by session and branch."""
     drafts: dict[str, dict[str | None, list[_Draft]]] = {}
-    firsts: dict[tuple[str, str | None, str], _Record] = {}
+    firsts: dict[tuple[str, str | None, str], Record] = {}
     answers: dict[tuple[str, str | None, str], _Draft] = {}
     for record in order:
         place = places[record.uuid]
         before = places.get(record.parent or "")
         place.turn = before.turn if before else None
-        if place.dropped:
+        if place.is_dropped:
             continue
         answer = (record.session, place.branch, record.message) if record.message else None
-        # A thinking block says nothing, but where it comes first its record gives the turn its id and time.
+        # A thinking block has no text, but if it comes first its record gives the turn its id and time.
         first = firsts.setdefault(answer, record) if answer else record
         if not record.makes_turn:
             continue
@@ -393,70 +251,66 @@ def _draft(order: Iterable[_Record], places: Mapping[str, _Place]) -> dict[str, 
             joined.parts.setdefault(record.text)
             place.turn = joined.id
             continue
-        here = drafts.setdefault(record.session, {}).setdefault(place.branch, [])
+        branch = drafts.setdefault(record.session, {}).setdefault(place.branch, [])
         if record.tool:
             origin = "subagent" if record.origin == "subagent" else "tool"
-            # What a person adds to a tool's result is a turn of its own, and keeps the record's id.
+            # A text that a person adds to a tool's result is a turn of its own, and has the record's id.
             tool_id = f"{record.uuid}:tool" if record.text else record.uuid
-            here.append(_Draft(record, tool_id, "tool", origin, place.turn, {record.tool: None}))
+            branch.append(_Draft(record, tool_id, "tool", origin, place.turn, {record.tool: None}))
             place.turn = tool_id
         if record.text:
             draft = _Draft(first, first.uuid, record.role, record.origin, place.turn, {record.text: None})
-            here.append(draft)
+            branch.append(draft)
             place.turn = draft.id
             if answer:
                 answers[answer] = draft
     return drafts
 
 
-def _turn(draft: _Draft) -> Turn:
+def _make_turn(draft: _Draft) -> Turn:
+    time, quality = complete_time(draft.first.time, None)
     return Turn(
         id=draft.id,
         text="\n".join(draft.parts),
         role=draft.role,
         origin=draft.origin,
-        time=draft.first.time,
-        time_quality="exact" if draft.first.time else "none",
+        time=time,
+        time_quality=quality,
         parent=draft.parent,
-        unique=draft.first.native,
+        unique=draft.first.is_native,
     )
 
 
-def _sessions(
-    drafts: Mapping[str, Mapping[str | None, list[_Draft]]], facts: _Facts, records: Mapping[str, _Record]
+def _build_sessions(
+    drafts: Mapping[str, Mapping[str | None, list[_Draft]]], facts: _SessionFacts, records: Mapping[str, Record]
 ) -> Iterator[Session]:
+    """Yield each session before its abandoned branches."""
     prompts: dict[str, str] = {}
     for record in records.values():
         if record.origin == "human" and record.text:
             prompts.setdefault(record.session, record.text)
-    titles = _titles(facts, records, drafts)
+    titles = _choose_titles(facts, records, drafts)
     taken = dict.fromkeys(drafts, 0)
     for session, branches in drafts.items():
         if prompts.get(session, "").strip() == _WARMUP:
             continue
         title = titles.get(session) or prompts.get(session)
-        # The session itself first, then what was abandoned.
         for branch in sorted(branches, key=lambda branch: branch is not None):
             yield Session(
                 source=NAME,
-                id=session if branch is None else _branch_id(session, branch, taken),
-                turns=tuple(_turn(draft) for draft in branches[branch]),
+                id=session if branch is None else branch_name(session, branch, taken),
+                turns=tuple(map(_make_turn, branches[branch])),
                 project=facts.projects.get(session),
-                title=one_line(title, TITLE_CHARS) if title else None,
+                title=fold_line(title) if title else None,
                 branch_of=None if branch is None else session,
             )
 
 
-def _branch_id(session: str, uuid: str, taken: dict[str, int]) -> str:
-    short = f"{session}~{uuid[:8]}"
-    return unique(short if short not in taken else f"{session}~{uuid}", taken)
-
-
-def _titles(facts: _Facts, records: Mapping[str, _Record], sessions: Collection[str]) -> dict[str, str]:
-    """The best title of each session; of equals, the last."""
+def _choose_titles(facts: _SessionFacts, records: Mapping[str, Record], sessions: Collection[str]) -> dict[str, str]:
+    """Return the best title of each session; of equals, the last."""
     best: dict[str, tuple[int, str]] = {}
     for rank, session, leaf, title in facts.titles:
-        if leaf:  # a summary names the record it ends at; logs also carry summaries of other sessions
+        if leaf:  # a summary names the record it ends at; logs also have summaries of other sessions
             if leaf not in records:
                 continue
             session = records[leaf].session

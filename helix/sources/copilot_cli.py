@@ -1,44 +1,36 @@
-"""Sessions of GitHub Copilot's command line: one event a line, each with its id and that of the one before it.
+"""Sessions of GitHub Copilot's command line: one event a line, each with its id and that of the event before it.
 
-What makes them hard, and what is done about it:
+What is particular to the format:
 
-- Most events are about the session. What was said is in `user.message` (as typed; what the model got is beside it),
+- Most events are about the session. Texts are in `user.message` (as typed; the text for the model is in another field),
   `assistant.message` and `tool.execution_complete`, which names the call and not the message that made it.
 - Messages of the host have the type of a person's, with a `source`.
-- What a subagent says stands among the rest, with the id of the call that started it. It is a session of its own.
-- A rewind names the first event that does not count any more.
+- Events of a subagent have the id of the call that started it. They are a session of their own.
+- A rewind names the first event that no longer counts.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from helix.sources.common.collected import loaded, mapping
-from helix.sources.common.junk import answer, human, left_out, moment, output, type_name
+from helix.sources.common.fields import get_mapping, get_objects, get_string, get_text, join_texts, name_type
+from helix.sources.common.json_text import read_records, try_json
+from helix.sources.common.names import folder_name, is_uuid, make_sessions, make_unique, session_of_path
 from helix.sources.common.sample import Sample
-from helix.sources.common.shared import (
-    TITLE_CHARS,
-    folder_name,
-    is_uuid,
-    json_records,
-    one_line,
-    session_of_path,
-    string,
-    unique,
-)
-from helix.sources.common.tools import TOOL_CHARS, call_line, is_ours
-from helix.types import Document, Parsed, Problem, Session, Turn
+from helix.sources.common.text_cleaner import TextCleaner
+from helix.sources.common.times import complete_time, parse_time
+from helix.sources.common.tools import TOOL_CHARS
+from helix.types import Document, Parsed, Session, Turn
 
 NAME = "copilot-cli"
 JSON = True
 GROWS = True
 
 _TYPE: Final = re.compile(r"(?:session|user|assistant|tool|hook|system|subagent|skill|permission)\.[a-z_]{2,40}")
-_ABOUT: Final = re.compile(  # events that say nothing: of the session, of permissions, of work in progress
+_ABOUT: Final = re.compile(  # events of the session, of permissions, of work in progress
     r"abort|(?:hook|permission|subagent|user_input|elicitation|external_tool|command|commands|exit_plan_mode|sampling"
     r"|pending_messages|mcp|mcp_app|model|capabilities|factory|auto_mode_switch|session_limits_exhausted)\.[a-z_]{1,40}"
     r"|session\.(?:start|resume|idle|shutdown|model_change|mode_changed|plan_changed|todos_changed|handoff|truncation"
@@ -57,177 +49,156 @@ _OF_HOST: Final = frozenset({"system.message", "system.notification", "skill.inv
 
 @dataclass(slots=True)
 class _Log:
-    """What is known of the session so far."""
+    """State of the reader at a line of the log."""
 
-    tool_chars: int
-    unknown: Counter[str] = field(default_factory=Counter)
-    junk: Counter[str] = field(default_factory=Counter)
+    cleaner: TextCleaner
     session: str | None = None
     folder: str = ""
     title: str = ""
-    turns: list[tuple[int, str, Turn]] = field(default_factory=list)  # line of the event, subagent, what it says
-    agents: dict[str, str] = field(default_factory=dict)  # subagent: what it is called
-    numbers: dict[str, int] = field(default_factory=dict)  # of events, by id
+    turns: list[tuple[int, str, Turn]] = field(default_factory=list)  # line of the event, subagent, turn
+    agents: dict[str, str] = field(default_factory=dict)  # subagent: its display name
+    numbers: dict[str, int] = field(default_factory=dict)  # lines of events, by id
     turn_of: dict[str, str | None] = field(default_factory=dict)  # event: its turn, or the nearest before it
     callers: dict[str, str] = field(default_factory=dict)  # tool call: turn that made it
-    ours: set[str] = field(default_factory=set)  # tool calls that asked Helix itself
     ids: dict[str, int] = field(default_factory=dict)
 
 
 def detect(sample: Sample) -> bool:
-    """Whether any line is an event."""
+    """Return whether any line is an event."""
     return any(
-        isinstance(record.get("data"), dict)
-        and "parentId" in record
-        and isinstance(kind := record.get("type"), str)
-        and _TYPE.fullmatch(kind)
+        isinstance(record.get("data"), dict) and "parentId" in record and _TYPE.fullmatch(get_text(record, "type"))
         for record in sample.records
     )
 
 
 def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
-    """The session of one log, and those of its subagents."""
-    problems: list[Problem] = []
-    log = _Log(tool_chars)
-    for line, record in json_records(document.text, problems):
-        _read(record, line, log)
-    return Parsed(tuple(_sessions(document, log)), tuple(problems), log.unknown, log.junk)
+    """Return the session of one log, and those of its subagents."""
+    log = _Log(TextCleaner(tool_chars))
+    for line, record in read_records(document.text, log.cleaner.problems):
+        _read_event(record, line, log)
+    return log.cleaner.build(_build_sessions(document, log))
 
 
-def _sessions(document: Document, log: _Log) -> Iterator[Session]:
-    """The session itself, then those of its subagents."""
+def _build_sessions(document: Document, log: _Log) -> Iterator[Session]:
     turns: dict[str, list[Turn]] = {"": []}
     for _, agent, turn in log.turns:
         turns.setdefault(agent, []).append(turn)
     id = log.session or session_of_path(document.path)
-    for agent, found in turns.items():
-        named = log.agents.get(agent) if agent else log.title
-        title = named or next((turn.text for turn in found if turn.role == "user"), None)
-        ids = {turn.id for turn in found}
-        own = (turn if turn.parent in ids else replace(turn, parent=None) for turn in found)
-        if found:
-            yield Session(
-                source=NAME,
-                id=f"{id}/agent-{agent}" if agent else id,
-                turns=tuple(own),
-                project=folder_name(log.folder),
-                title=one_line(title, TITLE_CHARS) if title else None,
-            )
+    for agent, spoken in turns.items():
+        ids = {turn.id for turn in spoken}
+        yield from make_sessions(
+            NAME,
+            f"{id}/agent-{agent}" if agent else id,
+            (turn if turn.parent in ids else replace(turn, parent=None) for turn in spoken),
+            project=folder_name(log.folder),
+            title=log.agents.get(agent) if agent else log.title,
+        )
 
 
-def _read(record: Mapping[str, Any], line: int, log: _Log) -> None:
-    kind, data = type_name(record.get("type")), mapping(record.get("data"))
-    event = string(record, "id")
-    before = log.turn_of.get(string(record, "parentId") or "")
-    log.session = log.session or (string(data, "sessionId") if kind == "session.start" else None)
-    log.folder = log.folder or string(mapping(data.get("context")), "cwd") or ""
+def _read_event(record: Mapping[str, Any], line: int, log: _Log) -> None:
+    kind, data = name_type(record.get("type")), get_mapping(record, "data")
+    event = get_string(record, "id")
+    before = log.turn_of.get(get_text(record, "parentId"))
+    log.session = log.session or (get_string(data, "sessionId") if kind == "session.start" else None)
+    log.folder = log.folder or get_text(data.get("context"), "cwd")
     if kind == "session.title_changed":
-        log.title = string(data, "title") or log.title
+        log.title = get_string(data, "title") or log.title
     elif kind == "session.snapshot_rewind":
-        _rewind(string(data, "upToEventId"), log)
+        _rewind(get_text(data, "upToEventId"), log)
         before = log.turns[-1][2].id if log.turns else None
     elif kind == "subagent.started":
-        log.agents[string(data, "toolCallId") or ""] = string(data, "agentDisplayName") or ""
-    turn = _turn(kind, data, record, event or str(line), before, log)
+        log.agents[get_text(data, "toolCallId")] = get_text(data, "agentDisplayName")
+    turn = _make_turn(kind, data, record, event or str(line), before, log)
     if turn is not None:
-        log.turns.append((line, _agent(record, data), turn))
+        log.turns.append((line, _find_agent(record, data), turn))
         if kind == "assistant.message":
-            log.callers.update((id, turn.id) for call in _calls(data) if (id := string(call, "toolCallId")))
+            calls = get_objects(data, "toolRequests")
+            log.callers.update((id, turn.id) for call in calls if (id := get_string(call, "toolCallId")))
     if event:
         log.numbers.setdefault(event, line)
         log.turn_of[event] = turn.id if turn is not None else before
 
 
-def _turn(
+def _make_turn(
     kind: str, data: Mapping[str, Any], record: Mapping[str, Any], id: str, before: str | None, log: _Log
 ) -> Turn | None:
-    """The turn of an event; None where it says nothing."""
-    content = string(data, "content") or ""
-    if kind == "user.message" and not string(data, "source"):
-        role, text = "user", human(content, log.junk)
+    """Return the turn of an event; None for an event without text."""
+    content = get_text(data, "content")
+    if kind == "user.message" and not get_string(data, "source"):
+        role, text = "user", log.cleaner.clean_prompt(content)
     elif kind == "tool.user_requested":
-        command = string(mapping(data.get("arguments")), "command")
+        command = get_string(data.get("arguments"), "command")
         role, text = "user", f"$ {command}" if command else ""
     elif kind == "assistant.message":
-        role, text = "assistant", _said(data, content, log)
+        role, text = "assistant", _read_answer(data, content, log.cleaner)
     elif kind == "tool.execution_complete":
-        role, text = "tool", _result(data, log)
-        before = log.callers.get(string(data, "toolCallId") or "", before)
+        role, text = "tool", _read_result(data, log.cleaner)
+        before = log.callers.get(get_text(data, "toolCallId"), before)
     elif kind == "session.compaction_complete":
-        role, text = "assistant", answer(string(data, "summaryContent") or "", log.junk)
+        role, text = "assistant", log.cleaner.clean_answer(get_text(data, "summaryContent"))
     else:
-        _count(kind, data, content, log)
+        _count_dropped(kind, data, content, log.cleaner)
         return None
     if not text:
         return None
-    time = moment(record.get("timestamp"))
+    time, quality = complete_time(parse_time(record.get("timestamp")), None)
     return Turn(
-        id=unique(id, log.ids),
+        id=make_unique(id, log.ids),
         text=text,
         role=role,
-        origin=_origin(kind, role, _agent(record, data)),
+        origin=_choose_origin(kind, role, _find_agent(record, data)),
         time=time,
-        time_quality="exact" if time else "none",
+        time_quality=quality,
         parent=before,
         unique=is_uuid(id),
     )
 
 
-def _origin(kind: str, role: str, agent: str) -> str:
+def _choose_origin(kind: str, role: str, agent: str) -> str:
     if kind == "session.compaction_complete":
         return "summary"
     return "subagent" if agent else "human" if role == "user" else role
 
 
-def _agent(record: Mapping[str, Any], data: Mapping[str, Any]) -> str:
-    """The subagent that an event is of."""
-    named = (string(data, "parentToolCallId"), string(data, "parentAgentTaskId"), string(record, "agentId"))
-    return next(filter(None, named), "")
+def _find_agent(record: Mapping[str, Any], data: Mapping[str, Any]) -> str:
+    """Return the subagent of an event."""
+    return get_string(data, "parentToolCallId", "parentAgentTaskId") or get_text(record, "agentId")
 
 
-def _said(data: Mapping[str, Any], content: str, log: _Log) -> str:
-    left_out(len(string(data, "reasoningText") or ""), "reasoning", log.junk)
-    lines = (_call(call, log) for call in _calls(data))
-    return "\n".join(filter(None, (answer(content, log.junk), *lines)))
+def _read_answer(data: Mapping[str, Any], content: str, cleaner: TextCleaner) -> str:
+    cleaner.drop("reasoning", get_string(data, "reasoningText"))
+    return join_texts(
+        [cleaner.clean_answer(content), *(_format_call(call, cleaner) for call in get_objects(data, "toolRequests"))]
+    )
 
 
-def _calls(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    calls = data.get("toolRequests")
-    return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+def _format_call(call: Mapping[str, Any], cleaner: TextCleaner) -> str:
+    arguments = call.get("arguments")
+    return cleaner.format_call(get_text(call, "name"), try_json(arguments) or arguments, get_string(call, "toolCallId"))
 
 
-def _call(call: Mapping[str, Any], log: _Log) -> str:
-    name, given = string(call, "name") or "", call.get("arguments")
-    given = loaded(given) or given
-    if is_ours(name, given):
-        log.ours.add(string(call, "toolCallId") or "")
-        return ""
-    return call_line(name, given)
-
-
-def _result(data: Mapping[str, Any], log: _Log) -> str:
+def _read_result(data: Mapping[str, Any], cleaner: TextCleaner) -> str:
     failed = data.get("success") is False
-    error = string(mapping(data.get("error")), "message") if failed else None
-    text = string(mapping(data.get("result")), "content") or error or ""
-    if string(data, "toolCallId") in log.ours:
-        left_out(len(text), "memory", log.junk)
-        return ""
-    return output(text, log.tool_chars, failed, log.junk)
+    error = get_text(data.get("error"), "message") if failed else ""
+    text = get_string(data.get("result"), "content") or error
+    if get_string(data, "toolCallId") in cleaner.own_calls:
+        return cleaner.cut(text, "", "memory")
+    return cleaner.clean_output(text, failed)
 
 
-def _count(kind: str, data: Mapping[str, Any], content: str, log: _Log) -> None:
+def _count_dropped(kind: str, data: Mapping[str, Any], content: str, cleaner: TextCleaner) -> None:
     if kind == "assistant.reasoning":
-        left_out(len(content), "reasoning", log.junk)
+        cleaner.drop("reasoning", content)
     elif kind in _OF_HOST or kind == "user.message":
-        left_out(len(content), "host", log.junk)
+        cleaner.drop("host", content)
     elif kind in _NOTICES:
-        left_out(len(string(data, "message") or ""), "telemetry", log.junk)
+        cleaner.drop("telemetry", get_string(data, "message"))
     elif not _ABOUT.fullmatch(kind):
-        log.unknown[kind] += 1
+        cleaner.count_unknown(kind)
 
 
-def _rewind(event: str | None, log: _Log) -> None:
+def _rewind(event: str, log: _Log) -> None:
     """Drop the turns of an event and of all after it."""
-    number = log.numbers.get(event or "")
+    number = log.numbers.get(event)
     while number is not None and log.turns and log.turns[-1][0] >= number:
         log.turns.pop()

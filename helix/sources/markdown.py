@@ -1,4 +1,4 @@
-"""Markdown notes, cut at their headings; plain text, cut at blank lines."""
+"""Markdown notes, a turn for each section; plain text, a turn for each group of paragraphs."""
 
 from __future__ import annotations
 
@@ -8,18 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from helix.sources.common.injected import strip_memory
+from helix.sources.common.json_text import number_lines
+from helix.sources.common.names import file_stem, fold_line, make_unique, session_of_path
 from helix.sources.common.sample import Sample
-from helix.sources.common.shared import (
-    TITLE_CHARS,
-    date_in_name,
-    file_stem,
-    lines_of,
-    one_line,
-    parse_iso,
-    session_of_path,
-    unique,
-)
-from helix.sources.common.strip import strip_memory
+from helix.sources.common.times import date_document, parse_iso
 from helix.sources.common.tools import TOOL_CHARS
 from helix.types import Document, Parsed, Problem, Session, Turn
 
@@ -27,7 +20,9 @@ NAME = "markdown"
 JSON = False
 GROWS = False
 
-GROUP_WORDS: Final = 150  # of plain text in one turn: an item of recall holds as many (settings.item_words)
+GROUP_WORDS: Final = 150
+"""Most words of plain text in one turn, as in one item (settings.item_words)."""
+
 _FRONT_MATTER_LINES: Final = 200
 
 _ATX: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?")
@@ -41,25 +36,27 @@ _INLINE: Final = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\n]*\)|[*`]|(?<!\w)_+|_+(?
 
 @dataclass(frozen=True, slots=True)
 class _Section:
+    """A heading's own text, without that of the headings below it."""
+
     path: tuple[str, ...]  # headings from the top down; empty before the first one
     text: str
 
 
 def detect(sample: Sample) -> bool:
-    """Any text that no other adapter knows is a note."""
+    """Return true: any text that no other adapter knows is a note."""
     return True
 
 
 def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
-    """One session; a turn for each section that has text of its own, or for each group of paragraphs."""
+    """Return one session, with a turn for each section that has text, or for each group of paragraphs."""
     problems: list[Problem] = []
-    front, body = _front_matter(document.text)
-    sections = list(_sections(strip_memory(body)))
-    time, quality = _time(document, front, problems)
+    front, body = _split_front_matter(document.text)
+    sections = list(_split_sections(strip_memory(body)))
+    time, quality = _date(document, front, problems)
     taken: dict[str, int] = {}
     turns = [
         Turn(
-            id=unique(name, taken),
+            id=make_unique(name, taken),
             text=text,
             role="document",
             origin="document",
@@ -67,7 +64,7 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
             time_quality=quality,
             title=title,
         )
-        for name, title, text in _named(sections)
+        for name, title, text in _name_turns(sections)
     ]
     if not turns:
         return Parsed((), tuple(problems))
@@ -77,29 +74,29 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
         id=session_of_path(document.path),
         turns=tuple(turns),
         project=front.get("project"),
-        title=one_line(front.get("title") or top or file_stem(document.path), TITLE_CHARS),
+        title=fold_line(front.get("title") or top or file_stem(document.path)),
     )
     return Parsed((session,), tuple(problems))
 
 
-def _named(sections: list[_Section]) -> Iterator[tuple[str, str | None, str]]:
-    """Id, title and text of each turn."""
+def _name_turns(sections: list[_Section]) -> Iterator[tuple[str, str | None, str]]:
+    """Yield id, title and text of each turn."""
     if any(section.path for section in sections):
         for section in sections:
             if section.text:
-                yield _slug(section.path), " > ".join(section.path) or None, section.text
+                yield _make_slug(section.path), " > ".join(section.path) or None, section.text
         return
     for section in sections:
-        for number, text in _groups(section.text):
+        for number, text in _group_paragraphs(section.text):
             yield f"p{number}", None, text
 
 
-def _slug(path: tuple[str, ...]) -> str:
+def _make_slug(path: tuple[str, ...]) -> str:
     return "/".join(re.sub(r"[\W_]+", "-", part.lower()).strip("-") or "section" for part in path) or "start"
 
 
-def _groups(text: str) -> Iterator[tuple[int, str]]:
-    """Paragraphs, joined while together they stay within `GROUP_WORDS`; numbered by the first of each group."""
+def _group_paragraphs(text: str) -> Iterator[tuple[int, str]]:
+    """Yield groups of paragraphs, up to `GROUP_WORDS` words, with the number of the first paragraph."""
     first, words, group = 1, 0, list[str]()
     for number, paragraph in enumerate(filter(None, map(str.strip, re.split(r"\n[ \t]*\n", text))), 1):
         count = len(paragraph.split())
@@ -115,13 +112,12 @@ def _groups(text: str) -> Iterator[tuple[int, str]]:
 # ---------------------------------------------------------------- sections
 
 
-def _sections(text: str) -> Iterator[_Section]:
-    """Sections with their own text only, in order; also the empty ones, for their headings."""
+def _split_sections(text: str) -> Iterator[_Section]:
+    """Yield the sections in order, also those without text, for their headings."""
     path: list[tuple[int, str]] = []
     body: list[str] = []
     fence = ""
-    lines = _without_comments(text.split("\n"))
-    for line in lines:
+    for line in _strip_comments(text.split("\n")):
         marker = _FENCE.match(line)
         if fence:
             if marker and marker[1].startswith(fence) and line.strip() == marker[1]:
@@ -132,38 +128,38 @@ def _sections(text: str) -> Iterator[_Section]:
             fence = marker[1]
             body.append(line)
             continue
-        level, heading = _heading(line, body)
+        level, heading = _read_heading(line, body)
         if not level:
             body.append(line)
             continue
         if heading is None:  # setext: the line above is the heading
-            heading = _plain(body.pop())
+            heading = _strip_marks(body.pop())
         yield _Section(tuple(name for _, name in path), "\n".join(body).strip())
         path = [*(step for step in path if step[0] < level), (level, heading or "Section")]
         body = []
     yield _Section(tuple(name for _, name in path), "\n".join(body).strip())
 
 
-def _heading(line: str, body: list[str]) -> tuple[int, str | None]:
-    """Level and text of a heading line; (0, None): none; a text of None: it underlines the line above."""
+def _read_heading(line: str, body: list[str]) -> tuple[int, str | None]:
+    """Return level and text of a heading line. Level 0: it is none; text None: it underlines the line above."""
     atx = _ATX.fullmatch(line)
     if atx:
-        return len(atx[1]), _plain(re.sub(r"(?:^|[ \t])#+$", "", (atx[2] or "").rstrip()))
+        return len(atx[1]), _strip_marks(re.sub(r"(?:^|[ \t])#+$", "", (atx[2] or "").rstrip()))
     setext = _SETEXT.fullmatch(line)
-    # Only under a line that stands alone: under a paragraph it is mostly a rule somebody drew.
+    # Only under a single line: under a paragraph it is mostly a rule.
     alone = bool(body and body[-1].strip()) and (len(body) == 1 or not body[-2].strip())
     if setext and alone and not _NOT_A_HEADING.match(body[-1]):
         return (1 if setext[1].startswith("=") else 2), None
     return 0, None
 
 
-def _plain(heading: str) -> str:
-    """A heading's text without inline marks."""
+def _strip_marks(heading: str) -> str:
+    """Return a heading's text without inline marks."""
     return " ".join(_INLINE.sub(lambda match: match[1] or "", heading).split())
 
 
-def _without_comments(lines: list[str]) -> Iterator[str]:
-    """The lines without HTML comments; code fences keep theirs. A comment that never ends is text."""
+def _strip_comments(lines: list[str]) -> Iterator[str]:
+    """Yield the lines without HTML comments outside of code fences. A comment that never ends is text."""
     last_end = max((number for number, line in enumerate(lines) if "-->" in line), default=-1)
     fence, inside = "", False
     for number, line in enumerate(lines):
@@ -189,8 +185,8 @@ def _without_comments(lines: list[str]) -> Iterator[str]:
 # ---------------------------------------------------------------- front matter and time
 
 
-def _front_matter(text: str) -> tuple[dict[str, str], str]:
-    """Simple `key: value` pairs, and the body. No YAML: nothing else of it is used."""
+def _split_front_matter(text: str) -> tuple[dict[str, str], str]:
+    """Return the simple `key: value` pairs of the front matter, and the body. Other YAML is not used."""
     text = text.lstrip("\n")
     lines = text.split("\n", _FRONT_MATTER_LINES)
     if lines[0].rstrip() != "---":
@@ -211,15 +207,10 @@ def _front_matter(text: str) -> tuple[dict[str, str], str]:
     return {}, text
 
 
-def _time(document: Document, front: dict[str, str], problems: list[Problem]) -> tuple[datetime | None, str]:
-    written = front.get("date")
-    if written:
-        found = parse_iso(written)
-        if found:
-            return found, "derived"
-        line = next((number for number, row in lines_of(document.text) if row.lower().startswith("date")), 0)
-        problems.append(Problem(line, f"date {one_line(written, 40)!r} in the front matter is not ISO 8601; not used"))
-    named = date_in_name(document.path)
-    if named:
-        return named, "derived"
-    return (document.mtime, "file") if document.mtime else (None, "none")
+def _date(document: Document, front: dict[str, str], problems: list[Problem]) -> tuple[datetime | None, str]:
+    written = front.get("date", "")
+    time = parse_iso(written)
+    if written and not time:
+        line = next((number for number, row in number_lines(document.text) if row.lower().startswith("date")), 0)
+        problems.append(Problem(line, f"date {fold_line(written, 40)!r} in the front matter is not ISO 8601; not used"))
+    return date_document(document, time)

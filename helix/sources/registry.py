@@ -1,10 +1,10 @@
-"""Bytes → sessions and turns. One adapter a file; this is their register."""
+"""The register of source formats: detection, parsing and collection by their adapters, one file each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, Protocol
+from typing import BinaryIO, Final, Protocol
 
 from helix.errors import InputRefused, UsageError
 from helix.sources import (
@@ -26,16 +26,14 @@ from helix.sources import (
     specstory,
     swe_agent,
 )
-from helix.sources.common.clean import clean
-from helix.sources.common.collected import Collected
-from helix.sources.common.cut import uncut
-from helix.sources.common.decode import decode
-from helix.sources.common.sample import Sample, sample
-from helix.sources.common.shared import looks_like_json
+from helix.sources.common.export import Export, ExportAdapter, split_export
+from helix.sources.common.json_text import looks_like_json
+from helix.sources.common.noise import remove_noise
+from helix.sources.common.pieces import read_piece
+from helix.sources.common.sample import Sample, take_sample
+from helix.sources.common.session_text import SessionText
 from helix.sources.common.tools import TOOL_CHARS
 from helix.types import Document, Parsed
-
-__all__ = ["FORMATS", "JSON_FORMATS", "Adapter", "belongs", "collect", "decode", "detect", "parse"]
 
 
 class Adapter(Protocol):
@@ -43,30 +41,30 @@ class Adapter(Protocol):
 
     NAME: str
     JSON: bool  # JSON, or JSON lines
-    GROWS: bool  # sources of this format grow at their end, a whole line at a time: what is new can be taken alone
+    GROWS: bool  # sources of this format grow at their end, by whole lines: new lines can be read alone
 
     def detect(self, sample: Sample) -> bool:
-        """Whether this is the format, by content."""
+        """Return whether this is the format, by content."""
         ...
 
     def parse(self, document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
-        """Sessions and turns, with what could not be taken. `tool_chars`: characters kept of one tool result."""
+        """Return sessions, problems and counts. `tool_chars`: characters retained of one tool result."""
         ...
 
 
 class Collector(Protocol):
-    """An adapter of what is no text itself, or not in one file."""
+    """An adapter of a database, or of a format with several files for a session."""
 
-    def collect(self, path: Path) -> Iterator[Collected] | None:
-        """Its texts, one a session; None where the file is not its own."""
+    def collect(self, path: Path) -> Iterator[SessionText] | None:
+        """Return the texts of a source, one a session; None for a file of another format."""
         ...
 
-    def belongs(self, path: Path) -> bool:
-        """Whether a file is read together with another one."""
+    def is_companion(self, path: Path) -> bool:
+        """Return whether a file is read together with another one."""
         ...
 
 
-# In the order in which they are asked; Markdown is what remains.
+# In the order of detection; Markdown is the default.
 _ADAPTERS: Final[tuple[Adapter, ...]] = (
     captions,
     claude_code,
@@ -88,6 +86,7 @@ _ADAPTERS: Final[tuple[Adapter, ...]] = (
 )
 
 _COLLECTORS: Final[tuple[Collector, ...]] = (opencode, cursor, slack)
+_EXPORTS: Final[tuple[ExportAdapter, ...]] = (chatgpt, claude_ai)
 FORMATS: Final[Mapping[str, Adapter]] = {adapter.NAME: adapter for adapter in _ADAPTERS}
 
 JSON_FORMATS: Final = frozenset(adapter.NAME for adapter in _ADAPTERS if adapter.JSON)
@@ -95,16 +94,16 @@ JSON_FORMATS: Final = frozenset(adapter.NAME for adapter in _ADAPTERS if adapter
 
 
 def detect(document: Document) -> Adapter:
-    """The adapter for a text, by its content, never by its name.
+    """Return the adapter for a text, by its content, never by its name.
 
     Raises:
         InputRefused: JSON of no known layout.
     """
-    seen = sample(document.text, document.path)
+    sample = take_sample(document.text, document.path)
     for adapter in _ADAPTERS:
-        if adapter is not markdown and adapter.detect(seen):
+        if adapter is not markdown and adapter.detect(sample):
             return adapter
-    if looks_like_json(seen.head):
+    if looks_like_json(sample.head):
         raise InputRefused(
             f"unknown format: JSON, but none of {', '.join(name for name in FORMATS if FORMATS[name].JSON)}",
             "convert it to JSON lines with one turn a line, or name it with --format",
@@ -113,30 +112,46 @@ def detect(document: Document) -> Adapter:
 
 
 def parse(document: Document, format: str = "auto", tool_chars: int = TOOL_CHARS) -> Parsed:
-    """Sessions and turns of one document.
+    """Return the sessions and turns of one document.
 
-    `format`: a name in FORMATS, or `auto`. `tool_chars`: characters kept of one tool result of an agent's log.
+    Args:
+        format: a name in FORMATS, or `auto`.
+        tool_chars: characters retained of one tool result of an agent's log.
 
     Raises:
         UsageError: no such format.
-        InputRefused: nothing in it can be read as that format.
+        InputRefused: the document cannot be read as that format.
     """
     if format != "auto" and format not in FORMATS:
         raise UsageError(f"unknown format {format!r}", f"use auto or one of {', '.join(sorted(FORMATS))}")
     adapter = detect(document) if format == "auto" else FORMATS[format]
-    return clean(uncut(document, adapter.NAME) or adapter.parse(document, tool_chars))
+    return remove_noise(read_piece(document, adapter.NAME) or adapter.parse(document, tool_chars))
 
 
-def collect(path: Path) -> Iterator[Collected] | None:
-    """The texts of a source that is no text itself, or not in one file: a database, an export. None for any other.
+def collect(path: Path) -> Iterator[SessionText] | None:
+    """Return the texts of a database, or of a source with several files for a session; None for any other file.
 
     Raises:
         InputRefused: it is one, and cannot be read.
     """
-    found = (collector.collect(path) for collector in _COLLECTORS)
-    return next((texts for texts in found if texts is not None), None)
+    sources = (collector.collect(path) for collector in _COLLECTORS)
+    return next((texts for texts in sources if texts is not None), None)
 
 
-def belongs(path: Path) -> bool:
-    """Whether a file is read together with another one, and is no input of its own."""
-    return any(collector.belongs(path) for collector in _COLLECTORS)
+def is_companion(path: Path) -> bool:
+    """Return whether a file is read together with another one, and is no input of its own."""
+    return any(collector.is_companion(path) for collector in _COLLECTORS)
+
+
+def split(file: BinaryIO, path: str, format: str, longest: int) -> Export | None:
+    """Return the conversations of an export; None for any other file.
+
+    Args:
+        format: a name in FORMATS, or `auto`.
+        longest: characters of one conversation.
+
+    Raises:
+        InputRefused: it is not a whole export; a conversation is longer than `longest`.
+    """
+    adapters = [adapter for adapter in _EXPORTS if format in ("auto", adapter.NAME)]
+    return split_export(file, path, adapters, longest)

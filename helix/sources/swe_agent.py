@@ -1,12 +1,12 @@
-"""Trajectories of SWE-agent: one JSON document a run, of which generations differ in everything but the steps.
+"""Trajectories of SWE-agent: one JSON document a run. Its versions have only the steps in common.
 
-What makes them hard, and what is done about it:
+What is particular to the format:
 
-- A run is told twice: as `trajectory` (steps of thought, action and observation) and as `history` (the messages that
-  the model saw, of which old ones may be shortened). Steps come from the trajectory; of the history only the task is
-  taken, or all of it where there is no trajectory.
+- A run has a `trajectory` (steps of thought, action and observation) and a `history` (messages of the model, of which
+  old ones may be shortened). Steps come from the trajectory, and the task from the history. Without a trajectory all
+  turns come from the history.
 - The task is some lines in a page of instructions that are the same in every run. Only those lines are a person's.
-- The system prompt, and a demonstration of another task before the run's own, say nothing of it.
+- The system prompt, and a demonstration of another task before the run's own, are left out.
 - There are no ids and no times. Ids are places in the two lists; the session is named by the path, so copies of a run
   in two folders are two sessions of equal turns.
 """
@@ -14,51 +14,44 @@ What makes them hard, and what is done about it:
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from helix.errors import InputRefused
+from helix.sources.common.fields import get_list, get_objects, get_string, get_text, join_texts, list_blocks
+from helix.sources.common.injected import strip_host, strip_memory
+from helix.sources.common.json_text import expand_json, load_document
+from helix.sources.common.names import folder_name, make_sessions, session_of_path
 from helix.sources.common.sample import Sample
-from helix.sources.common.shared import (
-    TITLE_CHARS,
-    date_in_name,
-    folder_name,
-    load_json,
-    one_line,
-    session_of_path,
-    string,
-)
-from helix.sources.common.strip import strip_host, strip_memory
-from helix.sources.common.tools import TOOL_CHARS, both_ends, call_line
-from helix.types import Document, Parsed, Session, Turn
+from helix.sources.common.text_cleaner import TextCleaner
+from helix.sources.common.times import date_document
+from helix.sources.common.tools import TOOL_CHARS, format_call
+from helix.types import Document, Parsed, Turn
 
 NAME = "swe-agent"
 JSON = True
 GROWS = False
 
 _ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
-_SHELL: Final = "bash"  # every action is typed at one shell, the agent's own commands included
-_BOX: Final = "testbed"  # where a container keeps whatever repository it is given: no project's name
+_SHELL: Final = "bash"  # every action goes to one shell, also the agent's own commands
+_BOX: Final = "testbed"  # the folder of a container for any repository: no project's name
 
-# What stands around the task in the templates.
+# Texts around the task in the templates.
 _DESCRIPTION: Final = ("<pr_description>", "</pr_description>")
 _BEFORE_TASK: Final = re.compile(
     r"(?:We're currently solving the following [^\n]{1,60}?\. )?(?:[^\n]{0,200}\bissue text:\n)?(?:ISSUE:\n)?"
 )
 _AFTER_TASK: Final = re.compile(r"(?m)^[ \t]*INSTRUCTIONS:[ \t]*$")
 _LABEL: Final = "OBSERVATION:\n"
-_PROMPT: Final = "(Open file: "  # begins what the shell says after every command, three or four lines
+_PROMPT: Final = "(Open file: "  # begins the three or four lines of the shell after every command
 _PROMPT_END: Final = "bash-$"
 _PROMPT_LINES: Final = 4
 _CUT: Final = re.compile(r'\A\s*\{(?s:.){0,2000}?"(?:trajectory|history)"\s*:\s*\[\s*\{')
 _CUT_FIELDS: Final = ('"observation"', '"message_type"')
+_ORIGINS: Final = {"user": "human", "assistant": "assistant", "tool": "tool"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
+class _Entry(NamedTuple):
     """One turn before it has a time."""
 
     id: str
@@ -67,7 +60,7 @@ class _Said:
 
 
 def detect(sample: Sample) -> bool:
-    """Whether it has steps or messages of a run; of a document that was cut, whether it begins as one."""
+    """Return whether it has steps or messages of a run, or begins as a run that was cut."""
     for value in (sample.value, *sample.records[:1]):
         if isinstance(value, dict):
             return _is_run(value)
@@ -75,86 +68,72 @@ def detect(sample: Sample) -> bool:
 
 
 def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
-    """One session: the task, and of each step what was thought and done, and what came of it.
+    """Return one session: the task, and of each step thought, action and result.
 
     Raises:
-        InputRefused: not one JSON object with a run in it.
+        InputRefused: it is not one JSON object with a run in it.
     """
-    try:
-        run = load_json(document.text)
-    except ValueError as error:
-        raise InputRefused(f"not valid JSON ({error})", "a trajectory is one JSON document; give all of it") from None
+    run = load_document(document.text, "a trajectory is one JSON document; give all of it")
     if not isinstance(run, dict) or not _is_run(run):
         raise InputRefused(
             "neither trajectory nor history in it", "give a .traj file, or name its format with --format"
         )
-    junk: Counter[str] = Counter()
-    unknown: Counter[str] = Counter()
-    found = date_in_name(document.path)
-    time, quality = (found, "derived") if found else (document.mtime, "file" if document.mtime else "none")
-    said = [said for said in _run(run, tool_chars, junk, unknown) if said.text]
-    task = next((one.text for one in said if one.role == "user"), None)
-    session = Session(
-        source=NAME,
-        id=session_of_path(document.path),
-        turns=tuple(_turn(one, time, quality) for one in said),
-        project=_project(run),
-        title=one_line(task.split("\n", 1)[0], TITLE_CHARS) if task else None,
-    )
-    return Parsed((session,) if said else (), unknown=unknown, junk=+junk)
+    cleaner = TextCleaner(tool_chars)
+    time, quality = date_document(document)
+    turns = [
+        Turn(id=id, text=text, role=role, origin=_ORIGINS[role], time=time, time_quality=quality)
+        for id, role, text in _read_run(run, cleaner)
+        if text
+    ]
+    title = next((turn.text.split("\n", 1)[0] for turn in turns if turn.role == "user"), None)
+    name = session_of_path(document.path)
+    return cleaner.build(make_sessions(NAME, name, turns, project=_find_project(run), title=title))
 
 
 def _is_run(value: Mapping[str, Any]) -> bool:
-    if any("action" in step and "observation" in step for step in _list(value, "trajectory")):
+    if any("action" in step and "observation" in step for step in _list_places(value, "trajectory")):
         return True
-    return any(
-        "role" in message and ("agent" in message or "message_type" in message) for message in _list(value, "history")
-    )
+    messages = _list_places(value, "history")
+    return any("role" in message and ("agent" in message or "message_type" in message) for message in messages)
 
 
-def _list(value: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """The objects of a list, an empty one in the place of anything else, so that places stay right."""
-    found = value.get(name)
-    return [one if isinstance(one, dict) else {} for one in found] if isinstance(found, list) else []
-
-
-def _turn(said: _Said, time: datetime | None, quality: str) -> Turn:
-    origin = {"user": "human", "assistant": "assistant", "tool": "tool"}[said.role]
-    return Turn(id=said.id, text=said.text, role=said.role, origin=origin, time=time, time_quality=quality)
+def _list_places(value: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return the objects of a list, with an empty one for any other value, so that places stay right."""
+    return [entry if isinstance(entry, dict) else {} for entry in get_list(value, name)]
 
 
 # ---------------------------------------------------------------- a run
 
 
-def _run(run: Mapping[str, Any], tool_chars: int, junk: Counter[str], unknown: Counter[str]) -> Iterator[_Said]:
-    steps = _list(run, "trajectory")
-    task = False
-    for place, message in enumerate(_list(run, "history")):
+def _read_run(run: Mapping[str, Any], cleaner: TextCleaner) -> Iterator[_Entry]:
+    steps = _list_places(run, "trajectory")
+    has_task = False
+    for place, message in enumerate(_list_places(run, "history")):
         name, role = f"history:{place}", message.get("role")
         if not isinstance(role, str) or role not in _ROLES:
-            unknown[role if isinstance(role, str) else "(no role)"] += 1
+            cleaner.unknown[role if isinstance(role, str) else "(no role)"] += 1
         elif role == "system" or message.get("is_demo") is True or message.get("message_type") == "demonstration":
-            junk["host"] += len(_text(message.get("content")))
-        elif role == "user" and not task:
-            task = True
-            yield _Said(name, "user", _task(_text(message.get("content")), junk))
+            cleaner.drop("host", _join_text(message.get("content")))
+        elif role == "user" and not has_task:
+            has_task = True
+            yield _Entry(name, "user", _read_task(_join_text(message.get("content")), cleaner))
         elif steps:
-            continue  # the trajectory tells it in full
+            continue  # the trajectory has it whole
         elif role == "assistant":
-            yield _Said(name, "assistant", _done(message, message.get("content"), junk))
+            yield _Entry(name, "assistant", _read_action(message, message.get("content"), cleaner))
         else:
-            yield _Said(name, "tool", _seen(message.get("content"), tool_chars, junk))
+            yield _Entry(name, "tool", _read_observation(message.get("content"), cleaner))
     for place, step in enumerate(steps):
         if not step:
-            unknown["(no step)"] += 1
+            cleaner.unknown["(no step)"] += 1
             continue
-        yield _Said(str(place), "assistant", _done(step, step.get("response"), junk))
-        yield _Said(f"{place}:tool", "tool", _seen(step.get("observation"), tool_chars, junk))
+        yield _Entry(str(place), "assistant", _read_action(step, step.get("response"), cleaner))
+        yield _Entry(f"{place}:tool", "tool", _read_observation(step.get("observation"), cleaner))
 
 
-def _task(text: str, junk: Counter[str]) -> str:
-    """The problem, without the page around it."""
-    plain = _counted("memory", text, strip_memory(text), junk)
+def _read_task(text: str, cleaner: TextCleaner) -> str:
+    """Return the problem, without the page around it."""
+    plain = cleaner.cut(text, strip_memory(text), "memory")
     opening, closing = _DESCRIPTION
     start = plain.find(opening)
     end = plain.find(closing, start) if start >= 0 else -1
@@ -164,80 +143,55 @@ def _task(text: str, junk: Counter[str]) -> str:
     elif after and before:
         task = plain[before.end() : after.start()]
     else:
-        task = _without_prompt(plain)
-    return _counted("host", plain, strip_host(task).strip(), junk)
+        task = _strip_prompt(plain)
+    return cleaner.cut(plain, strip_host(task).strip(), "host")
 
 
-def _done(step: Mapping[str, Any], response: object, junk: Counter[str]) -> str:
-    """What was thought, and a line for what was done."""
-    for block in _dicts(step.get("thinking_blocks")):
-        junk["reasoning"] += len(string(block, "thinking") or "")
-    # A response that could not be read as thought and action is all there is of it.
-    thought = _text(step.get("thought")) or ("" if step.get("action") else _text(response))
-    thought = _counted("memory", thought, strip_memory(thought), junk).strip()
+def _read_action(step: Mapping[str, Any], response: object, cleaner: TextCleaner) -> str:
+    """Return the thought of a step, and a line for its action."""
+    cleaner.drop("reasoning", *(get_string(block, "thinking") for block in get_objects(step, "thinking_blocks")))
+    # A response that has no thought and action is all that there is of the step.
+    thought = _join_text(step.get("thought")) or ("" if step.get("action") else _join_text(response))
+    thought = cleaner.cut(thought, strip_memory(thought), "memory").strip()
     action = step.get("action")
-    lines = [call_line(_SHELL, action)] if isinstance(action, str) and action.strip() else _calls(step)
-    return "\n".join(filter(None, [thought, *lines]))
+    is_action = isinstance(action, str) and action.strip()
+    return join_texts([thought, *([format_call(_SHELL, action)] if is_action else _format_calls(step))])
 
 
-def _calls(step: Mapping[str, Any]) -> list[str]:
-    """Lines for the calls of a message that does not say them as an action."""
-    calls = (call.get("function") for call in _dicts(step.get("tool_calls")))
-    return [
-        call_line(string(call, "name") or "", _given(call.get("arguments"))) for call in calls if isinstance(call, dict)
-    ]
+def _format_calls(step: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines for the calls of a message without an action."""
+    for call in get_objects(step, "tool_calls"):
+        function = call.get("function")
+        if isinstance(function, dict):
+            yield format_call(get_text(function, "name"), expand_json(function.get("arguments")))
 
 
-def _given(arguments: object) -> object:
-    try:
-        return load_json(arguments) if isinstance(arguments, str) else arguments
-    except ValueError:
-        return arguments
+def _read_observation(content: object, cleaner: TextCleaner) -> str:
+    text = _join_text(content)
+    plain = cleaner.cut(text, strip_memory(text), "memory")
+    result = _strip_prompt(plain.removeprefix(_LABEL))
+    return cleaner.shorten(cleaner.cut(plain, strip_host(result).strip(), "host"))
 
 
-def _seen(content: object, tool_chars: int, junk: Counter[str]) -> str:
-    text = _text(content)
-    plain = _counted("memory", text, strip_memory(text), junk)
-    result = _without_prompt(plain.removeprefix(_LABEL))
-    result = _counted("host", plain, strip_host(result).strip(), junk)
-    return _counted("tool-output", result, both_ends(result, tool_chars), junk)
-
-
-def _without_prompt(text: str) -> str:
+def _strip_prompt(text: str) -> str:
+    """Return a text without the prompt of the shell at its end."""
     text = text.rstrip()
     start = text.rfind(_PROMPT) if text.endswith(_PROMPT_END) else -1
-    alone = start == 0 or (start > 0 and text[start - 1] == "\n")
-    return text[:start] if alone and text.count("\n", start) < _PROMPT_LINES else text
+    is_alone = start == 0 or (start > 0 and text[start - 1] == "\n")
+    return text[:start] if is_alone and text.count("\n", start) < _PROMPT_LINES else text
 
 
-def _text(content: object) -> str:
-    """Text of a message, of its text blocks, or of one block."""
+def _join_text(content: object) -> str:
+    """Return the text of a message, or of its text blocks."""
     if isinstance(content, str):
         return content.replace("\r\n", "\n")
-    if isinstance(content, list):
-        blocks = (
-            block if isinstance(block, str) else string(block, "text")
-            for block in content
-            if isinstance(block, str | dict)
-        )
-        return "\n".join(filter(None, blocks)).replace("\r\n", "\n")
-    return ""
+    return join_texts(get_string(block, "text") for block in list_blocks(content)).replace("\r\n", "\n")
 
 
-def _dicts(value: object) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def _counted(rule: str, before: str, after: str, junk: Counter[str]) -> str:
-    junk[rule] += max(len(before) - len(after), 0)
-    return after
-
-
-def _project(run: Mapping[str, Any]) -> str | None:
-    """The folder of the first step that is in one. The state is an object, or one as text."""
-    for step in _list(run, "trajectory"):
-        state = _given(step.get("state"))
-        name = folder_name(string(state, "working_dir") or "") if isinstance(state, dict) else None
+def _find_project(run: Mapping[str, Any]) -> str | None:
+    """Return the folder of the first step that has one. The state is an object, or one as text."""
+    for step in _list_places(run, "trajectory"):
+        name = folder_name(get_string(expand_json(step.get("state")), "working_dir"))
         if name:
             return None if name == _BOX else name
     return None

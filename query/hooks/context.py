@@ -109,7 +109,7 @@ def _recall_prompt(memory: Memory, snap: Snapshot, question: HookQuestion, proje
     """Return (context, note) for a prompt."""
     prompt = question.prompt.strip()
     if "</" in prompt:
-        from helix.sources.common.strip import strip_host, strip_memory  # imports every source format
+        from helix.sources.common.injected import strip_host, strip_memory  # imports every source format
 
         prompt = strip_host(strip_memory(prompt)).strip()
     if not prompt:

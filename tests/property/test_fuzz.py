@@ -18,7 +18,7 @@ import helix
 from helix.errors import InputRefused
 from helix.redact.redact import redact
 from helix.sources import registry as sources
-from helix.sources.common.decode import plain_escapes
+from helix.sources.common.decode import unescape_ascii
 from helix.types import Document
 from tests.property.test_sources import check
 from tests.support.paths import DATA
@@ -31,7 +31,7 @@ def _seeds() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {name: [] for name in sources.FORMATS}
     for path in (path for folder in FOLDERS for path in sorted(folder.rglob("*")) if path.is_file()):
         collected = sources.collect(path)
-        if collected is None and sources.belongs(path):
+        if collected is None and sources.is_companion(path):
             continue
         texts = [path.read_text()] if collected is None else [part.text for part in collected]
         for text in texts:
@@ -188,7 +188,7 @@ def test_memory_follows_the_length(name: str) -> None:
 def test_redaction_keeps_what_can_be_read(name: str, data: st.DataObject) -> None:
     """A log from which secrets were taken is a log of the same format with as many turns."""
     text = data.draw(st.sampled_from(SEEDS[name]))
-    clean, _ = redact(plain_escapes(text) if sources.FORMATS[name].JSON else text)
+    clean, _ = redact(unescape_ascii(text) if sources.FORMATS[name].JSON else text)
     before, after = (sources.parse(Document("a/b.log", each), name) for each in (text, clean))
     assert [len(session.turns) for session in before.sessions] == [len(session.turns) for session in after.sessions]
     assert before.unknown == after.unknown

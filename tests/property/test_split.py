@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helix.errors import InputRefused
-from helix.sources.common import listed
+from helix.sources.common import json_list
 from tests.support.exports import chatgpt, claude_ai, whole
 from tests.support.paths import DATA
 from tests.support.replay import Replay
@@ -50,7 +50,7 @@ CLAUDE_AI = st.builds(lambda name, texts: claude_ai(name, *texts), NAMES, st.lis
 @settings(deadline=None, max_examples=150)
 def test_the_whole_and_its_parts(values: list[Any], indent: int | None, ascii: bool, block: int) -> None:
     text = json.dumps(values, indent=indent, ensure_ascii=ascii)
-    with tempfile.TemporaryDirectory() as folder, mock.patch.object(listed, "_BLOCK", block):
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(json_list, "_BLOCK", block):
         path = Path(folder) / "conversations.json"
         path.write_bytes(text.encode("utf-8", "replace"))
         parts, at_once = Replay(Path(folder) / "parts"), Replay(Path(folder) / "whole")

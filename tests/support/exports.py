@@ -12,7 +12,7 @@ from helix.redact.redact import redact
 from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.ledger.inbox import Envelope
 from helix.sources import registry as sources
-from helix.sources.common.decode import decode, plain_escapes
+from helix.sources.common.decode import decode, unescape_ascii
 from helix.types import Document
 
 
@@ -52,7 +52,7 @@ def whole(root: Path, path: Path) -> str:
     """One envelope of all of a file."""
     text, _ = decode(path.read_bytes(), 1 << 24)
     format = sources.detect(Document(str(path), text)).NAME
-    text, redacted = redact(plain_escapes(text))
+    text, redacted = redact(unescape_ascii(text))
     document = ledger.name_of(text, format, None, ())
     now = datetime.now(UTC)
     ledger.write(root, Envelope(document, str(path), text, format, None, (), now, now, dict(redacted), ()))

@@ -1,95 +1,99 @@
-"""Conversations whose messages form a tree: the path that was kept, and the attempts that were left.
+"""Trees of messages: the path that is the conversation, and the abandoned branches.
 
-Chat sites keep every edited prompt and every regenerated answer as another child of the same message. One path through
-the tree is the conversation. What hangs off it is a session of its own where a person asked something on it; another
-answer to the same prompt is not. Times and children lists are not relied on: only parents are, and these may be
-missing or form a cycle.
+Chat sites store every edited prompt and every regenerated answer as another child of the same message. One path
+through the tree is the conversation. Another path is a session of its own if a person speaks on it; another answer to
+the same prompt is not. Only parents are relied on, not times nor lists of children. Parents may be missing or form a
+cycle.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Final
 
-from helix.sources.common.junk import left_out
-from helix.sources.common.shared import TITLE_CHARS, one_line, unique
+from helix.sources.common.names import branch_name, first_prompt, make_sessions, make_unique
+from helix.sources.common.text_cleaner import TextCleaner
+from helix.sources.common.times import complete_time
 from helix.types import Session, Turn
 
-ABANDONED: Final = "abandoned"  # rule of what is left out of answers that were regenerated
-_BRANCH_CHARS: Final = 8  # of a message's id, in the id of the branch that begins with it
+ABANDONED: Final = "abandoned"
+"""Rule under which regenerated answers are counted as junk."""
+
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a tree. One without turns is noise, to be walked through."""
+    """One message of a tree. A message without turns is noise between two others."""
 
     id: str
     parent: str | None
     time: datetime | None = None
-    turns: tuple[Turn, ...] = ()  # time, and parent where it is the message before, are still open
-    prompt: bool = False  # a person speaks
+    turns: tuple[Turn, ...] = ()  # still without time, and without parent if that is the message before
+    is_prompt: bool = False  # a person speaks
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A tree of messages, with what is said about all of it."""
+    """A tree of messages, with its title, project and start."""
 
     id: str
     messages: Mapping[str, Message]
-    leaf: str | None = None  # where the conversation ends; None or unknown: at the newest message
+    leaf: str | None = None  # end of the conversation; None or unknown: the newest message
     title: str | None = None
     project: str | None = None
     began: datetime | None = None
 
 
-def sessions(source: str, conversation: Conversation, taken: dict[str, int], junk: Counter[str]) -> Iterator[Session]:
-    """The conversation, then the branches that a person spoke on. `taken`: session ids there are already."""
+def build_sessions(
+    source: str, conversation: Conversation, taken: dict[str, int], cleaner: TextCleaner
+) -> Iterator[Session]:
+    """Yield the conversation, then the branches on which a person speaks. `taken`: session ids in use."""
     messages = conversation.messages
-    order = _parents_first(messages)
-    times = _times(messages, order)
-    main, *branches = _paths(messages, order, times, conversation.leaf)
-    turns = _turns(messages, order, times, conversation.began)
+    order = _sort_parents_first(messages)
+    times = _inherit_times(messages, order)
+    main, *branches = _find_paths(messages, order, times, conversation.leaf)
+    turns = _complete_turns(messages, order, times, conversation.began)
 
-    name = unique(conversation.id, taken)
-    title = conversation.title or _first_prompt(turns[id] for path in (main, *branches) for id in path)
+    name = make_unique(conversation.id, taken)
+    title = conversation.title or first_prompt(turn for id in chain(main, *branches) for turn in turns[id])
     for path in (main, *branches):
-        said = [turn for id in path for turn in turns[id]]
-        if not said:
+        spoken = [turn for id in path for turn in turns[id]]
+        if not spoken:
             continue
-        if path is not main and not any(messages[id].prompt for id in path):
-            left_out(sum(len(turn.text) for turn in said), ABANDONED, junk)
+        if path is not main and not any(messages[id].is_prompt for id in path):
+            cleaner.drop(ABANDONED, *(turn.text for turn in spoken))
             continue
-        yield Session(
-            source=source,
-            id=name if path is main else _branch_id(name, next(id for id in path if turns[id]), taken),
-            turns=_distinct(said),
+        yield from make_sessions(
+            source,
+            name if path is main else branch_name(name, next(id for id in path if turns[id]), taken),
+            _make_ids_unique(spoken),
             project=conversation.project,
-            title=one_line(title, TITLE_CHARS) if title else None,
+            title=title,
             branch_of=None if path is main else name,
         )
 
 
-def _parents_first(messages: Mapping[str, Message]) -> list[str]:
-    """Every message once, parents before children. A cycle opens at the message it is first met at."""
+def _sort_parents_first(messages: Mapping[str, Message]) -> list[str]:
+    """Return every message once, parents before children. A cycle opens at the first message found of it."""
     order: list[str] = []
     done: set[str] = set()
     for start in messages:
-        chain: list[str] = []
+        ancestors: list[str] = []
         at: str | None = start
         while at is not None and at in messages and at not in done:
             done.add(at)
-            chain.append(at)
+            ancestors.append(at)
             at = messages[at].parent
-        order += reversed(chain)
+        order += reversed(ancestors)
     return order
 
 
-def _times(messages: Mapping[str, Message], order: Iterable[str]) -> dict[str, datetime]:
-    """The time of each message, else that of the nearest one before it that has one."""
+def _inherit_times(messages: Mapping[str, Message], order: Iterable[str]) -> dict[str, datetime]:
+    """Return the time of each message, by default that of its nearest ancestor with one."""
     times: dict[str, datetime] = {}
     for id in order:
         time = messages[id].time or times.get(messages[id].parent or "")
@@ -98,10 +102,10 @@ def _times(messages: Mapping[str, Message], order: Iterable[str]) -> dict[str, d
     return times
 
 
-def _paths(
+def _find_paths(
     messages: Mapping[str, Message], order: list[str], times: Mapping[str, datetime], leaf: str | None
 ) -> list[list[str]]:
-    """The conversation first, then what is left of every other path. Each message is on one of them."""
+    """Return the conversation, then the rest of every other path. Each message is on one path."""
     place = {id: number for number, id in enumerate(messages)}
     parents = {message.parent for message in messages.values()}
     leaves = [id for id in messages if id not in parents] or order
@@ -113,15 +117,15 @@ def _paths(
         leaf = max(leaves, key=age, default=None)
     taken: set[str] = set()
     main = _climb(messages, leaf, taken)
-    asked = _asked(messages, order, taken)
-    # Of paths that part, the one a person went on with is the whole one; the newest, where he did on several.
-    ends = sorted(leaves, key=lambda id: (id in asked, *age(id)), reverse=True)
-    left = (_climb(messages, end, taken) for end in (*ends, *reversed(order)))  # the latter for cycles, which have none
-    return [main, *sorted(filter(None, left), key=lambda path: place[path[0]])]
+    prompted = _find_prompted(messages, order, taken)
+    # Of paths that part, the whole one is the path with a prompt; of several, the newest.
+    ends = sorted(leaves, key=lambda id: (id in prompted, *age(id)), reverse=True)
+    paths = (_climb(messages, end, taken) for end in (*ends, *reversed(order)))  # cycles have no leaf
+    return [main, *sorted(filter(None, paths), key=lambda path: place[path[0]])]
 
 
 def _climb(messages: Mapping[str, Message], leaf: str | None, taken: set[str]) -> list[str]:
-    """From the first message that is not taken down to `leaf`; they are taken now."""
+    """Return the path from the first message that is not taken down to `leaf`, and take it."""
     path: list[str] = []
     while leaf is not None and leaf in messages and leaf not in taken:
         taken.add(leaf)
@@ -130,44 +134,35 @@ def _climb(messages: Mapping[str, Message], leaf: str | None, taken: set[str]) -
     return path[::-1]
 
 
-def _asked(messages: Mapping[str, Message], order: Iterable[str], main: Set[str]) -> set[str]:
-    """The messages on whose way off the conversation a person spoke."""
-    asked: set[str] = set()
+def _find_prompted(messages: Mapping[str, Message], order: Iterable[str], main: Set[str]) -> set[str]:
+    """Return the messages off the conversation with a prompt between it and them."""
+    prompted: set[str] = set()
     for id in order:
-        if id not in main and (messages[id].prompt or messages[id].parent in asked):
-            asked.add(id)
-    return asked
+        if id not in main and (messages[id].is_prompt or messages[id].parent in prompted):
+            prompted.add(id)
+    return prompted
 
 
-def _turns(
+def _complete_turns(
     messages: Mapping[str, Message], order: Iterable[str], times: Mapping[str, datetime], began: datetime | None
 ) -> dict[str, list[Turn]]:
-    """The turns of each message, whole: what they answer, and when."""
+    """Return the turns of each message, with time and parent."""
     turns: dict[str, list[Turn]] = {}
-    answered: dict[str, str | None] = {}  # by message, the turn that one after it answers
+    last_turn: dict[str, str | None] = {}  # by message, the parent of the next message's turns
     for id in order:
         message = messages[id]
-        before = answered.get(message.parent or "")
-        time = times.get(id, began)
-        quality = "exact" if message.time else "derived" if time else "none"
+        before = last_turn.get(message.parent or "")
+        time, quality = complete_time(message.time, times.get(id, began))
         turns[id] = [
             replace(turn, time=time, time_quality=quality, parent=turn.parent or before) for turn in message.turns
         ]
         names = [turn.id for turn in message.turns]
-        answered[id] = id if id in names else names[-1] if names else before
+        last_turn[id] = id if id in names else names[-1] if names else before
     return turns
 
 
-def _distinct(turns: Iterable[Turn]) -> tuple[Turn, ...]:
+def _make_ids_unique(turns: Iterable[Turn]) -> Iterator[Turn]:
     names: dict[str, int] = {}
-    named = ((turn, unique(turn.id, names)) for turn in turns)
-    return tuple(turn if turn.id == name else replace(turn, id=name, unique=False) for turn, name in named)
-
-
-def _first_prompt(turns: Iterable[Iterable[Turn]]) -> str | None:
-    return next((turn.text for some in turns for turn in some if turn.origin == "human"), None)
-
-
-def _branch_id(session: str, message: str, taken: dict[str, int]) -> str:
-    short = f"{session}~{message[:_BRANCH_CHARS]}"
-    return unique(short if short not in taken else f"{session}~{message}", taken)
+    for turn in turns:
+        name = make_unique(turn.id, names)
+        yield turn if turn.id == name else replace(turn, id=name, unique=False)

@@ -1,4 +1,4 @@
-"""Bytes → text, or a refusal that says why. Memory and time stay linear in the input, whatever it holds."""
+"""Bytes → text, or a refusal with its reason. Memory and time are linear in the input."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _TO_UTF8: Final = "convert it to UTF-8, for example with iconv -f WINDOWS-1252 -t UTF-8"
+_EMPTY: Final = ("empty input", "give a file that has text in it")
 
-
-# JSON may write any character as \uXXXX (some writers do so for & < >) and a slash as \/. Behind a backslash that is
-# itself escaped it is text instead. A pattern that begins with a plain character is looked for a hundred times as fast.
+# JSON may write any character as \uXXXX (some writers do so for & < >) and a slash as \/. After an escaped backslash it
+# is text instead. A search for a pattern that begins with a plain character is a hundred times as fast.
 _ESCAPE: Final = re.compile(r"\\(?:\\|u00([2-7][0-9a-fA-F])|(/))")
 
 
-def plain_escapes(text: str) -> str:
-    """JSON text with printable ASCII written as itself: equal JSON, in which nothing hides from a pattern.
+def unescape_ascii(text: str) -> str:
+    """Return equal JSON text without escapes for printable ASCII, so that a pattern finds all of it.
 
     Quotes, backslashes and control characters keep their escapes.
     """
     if "\\u00" not in text and "\\/" not in text:
         return text
-    return _ESCAPE.sub(_plain, text)
+    return _ESCAPE.sub(_unescape, text)
 
 
-def _plain(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     char = match[2] or (chr(int(match[1], 16)) if match[1] else "\\")
     return match[0] if char in '"\\\x7f' else char
 
 
 def decode(data: bytes, max_line_bytes: int) -> tuple[str, list[Problem]]:
-    """Text of one input, line feeds only, without byte order mark.
+    """Return the text of one input, line feeds only, without byte order mark.
 
-    Of JSON lines, only the lines that are invalid UTF-8 or longer than `max_line_bytes` (of UTF-8, without the line
-    end) are left out, each with a problem; an empty line stands in its place, so that line numbers stay right.
+    Of JSON lines, a line that is invalid UTF-8 or longer than `max_line_bytes` (of UTF-8, without the line end) is a
+    problem. An empty line replaces it, so that line numbers stay right.
 
     Raises:
         InputRefused: empty; binary; not Unicode; a line too long, outside JSON lines; no line left.
     """
-    data, mark = _as_utf8(data)
+    data, mark = _to_utf8(data)
     given = data
     if not data or data.isspace():
-        raise InputRefused("empty input", "give a file that has text in it")
+        raise InputRefused(*_EMPTY)
     nul = data.find(b"\0")
     if nul >= 0:
         raise InputRefused(
@@ -64,7 +64,7 @@ def decode(data: bytes, max_line_bytes: int) -> tuple[str, list[Problem]]:
     if _is_json(data):
         text, problems = decode_lines(data, max_line_bytes)
         if problems and (not text or text.isspace()):
-            raise InputRefused(f"no usable line: line {problems[0].line} is {problems[0].reason}", "nothing was taken")
+            raise InputRefused(f"no usable line: line {problems[0].line} is {problems[0].reason}", "nothing was read")
         return text, problems
     if long_line:
         raise InputRefused(
@@ -73,12 +73,12 @@ def decode(data: bytes, max_line_bytes: int) -> tuple[str, list[Problem]]:
         )
     text = decode_text(given, mark)
     if text.isspace():
-        raise InputRefused("empty input", "give a file that has text in it")
+        raise InputRefused(*_EMPTY)
     return text, []
 
 
 def decode_text(data: bytes, offset: int = 0) -> str:
-    """Text of a piece of UTF-8 that begins at a byte of its file; line feeds only.
+    """Return the text of a piece of UTF-8, line feeds only. `offset`: bytes of its file before it.
 
     Raises:
         InputRefused: it is not UTF-8.
@@ -89,8 +89,8 @@ def decode_text(data: bytes, offset: int = 0) -> str:
         raise InputRefused(f"not UTF-8: byte offset {error.start + offset}", _TO_UTF8) from None
 
 
-def _as_utf8(data: bytes) -> tuple[bytes, int]:
-    """The same text as UTF-8 without mark, and how many bytes the mark took."""
+def _to_utf8(data: bytes) -> tuple[bytes, int]:
+    """Return the same text as UTF-8 without its mark, and the bytes of that mark."""
     if data.startswith(codecs.BOM_UTF8):
         return data[len(codecs.BOM_UTF8) :], len(codecs.BOM_UTF8)
     for mark, encoding in _MARKS:
@@ -108,12 +108,12 @@ def _is_json(data: bytes) -> bool:
 
 
 def _is_document(data: bytes) -> bool:
-    """Whether it may be a JSON list, as exports are: one value, whose lines mean nothing."""
+    """Return whether it may be a JSON list, as exports are: one value, in which lines mean nothing."""
     return re.match(rb"\s*\[\s*[\[{\"\]]", data) is not None
 
 
 def _first_long_line(data: bytes, limit: int) -> int:
-    """Number of the first line over `limit` bytes, from 1; 0: none. Looks once in every `limit` bytes."""
+    """Return the number of the first line over `limit` bytes, from 1; 0: none. It looks once in every `limit` bytes."""
     start = 0
     while len(data) - start > limit:
         end = data.rfind(b"\n", start, start + limit + 1)
@@ -124,7 +124,7 @@ def _first_long_line(data: bytes, limit: int) -> int:
 
 
 def decode_lines(data: bytes, limit: int) -> tuple[str, list[Problem]]:
-    """Text of JSON lines, line feeds only; what `decode` says of them holds for any piece of a file, too."""
+    """Return the text of JSON lines, or of a piece of them, with the problems that `decode` reports."""
     data = data.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n")
     if not _first_long_line(data, limit):
         try:

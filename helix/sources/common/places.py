@@ -1,4 +1,4 @@
-"""Where the agents of this machine keep their sessions."""
+"""Folders in which agents keep their sessions on this machine."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder, and which of the files below it are sessions. `patterns` match the path from the folder on."""
+    """A folder, and the patterns of the session files below it. They match the path from the folder on."""
 
     agent: str
     folder: Path
     patterns: tuple[str, ...] = ("*",)  # * also matches a slash
 
     def holds(self, path: Path) -> bool:
-        """Whether a file is one of its sessions."""
+        """Return whether a file is one of its sessions."""
         try:
             inner = path.relative_to(self.folder).as_posix()
         except ValueError:
@@ -31,18 +31,18 @@ _EDITORS: Final = (".config", "Library/Application Support", "AppData/Roaming")
 _VS_CODE: Final = ("Code", "Code - Insiders", "VSCodium")
 
 
-def known(home: Path, environ: Mapping[str, str]) -> Iterator[Place]:
-    """The places of every agent Helix knows, be it installed or not."""
+def list_places(home: Path, environ: Mapping[str, str]) -> Iterator[Place]:
+    """Yield the places of every agent Helix knows, installed or not."""
 
-    def named(variable: str, default: str) -> Path:
+    def find(variable: str, default: str) -> Path:
         return Path(environ[variable]).expanduser() if environ.get(variable) else home / default
 
-    yield Place("claude-code", named("CLAUDE_CONFIG_DIR", ".claude") / "projects", ("*.jsonl",))
-    codex = named("CODEX_HOME", ".codex")
+    yield Place("claude-code", find("CLAUDE_CONFIG_DIR", ".claude") / "projects", ("*.jsonl",))
+    codex = find("CODEX_HOME", ".codex")
     yield Place("codex", codex / "sessions", ("*rollout-*.jsonl",))
     yield Place("codex", codex / "archived_sessions", ("*rollout-*.jsonl",))
     yield Place("gemini", home / ".gemini" / "tmp", ("*/chats/*.json", "*/chats/*.jsonl"))
-    opencode = named("XDG_DATA_HOME", ".local/share") / "opencode"
+    opencode = find("XDG_DATA_HOME", ".local/share") / "opencode"
     yield Place("opencode", opencode, ("opencode*.db", "storage/session/*.json"))
     yield Place("copilot-cli", home / ".copilot" / "session-state", ("*events.jsonl",))
     yield Place("cursor", home / ".cursor" / "projects", ("*/agent-transcripts/*.jsonl",))
@@ -55,6 +55,6 @@ def known(home: Path, environ: Mapping[str, str]) -> Iterator[Place]:
             yield Place("copilot", user / "globalStorage" / "emptyWindowChatSessions", _JSON)
 
 
-def installed(home: Path, environ: Mapping[str, str]) -> list[Place]:
-    """The places that are there."""
-    return [place for place in known(home, environ) if place.folder.is_dir()]
+def find_places(home: Path, environ: Mapping[str, str]) -> list[Place]:
+    """Return the places whose folders exist."""
+    return [place for place in list_places(home, environ) if place.folder.is_dir()]

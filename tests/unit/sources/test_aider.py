@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 import pytest
 
 from helix.sources import aider
-from helix.sources.common.sample import sample
+from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
 
@@ -474,7 +474,7 @@ def test_a_file_of_empty_chats_has_no_session():
     ],
 )
 def test_detects_its_own(head):
-    assert aider.detect(sample(head, "x.txt"))
+    assert aider.detect(take_sample(head, "x.txt"))
 
 
 @pytest.mark.parametrize(
@@ -495,7 +495,7 @@ def test_detects_its_own(head):
     ],
 )
 def test_leaves_others_alone(head):
-    assert not aider.detect(sample(head, ".aider.chat.history.md"))
+    assert not aider.detect(take_sample(head, ".aider.chat.history.md"))
 
 
 @pytest.mark.parametrize(
@@ -517,6 +517,6 @@ def test_leaves_others_alone(head):
 )
 def test_hostile_text_takes_linear_time(text):
     begun = time.process_time()
-    aider.detect(sample(text, "x"))
+    aider.detect(take_sample(text, "x"))
     parse(text)
     assert time.process_time() - begun < 5

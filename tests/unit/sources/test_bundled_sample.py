@@ -8,13 +8,14 @@ import pytest
 
 import helix
 from helix.sources import registry as sources
+from helix.sources.common.decode import decode
 from helix.types import Document
 
 FOLDER = Path(helix.__file__).parent / "sample"
 
 
 def parse(name):
-    text, problems = sources.decode((FOLDER / name).read_bytes(), 1 << 20)
+    text, problems = decode((FOLDER / name).read_bytes(), 1 << 20)
     parsed = sources.parse(Document(name, text))
     assert not problems
     assert not parsed.problems

@@ -4,7 +4,7 @@ import pytest
 
 from helix.errors import InputRefused
 from helix.sources import captions
-from helix.sources.common.sample import sample
+from helix.sources.common.sample import take_sample
 from helix.types import Document
 
 MTIME = datetime(2026, 1, 1, tzinfo=UTC)
@@ -193,11 +193,11 @@ def test_no_cue_is_refused():
     "head", ["WEBVTT\n", "WEBVTT Title\n\n", "\n1\n00:00:01,000 --> 00:00:02,000\nhi", "00:01.000 --> 00:02.000\nhi"]
 )
 def test_detects_its_own(head):
-    assert captions.detect(sample(head, "x.txt"))
+    assert captions.detect(take_sample(head, "x.txt"))
 
 
 @pytest.mark.parametrize(
     "head", ["WEBVTTX", "1\nhello", "The cue 00:00:01,000 --> 00:00:02,000", "", '{"text":"WEBVTT"}']
 )
 def test_leaves_others_alone(head):
-    assert not captions.detect(sample(head, "x.vtt"))
+    assert not captions.detect(take_sample(head, "x.vtt"))

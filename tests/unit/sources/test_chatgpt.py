@@ -6,7 +6,7 @@ import pytest
 
 from helix.errors import InputRefused
 from helix.sources import chatgpt, claude_ai, claude_code, generic_jsonl
-from helix.sources.common.sample import sample
+from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
 from tests.support.wrong_types import replaced
@@ -539,7 +539,7 @@ def test_any_value_may_be_of_any_type():
     parsed = 0
     for value in replaced([conversation(nodes, "b", create_time=1)]):
         document = Document("x.json", json.dumps(value))
-        chatgpt.detect(sample(document.text, document.path))
+        chatgpt.detect(take_sample(document.text, document.path))
         found = chatgpt.parse(document)
         parsed += bool(found.sessions)
         for session in found.sessions:
@@ -556,7 +556,7 @@ def test_a_conversation_alone_and_one_a_line():
         (json.dumps(first, indent=2), ["c1", "c1~x1"]),
         (f"{json.dumps(first)}\n{json.dumps(second)}\n", ["c1", "c1~x1", "c2", "c2~x2"]),
     ):
-        assert chatgpt.detect(sample(text, "x"))
+        assert chatgpt.detect(take_sample(text, "x"))
         assert [s.id for s in chatgpt.parse(Document("x", text)).sessions] == ids
 
 
@@ -567,7 +567,7 @@ def test_an_empty_export_has_no_sessions():
 
 def test_a_cut_export_is_told_and_refused_with_a_remedy():
     text = LOG.read_text()[:9_000]
-    assert chatgpt.detect(sample(text, "x"))
+    assert chatgpt.detect(take_sample(text, "x"))
     with pytest.raises(InputRefused, match=r"not valid JSON.*export it again"):
         chatgpt.parse(Document("x", text))
 
@@ -590,7 +590,7 @@ def test_a_long_tree_takes_no_recursion():
 )
 def test_detects_its_own(value):
     for text in (json.dumps(value), json.dumps(value, indent=1)):
-        assert chatgpt.detect(sample(text, "x"))
+        assert chatgpt.detect(take_sample(text, "x"))
         parsed = chatgpt.parse(Document("x", text))
         assert (parsed.sessions, parsed.unknown["(no conversation)"]) == ((), 7 in value)
 
@@ -611,9 +611,9 @@ def test_detects_its_own(value):
     ],
 )
 def test_leaves_others_alone(text):
-    assert not chatgpt.detect(sample(text, "conversations.json"))
+    assert not chatgpt.detect(take_sample(text, "conversations.json"))
 
 
 def test_others_leave_it_alone():
-    seen = sample(LOG.read_text(), "conversations.json")
+    seen = take_sample(LOG.read_text(), "conversations.json")
     assert not any(other.detect(seen) for other in (claude_ai, claude_code, generic_jsonl))

@@ -6,7 +6,7 @@ import pytest
 
 from helix.errors import InputRefused
 from helix.sources import chatgpt, claude_ai, claude_code, generic_jsonl
-from helix.sources.common.sample import sample
+from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
 from tests.support.wrong_types import replaced
@@ -432,7 +432,7 @@ def test_any_value_may_be_of_any_type():
     parsed = 0
     for value in replaced([chat, project, {"conversations_memory": "m", "project_memories": {"p": "m"}}]):
         document = Document("x.json", json.dumps(value))
-        claude_ai.detect(sample(document.text, document.path))
+        claude_ai.detect(take_sample(document.text, document.path))
         found = claude_ai.parse(document)
         parsed += bool(found.sessions)
         for session in found.sessions:
@@ -445,13 +445,13 @@ def test_any_value_may_be_of_any_type():
 def test_a_conversation_alone():
     for indent in (None, 2):
         text = json.dumps(conversation(*EDITED), indent=indent)
-        assert claude_ai.detect(sample(text, "x"))
+        assert claude_ai.detect(take_sample(text, "x"))
         assert [s.id for s in claude_ai.parse(Document("x", text)).sessions] == ["c1", "c1~x2"]
 
 
 def test_a_cut_export_is_told_and_refused_with_a_remedy():
     text = (LOGS / "claude_ai.json").read_text()[:5_000]
-    assert claude_ai.detect(sample(text, "x"))
+    assert claude_ai.detect(take_sample(text, "x"))
     with pytest.raises(InputRefused, match=r"not valid JSON.*export it again"):
         claude_ai.parse(Document("x", text))
 
@@ -475,7 +475,7 @@ def test_a_long_conversation_takes_no_recursion():
 def test_detects_what_an_export_holds(value, left_out):
     for indent in (None, 1):
         text = json.dumps(value, indent=indent)
-        assert claude_ai.detect(sample(text, "x"))
+        assert claude_ai.detect(take_sample(text, "x"))
         parsed = claude_ai.parse(Document("x", text))
         assert (parsed.sessions, parsed.unknown["(no conversation)"]) == ((), 7 in value)
         assert parsed.junk == Counter({"host": left_out})
@@ -497,12 +497,12 @@ def test_detects_what_an_export_holds(value, left_out):
     ],
 )
 def test_leaves_others_alone(text):
-    assert not claude_ai.detect(sample(text, "conversations.json"))
+    assert not claude_ai.detect(take_sample(text, "conversations.json"))
 
 
 def test_others_leave_it_alone():
     for name in ("claude_ai.json", "claude_ai_projects.json"):
-        seen = sample((LOGS / name).read_text(), "conversations.json")
+        seen = take_sample((LOGS / name).read_text(), "conversations.json")
         assert not any(other.detect(seen) for other in (chatgpt, claude_code, generic_jsonl))
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 import pytest
 
 from helix.sources import claude_code
-from helix.sources.common.sample import sample
+from helix.sources.common.sample import take_sample
 from helix.types import Document
 
 
@@ -513,7 +513,7 @@ def test_a_long_prompt_gives_a_title_of_80_characters():
     ],
 )
 def test_detects_its_own(head):
-    assert claude_code.detect(sample(head, "whatever.txt"))
+    assert claude_code.detect(take_sample(head, "whatever.txt"))
 
 
 @pytest.mark.parametrize(
@@ -527,7 +527,7 @@ def test_detects_its_own(head):
     ],
 )
 def test_leaves_others_alone(head):
-    assert not claude_code.detect(sample(head, "session.jsonl"))
+    assert not claude_code.detect(take_sample(head, "session.jsonl"))
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helix.sources.common.clean import ENCODED, REPEATED, clean
-from helix.sources.common.tools import both_ends
+from helix.sources.common.noise import ENCODED, REPEATED, remove_noise
+from helix.sources.common.tools import keep_ends
 from helix.types import Parsed, Session, Turn
 
 PASTE = "Always answer in short sentences. " * 8
@@ -25,7 +25,7 @@ def session(*turns: tuple[str, str], source: str = "codex", name: str = "s") -> 
 
 
 def texts(*turns: tuple[str, str], source: str = "codex") -> tuple[list[str], Counter[str]]:
-    done = clean(Parsed((session(*turns, source=source),), junk=Counter({"host": 7})))
+    done = remove_noise(Parsed((session(*turns, source=source),), junk=Counter({"host": 7})))
     assert done.junk.pop("host") == 7  # type: ignore[attr-defined]
     return [turn.text for each in done.sessions for turn in each.turns], Counter(done.junk)
 
@@ -96,7 +96,7 @@ def test_answers_short_texts_other_sessions_and_chats_repeat_themselves() -> Non
     assert len(texts(("user", short), ("user", short))[0]) == 2
     for source in ("jsonl", "slack", "meeting", "captions", "markdown"):
         assert len(texts(("user", PASTE), ("user", PASTE), source=source)[0]) == 2
-    both = clean(Parsed((session(("user", PASTE)), session(("user", PASTE), name="other"))))
+    both = remove_noise(Parsed((session(("user", PASTE)), session(("user", PASTE), name="other"))))
     assert [len(each.turns) for each in both.sessions] == [1, 1]
 
 
@@ -158,11 +158,11 @@ def test_a_prefix_reads_the_same(said: list[str]) -> None:
 def test_a_progress_bar_is_two_lines() -> None:
     bar = [f"Downloading torch {n}% |{'█' * (n // 10)}| {n}/100 MB" for n in range(0, 101, 5)]
     text = "\n".join(["Collecting torch", *bar, "Installed."])
-    assert both_ends(text, 5_000).split("\n") == ["Collecting torch", bar[0], bar[-1], "Installed."]
+    assert keep_ends(text, 5_000).split("\n") == ["Collecting torch", bar[0], bar[-1], "Installed."]
 
 
 def test_of_what_a_terminal_wrote_over_the_last_stays() -> None:
-    assert both_ends("10%\r20%\r100% done\nnext\r\n", 100) == "100% done\nnext\n"
+    assert keep_ends("10%\r20%\r100% done\nnext\r\n", 100) == "100% done\nnext\n"
 
 
 @pytest.mark.parametrize(
@@ -170,4 +170,4 @@ def test_of_what_a_terminal_wrote_over_the_last_stays() -> None:
     ["1 2 3\n4 5 6\n7 8 9\n1 1 1\n2 2 2", "alpha\nbeta\ngamma\ndelta", "test 1 ok\ntest 2 ok\ntest 3 ok", ""],
 )
 def test_other_rows_stay(text: str) -> None:
-    assert both_ends(text, 1_000) == text
+    assert keep_ends(text, 1_000) == text

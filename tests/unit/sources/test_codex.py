@@ -5,7 +5,7 @@ from time import perf_counter
 import pytest
 
 from helix.sources import codex
-from helix.sources.common.sample import sample
+from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
 
@@ -827,9 +827,9 @@ def test_nothing_gives_nothing(text):
 @pytest.mark.parametrize("name", ["codex.jsonl", "codex-fork.jsonl", "codex-legacy.jsonl"])
 def test_detects_its_own_logs_whole_and_without_their_first_lines(name):
     text = (LOGS / name).read_text(encoding="utf-8")
-    assert codex.detect(sample(text, name))
-    assert codex.detect(sample(text.split("\n", 3)[3], name))
-    assert codex.detect(sample("{broken\n" + text, name))
+    assert codex.detect(take_sample(text, name))
+    assert codex.detect(take_sample(text.split("\n", 3)[3], name))
+    assert codex.detect(take_sample("{broken\n" + text, name))
 
 
 @pytest.mark.parametrize(
@@ -845,7 +845,7 @@ def test_detects_its_own_logs_whole_and_without_their_first_lines(name):
     ],
 )
 def test_detects_a_single_record(raw):
-    assert codex.detect(sample(json.dumps(raw), "x.txt"))
+    assert codex.detect(take_sample(json.dumps(raw), "x.txt"))
 
 
 @pytest.mark.parametrize(
@@ -863,12 +863,12 @@ def test_detects_a_single_record(raw):
     ],
 )
 def test_leaves_others_alone(raw):
-    assert not codex.detect(sample(json.dumps(raw), "rollout.jsonl"))
+    assert not codex.detect(take_sample(json.dumps(raw), "rollout.jsonl"))
 
 
 def test_leaves_what_is_no_json_alone():
-    assert not codex.detect(sample("# Codex\n\nhello", "codex.md"))
-    assert not codex.detect(sample("", "codex.jsonl"))
+    assert not codex.detect(take_sample("# Codex\n\nhello", "codex.md"))
+    assert not codex.detect(take_sample("", "codex.jsonl"))
 
 
 # ---------------------------------------------------------------- hostile values

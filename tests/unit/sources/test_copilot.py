@@ -6,7 +6,7 @@ import pytest
 
 from helix.errors import InputRefused
 from helix.sources import claude_code, copilot, copilot_cli, cursor, generic_jsonl, opencode
-from helix.sources.common.sample import sample
+from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
 
@@ -441,9 +441,9 @@ def test_a_chat_without_any_request_is_no_session():
     ],
 )
 def test_detects_its_own(given):
-    assert copilot.detect(sample(given, "whatever.txt"))
+    assert copilot.detect(take_sample(given, "whatever.txt"))
     for other in (claude_code, opencode, cursor, copilot_cli, generic_jsonl):
-        assert not other.detect(sample(given, "whatever.txt"))
+        assert not other.detect(take_sample(given, "whatever.txt"))
 
 
 @pytest.mark.parametrize(
@@ -461,7 +461,7 @@ def test_detects_its_own(given):
     ],
 )
 def test_leaves_others_alone(given):
-    assert not copilot.detect(sample(given, "chatSessions/x.json"))
+    assert not copilot.detect(take_sample(given, "chatSessions/x.json"))
 
 
 @pytest.mark.parametrize("given", [CHAT.read_text()[:5000], "[]", "{}", "", '{"requests":{}}', '{"kind":0,"v":7}', "7"])

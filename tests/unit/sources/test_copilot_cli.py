@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 import pytest
 
 from helix.sources import claude_code, copilot, copilot_cli, cursor, generic_jsonl, opencode
-from helix.sources.common.sample import sample
+from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
 
@@ -261,9 +261,9 @@ def test_nothing_said_is_no_session():
     ],
 )
 def test_detects_its_own(given):
-    assert copilot_cli.detect(sample(given, "whatever.txt"))
+    assert copilot_cli.detect(take_sample(given, "whatever.txt"))
     for other in (claude_code, opencode, cursor, copilot, generic_jsonl):
-        assert not other.detect(sample(given, "whatever.txt"))
+        assert not other.detect(take_sample(given, "whatever.txt"))
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_detects_its_own(given):
     ],
 )
 def test_leaves_others_alone(given):
-    assert not copilot_cli.detect(sample(given, "events.jsonl"))
+    assert not copilot_cli.detect(take_sample(given, "events.jsonl"))
 
 
 @pytest.mark.parametrize(

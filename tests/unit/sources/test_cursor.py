@@ -9,7 +9,7 @@ import pytest
 from helix.errors import InputRefused
 from helix.sources import claude_code, copilot, cursor, generic_jsonl, opencode
 from helix.sources.common import sqlite
-from helix.sources.common.sample import sample
+from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
 
@@ -104,7 +104,7 @@ def sessions(tmp_path):
 def test_sessions_of_a_database(sessions):
     assert list(sessions) == [CHART, HEIGHTS, USES]  # one without any message is none
     for name, (one, parsed) in sessions.items():
-        assert cursor.detect(sample(one.text, "state.vscdb"))
+        assert cursor.detect(take_sample(one.text, "state.vscdb"))
         assert [found.id for found in parsed.sessions] == [name]
     assert sessions[HEIGHTS][0].mtime == datetime(2026, 6, 2, 9, 4, 20, tzinfo=UTC)
     assert sessions[CHART][0].mtime == datetime(2025, 2, 10, 9, 1, tzinfo=UTC)
@@ -336,8 +336,8 @@ def test_other_databases_are_not_taken(tmp_path):
 
 def test_what_sqlite_keeps_beside_a_database_belongs_to_it(tmp_path):
     path = database(tmp_path / "state.vscdb")
-    assert cursor.belongs(path.with_name("state.vscdb-wal"))
-    assert not cursor.belongs(path)
+    assert cursor.is_companion(path.with_name("state.vscdb-wal"))
+    assert not cursor.is_companion(path)
 
 
 # ---------------------------------------------------------------- bubbles
@@ -613,9 +613,9 @@ def test_a_broken_line_is_reported_and_the_rest_taken():
     ],
 )
 def test_detects_its_own(given):
-    assert cursor.detect(sample(given, "whatever.txt"))
+    assert cursor.detect(take_sample(given, "whatever.txt"))
     for other in (claude_code, opencode, copilot, generic_jsonl):
-        assert not other.detect(sample(given, "whatever.txt"))
+        assert not other.detect(take_sample(given, "whatever.txt"))
 
 
 @pytest.mark.parametrize(
@@ -634,7 +634,7 @@ def test_detects_its_own(given):
     ],
 )
 def test_leaves_others_alone(given):
-    assert not cursor.detect(sample(given, "agent-transcripts/x.jsonl"))
+    assert not cursor.detect(take_sample(given, "agent-transcripts/x.jsonl"))
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@ import json
 import pytest
 
 from helix.errors import InputRefused
-from helix.sources.common import decode
-from helix.sources.common.decode import plain_escapes
+from helix.sources.common.decode import decode, unescape_ascii
 
 LIMIT = 1_000
 
@@ -100,5 +99,5 @@ def test_a_line_of_exactly_the_limit_is_taken_in_other_text_too():
     ],
 )
 def test_printable_ascii_behind_escapes_is_written_plainly(written: str, plain: str) -> None:
-    assert plain_escapes(written) == plain
+    assert unescape_ascii(written) == plain
     assert json.loads(written) == json.loads(plain)

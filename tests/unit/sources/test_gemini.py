@@ -6,7 +6,7 @@ import pytest
 
 from helix.errors import InputRefused
 from helix.sources import gemini
-from helix.sources.common.sample import sample
+from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
 
@@ -589,18 +589,18 @@ def test_nothing_gives_nothing(text):
 @pytest.mark.parametrize("name", ["gemini.json", "gemini.jsonl"])
 def test_detects_its_own(name):
     text = (LOGS / name).read_text(encoding="utf-8")
-    assert gemini.detect(sample(text, name))
+    assert gemini.detect(take_sample(text, name))
 
 
 def test_detects_lines_without_their_head_and_long_documents_of_one_line():
     lines = (LOGS / "gemini.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    assert gemini.detect(sample("".join(lines[2:]), "x"))
-    assert gemini.detect(sample("{broken\n" + "".join(lines[4:7]), "x"))
+    assert gemini.detect(take_sample("".join(lines[2:]), "x"))
+    assert gemini.detect(take_sample("{broken\n" + "".join(lines[4:7]), "x"))
     long = json.dumps({**HEAD, "messages": [user("u1", "x" * 100_000)]})
-    assert gemini.detect(sample(long, "x"))
-    assert gemini.detect(sample(long + "\n", "x"))
-    assert gemini.detect(sample(json.dumps({"messages": [answer("a1", "x" * 100_000)]}) + "\n", "x"))
-    assert gemini.detect(sample(json.dumps({**HEAD, "messages": [user("u1", "x" * 100_000)]}, indent=2), "x"))
+    assert gemini.detect(take_sample(long, "x"))
+    assert gemini.detect(take_sample(long + "\n", "x"))
+    assert gemini.detect(take_sample(json.dumps({"messages": [answer("a1", "x" * 100_000)]}) + "\n", "x"))
+    assert gemini.detect(take_sample(json.dumps({**HEAD, "messages": [user("u1", "x" * 100_000)]}, indent=2), "x"))
 
 
 @pytest.mark.parametrize(
@@ -613,7 +613,7 @@ def test_detects_lines_without_their_head_and_long_documents_of_one_line():
     ],
 )
 def test_detects_a_single_record(raw):
-    assert gemini.detect(sample(json.dumps(raw), "x.txt"))
+    assert gemini.detect(take_sample(json.dumps(raw), "x.txt"))
 
 
 @pytest.mark.parametrize(
@@ -625,8 +625,8 @@ def test_detects_a_single_record(raw):
     ],
 )
 def test_detects_a_document(raw):
-    assert gemini.detect(sample(json.dumps(raw), "x.txt"))
-    assert gemini.detect(sample(json.dumps(raw, indent=2), "x.txt"))
+    assert gemini.detect(take_sample(json.dumps(raw), "x.txt"))
+    assert gemini.detect(take_sample(json.dumps(raw, indent=2), "x.txt"))
 
 
 @pytest.mark.parametrize(
@@ -645,12 +645,12 @@ def test_detects_a_document(raw):
     ],
 )
 def test_leaves_others_alone(raw):
-    assert not gemini.detect(sample(json.dumps(raw), "session.json"))
+    assert not gemini.detect(take_sample(json.dumps(raw), "session.json"))
 
 
 def test_leaves_what_is_no_json_alone():
-    assert not gemini.detect(sample("# Gemini\n\nhello", "gemini.md"))
-    assert not gemini.detect(sample("", "gemini.json"))
+    assert not gemini.detect(take_sample("# Gemini\n\nhello", "gemini.md"))
+    assert not gemini.detect(take_sample("", "gemini.json"))
 
 
 # ---------------------------------------------------------------- hostile values

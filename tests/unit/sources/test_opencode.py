@@ -9,7 +9,7 @@ import pytest
 from helix.errors import InputRefused
 from helix.sources import claude_code, cursor, opencode
 from helix.sources.common import sqlite
-from helix.sources.common.sample import sample
+from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
 
@@ -210,7 +210,7 @@ def test_the_database_and_the_files_of_earlier_versions_give_what_the_export_giv
         (one,) = collected(path)
         assert one.name == "ses_4b1f8c2d7ffeQm3VtXaKzR0p1W"
         assert one.mtime == datetime(2026, 5, 11, 7, 3, 20, tzinfo=UTC)
-        assert opencode.detect(sample(one.text, str(path)))
+        assert opencode.detect(take_sample(one.text, str(path)))
         parsed = parse(one.text)
         assert parsed.sessions == expected.sessions
         assert (parsed.unknown, parsed.junk) == (expected.unknown, expected.junk)
@@ -361,7 +361,7 @@ def test_where_nothing_can_be_created_a_database_with_a_log_is_refused(tmp_path,
     path = database(tmp_path / "o.db", session(message("m1", "user", text("one"))))
     (tmp_path / log).write_bytes(b"changes")
     asked = connect_where_nothing_can_be_created(monkeypatch)
-    with pytest.raises(InputRefused, match="log that is not in it yet") as refused:
+    with pytest.raises(InputRefused, match="log that is not merged yet") as refused:
         opencode.collect(path)
     assert "copy it with its -wal" in refused.value.remedy
     assert asked == ["mode=ro"]
@@ -499,20 +499,16 @@ def test_files_that_belong_to_a_session_are_no_inputs(tmp_path):
         (tmp_path / name).write_text("{}")
     (tmp_path / "a" / "session").mkdir()
     (tmp_path / "b" / "message").mkdir()
-    kept = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.json") if not opencode.belongs(path)}
-    assert kept == {own.relative_to(tmp_path).as_posix(), *others}
+    inputs = (path for path in tmp_path.rglob("*.json") if not opencode.is_companion(path))
+    assert {path.relative_to(tmp_path).as_posix() for path in inputs} == {own.relative_to(tmp_path).as_posix(), *others}
 
 
 def test_what_sqlite_keeps_beside_a_database_belongs_to_it(tmp_path):
     database(tmp_path / "o.db", session())
     for name in ("o.db-wal", "o.db-shm", "o.db-journal", "notes.md-wal"):
         (tmp_path / name).write_bytes(b"x")
-    assert [name for name in ("o.db", "o.db-wal", "o.db-shm", "o.db-journal") if opencode.belongs(tmp_path / name)] == [
-        "o.db-wal",
-        "o.db-shm",
-        "o.db-journal",
-    ]
-    assert not opencode.belongs(tmp_path / "notes.md-wal")
+    companions = [path.name for path in sorted(tmp_path.iterdir()) if opencode.is_companion(path)]
+    assert companions == ["o.db-journal", "o.db-shm", "o.db-wal"]
 
 
 # ---------------------------------------------------------------- what was taken back
@@ -673,9 +669,9 @@ def test_title_and_project(info, title, project):
     ],
 )
 def test_detects_its_own(given):
-    assert opencode.detect(sample(given, "whatever.txt"))
-    assert not cursor.detect(sample(given, "whatever.txt"))
-    assert not claude_code.detect(sample(given, "whatever.txt"))
+    assert opencode.detect(take_sample(given, "whatever.txt"))
+    assert not cursor.detect(take_sample(given, "whatever.txt"))
+    assert not claude_code.detect(take_sample(given, "whatever.txt"))
 
 
 @pytest.mark.parametrize(
@@ -692,7 +688,7 @@ def test_detects_its_own(given):
     ],
 )
 def test_leaves_others_alone(given):
-    assert not opencode.detect(sample(given, "opencode.json"))
+    assert not opencode.detect(take_sample(given, "opencode.json"))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from helix.errors import InputRefused, UsageError
 from helix.sources import registry as sources
-from helix.sources.common.sample import sample
+from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA, ROOT
 
@@ -109,7 +109,7 @@ LOGS = DATA / "logs"
 )
 def test_a_log_is_claimed_by_its_own_adapter_alone(path):
     """But for `jsonl`, which takes whatever has a text a line, and is asked after them; Markdown is what remains."""
-    seen = sample(path.read_text(), "x")
+    seen = take_sample(path.read_text(), "x")
     claimed = [name for name, adapter in sources.FORMATS.items() if adapter.detect(seen)]
     last = [name for name in claimed if name not in ("jsonl", "markdown")]
     assert len(last) == (path.name != "cursor_store.json"), claimed  # that one is what a database is made of

@@ -9,7 +9,7 @@ import pytest
 
 from helix.errors import InputRefused
 from helix.sources import chatgpt, claude_ai, claude_code, generic_jsonl, slack
-from helix.sources.common.sample import sample
+from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
 from tests.support.wrong_types import replaced
@@ -412,7 +412,7 @@ def test_any_value_may_be_of_any_type():
     parsed = 0
     for changed in replaced(value):
         document = Document("x.json", json.dumps(changed))
-        slack.detect(sample(document.text, document.path))
+        slack.detect(take_sample(document.text, document.path))
         found = slack.parse(document)
         parsed += bool(found.sessions)
         for session in found.sessions:
@@ -441,7 +441,7 @@ def test_blocks_may_be_nested_as_deep_as_they_like():
 )
 def test_detects_its_own(value):
     for indent in (None, 4):
-        assert slack.detect(sample(json.dumps(value, indent=indent), "x"))
+        assert slack.detect(take_sample(json.dumps(value, indent=indent), "x"))
 
 
 @pytest.mark.parametrize(
@@ -462,14 +462,14 @@ def test_detects_its_own(value):
     ],
 )
 def test_leaves_others_alone(text):
-    assert not slack.detect(sample(text, "general/2026-05-04.json"))
+    assert not slack.detect(take_sample(text, "general/2026-05-04.json"))
 
 
 def test_others_leave_it_alone():
     for path in EXPORT.rglob("*.json"):
         for text in (path.read_text(), *(found.text for found in slack.collect(path) or ())):
             assert not any(
-                other.detect(sample(text, "x")) for other in (chatgpt, claude_ai, claude_code, generic_jsonl)
+                other.detect(take_sample(text, "x")) for other in (chatgpt, claude_ai, claude_code, generic_jsonl)
             )
 
 
@@ -497,7 +497,7 @@ def test_a_day_is_one_text_that_explains_itself(export):
     assert sorted(value) == ["channel", "messages", "slack", "users"]
     assert (value["slack"], value["channel"]) == (1, "deploys")
     assert value["users"] == {"U0BRAM002": "Bram Visser", "U0NOOR001": "Noor"}
-    assert slack.detect(sample(found.text, "x"))
+    assert slack.detect(take_sample(found.text, "x"))
 
 
 def test_only_those_who_speak_or_are_spoken_of_are_named(export):
@@ -631,7 +631,7 @@ def test_lists_beside_the_channels_and_empty_days_belong_to_an_export(export):
     write(export / "canvases.json", [{"id": "F01", "title": "Plan"}])
     write(export / "notes.json", [{"id": "x"}])
     write(export / "deploys" / "canvas.json", [])
-    found = {path.relative_to(export).as_posix(): slack.belongs(path) for path in export.rglob("*.json")}
+    found = {path.relative_to(export).as_posix(): slack.is_companion(path) for path in export.rglob("*.json")}
     assert found == {
         "users.json": True,
         "channels.json": True,
@@ -649,18 +649,18 @@ def test_lists_beside_the_channels_and_empty_days_belong_to_an_export(export):
 def test_the_same_names_elsewhere_belong_to_nothing(tmp_path):
     users = write(tmp_path / "users.json", [{"id": "U1", "name": "x"}])
     day = write(tmp_path / "general" / "2026-05-04.md", [])
-    assert not slack.belongs(users)
-    assert not slack.belongs(write(tmp_path / "other" / "deep" / "2026-05-04.json", []))
+    assert not slack.is_companion(users)
+    assert not slack.is_companion(write(tmp_path / "other" / "deep" / "2026-05-04.json", []))
     day.with_suffix(".json").write_text("[]")
-    assert slack.belongs(users)
+    assert slack.is_companion(users)
 
 
 @pytest.mark.parametrize("text", ['{"id": 1}', "# id", '[{"name": "x"}]', ""])
 def test_other_content_under_such_a_name_belongs_to_nothing(export, text):
     (export / "users.json").write_text(text)
-    assert not slack.belongs(export / "users.json")
+    assert not slack.is_companion(export / "users.json")
 
 
 def test_what_cannot_be_read_belongs_to_nothing(tmp_path):
-    assert not slack.belongs(tmp_path / "users.json")
-    assert not slack.belongs(tmp_path / "2026-05-04.json")
+    assert not slack.is_companion(tmp_path / "users.json")
+    assert not slack.is_companion(tmp_path / "2026-05-04.json")

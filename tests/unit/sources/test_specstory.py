@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from helix.sources import specstory
-from helix.sources.common.sample import sample
+from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
 
@@ -395,7 +395,7 @@ def test_a_history_without_turns_has_no_session():
     ],
 )
 def test_detects_its_own(head):
-    assert specstory.detect(sample(head, "x.txt"))
+    assert specstory.detect(take_sample(head, "x.txt"))
 
 
 @pytest.mark.parametrize(
@@ -412,7 +412,7 @@ def test_detects_its_own(head):
     ],
 )
 def test_leaves_others_alone(head):
-    assert not specstory.detect(sample(head, "2026-04-14_08-30-00Z-bells.md"))
+    assert not specstory.detect(take_sample(head, "2026-04-14_08-30-00Z-bells.md"))
 
 
 @pytest.mark.parametrize(
@@ -434,7 +434,7 @@ def test_leaves_others_alone(head):
 )
 def test_hostile_text_takes_linear_time(text):
     begun = time.process_time()
-    specstory.detect(sample(text, "x"))
+    specstory.detect(take_sample(text, "x"))
     parse(text)
     assert time.process_time() - begun < 5
 

@@ -1,6 +1,6 @@
 import pytest
 
-from helix.sources.common.strip import strip_host, strip_memory
+from helix.sources.common.injected import strip_host, strip_memory
 
 
 @pytest.mark.parametrize(

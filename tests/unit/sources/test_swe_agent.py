@@ -6,7 +6,7 @@ import pytest
 
 from helix.errors import InputRefused
 from helix.sources import swe_agent
-from helix.sources.common.sample import sample
+from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
 
@@ -306,18 +306,18 @@ def test_what_is_no_run_is_refused_with_a_remedy(text, why):
 @pytest.mark.parametrize("end", ["", "\n"])
 def test_detects_its_own(name, indent, end):
     text = json.dumps(json.loads((LOGS / name).read_text()), indent=indent)
-    assert swe_agent.detect(sample(text + end, "x.json"))
+    assert swe_agent.detect(take_sample(text + end, "x.json"))
 
 
 def test_detects_a_run_that_is_longer_than_the_head():
     text = json.dumps(run(step(observation="x" * 200_000)))
-    assert swe_agent.detect(sample(text, "x"))
-    assert swe_agent.detect(sample(text + "\n", "x"))
+    assert swe_agent.detect(take_sample(text, "x"))
+    assert swe_agent.detect(take_sample(text + "\n", "x"))
 
 
 def test_detects_a_run_that_was_cut():
     text = (LOGS / "swe_lighthouse.traj").read_text()
-    assert swe_agent.detect(sample(text[: len(text) // 2], "x.traj"))
+    assert swe_agent.detect(take_sample(text[: len(text) // 2], "x.traj"))
 
 
 @pytest.mark.parametrize(
@@ -338,7 +338,7 @@ def test_detects_a_run_that_was_cut():
     ],
 )
 def test_leaves_others_alone(head):
-    assert not swe_agent.detect(sample(head, "x.traj"))
+    assert not swe_agent.detect(take_sample(head, "x.traj"))
 
 
 @pytest.mark.parametrize(
@@ -349,5 +349,5 @@ def test_leaves_others_alone(head):
 def test_hostile_text_takes_linear_time(text):
     begun = time.process_time()
     parse(run(step(observation=text, thought=text), history=[message("user", text)]))
-    swe_agent.detect(sample("{" + text, "x"))
+    swe_agent.detect(take_sample("{" + text, "x"))
     assert time.process_time() - begun < 5

@@ -16,7 +16,7 @@ from helix.cli import registry
 from helix.settings import Settings
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.sources import claude_code, codex, cursor, gemini
-from helix.sources.common.shared import folder_name
+from helix.sources.common.names import folder_name
 from query.hooks import command, protocol
 from query.hooks import context as hooks
 from query.hooks.context import HookQuestion

@@ -1,13 +1,13 @@
-"""Junk that looks the same in every format, taken out of what an adapter has read. The rules, in this order:
+"""Removal of noise that looks the same in every format. The rules, in this order:
 
-- `summariser`: a session in which every prompt is the fixed text of a program that had a model name, sum up or watch
-  another session. It says nothing that the other one does not say.
+- `summariser`: a session in which every prompt is the fixed text of a program that makes a model name, summarise or
+  watch another session. It adds nothing to the other session.
 - `encoded`: a run of 200 characters or more in base64 or hex, of a picture or an archive. A note of its length stays.
-- `repeated`: a paragraph of 200 characters or more, that the same session has word for word already. What is pasted
-  into every prompt, and what a tool prints each time, is said once. Answers are left alone: a model that repeats itself
-  means it. So are chats, meetings and notes: what people keep, they keep on purpose.
+- `repeated`: a paragraph of 200 characters or more that the same session has word for word already, such as text
+  pasted into every prompt. Answers stay: a model that repeats itself means it. So do chats, meetings and notes, which
+  people write on purpose.
 
-All of it looks at what came before, never at what comes after, so a log that is still being written reads the same.
+The rules look only at earlier turns, so a log that still grows reads the same.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from typing import Final
 from helix.types import Parsed, Session, Turn
 
 ENCODED: Final = 200
-"""Characters of a run that is no word of any language."""
+"""Least characters of an encoded run: longer than a word of any language."""
 
 REPEATED: Final = 200
-"""Characters of a paragraph that nobody types twice."""
+"""Least characters of a repeated paragraph: too long to be typed twice."""
 
 _RUN: Final = re.compile(
     rf"(?:data:[\w.+-]{{1,60}}/[\w.+;=-]{{1,80}},)?[A-Za-z0-9+/_-]{{{ENCODED},}}={{0,2}}", re.ASCII
@@ -32,8 +32,8 @@ _RUN: Final = re.compile(
 _LINES: Final = re.compile(r"(?:^[A-Za-z0-9+/]{60,80}\n){4,}[A-Za-z0-9+/]{0,80}={0,2}$", re.ASCII | re.MULTILINE)
 _PARAGRAPHS: Final = re.compile(r"(\n[ \t]*\n\s*)")
 
-# The beginnings of prompts that programs send, each as one that has been seen in logs.
-_HEADLESS: Final = re.compile(
+# Openings of prompts that programs send, all found in logs.
+_PROGRAM_PROMPT: Final = re.compile(
     r"\s*(?:"
     r"Please write a \d+[-–]\d+ word title (?:for|of) the following conversation"
     r"|(?:Generate|Write|Create) a (?:concise|short|brief)[^\n]{0,60}\btitle\b[^\n]{0,80}"
@@ -52,65 +52,64 @@ _HEADLESS: Final = re.compile(
 )
 
 
-_KEPT: Final = frozenset({"jsonl", "markdown", "captions", "meeting", "slack"})
-"""Formats of what people keep."""
+_PEOPLE: Final = frozenset({"jsonl", "markdown", "captions", "meeting", "slack"})  # formats that people write
 
 
-def clean(parsed: Parsed) -> Parsed:
-    """What was read, without junk of any format; what is left out is counted in characters."""
+def remove_noise(parsed: Parsed) -> Parsed:
+    """Return the sessions without noise; `junk` counts the characters left out."""
     junk = Counter(parsed.junk)
     kept = []
     for session in parsed.sessions:
-        if _is_headless(session):
+        if _is_of_program(session):
             junk["summariser"] += sum(len(turn.text) for turn in session.turns)
             continue
-        turns = tuple(_turns(session, junk))
+        turns = tuple(_clean_turns(session, junk))
         if turns:
             kept.append(session if turns == session.turns else replace(session, turns=turns))
     return replace(parsed, sessions=tuple(kept), junk=junk)
 
 
-def _is_headless(session: Session) -> bool:
+def _is_of_program(session: Session) -> bool:
     prompts = [turn.text for turn in session.turns if turn.origin == "human" and turn.role == "user"]
-    return session.source not in _KEPT and bool(prompts) and all(map(_HEADLESS.match, prompts))
+    return session.source not in _PEOPLE and bool(prompts) and all(map(_PROGRAM_PROMPT.match, prompts))
 
 
-def _turns(session: Session, junk: Counter[str]) -> Iterator[Turn]:
-    said: set[int] = set()
+def _clean_turns(session: Session, junk: Counter[str]) -> Iterator[Turn]:
+    seen: set[int] = set()
     for turn in session.turns:
-        text = _without_encoded(turn.text, junk)
-        if turn.role != "assistant" and session.source not in _KEPT:
-            text = _without_repeated(text, said, junk)
+        text = _remove_encoded(turn.text, junk)
+        if turn.role != "assistant" and session.source not in _PEOPLE:
+            text = _remove_repeated(text, seen, junk)
         if text:
             yield turn if text == turn.text else replace(turn, text=text)
 
 
-def _without_encoded(text: str, junk: Counter[str]) -> str:
+def _remove_encoded(text: str, junk: Counter[str]) -> str:
     if len(text) < ENCODED:
         return text
 
-    def note(match: re.Match[str]) -> str:
+    def write_note(match: re.Match[str]) -> str:
         run = match[0]
-        # A row of dashes, or a long path, is no data; that has many different characters, digits among them.
+        # Data has many different characters, digits among them; a row of dashes or a long path has not.
         if len(set(run)) < 12 or not re.search(r"\d", run) or run.count("/") > len(run) / 12 or "--" in run:
             return run
         junk["encoded"] += len(run)
         return f"[{len(run)} characters of encoded data]"
 
-    return _LINES.sub(note, _RUN.sub(note, text))
+    return _LINES.sub(write_note, _RUN.sub(write_note, text))
 
 
-def _without_repeated(text: str, said: set[int], junk: Counter[str]) -> str:
+def _remove_repeated(text: str, seen: set[int], junk: Counter[str]) -> str:
     if len(text) < REPEATED:
         return text
-    kept, left_out = [], 0
+    kept, dropped = [], 0
     for part in _PARAGRAPHS.split(text):
         if len(part) >= REPEATED:
             key = hash(" ".join(part.split()))
-            if key in said:
-                left_out += len(part)
+            if key in seen:
+                dropped += len(part)
                 continue
-            said.add(key)
+            seen.add(key)
         kept.append(part)
-    junk["repeated"] += left_out
-    return "".join(kept).strip() if left_out else text
+    junk["repeated"] += dropped
+    return "".join(kept).strip() if dropped else text
