@@ -1,4 +1,4 @@
-"""What the tests share: a real encoder, a store made of the bundled sample, a real redis-server."""
+"""Fixtures of all tests: an exported encoder, a store of the bundled sample, a redis-server, the `helix` command."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.support.forks import forking
 from tests.support.labelled import REPORT
 from tests.support.marks import set_marks
 
-# Nothing may reach for a model hub, and no setting of the developer's may leak in.
+# No model hub, and no settings of the developer's.
 os.environ["HF_HUB_OFFLINE"] = "1"
 for name in [name for name in os.environ if name.startswith("HELIX_")]:
     del os.environ[name]
 
-if "PYTEST_XDIST_WORKER" in os.environ:  # a process a core already: threads would only wait for each other
+if "PYTEST_XDIST_WORKER" in os.environ:  # the processes use every core already
     os.environ |= {"HELIX_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 SAMPLE = Path(str(files("helix") / "sample"))
@@ -63,18 +63,18 @@ def _groups_of(config: pytest.Config) -> Path:
     return folder / "groups.json"
 
 
-# Run behind a shell's `&`, this process ignores Ctrl-C, and so would all it starts.
+# A shell's `&` lets a process ignore Ctrl-C, and all that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def ahead() -> Iterator[None]:
-    """A command that stands behind others, called in this process, leaves it where it is for the tests to come."""
-    from helix.util import priority as behind
+def normal_priority() -> Iterator[None]:
+    """The CPU priority of this process, which commands called in it would lower for all later tests."""
+    from helix.util import priority
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(behind, "lower_priority", lambda *_: None)
+        patch.setattr(priority, "lower_priority", lambda *_: None)
         yield
 
 
@@ -139,7 +139,7 @@ def known_inference_free(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def sample_store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
-    """A store of the bundled sample. Read it only; `own_store` is a copy to break."""
+    """A store of the bundled sample, to read only; `own_store` is a copy to change."""
 
     def make(folder: Path) -> None:
         from helix.settings import load
@@ -148,7 +148,7 @@ def sample_store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
         assert not ingest(folder, [SAMPLE], load()).refused
 
     made = cache_folder("sample-store", make, INDEXING, STORE_SOURCES)
-    root = tmp_path_factory.mktemp("sample") / "store"  # of this process, with pins of its own
+    root = tmp_path_factory.mktemp("sample") / "store"  # each process has pins of its own
     shutil.copytree(made, root)
     return root
 
@@ -156,37 +156,37 @@ def sample_store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
 @pytest.fixture
 def own_store(sample_store: Path, tmp_path: Path) -> Path:
     """A copy of the sample store."""
-    return _copied(sample_store, tmp_path / "store")
+    return _copy_store(sample_store, tmp_path / "store")
 
 
 @pytest.fixture(scope="module")
 def served_store(sample_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the sample store for a module to serve: whoever fetches an item leaves an event in it."""
-    return _copied(sample_store, tmp_path_factory.mktemp("served") / "store")
+    """A copy of the sample store that the tests of a module serve; a fetched item leaves an event in it."""
+    return _copy_store(sample_store, tmp_path_factory.mktemp("served") / "store")
 
 
-def _copied(store: Path, target: Path) -> Path:
+def _copy_store(store: Path, target: Path) -> Path:
     shutil.copytree(store, target)
-    for pin in (target / "pins").iterdir():  # of a reader another test has open
+    for pin in (target / "pins").iterdir():  # of readers that other tests have open
         pin.unlink()
     return target
 
 
 @pytest.fixture
 def processes() -> None:
-    """Asked for by a test that starts processes without another fixture of this file; gives it a mark."""
+    """A mark for a test that starts processes without another fixture of this file."""
 
 
 @pytest.fixture(scope="session")
 def forks() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
-    """`helix`, forked from a process that has the imports behind it."""
+    """The `helix` command, forked from a process that has imported it."""
     with forking() as run:
         yield run
 
 
 @pytest.fixture
 def run_helix(cache: Path, forks):
-    """Run the real `helix` command in its own process."""
+    """The `helix` command in a process of its own."""
 
     def run(*arguments: object, **environ: str) -> subprocess.CompletedProcess[str]:
         return forks([*map(str, arguments)], {**os.environ, **environ}, timeout=240)
@@ -196,7 +196,7 @@ def run_helix(cache: Path, forks):
 
 @pytest.fixture(scope="session")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real redis-server on its own port and directory."""
+    """A redis-server with a port and a folder of its own."""
     binary = shutil.which("redis-server")
     if binary is None:
         pytest.skip("redis-server is not installed: run `make redis`")
@@ -225,7 +225,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Of several processes, each hands what it measured to the one that reports."""
+    """Hand the measurements of this process to the one that reports."""
     if (output := getattr(session.config, "workeroutput", None)) is not None:
         output["labelled"] = list(REPORT)
 
@@ -236,7 +236,7 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Precision and recall of what is enriched, on the labelled sets of tests/support/data."""
+    """Print the precision and recall of enrichment on the labelled sets of tests/support/data."""
     if REPORT:
         terminalreporter.section("labelled sets")
         for line in REPORT:

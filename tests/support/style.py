@@ -189,7 +189,7 @@ def check_sizes(source: Source) -> Iterator[Finding]:
     limits = RULES["sizes"]
     lines = source.text.count("\n")
     is_support = source.path.startswith("tests/support/")
-    if lines > limits["module"] and source.path not in limits["data"] and (is_support or not source.is_test):
+    if lines > limits["module"] and (is_support or not source.is_test):
         yield Finding(source.path, 1, "sizes", f"module of {lines} lines, at most {limits['module']}")
     for node in source.nodes:
         if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
@@ -265,7 +265,11 @@ def find_all() -> Mapping[str, Sequence[Finding]]:
     finally:
         gc.enable()
     counts = Counter(finding.text for finding in found["class names"])
-    found["class names"] = [finding for finding in found["class names"] if counts[finding.text] > 1]
+    found["class names"] = [
+        finding
+        for finding in found["class names"]
+        if counts[finding.text] > 1 and finding.text not in _WORDS["repeated"]
+    ]
     found["documents"] += check_documents()
     found["circles"] += check_circles()
     return {rule: sorted(findings) for rule, findings in found.items()}
