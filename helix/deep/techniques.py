@@ -15,7 +15,7 @@ from helix.deep.prompts import Messages, fill_prompt, quote
 from helix.deep.replies import Unanswered
 from helix.errors import UsageError
 from helix.settings import Settings
-from helix.text.tokenize import well_formed
+from helix.text.tokenize import make_well_formed
 
 TECHNIQUES: Final = ("rerank", "hyde", "synthesis", "query2doc")
 
@@ -145,7 +145,7 @@ def _parse_list(reply: str, name: str) -> list[object]:
 
 def _parse_line(reply: str, name: str) -> str:
     """Return a wording as one line, without surrounding quotes and code fences."""
-    line = " ".join(_FENCE.sub(" ", well_formed(reply)).split())[:_MAX_WORDING].strip(" \"'`")
+    line = " ".join(_FENCE.sub(" ", make_well_formed(reply)).split())[:_MAX_WORDING].strip(" \"'`")
     if not any(letter.isalnum() for letter in line):
         raise Unanswered(f"{name}: the model's reply has no word in it")
     return line

@@ -1,5 +1,7 @@
-"""Questions that an item answers, to be indexed with it (Nogueira et al. 2019, "Document Expansion by Query
-Prediction"). Sampled among the ten likeliest tokens, as docTTTTTquery does (Nogueira & Lin 2019).
+"""Questions that an item answers, generated to be indexed with it (doc2query).
+
+The method is of Nogueira et al. 2019, "Document Expansion by Query Prediction". Tokens are sampled among the ten
+likeliest, as in docTTTTTquery (Nogueira & Lin 2019).
 """
 
 from __future__ import annotations
@@ -20,28 +22,29 @@ from helix.types import F32, I64
 
 SEED: Final = 42
 
-LEAST: Final = 0.3
-"""Cosine under which a question is not about its item. With all-MiniLM it keeps 98 % of SQuAD's question–sentence pairs
-and 1 % of random ones; 97 % of FairytaleQA's question–section pairs and 46 % of random ones, many of one tale."""
+MIN_COSINE: Final = 0.3
+"""Cosine below which a question is not about its item. With all-MiniLM it accepts 98 % of SQuAD's question–sentence
+pairs and 1 % of random ones; 97 % of FairytaleQA's question–section pairs and 46 % of random ones, many of one tale."""
 
 _BATCH_TOKENS: Final = 1024
-"""Of the padded inputs of one batch: what the samples attend to is the largest part of the memory."""
+"""Tokens of one padded batch; the attention over its inputs takes most of the memory."""
 
 _BATCH: Final = 32
+"""Texts."""
 
 
 class Generator:
-    """Writes questions for texts. Safe to share between threads."""
+    """Writer of questions for texts. Safe to share between threads."""
 
     def __init__(self, folder: Path, threads: int = 0, n: int = 3, max_tokens: int = 24, seed: int = SEED) -> None:
         """Open a folder made by `helix.encoders.seq2seq_export.cache_seq2seq`.
 
         Args:
             folder: the exported model.
-            threads: batches worked on at once; 0: as many as cores, at most 2.
-            n: questions a text, at most.
+            threads: parallel batches; 0: one per core, at most 2.
+            n: questions per text, at most.
             max_tokens: tokens of a question, at most.
-            seed: another one gives other questions.
+            seed: of the samples.
 
         Raises:
             EncoderError: a file of the model is missing or damaged.
@@ -49,85 +52,85 @@ class Generator:
         """
         if n < 1 or max_tokens < 1:
             raise UsageError(f"doc2query of {n} questions of {max_tokens} tokens", "give at least one of each")
-        # Two batches on a thread each take two thirds of the time of one after the other on two threads.
+        # Two batches on one thread each take two thirds of the time of one batch after the other on two threads.
         self._network, self._threads = Network(folder, 1), threads or min(2, os.cpu_count() or 1)
         self._n, self._max_tokens, self._seed = n, max_tokens, seed
 
     @property
     def name(self) -> str:
-        """Of the model."""
+        """Name of the model."""
         return self._network.spec.name
 
     @property
     def fingerprint(self) -> str:
-        """Sixteen hex digits over everything a result follows from: the model's files and the constants."""
+        """Sixteen hex digits over everything that decides a result: the model's files and the constants."""
         parts = (self._network.spec.fingerprint, self._n, self._max_tokens, self._seed, TOP_K, INPUT_TOKENS)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
-    def queries(self, texts: Sequence[str]) -> list[list[str]]:
-        """Questions for each text: at most `n`, distinct, none for a blank text; only its first 256 tokens are read.
+    def write_questions(self, texts: Sequence[str]) -> list[list[str]]:
+        """Write at most `n` distinct questions for each text, none for a blank one; only its first 256 tokens are read.
 
-        A text's questions follow from the text and the seed. What else is in the call changes its arithmetic in the
-        last bits only (padding changes the order of sums), which changes a sampled token about never, but may. The
-        same texts in another order give the same batches, and with them the very same questions.
+        A text's questions depend on the text and the seed. The other texts of a call change the last bits of the
+        arithmetic (padding changes the order of sums), which very rarely changes a sampled token. The same texts in
+        another order give the same batches, and so the same questions.
         """
         distinct = list(dict.fromkeys(texts))
         tokens = dict(zip(distinct, self._network.tokens(distinct), strict=True))
-        found: dict[str, list[str]] = {text: [] for text in distinct}
+        questions: dict[str, list[str]] = {text: [] for text in distinct}
         ordered = sorted((text for text in distinct if tokens[text]), key=lambda text: (len(tokens[text]), text))
-        batches = list(_batches(ordered, [len(tokens[text]) for text in ordered]))
-        batches.reverse()  # a long one that begins last would keep one thread waiting
+        batches = list(_split_batches(ordered, [len(tokens[text]) for text in ordered]))
+        batches.reverse()  # a long batch that begins last would leave a thread idle
         with ThreadPoolExecutor(self._threads) as pool:
             written = pool.map(lambda batch: self._write([tokens[text] for text in batch], batch), batches)
-            for batch, asked in zip(batches, written, strict=True):
-                found.update(zip(batch, asked, strict=True))
-        return [list(found[text]) for text in texts]
+            for batch, of_batch in zip(batches, written, strict=True):
+                questions.update(zip(batch, of_batch, strict=True))
+        return [list(questions[text]) for text in texts]
 
     def _write(self, tokens: Sequence[Sequence[int]], batch: Sequence[str]) -> list[list[str]]:
-        """The questions of one batch."""
-        draws = np.concatenate([_draws(text, self._seed, self._n, self._max_tokens) for text in batch])
-        written = self._network.text(self._network.decode(tokens, self._n, self._max_tokens, _sampler(draws)))
-        return [_distinct(written[i : i + self._n]) for i in range(0, len(written), self._n)]
+        """Write the questions of one batch."""
+        draws = np.concatenate([_draw(text, self._seed, self._n, self._max_tokens) for text in batch])
+        written = self._network.text(self._network.decode(tokens, self._n, self._max_tokens, _make_sampler(draws)))
+        return [_drop_repeats(written[i : i + self._n]) for i in range(0, len(written), self._n)]
 
 
 def keep_near(
     queries: Sequence[Sequence[str]],
     items: F32,
     encode: Callable[[Sequence[str]], F32],
-    least: float = LEAST,
+    least: float = MIN_COSINE,
 ) -> list[list[str]]:
     """Drop the questions that are not about their item (after Gospodinov et al. 2023, "Doc2Query--").
 
     Args:
-        queries: of each item.
+        queries: the questions of each item.
         items: float32[n, d], the items' embeddings.
-        encode: texts → float32[m, d], of the same encoder; called once, with distinct texts, or not at all.
-        least: cosine under which a question goes.
+        encode: texts → float32[m, d], of the same encoder; called at most once, with distinct texts.
+        least: cosine below which a question is dropped.
 
     Returns:
-        The questions that stay, of each item, in their order.
+        The remaining questions of each item, in their order.
 
     Raises:
-        UsageError: there are not as many lists of questions as items.
+        UsageError: the numbers of question lists and items differ.
     """
     if len(queries) != len(items):
         raise UsageError(f"questions of {len(queries)} items, embeddings of {len(items)}", "give one list an item")
-    place = {query: i for i, query in enumerate(dict.fromkeys(query for given in queries for query in given))}
+    place = {query: i for i, query in enumerate(dict.fromkeys(query for of_item in queries for query in of_item))}
     if not place:
         return [[] for _ in queries]
-    vectors, targets = _unit(encode(list(place))), _unit(items)
+    vectors, targets = _normalise(encode(list(place))), _normalise(items)
     return [
-        [query for query in given if float(vectors[place[query]] @ target) >= least]
-        for given, target in zip(queries, targets, strict=True)
+        [query for query in of_item if float(vectors[place[query]] @ target) >= least]
+        for of_item, target in zip(queries, targets, strict=True)
     ]
 
 
-def _unit(vectors: F32) -> F32:
+def _normalise(vectors: F32) -> F32:
     return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12), np.float32)
 
 
-def _batches(texts: Sequence[str], lengths: Sequence[int]) -> Iterator[Sequence[str]]:
-    """Cut texts, shortest first, so that a padded batch keeps to its tokens."""
+def _split_batches(texts: Sequence[str], lengths: Sequence[int]) -> Iterator[Sequence[str]]:
+    """Split texts, shortest first, into batches within the padded token limit."""
     start = 0
     for i, length in enumerate(lengths):
         if i > start and (i - start == _BATCH or (i - start + 1) * length > _BATCH_TOKENS):
@@ -137,14 +140,14 @@ def _batches(texts: Sequence[str], lengths: Sequence[int]) -> Iterator[Sequence[
         yield texts[start:]
 
 
-def _draws(text: str, seed: int, n: int, steps: int) -> npt.NDArray[np.float64]:
-    """Uniform numbers of a text, float64[n, steps] in [0, 1): its own, whatever batch it is in."""
+def _draw(text: str, seed: int, n: int, steps: int) -> npt.NDArray[np.float64]:
+    """Draw the uniform numbers of a text, float64[n, steps] in [0, 1), independent of its batch."""
     digest = hashlib.blake2b(f"{seed}\0{text}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return np.random.default_rng(int.from_bytes(digest, "little")).random((n, steps))
 
 
-def _sampler(draws: npt.NDArray[np.float64]) -> Callable[[int, I64, F32, I64], I64]:
-    """Chooses by inverting each row's distribution over its best tokens at its own draw: float64[rows, steps]."""
+def _make_sampler(draws: npt.NDArray[np.float64]) -> Callable[[int, I64, F32, I64], I64]:
+    """Return a sampler that inverts each row's distribution over its best tokens at its draw, float64[rows, steps]."""
 
     def choose(step: int, rows: I64, logits: F32, tokens: I64) -> I64:
         weights = np.exp(logits.astype(np.float64) - logits[:, :1])  # the best one is first
@@ -155,7 +158,7 @@ def _sampler(draws: npt.NDArray[np.float64]) -> Callable[[int, I64, F32, I64], I
     return choose
 
 
-def _distinct(queries: Sequence[str]) -> list[str]:
-    """Without blanks and without those that differ in case and spacing only."""
+def _drop_repeats(queries: Sequence[str]) -> list[str]:
+    """Return the queries without blank ones and those that differ in case and spacing only."""
     clean = (" ".join(query.split()) for query in queries)
     return list({query.casefold(): query for query in reversed(list(clean)) if query}.values())[::-1]

@@ -22,7 +22,7 @@ from helix.stages.rerank import check_top
 from helix.text.entities import find_entities
 from helix.text.gazetteer import AMBIGUOUS_GIVEN_NAMES, COMMON_WORDS, KIN
 from helix.text.names import NAME_KINDS
-from helix.text.tokenize import STOP_WORDS, hash_terms, tokenise, well_formed
+from helix.text.tokenize import STOP_WORDS, hash_terms, make_well_formed, tokenise
 from helix.types import TYPES, Query, RecallOptions, Time
 from helix.util.sanitise import MAX_NAME, sanitise_name
 
@@ -90,7 +90,7 @@ def reword(query: Query, text: str) -> Query:
 
 
 def _check_text(text: str, settings: Settings) -> str:
-    text = well_formed(text)
+    text = make_well_formed(text)
     if not text.strip():
         raise UsageError("the query is empty", "ask something")
     if len(text) > settings.max_query_chars:

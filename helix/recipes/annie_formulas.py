@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from helix.stages.pack import CLOSE, OPEN, Count
-from helix.text.tokenize import words
+from helix.text.tokenize import split_words
 from helix.types import F32
 from helix.util.sanitise import sanitise_text
 
@@ -29,7 +29,7 @@ def decay(age: F32, half_life: float, floor: F32) -> F32:
 
 def jaccard(texts: Sequence[str]) -> F32:
     """|A ∩ B| / |A ∪ B| over the distinct words of each two texts: float32[n, n]; 0 where neither has any."""
-    sets = [set(words(text)) for text in texts]
+    sets = [set(split_words(text)) for text in texts]
     place = {word: i for i, word in enumerate(sorted(set().union(*sets)))}
     holds = np.zeros((len(sets), len(place)), np.float32)
     for row, found in zip(holds, sets, strict=True):

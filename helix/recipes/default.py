@@ -33,7 +33,7 @@ from helix.stages.route import scope
 from helix.stages.sparse import search_sparse
 from helix.stages.supersede import Outdated, demote, outdated, succeed
 from helix.stages.trace import Spent, Trace, timed
-from helix.text.tokenize import hash_terms, short_ids, tokenise
+from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import F32, U32, Bundle, Candidates, Item, Leg, Plan, Query, Sparse
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _add_event_window(plan: Plan, query: Query, snap: Snapshot, profile: HelixPr
 
 def _add_titles(plan: Plan, query: Query, snap: Snapshot, profile: HelixProfile) -> Plan:
     """Add the documents whose titles the question names; two stages need them."""
-    return replace(plan, titled=titled(short_ids(query.said), snap, profile.link.title_df))
+    return replace(plan, titled=titled(shorten_ids(query.said), snap, profile.link.title_df))
 
 
 # ---------------------------------------------------------------- 3 retrieve

@@ -74,7 +74,7 @@ def _search(text: str, places: Iterable[Span], escapes: list[int]) -> Iterator[S
     placeholders = PLACEHOLDER in text
     for begin, end in places:
         token = value = begin  # ends of the last ones: no secret begins inside a token, and no name inside a value
-        for at, word in keywords.find(text, begin, end, known):
+        for at, word in keywords.find_keywords(text, begin, end, known):
             if at < token or (placeholders and _is_in_placeholder(text, at)):
                 continue
             if word == _ESCAPE:
@@ -169,7 +169,7 @@ def build_rules() -> tuple[dict[bytes, tuple[Rule, ...]], keywords.Keywords]:
         add(keyword, [assignments.find_assignment], pattern)
     add(hidden_characters.ESCAPE, [], hidden_characters.ESCAPED)
     rules = {word.encode(): _collect_prefix_rules(word, table) for word in table}
-    return rules, keywords.keywords(
+    return rules, keywords.build_keywords(
         {word: "" if "" in patterns else "|".join(sorted(patterns)) for word, patterns in follows.items()}
     )
 

@@ -247,13 +247,13 @@ class Memory(Recaller):
         """
         from helix.question.build import moment_of
         from helix.sdk import browse
-        from helix.text.tokenize import well_formed
+        from helix.text.tokenize import make_well_formed
 
         _check_page(offset, limit)
         if not entity.strip() or len(entity) > MAX_NAME:
             raise UsageError(f"entity has {len(entity)} characters", f"give a name of 1 to {MAX_NAME}")
         snap = self._snapshot.seen_by(principal, projects)
-        return browse.facts(snap, well_formed(entity), at=moment_of(at, "at"), offset=offset, limit=limit)
+        return browse.facts(snap, make_well_formed(entity), at=moment_of(at, "at"), offset=offset, limit=limit)
 
     def choices(self, *, principal: str | None = None, projects: Sequence[str] | None = None) -> dict[str, Any]:
         """List the values of filters: projects, types, speakers, profiles."""

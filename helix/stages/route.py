@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from helix.native.zones import filter_range
 from helix.stages.skip_rules import is_general
-from helix.text.tokenize import project_words
+from helix.text.tokenize import split_project_words
 from helix.types import F32, TYPES, Bool, Plan, Query
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def route(query: Query, vector: F32 | None, snap: Snapshot, within: Plan | None 
 
 def _named_projects(query: Query, snap: Snapshot) -> tuple[int, ...]:
     """Codes of the projects whose whole name stands in the question."""
-    said = project_words(query.text)
+    said = split_project_words(query.text)
     found = []
     for at, word in enumerate(said):
         for name, code in snap.catalog.project_names.get(word, ()):

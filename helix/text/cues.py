@@ -1,6 +1,4 @@
-"""What kind of utterance a piece of text is, as bits: whether it asks, whether its speaker speaks of themselves, and
-whether it is a standing instruction ("always answer in metric units").
-"""
+"""Kind of an item's text as bits: a question, first person, a standing instruction ("always use metric units")."""
 
 from __future__ import annotations
 
@@ -8,16 +6,16 @@ import re
 from typing import Final
 
 ASKS: Final = 1
-"""It ends with a question mark: what follows may answer it."""
+"""Ends with a question mark: the next item may answer it."""
 
 FIRST_PERSON: Final = 2
-"""Its speaker says I, my or we."""
+"""Says I, my or we."""
 
 STANDING: Final = 4
-"""A user says how things shall be done from now on."""
+"""A user's instruction for all later work."""
 
-LONGEST: Final = 300
-"""Characters of a standing instruction; a longer text is about something and has one in it."""
+MAX_CHARS: Final = 300
+"""Characters of a standing instruction; a longer text has another subject."""
 
 _FIRST_PERSON: Final = re.compile(r"\b(?:i|i'm|i've|i'd|my|me|we|our)\b", re.IGNORECASE)
 _STANDING: Final = re.compile(
@@ -27,15 +25,15 @@ _STANDING: Final = re.compile(
 )
 
 
-def cues(text: str, role: str) -> int:
-    """The bits of one text.
+def read_cues(text: str, role: str) -> int:
+    """Return the bits of one text.
 
     Args:
         role: one of ROLES.
     """
-    found = ASKS if text.rstrip().endswith(("?", "？", "؟")) else 0
+    bits = ASKS if text.rstrip().endswith(("?", "？", "؟")) else 0
     if _FIRST_PERSON.search(text):
-        found |= FIRST_PERSON
-    if role == "user" and len(text) < LONGEST and _STANDING.search(text):
-        found |= STANDING
-    return found
+        bits |= FIRST_PERSON
+    if role == "user" and len(text) < MAX_CHARS and _STANDING.search(text):
+        bits |= STANDING
+    return bits

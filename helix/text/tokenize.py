@@ -1,4 +1,4 @@
-"""Text to terms, shared by index and query: whatever one side emits, the other can ask for.
+"""Tokeniser of text into terms, shared by index and query.
 
 A term's id in the store is the first 8 bytes of its BLAKE2b-512 digest (UTF-8), read as a little-endian uint64.
 """
@@ -18,16 +18,16 @@ import Stemmer
 from helix.types import U32, U64
 
 MAX_TERM: Final = 64
-"""Characters of one term; a longer one is cut. BM25 gains nothing from the tail of a base64 blob."""
+"""Characters of one term; a longer one is cut. The tail of a base64 blob does not help BM25."""
 
 _CACHED_CHUNK: Final = 128
-"""Characters; longer chunks hardly ever come back, so they are not kept."""
+"""Characters; longer chunks rarely repeat, so they are not cached."""
 
 _CACHE_ENTRIES: Final = 1 << 17
-"""Entries after which a cache starts anew: about 30 MB at most."""
+"""Entries after which a cache is cleared: about 30 MB at most."""
 
 _MIXED_BORDERS: Final = 3
-"""A word with more letter/digit borders is a hash or an id: its fragments mean nothing."""
+"""A word with more letter/digit borders is a hash or an id without meaningful parts."""
 
 _STOP_TEXT: Final = (
     # articles, conjunctions, prepositions
@@ -43,14 +43,14 @@ _STOP_TEXT: Final = (
     "not no just also too very e.g i.e etc ll ve re"
 )
 STOP_WORDS: Final = frozenset(_STOP_TEXT.split())
-"""Dropped unless part of a whole identifier. `will`, `may` and `mark` stay: they are names and months too."""
+"""Dropped unless part of a whole identifier. `will`, `may` and `mark` stay: they are also names and months."""
 
 # Scripts written without spaces between words (Han, kana, hangul, Thai, Lao, Myanmar, Khmer): indexed as bigrams.
 UNSPACED: Final = (
     "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
 )
-# `\w` leaves combining marks out, which would cut Hindi, Arabic or Hebrew words at every vowel sign.
+# `\w` lacks combining marks, and would cut Hindi, Arabic or Hebrew words at every vowel sign.
 _MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0900-\u0963\u0966-\u0dff"
 _WORD_CHAR = rf"[\w{_MARKS}]"
 
@@ -72,7 +72,7 @@ _MARK_AFTER_LATIN = re.compile("(?<=[a-z])[\u0300-\u036f]+")
 _WORDS = re.compile(rf"[{UNSPACED}]|(?:[^\W{UNSPACED}]|[{_MARKS}])+(?:'[^\W{UNSPACED}]+)?")
 _ASCII_WORDS = re.compile(r"\w+(?:'\w+)?")
 
-# Latin letters that do not decompose, and characters that only look like others.
+# Latin letters that do not decompose, and look-alikes.
 _FOLD = str.maketrans(
     {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "ħ": "h", "ı": "i", "ł": "l", "ŋ": "n", "þ": "th"}
 )
@@ -84,10 +84,10 @@ class _StemmerType(Protocol):
 
 
 class _Stemmers(threading.local):
-    """A PyStemmer object keeps state between calls, so every thread has its own."""
+    """One stemmer per thread, since a PyStemmer object has state between calls."""
 
     def __init__(self) -> None:
-        # 0: no cache inside, chunks are cached here already.
+        # 0: no cache of its own, chunks are cached here.
         self.english: _StemmerType = Stemmer.Stemmer("english", 0)
 
 
@@ -96,35 +96,35 @@ _chunks: dict[str, tuple[str, ...]] = {}
 _hashes: dict[str, int] = {}
 
 
-def well_formed(text: str) -> str:
-    """The text as UTF-8 can say it: half a surrogate pair, between whose halves prompts get cut, becomes U+FFFD."""
+def make_well_formed(text: str) -> str:
+    """Return text that UTF-8 can encode: half a surrogate pair, as in cut prompts, becomes U+FFFD."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def tokenise(text: str) -> list[str]:
-    """Terms of `text` in reading order, repeats included.
+    """Return the terms of `text` in reading order, repeats included.
 
-    Words are lower-cased, folded to ASCII where Latin, and stemmed (Snowball English, Porter 2001); stop words go.
-    An identifier, path, version or ticket gives its whole (lower-cased, cut at `MAX_TERM`), a path's file name, each
-    compound word in it, and the stemmed parts between camelCase, snake_case and digit borders. Scripts without spaces
-    give character bigrams. Total: any string, linear time.
+    Words are lower-cased, folded to ASCII where Latin, and stemmed (Snowball English, Porter 2001); stop words are
+    dropped. An identifier, path, version or ticket gives several terms: the whole (lower-cased, cut at `MAX_TERM`), a
+    path's file name, each compound word, and the stemmed parts between camelCase, snake_case and digit borders. Scripts
+    without spaces give character bigrams. Any string takes linear time.
     """
     terms: list[str] = []
     known = _chunks
     for chunk in text.split():
-        found = known.get(chunk)
-        if found is None:
-            found = tuple(_analyse(chunk))
+        analysed = known.get(chunk)
+        if analysed is None:
+            analysed = tuple(_analyse(chunk))
             if len(chunk) <= _CACHED_CHUNK:
                 if len(known) >= _CACHE_ENTRIES:
                     known.clear()
-                known[chunk] = found
-        terms += found
+                known[chunk] = analysed
+        terms += analysed
     return terms
 
 
-def words(text: str) -> list[str]:
-    """Plain lower-cased words in reading order, for shingles; a character of an unspaced script is a word."""
+def split_words(text: str) -> list[str]:
+    """Return plain lower-cased words in reading order, for shingles; a character of an unspaced script is a word."""
     if text.isascii():
         return _ASCII_WORDS.findall(text.lower())
     return _WORDS.findall(unicodedata.normalize("NFKC", text).translate(_LOOKALIKE).lower())
@@ -133,58 +133,58 @@ def words(text: str) -> list[str]:
 _PROJECT_WORD = re.compile(r"[^\W_]+")
 
 
-def project_words(text: str) -> tuple[str, ...]:
-    """The words by which a project's name is known in a question: letters and digits, lower case."""
+def split_project_words(text: str) -> tuple[str, ...]:
+    """Return the words of a project's name in a question: letters and digits, lower case."""
     return tuple(_PROJECT_WORD.findall(text.casefold()))
 
 
 def hash_terms(terms: Sequence[str]) -> U64:
-    """Stable 64-bit ids of `terms`, uint64[len(terms)]: the term id of the store (see the module's docstring)."""
+    """Return the store's term ids, uint64[len(terms)] (see the module's docstring)."""
     return np.fromiter(map(_hash, terms), dtype=np.uint64, count=len(terms))
 
 
-def short_ids(terms: U64) -> U32:
-    """The high halves of term ids, uint32: enough to know the few terms of one question again."""
+def shorten_ids(terms: U64) -> U32:
+    """Return the high halves of term ids, uint32: enough to match the few terms of one question."""
     return (terms >> np.uint64(32)).astype(np.uint32)
 
 
 def _hash(term: str) -> int:
-    found = _hashes.get(term)
-    if found is None:
+    number = _hashes.get(term)
+    if number is None:
         # surrogatepass: a lone surrogate is a legal str, and a term id must be total.
-        found = int.from_bytes(blake2b(term.encode("utf-8", "surrogatepass")).digest()[:8], "little")
+        number = int.from_bytes(blake2b(term.encode("utf-8", "surrogatepass")).digest()[:8], "little")
         if len(_hashes) >= _CACHE_ENTRIES:
             _hashes.clear()
-        _hashes[term] = found
-    return found
+        _hashes[term] = number
+    return number
 
 
 def _analyse(chunk: str) -> Iterator[str]:
-    """Terms of a chunk, which is text without white space (NFKC may put some back)."""
+    """Yield the terms of a chunk without white space (NFKC may add some)."""
     if chunk.isascii():
-        yield from _latin(chunk)
+        yield from _analyse_latin(chunk)
         return
     chunk = unicodedata.normalize("NFKC", chunk).translate(_LOOKALIKE)
     end = 0
     for run in _RUN.finditer(chunk):
-        yield from _latin(chunk[end : run.start()])
+        yield from _analyse_latin(chunk[end : run.start()])
         characters = run.group()
         if len(characters) == 1:
             yield characters
         for i in range(len(characters) - 1):
             yield characters[i : i + 2]
         end = run.end()
-    yield from _latin(chunk[end:])
+    yield from _analyse_latin(chunk[end:])
 
 
-def _latin(chunk: str) -> Iterator[str]:
+def _analyse_latin(chunk: str) -> Iterator[str]:
     for match in _TOKEN.finditer(chunk):
         # n't only follows auxiliaries: don't, can't, won't.
         if match["tail"] not in ("t", "T"):
-            yield from _compound(match["core"])
+            yield from _analyse_compound(match["core"])
 
 
-def _compound(core: str) -> Iterator[str]:
+def _analyse_compound(core: str) -> Iterator[str]:
     whole = _fold(core)
     if whole in STOP_WORDS:
         return
@@ -198,11 +198,11 @@ def _compound(core: str) -> Iterator[str]:
         if name != core and "." in name:
             yield _fold(name)
     for piece in pieces:
-        yield from _word(piece)
+        yield from _analyse_word(piece)
 
 
-def _word(word: str) -> Iterator[str]:
-    """Terms of a word without connectors: its stem, or its whole and the stems of its parts."""
+def _analyse_word(word: str) -> Iterator[str]:
+    """Yield the stem of a word without connectors, or the whole and the stems of its parts."""
     if word.isalpha() and (word[1:].islower() or word.isupper() or len(word) == 1):
         yield from _stem(word)
         return
@@ -224,7 +224,7 @@ def _stem(part: str) -> Iterator[str]:
 
 
 def _fold(text: str) -> str:
-    """Lower case, cut at MAX_TERM; Latin letters lose their accents, other scripts keep theirs (й is not и)."""
+    """Return lower case, cut at MAX_TERM, without the accents of Latin letters; й stays different from и."""
     text = text[:MAX_TERM].lower()
     if text.isascii():
         return text

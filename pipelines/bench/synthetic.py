@@ -22,11 +22,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from helix.enrich.neardup import signatures
+from helix.enrich.neardup import compute_signatures
 from helix.snapshot.segment.arrays import flat_index, hexes, owners, quantise, unhexes
 from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, Rows, digest
-from helix.text.cues import cues
-from helix.text.tokenize import hash_terms, short_ids, tokenise
+from helix.text.cues import read_cues
+from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import F32, I64, TYPES, U32, U64
 
 VERSION: Final = 4
@@ -279,13 +279,13 @@ def batch(seed: int, index: int, size: int = BATCH, mixed: Space | None = None) 
         codes=codes,
         scale=scale,
         exact=np.empty((len(texts), 0), np.float16),
-        minhash=signatures(texts),
+        minhash=compute_signatures(texts),
         term_indptr=_offsets([len(count) for count in counts]),
         term_key=hash_terms([term for count in counts for term in count]),
         term_tf=np.array([min(n, 65_535) for count in counts for n in count.values()], np.uint16),
         order_indptr=_offsets([len(terms) for terms in spoken]),
-        order_term=short_ids(hash_terms([term for terms in spoken for term in terms])),
-        cues=np.array([cues(*said) for said in zip(texts, _spread(_ROLES, role), strict=True)], np.uint8),
+        order_term=shorten_ids(hash_terms([term for terms in spoken for term in terms])),
+        cues=np.array([read_cues(*said) for said in zip(texts, _spread(_ROLES, role), strict=True)], np.uint8),
         mention_indptr=mention_indptr,
         mention_entity=language.entities["hash"].to_numpy()[mentioned],
         link_indptr=link_indptr,

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from helix.encoders.dense import Encoder
 from helix.encoders.token_counter import TokenCounter
-from helix.enrich.neardup import signatures
+from helix.enrich.neardup import compute_signatures
 from helix.enrich.type_model import TypeModel
 from helix.errors import EncoderError, HelixError
 from helix.settings import Settings
@@ -81,7 +81,7 @@ def enrich(
         found.texts,
         found.mentions,
         vectors,
-        signatures(texts),
+        compute_signatures(texts),
         links=found.links,
         facts=found.facts,
         fact_vectors=_embed_facts(found.facts, encoder, settings),

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from helix.snapshot.segment.arrays import quantise
 from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, Rows, digest
-from helix.text.cues import cues
-from helix.text.tokenize import hash_terms, short_ids, tokenise
+from helix.text.cues import read_cues
+from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import F32, I64, U32
 
 
@@ -64,8 +64,8 @@ def build_rows(
         term_key=hash_terms(_flatten(terms)),
         term_tf=np.array([min(n, 65_535) for count in counts for n in count.values()], np.uint16),
         order_indptr=_offsets(tokens),
-        order_term=short_ids(hash_terms(_flatten(tokens))),
-        cues=np.array([cues(record["text"], record["role"]) for record in records], np.uint8),
+        order_term=shorten_ids(hash_terms(_flatten(tokens))),
+        cues=np.array([read_cues(record["text"], record["role"]) for record in records], np.uint8),
         mention_indptr=_offsets(hashes),
         mention_entity=np.array(_flatten(hashes), np.uint64),
         link_indptr=_offsets(links),

@@ -114,7 +114,7 @@ def _write_questions(
         part = rows[start : start + BATCH]
         texts = [read_text(entry) for entry in opened.texts(part)]
         vectors = opened["vectors.i8"][part] * opened["vectors.scale"][part, None]
-        questions += keep_near(model.queries(texts), vectors, encoder.queries, settings.doc2query_near)
+        questions += keep_near(model.write_questions(texts), vectors, encoder.queries, settings.doc2query_near)
         if time.monotonic() - began > passes.PUBLISH:
             break
     return rows[: len(questions)].astype(np.uint32), questions

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from helix.enrich.neardup import signatures
+from helix.enrich.neardup import compute_signatures
 from helix.snapshot import manifest as manifests
 from helix.snapshot import writer
 from helix.snapshot.manifest import Manifest
@@ -42,7 +42,7 @@ def grow(root: Path, texts: Sequence[str], session: str = "s", start: int = 0) -
         list(texts),
         [[("name", "walnut", "walnut")] for _ in texts],
         np.full((len(texts), manifest.lineage.dim), 0.5, np.float32),
-        signatures(list(texts)),
+        compute_signatures(list(texts)),
     )
     counts = {**manifest.counts, "items": manifest.counts["items"] + len(texts)}
     return publish(root, segments=(*manifest.segments, write_segment(root, rows)), counts=counts)

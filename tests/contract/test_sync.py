@@ -21,7 +21,7 @@ import numpy as np
 import orjson
 import pytest
 
-from helix.enrich.neardup import signatures
+from helix.enrich.neardup import compute_signatures
 from helix.errors import StoreError, UsageError
 from helix.snapshot import manifest as manifests
 from helix.snapshot import writer
@@ -156,7 +156,7 @@ def grow(root: Path, texts: list[str] = SECOND, drop: int = 0) -> str:
             texts,
             [[] for _ in texts],
             np.eye(len(texts), old.lineage.dim, new % 5, dtype=np.float32),
-            signatures(texts),
+            compute_signatures(texts),
         )
         segments = (*old.segments[drop:], write_segment(root, rows))
         published: Manifest = replace(
@@ -211,7 +211,7 @@ def refused(run_helix: Run, *arguments: object, status: int = 4, **environ: str)
 # ---------------------------------------------------------------- there and back
 
 
-def test_a_pushed_store_is_pulled_whole_and_only_news_travel(place: Place, tmp_path: Path, run_helix: Run) -> None:
+def test_a_pushed_store_is_pulled_whole_and_incrementally(place: Place, tmp_path: Path, run_helix: Run) -> None:
     ours, theirs = make(tmp_path / "ours"), tmp_path / "deep" / "theirs"
     pushed = transfer(run_helix, "push", place, ours)
     assert set(pushed) == {"url", "generation", "manifest", "files", "transferred", "bytes", "removed", "seconds"}
@@ -251,7 +251,7 @@ def test_a_pushed_store_is_pulled_whole_and_only_news_travel(place: Place, tmp_p
     assert whole(ours)
 
 
-def test_what_a_real_ingest_made_answers_the_same_elsewhere(sample_store: Path, tmp_path: Path, run_helix: Run) -> None:
+def test_a_copy_of_a_real_store_answers_the_same(sample_store: Path, tmp_path: Path, run_helix: Run) -> None:
     place = folder_place(tmp_path / "shared")
     transfer(run_helix, "push", place, sample_store)
     url = (tmp_path / "shared").as_uri()  # file:// is the same place
@@ -267,7 +267,7 @@ def test_what_a_real_ingest_made_answers_the_same_elsewhere(sample_store: Path, 
     assert answer(tmp_path / "theirs") == answer(sample_store)
 
 
-def test_what_people_read(tmp_path: Path, run_helix: Run) -> None:
+def test_the_commands_print_their_results(tmp_path: Path, run_helix: Run) -> None:
     ours, place = make(tmp_path / "ours"), folder_place(tmp_path / "shared")
     done = run_helix("push", place.url, "--store", ours)
     n = len(hashes(ours))
@@ -323,7 +323,7 @@ def test_a_killed_push_changes_nothing_and_is_finished_by_the_next(
     [*at("folder", "pull.file", "pull.manifest"), *at("s3", "pull.file", soak=["pull.manifest"])],
     indirect=["place"],
 )
-def test_a_killed_pull_leaves_the_old_generation_whole_and_is_taken_up(
+def test_a_killed_pull_leaves_the_old_generation_whole_and_is_continued(
     point: str, place: Place, tmp_path: Path, run_helix: Run
 ) -> None:
     ours, theirs = make(tmp_path / "ours"), tmp_path / "theirs"
@@ -354,9 +354,7 @@ def test_a_killed_pull_leaves_the_old_generation_whole_and_is_taken_up(
     ],
     indirect=["place"],
 )
-def test_a_damaged_file_there_is_named_and_taken_by_nobody(
-    how: str, place: Place, tmp_path: Path, run_helix: Run
-) -> None:
+def test_a_damaged_remote_file_is_named_and_rejected(how: str, place: Place, tmp_path: Path, run_helix: Run) -> None:
     ours, theirs = make(tmp_path / "ours"), tmp_path / "theirs"
     transfer(run_helix, "push", place, ours)
     transfer(run_helix, "pull", place, theirs)
@@ -469,7 +467,7 @@ def test_files_a_manifest_names_are_not_read_again(tmp_path: Path, monkeypatch: 
     assert whole(theirs)
 
 
-def test_a_file_that_only_looks_like_one_is_fetched(tmp_path: Path) -> None:
+def test_a_local_file_with_other_bytes_is_fetched(tmp_path: Path) -> None:
     ours, theirs, place = make(tmp_path / "ours"), tmp_path / "theirs", folder_place(tmp_path / "shared")
     sync.push(ours, place.url)
     file = next(file for file in manifests.load(ours, current(ours)).files() if file.path.endswith("items.parquet"))
@@ -603,7 +601,7 @@ def test_a_push_never_replaces_another_history_unless_forced(place: Place, tmp_p
     assert place.current() == current(theirs)
 
 
-def test_a_push_does_not_turn_the_clock_back(tmp_path: Path) -> None:
+def test_a_push_does_not_replace_a_newer_generation(tmp_path: Path) -> None:
     ours, behind, place = make(tmp_path / "ours"), tmp_path / "behind", folder_place(tmp_path / "shared")
     sync.push(ours, place.url)
     sync.pull(place.url, behind)
@@ -617,7 +615,7 @@ def test_a_push_does_not_turn_the_clock_back(tmp_path: Path) -> None:
     assert place.current() == current(ours)
 
 
-def test_a_push_goes_on_where_gc_has_deleted_the_ancestors(tmp_path: Path) -> None:
+def test_a_push_continues_after_gc_deleted_the_ancestors(tmp_path: Path) -> None:
     ours, place = make(tmp_path / "ours"), folder_place(tmp_path / "shared")
     sync.push(ours, place.url)
     names = [current(ours), grow(ours), grow(ours, ["third"]), grow(ours, ["fourth"])]
@@ -657,7 +655,7 @@ def test_a_pull_loses_no_local_commit_unless_forced(tmp_path: Path) -> None:
     assert grow(theirs, ["goes on"]).startswith("00000005-")
 
 
-def test_a_copy_that_lags_behind_is_brought_up_to_date(tmp_path: Path) -> None:
+def test_an_outdated_copy_is_updated(tmp_path: Path) -> None:
     ours, place = make(tmp_path / "ours"), folder_place(tmp_path / "shared")
     sync.push(ours, place.url)
     copies = [tmp_path / name for name in ("known", "forgotten", "foreign")]
@@ -682,7 +680,7 @@ def test_a_copy_that_lags_behind_is_brought_up_to_date(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- garbage
 
 
-def test_prune_removes_what_the_newest_manifests_do_not_name(place: Place, tmp_path: Path, run_helix: Run) -> None:
+def test_prune_removes_files_the_newest_manifests_do_not_name(place: Place, tmp_path: Path, run_helix: Run) -> None:
     ours = make(tmp_path / "ours")
     transfer(run_helix, "push", place, ours)
     first = hashes(ours)
@@ -711,7 +709,7 @@ def test_prune_removes_what_the_newest_manifests_do_not_name(place: Place, tmp_p
 # ---------------------------------------------------------------- what is wrong with the other side
 
 
-def test_an_empty_place_is_said_to_be_one(place: Place, tmp_path: Path, run_helix: Run) -> None:
+def test_an_empty_remote_is_reported(place: Place, tmp_path: Path, run_helix: Run) -> None:
     said = refused(run_helix, "pull", place.url, "--store", tmp_path / "theirs")
     assert place.url in said
     assert "helix push" in said
@@ -722,7 +720,7 @@ def test_an_empty_place_is_said_to_be_one(place: Place, tmp_path: Path, run_heli
 
 
 @pytest.mark.parametrize("what", ["CURRENT", "manifest", "format", "escape"])
-def test_a_place_that_cannot_be_understood_is_refused(what: str, tmp_path: Path) -> None:
+def test_an_unreadable_remote_is_refused(what: str, tmp_path: Path) -> None:
     ours, place = make(tmp_path / "ours"), folder_place(tmp_path / "shared")
     sync.push(ours, place.url)
     name = current(ours)
@@ -748,7 +746,7 @@ def test_a_place_that_cannot_be_understood_is_refused(what: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("command", ["push", "pull"])
-def test_an_endpoint_out_of_reach_fails_in_seconds(
+def test_an_unreachable_endpoint_fails_in_seconds(
     command: str, bucket: tuple[str, Any], tmp_path: Path, run_helix: Run
 ) -> None:
     ours = make(tmp_path / "ours") if command == "push" else tmp_path / "theirs"
@@ -823,7 +821,7 @@ def test_the_endpoint_may_come_from_the_environment(
         "",
     ],
 )
-def test_a_url_that_cannot_be_is_a_usage_error_without_its_secrets(url: str, tmp_path: Path) -> None:
+def test_a_malformed_url_is_a_usage_error_without_its_secrets(url: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         sync.connect(url)
     assert caught.value.remedy
@@ -831,7 +829,7 @@ def test_a_url_that_cannot_be_is_a_usage_error_without_its_secrets(url: str, tmp
     assert "AKIA" not in str(caught.value)
 
 
-def test_what_a_server_says_is_repeated_without_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_servers_error_is_repeated_without_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name, value in AWS.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(StoreError) as caught:
@@ -839,7 +837,7 @@ def test_what_a_server_says_is_repeated_without_the_key(monkeypatch: pytest.Monk
     assert str(caught.value).startswith(f"cannot read {tmp_path}: no key … here; ")
 
 
-def test_a_store_is_no_place_to_push_to(tmp_path: Path) -> None:
+def test_a_push_into_a_store_is_refused(tmp_path: Path) -> None:
     ours, other = make(tmp_path / "ours"), make(tmp_path / "other")
     for there in (ours, ours / "shared", tmp_path, other):
         with pytest.raises(UsageError):
@@ -864,7 +862,7 @@ def test_a_folder_without_permission_is_named(tmp_path: Path, monkeypatch: pytes
         sync.push(ours, str(tmp_path / "shared"))
 
 
-def test_only_a_pull_loads_the_writer_and_no_query_loads_this() -> None:
+def test_only_a_pull_imports_the_writer_and_no_query_imports_replication() -> None:
     assert "helix.snapshot.writer" not in loaded("import helix.snapshot.replication.remote")
     for statement in ("import query.service", "import query.rest", "import query.cli.serve"):
         assert "helix.snapshot.replication.remote" not in loaded(statement)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helix.enrich.neardup import jaccard, signatures
+from helix.enrich.neardup import compute_signatures, estimate_jaccard
 from helix.sdk.memory import Memory
 from tests.support.tiny import at_cosine, make_store, memory_of, record
 
@@ -37,8 +37,8 @@ def spammed(folder: Path, count: int) -> Memory:
     """The copies are nearest to the question in every leg; each ends in another word."""
     rng = np.random.default_rng(9)
     copies = [f"{SPAM}, note {i}" for i in range(count)]
-    marks = signatures(copies)
-    assert jaccard(marks, marks).min() >= 0.8
+    marks = compute_signatures(copies)
+    assert estimate_jaccard(marks, marks).min() >= 0.8
     cosine = [*np.linspace(0.8, 0.75, count), *np.linspace(0.6, 0.5, len(OTHERS))]
     vectors = at_cosine(AXIS, cosine, count + len(OTHERS), rng)
     vectors[:count] = at_cosine(vectors[0], 0.99, count, rng)

@@ -15,8 +15,8 @@ import pytest
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import digest
 from helix.snapshot.segment.columns import link
-from helix.text.cues import cues
-from helix.text.titles import key_of
+from helix.text.cues import read_cues
+from helix.text.titles import hash_title
 from helix.text.tokenize import hash_terms, tokenise
 from helix.types import TYPES
 from tests.support.tiny import BASE, make_store
@@ -142,14 +142,14 @@ def short(text: str) -> list[int]:
 def test_cues(world: World) -> None:
     asked = np.array([random.Random(4).randrange(len(world.items)) for _ in range(40)])
     items = [world.items[row] for row in asked.tolist()]
-    assert world.snap.lexical.cues(asked).tolist() == [cues(item["text"], item["role"]) for item in items]
-    assert {cues(item["text"], item["role"]) for item in world.items} >= {0, 1, 2}
+    assert world.snap.lexical.cues(asked).tolist() == [read_cues(item["text"], item["role"]) for item in items]
+    assert {read_cues(item["text"], item["role"]) for item in world.items} >= {0, 1, 2}
 
 
 def test_titles(world: World) -> None:
     """The live documents of a title, and of no other."""
     snap = world.snap
-    keys = np.array([key_of(np.array(short(title), np.uint32)) for title in (*TITLES, "absent")], np.uint64)
+    keys = np.array([hash_title(np.array(short(title), np.uint32)) for title in (*TITLES, "absent")], np.uint64)
     at, rows = snap.lexical.titled(keys)
     wanted = [
         (i, row)

@@ -21,7 +21,7 @@ import pytest
 
 from helix.encoders.dense import Encoder
 from helix.encoders.token_counter import EstimatedCounter
-from helix.enrich.neardup import signatures
+from helix.enrich.neardup import compute_signatures
 from helix.errors import UsageError
 from helix.ranking.topk import select_top
 from helix.recipes.load_profile import names
@@ -114,7 +114,7 @@ def build(root: Path, parts: Parts) -> Path:
                 texts,
                 [list(one.mentions) for one in part],
                 np.stack([vector(text) for text in texts]),
-                signatures(texts),
+                compute_signatures(texts),
                 links=[one.links for one in part],
                 facts=facts,
                 fact_vectors=np.array([vector(text) for text in sentences], np.float32).reshape(-1, DIM),
@@ -154,8 +154,8 @@ def build(root: Path, parts: Parts) -> Path:
 def opened(root: Path, settings: Settings | None = None) -> Memory:
     """The store with an encoder that knows the words of these tests."""
     memory = Memory(root, settings or Settings())
-    memory.snapshot.__dict__["encoder"] = cast("Encoder", Words())
-    memory.snapshot.__dict__["counter"] = EstimatedCounter()
+    memory.snapshot.files.__dict__["encoder"] = cast("Encoder", Words())
+    memory.snapshot.files.__dict__["counter"] = EstimatedCounter()
     return memory
 
 
@@ -490,7 +490,7 @@ def asking(root: Path, *requests: tuple[str, str, Mapping[str, Any]]) -> list[tu
     service.start()
     try:
         memory = service.memory
-        memory.snapshot.__dict__ |= opened(root).snapshot.__dict__  # the encoder
+        memory.snapshot.files.adopt(opened(root).snapshot.files)  # the encoder
         return asyncio.run(run())
     finally:
         service.stop()

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helix.enrich.neardup import signatures
+from helix.enrich.neardup import compute_signatures
 from helix.snapshot import paths
 from helix.snapshot.checked_arrays import map_ipc, map_npy
 from helix.snapshot.manifest import Segment, describe_tree
@@ -29,7 +29,7 @@ from helix.snapshot.segment.merge import merge
 from helix.snapshot.segment.open import open_segment
 from helix.snapshot.segment.write import write_segment
 from helix.text.cues import FIRST_PERSON
-from helix.text.titles import title_keys
+from helix.text.titles import hash_titles
 from pipelines.ingest.rows import build_rows
 from tests.support.tiny import BASE, fact, make_store, record
 
@@ -84,7 +84,7 @@ def make_rows(items: Sequence[dict[str, Any]], first: int, rng: np.random.Genera
         texts,
         [item["mentions"] for item in items],
         vectors,
-        signatures(texts),
+        compute_signatures(texts),
         links=[item["links"] for item in items],
         facts=[[fact(one, *said) for said in item["facts"]] for one, item in zip(records, items, strict=True)],
         fact_vectors=stated if rng.random() < 0.7 else None,
@@ -161,13 +161,13 @@ def edges(folder: Path) -> Counter[tuple[Any, ...]]:
 
 @settings(max_examples=30, deadline=None)
 @given(batches=BATCHES, seed=st.integers(0, 9))
-def test_a_merge_is_what_would_have_been_written_at_once(batches: list[list[dict[str, Any]]], seed: int) -> None:
+def test_a_merge_equals_one_write_of_all_rows(batches: list[list[dict[str, Any]]], seed: int) -> None:
     check(batches, seed)
 
 
 @settings(max_examples=15, deadline=None)
 @given(batches=BATCHES)
-def test_a_store_reads_the_same_cut_or_whole(batches: list[list[dict[str, Any]]]) -> None:
+def test_a_store_reads_the_same_in_any_number_of_segments(batches: list[list[dict[str, Any]]]) -> None:
     """Order of terms, cues and titles of a store in segments with deleted rows, and of one made of the rest."""
     items = [item for batch in batches for item in batch]
     kept = [item for item in items if item["kept"]]
@@ -189,7 +189,7 @@ def test_a_store_reads_the_same_cut_or_whole(batches: list[list[dict[str, Any]]]
         assert cut.lexical.cues(rows).tolist() == whole.lexical.cues(every).tolist()
         assert cut.catalog.speaker_names.keys() - {None} == {cut.projects.index(item["project"]) for item in kept}
         assert cut.lexical.mean_window_length == pytest.approx(whole.lexical.mean_window_length)
-        keys = np.unique(title_keys([item["title"] for item in items], [item["role"] for item in items])[0])
+        keys = np.unique(hash_titles([item["title"] for item in items], [item["role"] for item in items])[0])
         (at, found), (at_whole, found_whole) = cut.lexical.titled(keys), whole.lexical.titled(keys)
         moved = [place[row] for row in found.tolist()]  # KeyError: a deleted one was found
         assert sorted(zip(at.tolist(), moved, strict=True)) == sorted(
@@ -206,7 +206,7 @@ def test_the_size_of_the_blocks_does_not_matter(batches: list[list[dict[str, Any
         check(batches)
 
 
-def test_with_a_segment_of_an_earlier_release(tmp_path: Path) -> None:
+def test_a_segment_of_an_earlier_release_is_merged(tmp_path: Path) -> None:
     """It has no order of terms, no cues and no titles: there they are empty, and those of the others stay."""
     rng = np.random.default_rng(0)
     item = {"session": "s1", "mentions": [], "links": [], "facts": [], "role": "document"}
@@ -232,4 +232,4 @@ def test_with_a_segment_of_an_earlier_release(tmp_path: Path) -> None:
     assert found["order.term"].tolist() == new.order_term.tolist()
     assert found["cues"].tolist() == [0, FIRST_PERSON]
     assert found["titles.row"].tolist() == [1]
-    assert found["titles.key"].tolist() == title_keys(["Parsley Queue"], ["document"])[0].tolist()
+    assert found["titles.key"].tolist() == hash_titles(["Parsley Queue"], ["document"])[0].tolist()

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pipelines.ingest.commit
-from helix.enrich.neardup import signatures
+from helix.enrich.neardup import compute_signatures
 from helix.sdk.open import open as open_store
 from helix.settings import load
 from helix.snapshot import paths
@@ -48,7 +48,7 @@ def quick() -> Iterator[None]:
 
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(logs=st.lists(LOG, min_size=1, max_size=4))
-def test_the_store_is_the_newest_version_of_every_turn(cache: Path, logs: list[list[tuple[int, int, str]]]) -> None:
+def test_the_store_holds_the_newest_version_of_every_turn(cache: Path, logs: list[list[tuple[int, int, str]]]) -> None:
     with tempfile.TemporaryDirectory() as work:
         root, model, seen = Path(work) / "store", {}, set()
         for i, log in enumerate(logs):
@@ -149,7 +149,7 @@ def commit_parts(cache: Path, tmp_path: Path) -> Commit:
                 **{"redacted": {}, "problems": [], "unknown": {}},
             }
             with paths.new_folder(part_folder(root, name, fingerprint)) as folder:
-                save(build_rows(records, texts, [[] for _ in texts], vectors, signatures(texts)), folder)
+                save(build_rows(records, texts, [[] for _ in texts], vectors, compute_signatures(texts)), folder)
                 (folder / "part.json").write_text(json.dumps(part))
         assert len(commit(root, encoder, load()).documents) == len(documents)
 

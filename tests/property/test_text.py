@@ -5,7 +5,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helix.text.tokenize import MAX_TERM, hash_terms, tokenise, words
+from helix.text.tokenize import MAX_TERM, hash_terms, split_words, tokenise
 
 ANY_TEXT = st.text(st.characters(exclude_categories=[]), max_size=200)  # lone surrogates too
 CODE = st.text("aBc1_./:\\-#'é漢か ", max_size=80)
@@ -17,7 +17,7 @@ def test_total_and_bounded(text: str) -> None:
     assert all(0 < len(term) <= MAX_TERM for term in terms)
     assert not any(c.isspace() for term in terms for c in term)
     assert len(hash_terms(terms)) == len(terms)
-    assert all(words(text))
+    assert all(split_words(text))
 
 
 @given(st.one_of(ANY_TEXT, CODE), st.one_of(ANY_TEXT, CODE))

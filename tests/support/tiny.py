@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from helix.encoders.token_counter import EstimatedCounter
-from helix.enrich.neardup import signatures
+from helix.enrich.neardup import compute_signatures
 from helix.sdk.memory import Memory
 from helix.settings import Settings
 from helix.snapshot import paths, writer
@@ -125,7 +125,7 @@ def make_store(
                 list(texts[part]),
                 [list(found) for found in mentions[part]],
                 vectors[part],
-                signatures(list(texts[part])),
+                compute_signatures(list(texts[part])),
                 links=links[part],
                 facts=[[fact(one, **said) for said in each] for one, each in zip(records, facts[part], strict=True)],
             )
@@ -163,7 +163,7 @@ def memory_of(root: Path, vector: Callable[[str], Any] | None = None, profiles: 
     memory = Memory(root, replace(SETTINGS, profiles=str(profiles or "")))
     if vector is not None:
         encoder = SimpleNamespace(query=lambda text: np.asarray(vector(text), np.float32))
-        memory.snapshot.__dict__.update(encoder=encoder, counter=EstimatedCounter())
+        memory.snapshot.files.__dict__.update(encoder=encoder, counter=EstimatedCounter())
     return memory
 
 

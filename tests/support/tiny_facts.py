@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from helix.enrich.neardup import signatures
+from helix.enrich.neardup import compute_signatures
 from helix.snapshot import paths, writer
 from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.manifest import Segment
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.write import write_segment
-from pipelines.ingest.enrich import build_rows
+from pipelines.ingest.rows import build_rows
 from tests.support.tiny import fact, make_store, record
 
 Said = Mapping[str, Any]
@@ -48,7 +48,7 @@ def write(root: Path, items: Sequence[Any], start: int, dim: int, indexed: bool)
         texts,
         [[] for _ in items],
         np.eye(len(items), dim, dtype=np.float32),
-        signatures(texts),
+        compute_signatures(texts),
         facts=facts,
         fact_vectors=np.array(vectors, np.float32).reshape(-1, dim) if indexed else None,
     )

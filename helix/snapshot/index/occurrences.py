@@ -6,7 +6,7 @@ import numpy as np
 
 from helix.native.terms import count_terms
 from helix.snapshot.segment.open import Opened
-from helix.text.tokenize import short_ids
+from helix.text.tokenize import shorten_ids
 from helix.types import F32, I64, U64
 
 _HIGH = np.uint64(32)
@@ -28,7 +28,7 @@ def occurrences(segment: Opened, rows: I64, terms: U64, pairs: I64) -> tuple[F32
     Returns:
         (of terms float32[t, n], of pairs float32[p, n]).
     """
-    keys, short = segment["terms.key"], short_ids(terms)
+    keys, short = segment["terms.key"], shorten_ids(terms)
     count = np.zeros((len(terms), len(rows)), np.float32)
     follows = np.zeros((pairs.shape[1], len(rows)), np.float32)
     first = terms >> _HIGH << _HIGH

@@ -13,7 +13,7 @@ from helix.snapshot.reader.row_map import RowMap
 from helix.snapshot.segment.batch import NO_TIME, digest
 from helix.snapshot.segment.columns import distinct
 from helix.text.gazetteer import COMMON_WORDS
-from helix.text.tokenize import STOP_WORDS, project_words
+from helix.text.tokenize import STOP_WORDS, split_project_words
 from helix.types import I64, U32, U64, Bool
 
 _FEW_NAMES: Final = 200_000
@@ -48,7 +48,7 @@ class Catalog:
         """Live projects that a question can name, by first word: (words, code). A common word alone is no name."""
         names: dict[str, list[tuple[tuple[str, ...], int]]] = {}
         for code in self._live_codes("project"):
-            words = project_words(self.projects[code])
+            words = split_project_words(self.projects[code])
             if len(words) > 1 or (words and len(words[0]) > 2 and words[0] not in STOP_WORDS | COMMON_WORDS):
                 names.setdefault(words[0], []).append((words, code))
         return names

@@ -15,7 +15,7 @@ from helix.snapshot.index.occurrences import occurrences
 from helix.snapshot.index.sparse import ImpactField
 from helix.snapshot.reader.row_map import RowMap, concatenate, owners_of
 from helix.snapshot.segment.arrays import lives
-from helix.text.titles import bits
+from helix.text.titles import build_key_filter
 from helix.types import F32, I64, U32, U64
 
 _CACHED_DFS: Final = 65_536  # terms
@@ -187,7 +187,7 @@ class Lexical:
         """Which runs of terms may be titles; see `helix.text.titles.bits`."""
         if self._base:
             return self._base.title_bits
-        return bits(concatenate([segment["titles.key"] for segment in self._rows.segments], np.uint64))
+        return build_key_filter(concatenate([segment["titles.key"] for segment in self._rows.segments], np.uint64))
 
     # ------------------------------------------------------------ other fields
 

@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from helix.snapshot import paths
-from helix.snapshot.index.facts import fact_arrays
 from helix.snapshot.manifest import Segment, describe_tree, new_id
 from helix.snapshot.segment.arrays import BANDS, band_keys, hexes, invert, owners, unhexes
 from helix.snapshot.segment.batch import LINKS, NO_TIME, Rows, digest
+from helix.snapshot.segment.fact_arrays import fact_arrays
 from helix.snapshot.segment.layout import FACT_TEXT
-from helix.text.titles import title_keys
+from helix.text.titles import hash_titles
 from helix.types import I64, ROLES, TYPES, U32, U64
 from helix.util.failpoints import failpoint
 
@@ -91,7 +91,7 @@ def _arrays(rows: Rows, columns: pa.Table) -> dict[str, npt.NDArray[Any]]:
         "order.indptr": rows.order_indptr,
         "order.term": rows.order_term,
         "cues": rows.cues,
-        **titled(*title_keys(rows.items["title"].to_pylist(), rows.items["role"].to_pylist())),
+        **titled(*hash_titles(rows.items["title"].to_pylist(), rows.items["role"].to_pylist())),
         "mentions.indptr": rows.mention_indptr,
         "mentions.entity": rows.mention_entity,
         **linked(Links(rows.link_indptr, rows.link_key, rows.link_kind)),

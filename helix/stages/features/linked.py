@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from helix.ranking.topk import sort_rows
-from helix.text.titles import runs
+from helix.text.titles import find_title_runs
 from helix.types import F32, I64, ROLES, U32, Candidates, Plan
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def _named(text: I64, terms: U32, snap: Snapshot, df: int) -> tuple[I64, I64]:
     Args:
         text: of each term; the terms of one lie together.
     """
-    keys, start, size = runs(text, terms, snap.lexical.title_bits)
+    keys, start, size = find_title_runs(text, terms, snap.lexical.title_bits)
     if not len(keys):  # most questions, and many items
         return start, start
     run, row = snap.lexical.titled(keys)

@@ -19,7 +19,7 @@ from helix.ranking.bm25 import compute_idf, saturate_tf
 from helix.stages.features.lexical import Heard, adjacent, hear, lexical
 from helix.stages.features.linked import titled
 from helix.text.cues import ASKS, FIRST_PERSON, STANDING
-from helix.text.tokenize import short_ids
+from helix.text.tokenize import shorten_ids
 from helix.types import F32, I64, ROLES, Plan, Query
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def parts(
     salience = columns.salience[rows]
     found["salience"] = np.where(document, salience.mean(), salience)  # which turn matters is no question of a document
     if sim.title:
-        documents = titled(short_ids(query.said), snap, how.link.title_df) if plan.titled is None else plan.titled
+        documents = titled(shorten_ids(query.said), snap, how.link.title_df) if plan.titled is None else plan.titled
         found["title"] = np.isin(rows, documents) if len(documents) else np.zeros(len(rows), bool)
     if sim.session:
         found["session"] = company(rows, np.float32(0.5) * (own + meant), snap)

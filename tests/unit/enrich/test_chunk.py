@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from helix.enrich.chunk import LONGEST_WORD, TAIL_ROOM, chunk
+from helix.enrich.chunk import MAX_WORD, TAIL_ROOM, chunk
 
 
 def _words(count: int, mark: str = "w") -> str:
@@ -60,7 +60,7 @@ def test_an_endless_word_is_cut() -> None:
     pieces = chunk("x" * 10_100)
     assert "".join(pieces) == "x" * 10_100
     # One word of 2,000 characters weighs 84 words: two do not go together, a short rest does.
-    assert [len(piece) for piece in pieces] == [LONGEST_WORD] * 4 + [LONGEST_WORD + 100]
+    assert [len(piece) for piece in pieces] == [MAX_WORD] * 4 + [MAX_WORD + 100]
 
 
 def test_unspaced_scripts_are_cut_at_their_sentences() -> None:

@@ -21,7 +21,7 @@ from helix.encoders.onnx_export import choose_precision
 from helix.encoders.seq2seq import Network, find_seq2seq, load_spec
 from helix.encoders.seq2seq_export import LEAST_AGREEMENT, cache_seq2seq, export_seq2seq, is_seq2seq_cached
 from helix.encoders.seq2seq_int8 import quantise_matrix
-from helix.enrich.doc2query import Generator, _sampler, keep_near
+from helix.enrich.doc2query import Generator, _make_sampler, keep_near
 from helix.errors import EncoderError, UsageError
 from helix.settings import Settings
 from tests.support import tiny_t5
@@ -348,7 +348,7 @@ def generator(request: pytest.FixtureRequest) -> Generator:
 
 
 def test_questions_are_of_their_text(generator: Generator) -> None:
-    written = generator.queries(TEXTS)
+    written = generator.write_questions(TEXTS)
     for queries in written:
         assert 1 <= len(queries) <= 3
         assert len(set(queries)) == len(queries)
@@ -364,32 +364,34 @@ def test_questions_are_of_their_text(generator: Generator) -> None:
 
 
 def test_a_text_s_questions_are_its_own(generator: Generator) -> None:
-    together = generator.queries(TEXTS)
-    assert generator.queries(TEXTS[::-1])[::-1] == together
-    assert [generator.queries([text])[0] for text in TEXTS] == together
-    assert generator.queries(TEXTS[:2]) + generator.queries(TEXTS[2:]) == together  # gone on with after a kill
-    assert generator.queries([TEXTS[1], TEXTS[0], TEXTS[1]]) == [together[1], together[0], together[1]]
+    together = generator.write_questions(TEXTS)
+    assert generator.write_questions(TEXTS[::-1])[::-1] == together
+    assert [generator.write_questions([text])[0] for text in TEXTS] == together
+    assert (
+        generator.write_questions(TEXTS[:2]) + generator.write_questions(TEXTS[2:]) == together
+    )  # gone on with after a kill
+    assert generator.write_questions([TEXTS[1], TEXTS[0], TEXTS[1]]) == [together[1], together[0], together[1]]
 
 
 def test_batches_at_once_are_those_one_after_the_other(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("helix.enrich.doc2query._BATCH", 2)
     texts = [f"{text} {place}" for place in ("", "server", "driver and reader", "march index") for text in TEXTS]
-    alone = [Generator(plain, 1).queries([text])[0] for text in texts]
+    alone = [Generator(plain, 1).write_questions([text])[0] for text in texts]
     assert len({tuple(queries) for queries in alone}) > len(TEXTS)
-    assert Generator(plain, 1).queries(texts) == Generator(plain, 4).queries(texts) == alone
+    assert Generator(plain, 1).write_questions(texts) == Generator(plain, 4).write_questions(texts) == alone
 
 
 def test_another_seed_asks_something_else(plain: Path) -> None:
-    first, again, other = (Generator(plain, 1, seed=seed).queries(TEXTS) for seed in (1, 1, 2))
+    first, again, other = (Generator(plain, 1, seed=seed).write_questions(TEXTS) for seed in (1, 1, 2))
     assert first == again
     assert first != other
 
 
 def test_no_text_no_questions(generator: Generator) -> None:
-    assert generator.queries([]) == []
-    blank = generator.queries(["", " \n\t", TEXTS[0], "\x00"])
+    assert generator.write_questions([]) == []
+    blank = generator.write_questions(["", " \n\t", TEXTS[0], "\x00"])
     assert blank[:2] == [[], []]
-    assert blank[2] == generator.queries([TEXTS[0]])[0]
+    assert blank[2] == generator.write_questions([TEXTS[0]])[0]
 
 
 def test_only_the_first_tokens_are_read(plain: Path) -> None:
@@ -398,25 +400,27 @@ def test_only_the_first_tokens_are_read(plain: Path) -> None:
     (ids,) = network.tokens([long])
     assert len(ids) == seq2seq.INPUT_TOKENS
     assert ids[-1] == tiny_t5.EOS
-    assert Generator(plain, 1).queries([long + " redis"])[0]
+    assert Generator(plain, 1).write_questions([long + " redis"])[0]
 
 
 def test_a_megabyte_is_no_matter(plain: Path) -> None:
     generator = Generator(plain, 1)
     start = time.perf_counter()
-    generator.queries(["x" * 1_000_000, " " * 1_000_000 + "redis", "é\u0301 " * 300_000, "redis timeout " * 80_000])
+    generator.write_questions(
+        ["x" * 1_000_000, " " * 1_000_000 + "redis", "é\u0301 " * 300_000, "redis timeout " * 80_000]
+    )
     assert time.perf_counter() - start < 10
 
 
 def test_a_question_keeps_to_its_length(plain: Path) -> None:
     for most in (1, 2):
-        queries = [query for each in Generator(plain, 1, max_tokens=most).queries(TEXTS) for query in each]
+        queries = [query for each in Generator(plain, 1, max_tokens=most).write_questions(TEXTS) for query in each]
         assert max(len(query.split()) for query in queries) == most
 
 
 def test_as_many_questions_as_asked_for(plain: Path) -> None:
-    assert all(len(queries) == 1 for queries in Generator(plain, 1, n=1).queries(TEXTS))
-    assert max(len(queries) for queries in Generator(plain, 1, n=6).queries(TEXTS)) > 3
+    assert all(len(queries) == 1 for queries in Generator(plain, 1, n=1).write_questions(TEXTS))
+    assert max(len(queries) for queries in Generator(plain, 1, n=6).write_questions(TEXTS)) > 3
     with pytest.raises(UsageError, match="at least one"):
         Generator(plain, 1, n=0)
 
@@ -426,8 +430,8 @@ def test_many_texts_of_all_lengths(plain: Path) -> None:
     rng = np.random.default_rng(5)
     texts = [" ".join(rng.choice(words, int(count))) for count in rng.integers(1, 120, 90)]
     generator = Generator(plain, 1)
-    written = generator.queries(texts)
-    assert [generator.queries([text])[0] for text in texts[:5]] == written[:5]
+    written = generator.write_questions(texts)
+    assert [generator.write_questions([text])[0] for text in texts[:5]] == written[:5]
     assert all(written)
 
 
@@ -441,7 +445,7 @@ def test_batches_are_of_like_length_and_bounded(plain: Path, monkeypatch: pytest
     monkeypatch.setattr(Network, "decode", decode)
     counts = [3, 200, 3, 90, 1, 90, 200, *[4] * 70, 90, 200, 200, 200, 200]
     texts = [" ".join(["redis"] * count) + f" w{i}" for i, count in enumerate(counts)]
-    assert Generator(plain, 1).queries(texts) == [[] for _ in texts]
+    assert Generator(plain, 1).write_questions(texts) == [[] for _ in texts]
     lengths = [length for call in reversed(calls) for length in call]  # the batch of the longest goes first
     assert len(lengths) == len(texts)
     assert lengths == sorted(lengths)
@@ -466,7 +470,7 @@ def test_the_fingerprint_is_of_all_that_matters(plain: Path, small: Path) -> Non
 def test_running_imports_no_torch(plain: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from helix.enrich.doc2query import Generator\n"
-        "assert Generator(Path(sys.argv[1]), 1).queries(['redis timeout'])[0]\n"
+        "assert Generator(Path(sys.argv[1]), 1).write_questions(['redis timeout'])[0]\n"
         "assert not {'torch', 'transformers', 'optimum', 'onnx', 'sklearn'} & set(sys.modules), sorted(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(plain)], capture_output=True, text=True, check=False)
@@ -478,7 +482,7 @@ def test_sampling_follows_the_softmax() -> None:
     count = 40_000
     draws = np.random.default_rng(0).random((count, 1))
     tokens = np.tile(np.array([7, 5, 3, 1]), (count, 1))
-    chosen = _sampler(draws)(0, np.arange(count), np.tile(logits, (count, 1)), tokens)
+    chosen = _make_sampler(draws)(0, np.arange(count), np.tile(logits, (count, 1)), tokens)
     expected = np.exp(logits) / np.exp(logits).sum()
     shares = np.array([(chosen == token).mean() for token in (7, 5, 3, 1)])
     assert shares == pytest.approx(expected, abs=4 * (0.25 / count) ** 0.5)
@@ -488,7 +492,7 @@ def test_sampling_at_the_ends_of_the_range() -> None:
     tokens = np.array([[7, 5, 3], [7, 5, 3], [7, 5, 3]])
     logits = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [500.0, 0.0, -np.inf]], np.float32)
     draws = np.array([[0.0], [np.nextafter(1.0, 0.0)], [np.nextafter(1.0, 0.0)]])
-    assert _sampler(draws)(0, np.arange(3), logits, tokens).tolist() == [7, 3, 7]
+    assert _make_sampler(draws)(0, np.arange(3), logits, tokens).tolist() == [7, 3, 7]
 
 
 # ---------------------------------------------------------------- filtering

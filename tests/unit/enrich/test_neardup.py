@@ -5,33 +5,33 @@ import random
 import numpy as np
 import pytest
 
-from helix.enrich.neardup import PERMUTATIONS, jaccard, signatures
+from helix.enrich.neardup import PERMUTATIONS, compute_signatures, estimate_jaccard
 from pipelines.ingest.neardup import NEAR
-from tests.support.labelled import labelled, report
+from tests.support.labelled import add_report, load_labelled
 
 
 def test_shape_and_determinism() -> None:
     texts = ["the visibility timeout is an hour", "another text altogether", ""]
-    first = signatures(texts)
+    first = compute_signatures(texts)
     assert first.shape == (3, PERMUTATIONS)
     assert first.dtype == np.uint32
-    assert np.array_equal(first, signatures(texts))
-    assert np.array_equal(first[1], signatures(texts[1:2])[0])
+    assert np.array_equal(first, compute_signatures(texts))
+    assert np.array_equal(first[1], compute_signatures(texts[1:2])[0])
 
 
 def test_no_texts() -> None:
-    assert signatures([]).shape == (0, PERMUTATIONS)
-    assert jaccard(signatures([]), signatures(["a"])).shape == (0, 1)
+    assert compute_signatures([]).shape == (0, PERMUTATIONS)
+    assert estimate_jaccard(compute_signatures([]), compute_signatures(["a"])).shape == (0, 1)
 
 
 def test_case_and_punctuation_do_not_count() -> None:
-    same = signatures(["We set the timeout, finally.", "we set THE timeout finally"])
-    assert jaccard(same, same).tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    same = compute_signatures(["We set the timeout, finally.", "we set THE timeout finally"])
+    assert estimate_jaccard(same, same).tolist() == [[1.0, 1.0], [1.0, 1.0]]
 
 
 def test_short_texts_compare_by_words() -> None:
-    marks = signatures(["hello", "hello", "goodbye"])
-    shares = jaccard(marks, marks)
+    marks = compute_signatures(["hello", "hello", "goodbye"])
+    shares = estimate_jaccard(marks, marks)
     assert shares[0, 1] == 1
     assert shares[0, 2] < 0.2
 
@@ -40,7 +40,7 @@ def test_the_share_of_equal_positions() -> None:
     a = np.zeros((1, 64), dtype=np.uint32)
     b = np.zeros((2, 64), dtype=np.uint32)
     b[0, :16] = 1
-    shares = jaccard(a, b)
+    shares = estimate_jaccard(a, b)
     assert shares.dtype == np.float32
     assert shares.tolist() == [[0.75, 1.0]]
 
@@ -54,8 +54,8 @@ def test_the_estimate_is_near_the_truth() -> None:
         right = [f"z{i}" if chance.random() < 0.05 else word for i, word in enumerate(left)]
         shingles = [{tuple(words[i : i + 2]) for i in range(119)} for words in (left, right)]
         true = len(shingles[0] & shingles[1]) / len(shingles[0] | shingles[1])
-        marks = signatures([" ".join(left), " ".join(right)])
-        errors.append(float(jaccard(marks[:1], marks[1:])[0, 0]) - true)
+        marks = compute_signatures([" ".join(left), " ".join(right)])
+        errors.append(float(estimate_jaccard(marks[:1], marks[1:])[0, 0]) - true)
     assert abs(sum(errors) / len(errors)) < 0.03
     assert max(map(abs, errors)) < 0.25
 
@@ -63,12 +63,12 @@ def test_the_estimate_is_near_the_truth() -> None:
 @pytest.mark.parametrize("split", ["dev", "test"])
 def test_pairs_a_person_calls_near(split: str) -> None:
     """The same text but for trivial edits, against texts on the same topic: marks by the rule a commit goes by."""
-    pairs = labelled("neardup", split)
+    pairs = load_labelled("neardup", split)
     assert len(pairs) >= 100
-    left, right = (signatures([pair[side] for pair in pairs]) for side in "ab")
+    left, right = (compute_signatures([pair[side] for pair in pairs]) for side in "ab")
     found = np.mean(left == right, axis=1) >= NEAR
     near = np.array([pair["near"] for pair in pairs])
     precision, recall = float(near[found].mean()), float(found[near].mean())
-    report(f"near-duplicates, {split}", {"near": (precision, recall, int(near.sum()))})
+    add_report(f"near-duplicates, {split}", {"near": (precision, recall, int(near.sum()))})
     assert precision >= 0.97
     assert recall >= 0.62

@@ -481,16 +481,17 @@ def test_the_rules_of_a_shorter_keyword_run_too() -> None:
     rules, known = engine.build_rules()
     assert assignments.find_assignment in rules[b"authorization"]
     text = "xx AUTHORIZATION auth, author"
-    assert list(keywords.find(text, 0, len(text), known)) == [(3, b"authorization"), (17, b"auth"), (23, b"auth")]
+    found = list(keywords.find_keywords(text, 0, len(text), known))
+    assert found == [(3, b"authorization"), (17, b"auth"), (23, b"auth")]
 
 
 def test_a_keyword_matches_only_with_its_following_pattern() -> None:
-    known = keywords.keywords({"ab": "", "abc": "[0-9]", "-x": "", "d.e": "(?:f|$)"})
+    known = keywords.build_keywords({"ab": "", "abc": "[0-9]", "-x": "", "d.e": "(?:f|$)"})
     text = "abc1 ABC Ab a-b -x d.ef d.eg dxef é-X d.e"
-    assert list(keywords.find(text, 0, len(text), known)) == [
+    assert list(keywords.find_keywords(text, 0, len(text), known)) == [
         (0, b"abc"), (5, b"ab"), (9, b"ab"), (16, b"-x"), (19, b"d.e"), (35, b"-x"), (38, b"d.e"),
     ]  # fmt: skip
-    assert list(keywords.find(text, 5, 17, known)) == [(5, b"ab"), (9, b"ab"), (16, b"-x")]
+    assert list(keywords.find_keywords(text, 5, 17, known)) == [(5, b"ab"), (9, b"ab"), (16, b"-x")]
 
 
 def test_the_step_of_the_scan_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -505,7 +506,7 @@ def test_only_the_surroundings_are_searched_again(monkeypatch: pytest.MonkeyPatc
     filler = "nothing here\n" * 20_000
     text = filler + f"PASSWORD=hunter22 {TOKEN}\n" + filler
     sizes: list[int] = []
-    scan = keywords.find
+    scan = keywords.find_keywords
 
     def find(text: str, begin: int, end: int, known: keywords.Keywords):  # type: ignore[no-untyped-def]
         sizes.append(end - begin)

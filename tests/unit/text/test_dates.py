@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from helix.text.dates import MAX_MOMENTS, find_moments
-from tests.support.labelled import labelled, report
+from tests.support.labelled import add_report, load_labelled
 
 AT = datetime(2024, 3, 13, 10, 30, tzinfo=UTC)  # a Wednesday
 
@@ -173,10 +173,10 @@ FLOORS = {"dev": 0.97, "test": 0.90}
 @pytest.mark.parametrize("split", ["dev", "test"])
 def test_precision_and_recall_on_the_labelled_texts(split: str) -> None:
     right = wrong = missed = 0
-    for row in labelled("dates", split):
+    for row in load_labelled("dates", split):
         found, wanted = set(keys(row["text"], datetime.fromisoformat(row["time"]))), set(row["dates"])
         right, wrong, missed = right + len(found & wanted), wrong + len(found - wanted), missed + len(wanted - found)
     precision, recall = right / max(1, right + wrong), right / max(1, right + missed)
-    report(f"dates, {split}", {"all": (precision, recall, right + missed)})
+    add_report(f"dates, {split}", {"all": (precision, recall, right + missed)})
     assert precision >= FLOORS[split]
     assert recall >= FLOORS[split]

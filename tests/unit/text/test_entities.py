@@ -10,7 +10,7 @@ from helix.question.build import hash_mentions
 from helix.snapshot.segment.batch import digest
 from helix.text.entities import EVERGREEN, MAX_ENTITIES, find_entities
 from helix.types import Entity
-from tests.support.labelled import labelled, report
+from tests.support.labelled import add_report, load_labelled
 
 
 def _found(text: str, speaker: str | None = None) -> list[tuple[str, str]]:
@@ -216,7 +216,7 @@ FLOORS = {"dev": (0.93, 0.93), "test": (0.85, 0.80)}
 @pytest.mark.parametrize("split", ["dev", "test"])
 def test_precision_and_recall_on_the_labelled_texts(split: str) -> None:
     right, wrong, missed = Counter[str](), Counter[str](), Counter[str]()
-    for row in labelled("entities", split):
+    for row in load_labelled("entities", split):
         speaker = row["speaker"]
         found = {(e.kind, e.key) for e in find_entities(row["text"], speaker, datetime.fromisoformat(row["time"]))}
         found = {pair for pair in found if not speaker or pair[1] != speaker.lower()}
@@ -232,7 +232,7 @@ def test_precision_and_recall_on_the_labelled_texts(split: str) -> None:
         )
         for kind in ("all", *sorted((right | missed).keys() - {"all"}))
     }
-    report(f"entities, {split}", rows)
+    add_report(f"entities, {split}", rows)
     precision, recall, _ = rows["all"]
     assert precision >= FLOORS[split][0]
     assert recall >= FLOORS[split][1]

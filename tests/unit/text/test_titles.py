@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.features.linked import titled
-from helix.text.titles import LONGEST, bits, key_of, runs, title_keys
-from helix.text.tokenize import hash_terms, short_ids, tokenise
+from helix.text.titles import MAX_TERMS, build_key_filter, find_title_runs, hash_title, hash_titles
+from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import U32
 from tests.support.tiny import make_store
 
@@ -23,7 +23,7 @@ BASE = 0x9E3779B97F4A7C15
 
 
 def ids(text: str) -> U32:
-    return short_ids(hash_terms(tokenise(text)))
+    return shorten_ids(hash_terms(tokenise(text)))
 
 
 def number(terms: list[int]) -> int:
@@ -38,12 +38,12 @@ TERMS = st.lists(st.one_of(st.integers(0, 3), st.sampled_from([2**32 - 1, 2**31]
 def test_every_run_by_its_number(texts: list[list[int]]) -> None:
     """Of every text for itself, where every number may be that of a title."""
     of = np.repeat(np.arange(len(texts)), [len(terms) for terms in texts])
-    key, start, size = runs(of, np.array([*chain(*texts)], np.uint32), np.full(1 << 17, 255, np.uint8))
+    key, start, size = find_title_runs(of, np.array([*chain(*texts)], np.uint32), np.full(1 << 17, 255, np.uint8))
     naive = [
         (number(terms[begin : begin + count]), sum(map(len, texts[:i])) + begin, count)
         for i, terms in enumerate(texts)
         for begin in range(len(terms))
-        for count in range(1, min(LONGEST, len(terms) - begin) + 1)
+        for count in range(1, min(MAX_TERMS, len(terms) - begin) + 1)
     ]
     assert list(zip(key.tolist(), start.tolist(), size.tolist(), strict=True)) == naive
 
@@ -52,28 +52,30 @@ def test_every_run_by_its_number(texts: list[list[int]]) -> None:
 def test_only_runs_that_may_be_titles(terms: list[int], begin: set[int]) -> None:
     """All that are asked for, and others at most where the lowest bits of their numbers are the same."""
     wanted = [number(terms[i : i + 3]) for i in sorted(begin) if i < len(terms)]
-    key, _, _ = runs(np.zeros(len(terms), np.int64), np.array(terms, np.uint32), bits(np.array(wanted, np.uint64)))
+    key, _, _ = find_title_runs(
+        np.zeros(len(terms), np.int64), np.array(terms, np.uint32), build_key_filter(np.array(wanted, np.uint64))
+    )
     assert set(key.tolist()) >= set(wanted)
     assert {one % (1 << 20) for one in key.tolist()} == {one % (1 << 20) for one in wanted}
 
 
 @given(TERMS)
 def test_the_number_of_a_title_is_that_of_the_run(terms: list[int]) -> None:
-    found = key_of(np.array(terms, np.uint32))
-    assert found == (number(terms) if 0 < len(terms) <= LONGEST else None)
+    found = hash_title(np.array(terms, np.uint32))
+    assert found == (number(terms) if 0 < len(terms) <= MAX_TERMS else None)
 
 
 def test_the_number_of_two_terms_by_hand() -> None:
-    assert key_of(np.array([0], np.uint32)) == BASE
-    assert key_of(np.array([1, 0], np.uint32)) == (2 * BASE + BASE * BASE) % 2**64
-    assert key_of(np.array([0, 1], np.uint32)) == (BASE + 2 * BASE * BASE) % 2**64  # order counts
+    assert hash_title(np.array([0], np.uint32)) == BASE
+    assert hash_title(np.array([1, 0], np.uint32)) == (2 * BASE + BASE * BASE) % 2**64
+    assert hash_title(np.array([0, 1], np.uint32)) == (BASE + 2 * BASE * BASE) % 2**64  # order counts
 
 
 def test_titles_of_documents_and_of_nothing_else() -> None:
     nine = " ".join(f"word{i}" for i in range(9))
     titles = ["Alien (film)", None, "", "Red Hen", "Red Hen", "The", nine, "Alien (film)", "A (b) c", "(film)"]
     roles = ["document"] * 4 + ["user"] + ["document"] * 5
-    key, row = title_keys(titles, roles)
+    key, row = hash_titles(titles, roles)
     assert (key.dtype, row.dtype) == (np.uint64, np.int64)
     wanted = {
         (number(ids("alien film").tolist()), 0),
@@ -86,13 +88,13 @@ def test_titles_of_documents_and_of_nothing_else() -> None:
     }
     assert set(zip(key.tolist(), row.tolist(), strict=True)) == wanted
     assert len(key) == len(wanted)
-    assert [len(array) for array in title_keys([], [])] == [0, 0]
+    assert [len(array) for array in hash_titles([], [])] == [0, 0]
 
 
 def test_a_long_title_takes_no_longer_than_its_length() -> None:
     titles = ["(" * 100_000, " " * 100_000 + "x", "a " * 50_000, "( " * 50_000, "x ()" + " " * 100_000 + "y"]
     start = time.process_time()
-    key, row = title_keys(titles, ["document"] * len(titles))
+    key, row = hash_titles(titles, ["document"] * len(titles))
     assert time.process_time() - start < 3
     assert row.tolist() == [1, 4]
     assert set(key.tolist()) == {number(ids(text).tolist()) for text in ("x", "x y")}
@@ -157,7 +159,7 @@ def test_half_an_id_counts_every_term_that_has_it(tmp_path: Path, monkeypatch: p
 
 
 def test_the_keys_of_a_store_are_found_and_no_others(snap: Snapshot) -> None:
-    keys = np.array([key_of(ids(text)) for text in ("red hen", "absent", "oslo opera house", "red hen")], np.uint64)
+    keys = np.array([hash_title(ids(text)) for text in ("red hen", "absent", "oslo opera house", "red hen")], np.uint64)
     at, rows = snap.lexical.titled(keys)
     assert sorted(zip(at.tolist(), rows.tolist(), strict=True)) == [(0, 1), (2, 4), (3, 1)]
     assert [len(found) for found in snap.lexical.titled(np.empty(0, np.uint64))] == [0, 0]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import helix
-from helix.enrich.neardup import signatures
+from helix.enrich.neardup import compute_signatures
 from helix.errors import UsageError
 from helix.settings import load
 from helix.snapshot.ledger import inbox as ledger
@@ -110,7 +110,7 @@ def test_terms_and_signatures_are_those_of_the_text(rows: Rows) -> None:
         part = slice(rows.term_indptr[i], rows.term_indptr[i + 1])
         assert rows.term_key[part].tolist() == hash_terms(list(expected)).tolist()
         assert rows.term_tf[part].tolist() == list(expected.values())
-    assert np.array_equal(rows.minhash, signatures([item["text"] for item in items]))
+    assert np.array_equal(rows.minhash, compute_signatures([item["text"] for item in items]))
 
 
 def test_mentions_are_what_the_text_names(rows: Rows) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from helix.enrich.neardup import jaccard, signatures
+from helix.enrich.neardup import compute_signatures, estimate_jaccard
 from helix.settings import load
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.arrays import BANDS, band_keys
@@ -49,19 +49,19 @@ def store(
 
 def marks(new: list[str], names: list[str], snapshot: Snapshot | None = None) -> list[int]:
     if snapshot is None:
-        return mark_near_duplicates(keys(*names), signatures(new), [], []).tolist()
+        return mark_near_duplicates(keys(*names), compute_signatures(new), [], []).tolist()
     alive = np.split(snapshot.alive, snapshot.files.starts[1:])
-    return mark_near_duplicates(keys(*names), signatures(new), snapshot.files.segments, alive).tolist()
+    return mark_near_duplicates(keys(*names), compute_signatures(new), snapshot.files.segments, alive).tolist()
 
 
-def test_within_one_commit_the_earliest_wins() -> None:
+def test_the_earliest_item_of_a_commit_is_the_original() -> None:
     a, b = prose(1), prose(2)
     texts = [a, b, changed(a, 0), a, changed(b, 39), prose(3)]
     key = keys(*"abcdef").tolist()
     assert marks(texts, list("abcdef")) == [0, 0, key[0], key[0], key[1], 0]
 
 
-def test_what_is_published_goes_before_what_is_new(tmp_path: Path) -> None:
+def test_published_items_precede_new_ones(tmp_path: Path) -> None:
     a, b = prose(1), prose(2)
     snapshot = store(tmp_path, [b, a, changed(a, 39)], ["p", "q", "r"], cuts=[1, 2])
     assert marks([changed(a, 0), a, b, prose(4)], list("wxyz"), snapshot) == [*keys("q", "q", "p").tolist(), 0]
@@ -88,11 +88,11 @@ def test_unlike_texts_are_not_marked() -> None:
     assert marks([a, half, *[prose(i) for i in range(2, 60)]], [str(i) for i in range(60)]) == [0] * 60
 
 
-def test_nothing_is_no_copy_of_anything() -> None:
+def test_an_empty_commit_has_no_near_duplicates() -> None:
     assert marks([], []) == []
 
 
-def test_marks_are_written_and_nothing_is_dropped(tmp_path: Path, cache: Path) -> None:
+def test_near_duplicates_are_marked_and_not_dropped(tmp_path: Path, cache: Path) -> None:
     a = prose(1)
     log = tmp_path / "log.jsonl"
     for i, texts in enumerate([[a, prose(2), changed(a, 0)], [prose(3), changed(a, 39)]]):
@@ -112,7 +112,7 @@ def test_marks_are_written_and_nothing_is_dropped(tmp_path: Path, cache: Path) -
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_against_every_pair(seed: int, tmp_path: Path, monkeypatch) -> None:
+def test_marks_equal_a_comparison_of_every_pair(seed: int, tmp_path: Path, monkeypatch) -> None:
     """All pairs of signatures compared; what shares no band is out of sight, as 2 in 10,000 pairs at 0.8 are."""
     monkeypatch.setattr(near, "_FIRST", 1_000)
     rng = random.Random(seed)
@@ -128,10 +128,10 @@ def test_against_every_pair(seed: int, tmp_path: Path, monkeypatch) -> None:
     snapshot = store(tmp_path, published, names[:60], cuts=[20, 40], dead=dead)
     found = marks(new, names[60:], snapshot)
 
-    theirs, ours = signatures(published), signatures(new)
+    theirs, ours = compute_signatures(published), compute_signatures(new)
     bands = [set(enumerate(column)) for column in band_keys(np.concatenate([theirs, ours])).T.tolist()]
     expected = []
-    for i, shares in enumerate(jaccard(ours, np.concatenate([theirs, ours])).tolist()):
+    for i, shares in enumerate(estimate_jaccard(ours, np.concatenate([theirs, ours])).tolist()):
         before = [j for j in range(60 + i) if j >= 60 or snapshot.alive[j]]
         like = [j for j in before if shares[j] >= NEAR and bands[j] & bands[60 + i]]
         expected.append(int(keys(names[like[0]])[0]) if like else 0)
@@ -139,7 +139,7 @@ def test_against_every_pair(seed: int, tmp_path: Path, monkeypatch) -> None:
     assert 10 < sum(key != 0 for key in found) < 40
     unseen = sum(
         shares[j] >= NEAR and not bands[j] & bands[60 + i]
-        for i, shares in enumerate(jaccard(ours, theirs).tolist())
+        for i, shares in enumerate(estimate_jaccard(ours, theirs).tolist())
         for j in range(60)
     )
     assert unseen == 0
@@ -147,7 +147,7 @@ def test_against_every_pair(seed: int, tmp_path: Path, monkeypatch) -> None:
 
 def test_boilerplate_repeated_a_thousand_times_is_quick() -> None:
     """Every item shares every band with every other: a million pairs, of which a few thousand are looked at."""
-    rows = np.repeat(signatures([prose(1)]), 1_000, axis=0)
+    rows = np.repeat(compute_signatures([prose(1)]), 1_000, axis=0)
     names = np.arange(1, 1_001, dtype=np.uint64)
     began = time.perf_counter()
     found = mark_near_duplicates(names, rows, [], [])
@@ -158,7 +158,7 @@ def test_boilerplate_repeated_a_thousand_times_is_quick() -> None:
     assert len(near._find_shared(bands, bands, order, np.ones(1_000, bool))[0]) == 1_000 * near._FIRST
 
 
-def test_boilerplate_whose_earliest_copies_are_deleted(tmp_path: Path) -> None:
+def test_boilerplate_points_at_its_earliest_live_copy(tmp_path: Path) -> None:
     names = [str(i) for i in range(31)]
     snapshot = store(tmp_path, [prose(1)] * 30, names[:30], cuts=[30], dead={0: list(range(20))})
     assert marks([prose(1)], names[30:], snapshot) == [int(keys(names[20])[0])]

@@ -16,7 +16,7 @@ import pytest
 import pipelines.maintain.compact as module
 from helix.encoders.dense import Encoder
 from helix.encoders.token_counter import TokenCounter
-from helix.enrich.neardup import signatures
+from helix.enrich.neardup import compute_signatures
 from helix.settings import load
 from helix.snapshot import manifest as manifests
 from helix.snapshot import writer
@@ -57,7 +57,7 @@ def manifest_of(rows: Sequence[int], dead: dict[int, int] | None = None, documen
 # ---------------------------------------------------------------- the policy
 
 
-def test_tiers() -> None:
+def test_segments_are_in_tiers_by_size() -> None:
     by_rows = {0: 0, 1: 0, 1_023: 0, 1_024: 0, 8_191: 0, 8_192: 1, 65_535: 1, 65_536: 2, 524_287: 2, 524_288: 3}
     assert {rows: tier(rows) for rows in by_rows} == by_rows
     for power in range(7):  # exact at every border up to 2³² rows, whatever the logarithm rounds to
@@ -86,11 +86,11 @@ def test_tiers() -> None:
         ([5] * 8, {0: 5}, [0, 1, 2, 3, 4, 5, 6, 7]),  # a full tier before a thinned-out segment
     ],
 )
-def test_what_is_merged_next(rows: list[int], dead: dict[int, int], chosen: Sequence[int]) -> None:
+def test_the_cheapest_full_tier_is_merged_next(rows: list[int], dead: dict[int, int], chosen: Sequence[int]) -> None:
     assert plan_merge(manifest_of(rows, dead)) == [str(i) for i in chosen]
 
 
-def test_which_document_files_are_merged_next() -> None:
+def test_document_tables_of_a_full_tier_are_merged_next() -> None:
     assert plan_documents(manifest_of([], documents=[1] * 7 + [9_000])) == []
     assert [file.path for file in plan_documents(manifest_of([], documents=[1] * 7 + [8]))] == list("0123456")
     assert [file.path for file in plan_documents(manifest_of([], documents=[1, 9_000, *[1] * 7]))] == list("02345678")
@@ -127,7 +127,7 @@ def sizes(kind: str, commits: int = 2_000) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", ["equal", "large"])
-def test_two_thousand_commits_of_at_least_a_thousand_items(kind: str) -> None:
+def test_two_thousand_large_commits_leave_few_segments(kind: str) -> None:
     items, _, written = simulate(sizes(kind))
     tiers = tier(items) + 1
     assert written <= (tiers + 1) * items  # once a tier
@@ -137,7 +137,7 @@ def test_two_thousand_commits_of_at_least_a_thousand_items(kind: str) -> None:
     ("kind", "commits", "rewritten"),
     [("hundred", 2_000, 4), ("ten", 10_000, 8), ("one", 20_000, 12), ("mixed", 2_000, 4)],
 )
-def test_commits_of_any_size(kind: str, commits: int, rewritten: int) -> None:
+def test_commits_of_any_size_leave_few_segments(kind: str, commits: int, rewritten: int) -> None:
     """Below 8,192 rows a segment is of tier 0 whatever it holds: there the largest is left out."""
     items, merges, written = simulate(sizes(kind, commits))
     assert merges <= commits
@@ -190,7 +190,7 @@ def test_a_full_compaction_keeps_the_order_and_drops_the_dead(tmp_path: Path) ->
     assert compact(tmp_path / "s", SETTINGS, full=True).generation == done.generation  # there is nothing left to do
 
 
-def test_what_is_deleted_while_a_merge_runs_is_deleted_after_it(tmp_path: Path, monkeypatch) -> None:
+def test_rows_deleted_during_a_merge_stay_deleted(tmp_path: Path, monkeypatch) -> None:
     root = tmp_path / "s"
     before = make_store(root, TEXTS, cuts=[3, 7], deleted={0: [1]})
     assert before.manifest is not None
@@ -210,7 +210,7 @@ def test_what_is_deleted_while_a_merge_runs_is_deleted_after_it(tmp_path: Path, 
     assert (merged.rows, deletes.segment, deletes.rows) == (11, merged.id, 2)
 
 
-def test_what_is_deleted_meanwhile_may_be_enough_for_another_merge(tmp_path: Path, monkeypatch) -> None:
+def test_rows_deleted_during_a_merge_may_start_another(tmp_path: Path, monkeypatch) -> None:
     root = tmp_path / "s"
     before = make_store(root, TEXTS, cuts=[3, 7])
     assert before.manifest is not None
@@ -223,7 +223,7 @@ def test_what_is_deleted_meanwhile_may_be_enough_for_another_merge(tmp_path: Pat
     assert after.rows == 9
 
 
-def test_what_is_deleted_meanwhile_elsewhere_is_left_as_it_is(tmp_path: Path, monkeypatch) -> None:
+def test_deletes_of_other_segments_are_unchanged_by_a_merge(tmp_path: Path, monkeypatch) -> None:
     root = tmp_path / "s"
     before = make_store(root, TEXTS, cuts=[6], deleted={0: [0, 1]})
     assert before.manifest is not None
@@ -244,7 +244,7 @@ def test_a_segment_all_of_whose_rows_are_deleted_goes(tmp_path: Path) -> None:
     assert live(Snapshot.open(tmp_path / "s")) == TEXTS[3:]
 
 
-def test_two_compactions_at_once(tmp_path: Path, monkeypatch) -> None:
+def test_a_second_compaction_conflicts_and_plans_again(tmp_path: Path, monkeypatch) -> None:
     """What the slower one merged is gone: it publishes nothing; nothing is lost and nothing is doubled."""
     root = tmp_path / "s"
     before = make_store(root, TEXTS, cuts=[3, 7], deleted={0: [1]})
@@ -258,7 +258,7 @@ def test_two_compactions_at_once(tmp_path: Path, monkeypatch) -> None:
     assert verify(root).problems == verify(root).orphans == ()
 
 
-def test_a_commit_while_a_merge_runs(tmp_path: Path, monkeypatch, encoder: Encoder) -> None:
+def test_a_commit_during_a_merge_survives(tmp_path: Path, monkeypatch, encoder: Encoder) -> None:
     """It adds an item and replaces one of those that are being merged."""
     root = tmp_path / "s"
     paths = [tmp_path / f"{i}.jsonl" for i in range(4)]
@@ -303,10 +303,10 @@ def cheap(n: int, first: int, dim: int) -> list[object]:
     given = [{"session": f"s{(first + i) // 20}", "turn": f"t{first + i}"} for i in range(n)]
     vectors = rng.normal(size=(n, dim)).astype(np.float32)
     records = [record(i, text, known) for i, (text, known) in enumerate(zip(texts, given, strict=True))]
-    return [build_rows(records, texts, [[] for _ in texts], vectors, signatures(texts))]
+    return [build_rows(records, texts, [[] for _ in texts], vectors, compute_signatures(texts))]
 
 
-def test_a_commit_writes_what_is_new_and_no_more(tmp_path: Path, encoder: Encoder) -> None:
+def test_a_commit_writes_only_new_rows(tmp_path: Path, encoder: Encoder) -> None:
     """The same commit on 300 items and on 3,000: one new item, one that replaces another of the same document."""
     small, large = tmp_path / "small", tmp_path / "large"
     log = tmp_path / "log.jsonl"

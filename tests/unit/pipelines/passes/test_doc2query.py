@@ -89,7 +89,7 @@ def coverage(root: Path) -> dict[str, object]:
     return dict(manifest.coverage[KIND])
 
 
-def test_without_weights_it_is_off_and_says_why(
+def test_without_weights_the_pass_is_off_with_a_reason(
     tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = tmp_path / "s"
@@ -100,7 +100,7 @@ def test_without_weights_it_is_off_and_says_why(
     assert "nothing to expand with: no weights found" in capsys.readouterr().err
 
 
-def test_items_are_recallable_before_their_questions_are_there(
+def test_items_are_recallable_before_they_have_questions(
     root: Path, settings: Settings, model: Generator, encoder: Encoder
 ) -> None:
     memory = helix.open(root)
@@ -129,7 +129,7 @@ def test_items_are_recallable_before_their_questions_are_there(
 
 
 @pytest.mark.parametrize("point", ["expand.asked", "expand.published"])
-def test_a_killed_run_is_gone_on_with(root: Path, copying_t5: Path, point: str, run_helix) -> None:
+def test_a_killed_run_is_continued(root: Path, copying_t5: Path, point: str, run_helix) -> None:
     died = run_helix("expand", "--store", root, HELIX_DOC2QUERY=str(copying_t5), HELIX_FAILPOINT=point)
     assert died.returncode < 0
     assert count_waiting(root) == (6 if point == "expand.asked" else 0)
@@ -163,7 +163,7 @@ def test_many_small_indexes_become_one(
     assert asked(again) == before
 
 
-def test_a_changed_item_is_asked_about_anew(root: Path, settings: Settings, model: Generator, encoder: Encoder) -> None:
+def test_a_changed_item_gets_new_questions(root: Path, settings: Settings, model: Generator, encoder: Encoder) -> None:
     expand(root, model, encoder, settings)
     before = asked(root)
     changed = ["Priya booked the train to Rome in June for a conference.", *TURNS[1:]]
@@ -178,7 +178,7 @@ def test_a_changed_item_is_asked_about_anew(root: Path, settings: Settings, mode
     assert coverage(root)["items"] == 6
 
 
-def test_a_reindex_takes_the_questions_along(
+def test_a_reindex_carries_the_questions_over(
     root: Path, settings: Settings, model: Generator, encoder: Encoder
 ) -> None:
     expand(root, model, encoder, settings)
@@ -215,7 +215,7 @@ def files(root: Path) -> list[Path]:
     return [path for path in root.rglob("*") if path.is_file() and path.suffix != ".onnx"]
 
 
-def test_a_damaged_model_is_named_and_what_was_written_stays(
+def test_a_damaged_model_is_named_and_written_questions_stay(
     root: Path, settings: Settings, model: Generator, encoder: Encoder, tmp_path: Path
 ) -> None:
     expand(root, model, encoder, settings, limit=3)
@@ -237,7 +237,7 @@ def test_a_model_that_fails_on_one_batch_loses_no_other(
     monkeypatch.setattr(module, "BATCH", 2)
     monkeypatch.setattr(passes, "PUBLISH", 0.0)
     calls = []
-    real = model.queries
+    real = model.write_questions
 
     def failing(texts: list[str]) -> list[list[str]]:
         calls.append(texts)
@@ -245,7 +245,7 @@ def test_a_model_that_fails_on_one_batch_loses_no_other(
             raise RuntimeError("out of memory")
         return real(texts)
 
-    monkeypatch.setattr(model, "queries", failing)
+    monkeypatch.setattr(model, "write_questions", failing)
     with pytest.raises(RuntimeError, match="out of memory"):
         expand(root, model, encoder, settings)
     assert coverage(root)["items"] == 2

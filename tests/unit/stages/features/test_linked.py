@@ -16,7 +16,7 @@ from helix.recipes.load_profile import load
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.constants import LinkConstants
 from helix.stages.features.linked import join, link, titled
-from helix.text.tokenize import hash_terms, short_ids, tokenise
+from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import Bool, Candidates, Plan
 from tests.support.tiny import make_store, memory_of
 
@@ -37,7 +37,7 @@ def pool_of(*rows: int) -> Candidates:
 
 def joined(snap: Snapshot, pool: Candidates, asked: str = "", allowed: Bool | None = None, **given: Any) -> list[int]:
     """The rows that joined, in order; what was there stays where it was."""
-    terms = short_ids(hash_terms(tokenise(asked)))
+    terms = shorten_ids(hash_terms(tokenise(asked)))
     named = titled(terms, snap, how(**given).title_df)
     plan = Plan(allowed, snap.live if allowed is None else int(allowed.sum()), titled=named)
     after = join(pool, snap, plan, how(**given))
