@@ -1,4 +1,4 @@
-"""Build hook: compiles helix/native/*.c with the system's C compiler (CC, else cc) into a library beside them."""
+"""Build hook: compile helix/native/*.c with the system's C compiler (CC, else cc) into a library in that folder."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
-# A product and a sum are rounded each, in the order written, on every machine, whatever CFLAGS say.
+# Products and sums are rounded one by one, in the order written: the same bits on every machine, whatever CFLAGS say.
 FLAGS = ("-O3", "-std=c11", "-fPIC", "-shared", "-fno-fast-math", "-ffp-contract=off", "-fno-math-errno")
 
 
 class Kernels(BuildHookInterface):  # type: ignore[type-arg]
-    """Makes the wheel one of this platform, with the library in it."""
+    """The hook that makes a wheel of this platform, with the library in it."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile the kernels and name the platform."""
         folder = Path(self.root) / "helix" / "native"
         unfinished = folder / f"_kernels.{os.getpid()}.so"
         compile_kernels(folder, unfinished)
@@ -33,15 +34,15 @@ class Kernels(BuildHookInterface):  # type: ignore[type-arg]
 def compile_kernels(folder: Path, library: Path, *more: str) -> None:
     """Compile the kernels.
 
-    Warnings are errors. A compiler that is newer than Helix may know more of them: CFLAGS=-Wno-error lets them pass.
+    Warnings are errors. A newer compiler may know more of them: CFLAGS=-Wno-error lets them pass.
 
     Args:
-        folder: of the sources.
-        library: that is written.
-        more: options besides.
+        folder: with the sources.
+        library: the file to write.
+        more: further options.
 
     Raises:
-        SystemExit: there is no compiler, or it fails; what to do is said.
+        SystemExit: no compiler, or it fails; the message names the remedy.
     """
     compiler = shlex.split(os.environ.get("CC") or "cc")
     options = [*WARNINGS, *shlex.split(os.environ.get("CFLAGS", "")), *FLAGS, *more]
@@ -50,7 +51,7 @@ def compile_kernels(folder: Path, library: Path, *more: str) -> None:
         subprocess.run(command, check=True, capture_output=True, text=True)
     except OSError as error:
         raise SystemExit(
-            f"Helix needs a C compiler to be built, and {compiler[0]!r} cannot be run: {error.strerror}; install one "
+            f"building Helix needs a C compiler, and {compiler[0]!r} cannot be run: {error.strerror}; install one "
             "(Debian, Ubuntu: apt install gcc libc6-dev; Fedora: dnf install gcc; macOS: xcode-select --install), "
             "or name yours in CC"
         ) from None

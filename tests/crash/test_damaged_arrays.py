@@ -15,7 +15,7 @@ from helix.snapshot.index.doc2query import KIND, write_queries
 from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.manifest import Index, describe_tree, new_id
 from helix.snapshot.reader.snapshot import Snapshot
-from tests.support.sanitised import run, sanitised
+from tests.support.sanitised import copy_sanitised, run
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def broad_store(own_store: Path) -> Path:
     return own_store
 
 
-def test_numbers_that_lead_out_of_the_store_are_damage(broad_store: Path, tmp_path: Path) -> None:
+def test_indices_out_of_bounds_are_damage(broad_store: Path, tmp_path: Path) -> None:
     """In a process of its own: whatever is not caught may end it."""
     command = [sys.executable, "-m", "tests.support.damaged", broad_store, tmp_path / "work", "1", "quick"]
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
@@ -50,7 +50,7 @@ def test_numbers_that_lead_out_of_the_store_are_damage(broad_store: Path, tmp_pa
 def test_no_damaged_array_is_read_outside_its_memory(seed: int, broad_store: Path, tmp_path: Path) -> None:
     """With kernels under sanitisers; every array also with other dtypes and lengths, and asked in every way."""
     (tmp_path / "package").mkdir()
-    environment = sanitised(tmp_path / "package")
+    environment = copy_sanitised(tmp_path / "package")
     done = run(environment, "-m", "tests.support.damaged", broad_store, tmp_path / "work", seed, timeout=3_000)
     assert done.returncode == 0, f"seed {seed}: {done.stdout[-3_000:]}{done.stderr[-6_000:]}"
     counted = orjson.loads(done.stdout)

@@ -1,4 +1,4 @@
-"""`helix.ranking.fact_validity.resolve` against a loop that reads the rules one by one."""
+"""`helix.ranking.fact_validity.resolve_ends` against a loop over the rules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from helix.types import I64
 
 class Row(NamedTuple):
     family: int
-    qualifier: int  # 0 is none
+    qualifier: int  # 0 for none
     object: int
     valid: int
     ingested: int
@@ -42,8 +42,7 @@ ROW = st.builds(
 )
 
 
-def naive(rows: list[Row]) -> list[int]:
-    """The rules as they are said, row by row."""
+def resolve_naively(rows: list[Row]) -> list[int]:
     order = sorted(range(len(rows)), key=lambda i: (rows[i].valid, rows[i].ingested, i))
     ends = [NO_END] * len(rows)
     for place, i in enumerate(order):
@@ -70,7 +69,7 @@ def naive(rows: list[Row]) -> list[int]:
     return ends
 
 
-def columns(rows: list[Row]) -> I64:
+def resolve_columns(rows: list[Row]) -> I64:
     return resolve_ends(
         np.array([row.group for row in rows], np.uint64),
         np.array([10 * row.family for row in rows], np.uint64),
@@ -85,8 +84,8 @@ def columns(rows: list[Row]) -> I64:
 
 @settings(max_examples=400, deadline=None)
 @given(st.lists(ROW, max_size=24))
-def test_the_vectorised_rules_are_the_loop(rows: list[Row]) -> None:
-    assert columns(rows).tolist() == naive(rows)
+def test_the_vectorised_rules_equal_the_loop(rows: list[Row]) -> None:
+    assert resolve_columns(rows).tolist() == resolve_naively(rows)
 
 
 @settings(max_examples=150, deadline=None)
@@ -94,6 +93,6 @@ def test_the_vectorised_rules_are_the_loop(rows: list[Row]) -> None:
 def test_the_order_of_arrival_does_not_matter(rows: list[Row], random: object) -> None:
     shuffled = list(rows)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert dict(zip(shuffled, columns(shuffled).tolist(), strict=True)) == dict(
-        zip(rows, columns(rows).tolist(), strict=True)
+    assert dict(zip(shuffled, resolve_columns(shuffled).tolist(), strict=True)) == dict(
+        zip(rows, resolve_columns(rows).tolist(), strict=True)
     )

@@ -1,4 +1,4 @@
-"""The lexical leg against dictionaries and loops, over stores where it leaves out most of its work."""
+"""The lexical leg against dictionaries and loops, on stores where it skips most of its work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from helix.errors import StoreError
-from helix.native import postings as native
+from helix.native import postings
 from helix.ranking.bm25 import FieldNorms
 from helix.stages import lexical
 from helix.stages.lexical import search_lexical
@@ -28,7 +28,7 @@ SEEDS = range(8)
 
 
 class World:
-    """A random store of many segments with deletes, repeated texts and a filter, and the same as plain lists."""
+    """A random store of many segments with deletes and repeated texts, and the same as plain lists."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         rng = random.Random(seed)
@@ -53,13 +53,13 @@ class World:
         self.rng = rng
 
     def plan(self, share: float | None) -> Plan:
-        """All live rows, or a share of them."""
+        """Allow all live rows, or a share of them."""
         allowed = np.array(self.alive) & (np.array([self.rng.random() for _ in self.alive]) < (share or 1.0))
         if allowed.all():
             return Plan(None, len(allowed))
         return Plan(allowed, int(allowed.sum()))
 
-    def naive(self, words: list[str], plan: Plan, k1: float, b: float) -> dict[int, float]:
+    def score_naively(self, words: list[str], plan: Plan, k1: float, b: float) -> dict[int, float]:
         live = [row for row, alive in enumerate(self.alive) if alive]
         lengths = {row: sum(self.terms[row].values()) for row in live}
         mean = max(1.0, sum(lengths.values()) / len(live))
@@ -77,20 +77,20 @@ class World:
         return scores
 
 
-@pytest.fixture(params=["as it is", "every short cut"])
-def short_cuts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small stores would never be looked up in, or worked on in ranges."""
-    if request.param == "every short cut":
+@pytest.fixture(params=["defaults", "every shortcut"])
+def shortcuts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lower the thresholds: otherwise small stores take no shortcut."""
+    if request.param == "every shortcut":
         monkeypatch.setattr(lexical, "_LOOK_UP", 2)
         monkeypatch.setattr(lexical, "_SMALL", 4)
         monkeypatch.setattr(lexical, "_RARE", 2)
-        monkeypatch.setattr(native, "RANGE", 5)
-        monkeypatch.setattr(native, "LOOK_UP", 1)
+        monkeypatch.setattr(postings, "RANGE", 5)
+        monkeypatch.setattr(postings, "LOOK_UP", 1)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.usefixtures("short_cuts")
-def test_the_best_are_the_naive_best(tmp_path: Path, seed: int) -> None:
+@pytest.mark.usefixtures("shortcuts")
+def test_the_top_rows_are_the_naive_top_rows(tmp_path: Path, seed: int) -> None:
     world = World(tmp_path / "store", seed)
     for share in (None, 0.5, 0.05):
         for k in (1, 3, 10, 1000):
@@ -98,9 +98,9 @@ def test_the_best_are_the_naive_best(tmp_path: Path, seed: int) -> None:
             words = world.rng.sample(WORDS, world.rng.randint(1, 8))
             query: Any = SimpleNamespace(terms=hash_terms([*words, "absent"]))
             found = search_lexical(query, world.snap.lexical, plan, k, 0.9, 0.6)
-            naive = world.naive(words, plan, 0.9, 0.6)
+            naive = world.score_naively(words, plan, 0.9, 0.6)
             check(found, naive, world, k)
-            same = exhaustive(query, world.snap, plan, k, 0.9, 0.6)
+            same = exhaustive(query, world.snap.lexical, plan, k, 0.9, 0.6)
             assert found.rows.tolist() == same.rows.tolist()
             assert found.scores.tolist() == same.scores.tolist()
 
@@ -112,50 +112,50 @@ def check(found: Leg, naive: dict[int, float], world: World, k: int) -> None:
     assert scores == pytest.approx([naive[row] for row in rows], rel=1e-5)
     order = [(-score, world.keys[row]) for row, score in zip(rows, scores, strict=True)]
     assert order == sorted(order)
-    for row in naive.keys() - set(rows):  # a repeated text that did not make it has the larger id
+    for row in naive.keys() - set(rows):  # of repeated texts, the one with the larger id is left out
         twins = [other for other in rows if world.texts[other] == world.texts[row]]
         assert all(world.keys[other] < world.keys[row] for other in twins)
 
 
-def skewed(seed: int, rows: int = 80_000, terms: int = 9) -> tuple[Store, Any]:
-    """Lists of 20 rows to two thirds of all, over seven segments; lengths of few values, so that many tie."""
+def make_skewed_store(seed: int, rows: int = 80_000, terms: int = 9) -> tuple[Store, Any]:
+    """Make posting lists of 20 rows to two thirds of all, in seven segments; few lengths, so that many scores tie."""
     rng = np.random.default_rng(seed)
     keys = np.sort(rng.integers(1, 2**63, terms).astype(np.uint64))
     share = np.geomspace(20 / rows, 2 / 3, terms)[rng.permutation(terms)]
     tf = np.where(rng.random((terms, rows)) < share[:, None], rng.geometric(0.7, (terms, rows)), 0).astype(np.uint16)
     bounds = [0, *np.sort(rng.choice(np.arange(1, rows), 6, replace=False)).tolist(), rows]
-    segments = [(low, inverted(keys, tf[:, low:high])) for low, high in pairwise(bounds)]
+    segments = [(low, invert(keys, tf[:, low:high])) for low, high in pairwise(bounds)]
     length = np.maximum(tf.sum(axis=0), rng.choice([10, 20, 40], rows)).astype(np.float32)
     return Store(segments, length, rng.permutation(rows).astype(np.uint64)), keys
 
 
-def inverted(keys: Any, tf: Any) -> Segment:
-    """uint16[terms, rows], 0 where a row does not hold a term."""
+def invert(keys: Any, tf: Any) -> Segment:
+    """Invert tf: uint16[terms, rows], 0 if a row lacks a term."""
     held = tf.any(axis=1)
     term, row = np.nonzero(tf[held])
     counts = np.bincount(term, minlength=int(held.sum()))
     return Segment(keys[held], np.append(0, np.cumsum(counts)), row.astype(np.uint32), tf[held][term, row])
 
 
-def same(query: Any, snap: Any, plan: Plan, k: int) -> bool:
+def is_exhaustive(query: Any, snap: Any, plan: Plan, k: int) -> bool:
     found, expected = (search(query, snap, plan, k, 1.2, 0.75) for search in (search_lexical, exhaustive))
     return np.array_equal(found.rows, expected.rows) and np.array_equal(found.scores, expected.scores)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_long_lists_under_every_filter(seed: int) -> None:
-    store, keys = skewed(seed)
+def test_long_lists_equal_an_exhaustive_search_under_every_filter(seed: int) -> None:
+    store, keys = make_skewed_store(seed)
     rng = np.random.default_rng(seed)
     for terms in (keys, keys[:1], keys[-3:], rng.choice(keys, 5, replace=False)):
         query = SimpleNamespace(terms=terms)
-        assert same(query, store, Plan(None, store.rows), 100)
+        assert is_exhaustive(query, store, Plan(None, store.rows), 100)
         for share in (0.99, 0.4, 0.02, 0.001, 0.0):
             allowed = rng.random(store.rows) < share
-            assert same(query, store, Plan(allowed, int(allowed.sum())), 100)
+            assert is_exhaustive(query, store, Plan(allowed, int(allowed.sum())), 100)
 
 
 def test_a_narrow_filter_reads_no_long_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    store, keys = skewed(1)
+    store, keys = make_skewed_store(1)
     sizes: list[int] = []
     best = lexical.search_postings
 
@@ -166,22 +166,22 @@ def test_a_narrow_filter_reads_no_long_list(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(lexical, "search_postings", counted)
     allowed = np.zeros(store.rows, bool)
     allowed[::2000] = True
-    assert same(SimpleNamespace(terms=keys), store, Plan(allowed, int(allowed.sum())), 10)
+    assert is_exhaustive(SimpleNamespace(terms=keys), store, Plan(allowed, int(allowed.sum())), 10)
     assert max(sizes) < 25 * allowed.sum() < max(map(store.df, keys))
 
 
-def test_a_failed_search_leaves_nothing_behind() -> None:
-    store, keys = skewed(2, rows=2_000)
+def test_a_failed_search_does_not_change_the_next() -> None:
+    store, keys = make_skewed_store(2, rows=2_000)
     query: Any = SimpleNamespace(terms=keys)
     broken: Any = Store(store.segments, store.columns.length, store.columns.key)
     broken.norm = FieldNorms(store.columns.length[:50], store.mean_length)
     with pytest.raises(StoreError, match="none of 50 rows"):
         search_lexical(query, broken, Plan(None, store.rows), 10, 1.2, 0.75)
-    assert same(query, store, Plan(None, store.rows), 10)
+    assert is_exhaustive(query, store, Plan(None, store.rows), 10)
 
 
-def test_word_order_does_not_change_a_bit() -> None:
-    store, keys = skewed(3)
+def test_word_order_changes_no_bit() -> None:
+    store, keys = make_skewed_store(3)
     snap: Any = store
     legs = [
         search_lexical(SimpleNamespace(terms=terms), snap, Plan(None, store.rows), 50, 1.2, 0.75)  # type: ignore[arg-type]
@@ -192,11 +192,11 @@ def test_word_order_does_not_change_a_bit() -> None:
 
 
 @pytest.mark.parametrize("k", [0, -1, 5])
-def test_nothing_to_find(k: int) -> None:
-    store, keys = skewed(4, rows=100)
+def test_an_empty_result_has_the_right_dtypes(k: int) -> None:
+    store, keys = make_skewed_store(4, rows=100)
     snap: Any = store
     for terms in (keys if k <= 0 else keys[:0], np.array([1], np.uint64)):
         query: Any = SimpleNamespace(terms=terms)
-        found = search_lexical(query, snap.lexical, Plan(None, store.rows), k, 1.2, 0.75)
+        found = search_lexical(query, snap, Plan(None, store.rows), k, 1.2, 0.75)
         assert (len(found.rows), len(found.scores)) == (0, 0)
         assert (found.rows.dtype, found.scores.dtype) == (np.uint32, np.float32)

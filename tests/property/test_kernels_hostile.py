@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from tests.support.kernels import CALLS
-from tests.support.sanitised import REPORTED, run, sanitised
+from tests.support.sanitised import REPORTED, copy_sanitised, run
 
 SECONDS = 60
 SEEDS = (1, 2)
@@ -16,7 +16,7 @@ SEEDS = (1, 2)
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    return sanitised(tmp_path_factory.mktemp("sanitised"))
+    return copy_sanitised(tmp_path_factory.mktemp("sanitised"))
 
 
 @pytest.mark.soak

@@ -1,7 +1,7 @@
-"""Arrays of a store with other values, dtypes and lengths, whose digests are right again, under the real reader.
+"""Stores with one changed array each, and matching digests, under the real reader.
 
-`python -m tests.support.damaged STORE WORK SEED [quick]` tries them one by one. Each store is opened and asked: what
-comes is an answer or a HelixError. A process that is ended by a signal or a sanitiser has said which file it was at.
+`python -m tests.support.damaged STORE WORK SEED [quick]` opens and questions them one by one. Each call must end in an
+answer or a HelixError. The name of each file goes to stderr first, for processes that a signal or a sanitiser ends.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from tests.support.kernels import EXTREME, ODD
 
 QUESTIONS = ("What did I tell Priya about vacation?", "why sqlite and not postgres", "who works with Marco")
 PROFILES = ("helix-paper", "engram", "memoria", "annie", "cems")
-OF_KERNELS = ("vectors.", "terms.", "order.", "mention", "sessions.", "link", "ids.", "facts.", "titles.")
+KERNEL_ARRAYS = ("vectors.", "terms.", "order.", "mention", "sessions.", "link", "ids.", "facts.", "titles.")
 Array = np.ndarray[Any, Any]
 
 
-def other_kinds(array: Array) -> Iterator[tuple[str, Array]]:
-    """The same numbers in another dtype, or fewer, more, or otherwise arranged ones."""
+def change_kind(array: Array) -> Iterator[tuple[str, Array]]:
+    """Yield the same numbers in another dtype, number or shape."""
     for dtype in ("uint8", "int32", "int64", "uint64", "float32", "float64", array.dtype.newbyteorder()):
         if array.dtype != dtype:
             with np.errstate(all="ignore"):
@@ -51,8 +51,8 @@ def other_kinds(array: Array) -> Iterator[tuple[str, Array]]:
         yield "one dimension", np.ascontiguousarray(array[:, :1])
 
 
-def other_values(array: Array, rng: random.Random, rounds: int) -> Iterator[tuple[str, Array]]:
-    """The same kind of array with numbers that lead anywhere: some, all, or in another order."""
+def change_values(array: Array, rng: random.Random, rounds: int) -> Iterator[tuple[str, Array]]:
+    """Yield arrays of the same kind with extreme numbers, or in another order."""
     for i in range(rounds):
         changed = array.copy()
         flat = changed.reshape(-1)
@@ -64,17 +64,17 @@ def other_values(array: Array, rng: random.Random, rounds: int) -> Iterator[tupl
             continue
         value = rng.choice(ODD if flat.dtype.kind == "f" else [*EXTREME, len(flat), len(flat) + 1])
         where = slice(None) if i == 1 else rng.choice([0, len(flat) - 1, rng.randrange(len(flat)), slice(1, -1)])
-        flat[where] = value if flat.dtype.kind == "f" else _within(value, flat.dtype)
+        flat[where] = value if flat.dtype.kind == "f" else _clip(value, flat.dtype)
         yield f"{value} at {where}", changed
 
 
-def _within(value: float, dtype: np.dtype[Any]) -> int:
+def _clip(value: float, dtype: np.dtype[Any]) -> int:
     info = np.iinfo(dtype)
     return min(max(int(value), int(info.min)), int(info.max))
 
 
-def copied(store: Path, work: Path) -> Path:
-    """A copy to break: files are links until they are written anew."""
+def copy_store(store: Path, work: Path) -> Path:
+    """Copy a store; files are links until they are replaced."""
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(store, work, copy_function=os.link, ignore=shutil.ignore_patterns("encoders", "inbox", "pins"))
     (work / "encoders").symlink_to(store / "encoders")
@@ -83,49 +83,49 @@ def copied(store: Path, work: Path) -> Path:
     return work
 
 
-def written(root: Path, path: str, data: bytes) -> None:
-    """Write a file, and a manifest that says so."""
+def replace_file(root: Path, path: str, data: bytes) -> None:
+    """Replace a file, and the manifest with its digest."""
     name = manifests.current_name(root)
     assert name is not None
     raw = orjson.loads((root / "manifests" / name).read_bytes())
-    for file in _files(raw):
+    for file in _list_files(raw):
         if file["path"] == path:
             file |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     whole = orjson.dumps(raw, option=orjson.OPT_APPEND_NEWLINE)
-    new = f"{name.partition('-')[0]}-{hashlib.sha256(whole).hexdigest()[:16]}.json"
-    for target, content in ((path, data), (f"manifests/{new}", whole), ("CURRENT", f"{new}\n".encode())):
+    new_name = f"{name.partition('-')[0]}-{hashlib.sha256(whole).hexdigest()[:16]}.json"
+    for target, content in ((path, data), (f"manifests/{new_name}", whole), ("CURRENT", f"{new_name}\n".encode())):
         (root / target).unlink(missing_ok=True)
         (root / target).write_bytes(content)
 
 
-def _files(raw: Any) -> Iterator[dict[str, Any]]:
+def _list_files(raw: Any) -> Iterator[dict[str, Any]]:
     if isinstance(raw, dict):
         if "path" in raw:
             yield raw
         for value in raw.values():
-            yield from _files(value)
+            yield from _list_files(value)
     elif isinstance(raw, list):
         for value in raw:
-            yield from _files(value)
+            yield from _list_files(value)
 
 
-def asked(root: Path, whole: Snapshot, ids: list[str], *, quick: bool) -> list[tuple[str, str]]:
-    """(what was asked, its error where it is no HelixError) of all that a store is asked and that ends in an error."""
+def question_store(root: Path, whole: Snapshot, ids: list[str], *, quick: bool) -> list[tuple[str, str]]:
+    """Return (call, its error, "" for a HelixError) of each call on a store that ends in an error."""
     failed: list[tuple[str, str]] = []
 
     def ask(name: str, call: Callable[..., Any], *given: Any, **more: Any) -> Any:
         try:
             return call(*given, **more)
-        except Exception as error:  # noqa: BLE001  every class is told
+        except Exception as error:  # noqa: BLE001  every class is reported
             frame = traceback.extract_tb(error.__traceback__)[-1]
-            told = "" if isinstance(error, HelixError) else f", {Path(frame.filename).name}:{frame.lineno}"
-            failed.append((name, f"{type(error).__name__}{told}: {str(error)[:100]}" if told else ""))
+            place = "" if isinstance(error, HelixError) else f", {Path(frame.filename).name}:{frame.lineno}"
+            failed.append((name, f"{type(error).__name__}{place}: {str(error)[:100]}" if place else ""))
             return None
 
     memory = ask("open", Memory, root, load({"HELIX_ANSWERS": "0", "HELIX_THREADS": "1"}), warm=False)
     if memory is None:
         return failed
-    memory.snapshot.__dict__ |= {"encoder": whole.encoder, "counter": whole.counter}
+    memory.snapshot.files.__dict__ |= {"encoder": whole.encoder, "counter": whole.counter}
     for question in QUESTIONS:
         ask(question, memory.recall, question)
     if quick:
@@ -136,7 +136,7 @@ def asked(root: Path, whole: Snapshot, ids: list[str], *, quick: bool) -> list[t
     ask("filtered", memory.recall, QUESTIONS[1], project="ledgerline", since="2020-01-01", until="2030-01-01")
     ask("as of", memory.recall, QUESTIONS[1], as_of="2026-03-01")
     ask("explained", memory.recall, QUESTIONS[1], explain=True)
-    ask("asker", memory.recall, QUESTIONS[1], principal="ana")
+    ask("principal", memory.recall, QUESTIONS[1], principal="ana")
     for identity in ids:
         for browse in (memory.item, memory.around, memory.neighbours):
             ask(browse.__name__, browse, identity)
@@ -146,19 +146,19 @@ def asked(root: Path, whole: Snapshot, ids: list[str], *, quick: bool) -> list[t
     return failed
 
 
-def in_heap(path: Path) -> pa.Buffer:
-    """A file as a piece of the heap: a sanitiser sees where that ends, of a mapping it does not."""
+def read_file(path: Path) -> pa.Buffer:
+    """Read a file to the heap, where a sanitiser sees its end; in a mapping it does not."""
     return pa.py_buffer(bytearray(path.read_bytes()))
 
 
-def cases(store: Path, rng: random.Random, *, quick: bool) -> Iterator[tuple[str, str, bytes]]:
-    """(path in the store, what is other about it, the file that takes its place), of every array and column."""
+def list_changes(store: Path, rng: random.Random, *, quick: bool) -> Iterator[tuple[str, str, bytes]]:
+    """Yield (path in the store, description, new content) of every array and column."""
     rounds = 3 if quick else 8
     for path in sorted(str(path.relative_to(store)) for path in store.glob("[si]*s/**/*.npy")):
-        if quick and not path.rpartition("/")[2].startswith(OF_KERNELS):
+        if quick and not path.rpartition("/")[2].startswith(KERNEL_ARRAYS):
             continue
         array = np.load(store / path)
-        for how, other in (*(() if quick else other_kinds(array)), *other_values(array, rng, rounds)):
+        for how, other in (*(() if quick else change_kind(array)), *change_values(array, rng, rounds)):
             data = io.BytesIO()
             np.save(data, other)
             yield path, how, data.getvalue()
@@ -166,12 +166,12 @@ def cases(store: Path, rng: random.Random, *, quick: bool) -> Iterator[tuple[str
         table = pa.ipc.open_file(store / path).read_all().combine_chunks()
         for i, field in enumerate(table.schema):
             if (pa.types.is_integer(field.type) or pa.types.is_floating(field.type)) and not table[i].null_count:
-                for how, other in other_values(np.array(table[i].to_numpy()), rng, rounds):
+                for how, other in change_values(np.array(table[i].to_numpy()), rng, rounds):
                     column = pa.array(other).cast(field.type, safe=False)
-                    yield path, f"{field.name} {how}", _ipc(table.set_column(i, field, column))
+                    yield path, f"{field.name} {how}", _encode_table(table.set_column(i, field, column))
 
 
-def _ipc(table: pa.Table) -> bytes:
+def _encode_table(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
@@ -179,16 +179,16 @@ def _ipc(table: pa.Table) -> bytes:
 
 
 def main(store: Path, work: Path, seed: int, *, quick: bool) -> int:
-    """Try them all; foreign errors go to stdout, one a line, then what was done."""
+    """Question all changed stores; print foreign errors, one a line, then the counts."""
     if "asan" in os.environ.get("LD_PRELOAD", ""):
-        helix.snapshot.checked_arrays.map_file = in_heap
+        helix.snapshot.checked_arrays.map_file = read_file
     done, memory = Counter[str](), Memory(store)
     ids = [item.id for item in memory.recall(QUESTIONS[0], k=3).items]
-    for path, how, data in cases(store, random.Random(seed), quick=quick):
+    for path, how, data in list_changes(store, random.Random(seed), quick=quick):
         sys.stderr.write(f"{path} {how}\n")
         sys.stderr.flush()
-        written(copied(store, work), path, data)
-        failed = dict(asked(work, memory.snapshot, ids, quick=quick))
+        replace_file(copy_store(store, work), path, data)
+        failed = dict(question_store(work, memory.snapshot, ids, quick=quick))
         foreign = {name: error for name, error in failed.items() if error}
         done["foreign" if foreign else "refused" if failed else "answered"] += 1
         if foreign:

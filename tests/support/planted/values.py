@@ -132,7 +132,7 @@ class Values:
     def char(self, code: str | int) -> str:
         return chr(int(str(code), 16))
 
-    def int(self, low: int, high: int) -> str:
+    def integer(self, low: int, high: int) -> str:
         return str(self.random.randint(low, high))
 
     def of(self, alphabet: str, length: int) -> str:
