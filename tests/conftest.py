@@ -156,18 +156,19 @@ def sample_store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
 @pytest.fixture
 def own_store(sample_store: Path, tmp_path: Path) -> Path:
     """A copy of the sample store."""
-    return _copy_store(sample_store, tmp_path / "store")
+    return copy_store(sample_store, tmp_path / "store")
 
 
 @pytest.fixture(scope="module")
 def served_store(sample_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the sample store that the tests of a module serve; a fetched item leaves an event in it."""
-    return _copy_store(sample_store, tmp_path_factory.mktemp("served") / "store")
+    return copy_store(sample_store, tmp_path_factory.mktemp("served") / "store")
 
 
-def _copy_store(store: Path, target: Path) -> Path:
+def copy_store(store: Path, target: Path) -> Path:
+    """Copy a store without the pins of readers that other tests have open."""
     shutil.copytree(store, target)
-    for pin in (target / "pins").iterdir():  # of readers that other tests have open
+    for pin in (target / "pins").iterdir():
         pin.unlink()
     return target
 
