@@ -158,6 +158,14 @@ class Chat:
         """Return the requests since the last `forget`."""
         return list(self._call("GET")["requests"])
 
+    def list_prompts(self) -> list[list[dict[str, str]]]:
+        """Return the messages of each request."""
+        return [request["body"]["messages"] for request in self.list_requests()]
+
+    def read_text(self) -> str:
+        """Return all text that the endpoint received."""
+        return "\n".join(message["content"] for messages in self.list_prompts() for message in messages)
+
     def read_peak(self) -> int:
         """Return the most requests that ran at once."""
         return int(self._call("GET")["peak"])

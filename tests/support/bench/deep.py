@@ -32,9 +32,10 @@ from helix.settings import load
 from helix.text.tokenize import STOP_WORDS
 from helix.types import Item, RecallOptions
 from pipelines.embedded.ingest import ingest
-from pipelines.eval.evaluate import _askable, turns_of
-from pipelines.eval.score import BUDGETS, Answer, score
-from pipelines.eval.sets.registry import Question, read, turn
+from pipelines.eval.evaluate import drop_unanswerable, read_haystacks
+from pipelines.eval.score import BUDGETS, RankedAnswer, score_answer
+from pipelines.eval.sets.benchmark import Question, turn_key
+from pipelines.eval.sets.registry import read_set
 from tests.support.chat_server import chatting
 
 QUESTIONS = (
@@ -81,7 +82,7 @@ def cost(rounds: int) -> dict[str, Any]:
 
 def through_worker(rounds: int) -> dict[str, Any]:
     """The same over REST, by a worker with its Redis: until the first answer, and until the deep one."""
-    from tests.contract.test_deep import at_work
+    from tests.contract.test_deep_worker import at_work
     from tests.support.fleet import Redis
     from tests.support.serving import serving
 
@@ -118,15 +119,15 @@ def gain(name: str, path: Path, every: int) -> dict[str, dict[str, float]]:
     """Means of METRICS for each simulated model."""
     settings = replace(load(), answers=0)
     with tempfile.TemporaryDirectory() as work:
-        found = read(name, path, Path(work) / "documents")
+        found = read_set(name, path, Path(work) / "documents")
         ingest(Path(work) / "store", list(found.documents), settings)
         memory = Memory(Path(work) / "store", settings)
-        found = _askable(found, memory.snapshot, turns_of(memory.snapshot), settings)
+        found = drop_unanswerable(found, memory.snapshot, read_haystacks(memory.snapshot), settings)
         questions, words = found.questions[::every], _words(memory)
         rows: dict[str, dict[str, float]] = {}
 
         def measure(row: str, replies: Callable[[Question, Any], Replies]) -> None:
-            values = [score(question, _answer(memory, question, replies)) for question in questions]
+            values = [score_answer(question, _answer(memory, question, replies)) for question in questions]
             rows[row] = {metric: round(float(np.mean([one[metric] for one in values])), 4) for metric in METRICS}
             print(json.dumps({"set": name, "questions": len(questions), "row": row, **rows[row]}), flush=True)
 
@@ -163,7 +164,7 @@ def _words(memory: Memory) -> tuple[dict[str, list[str]], list[str]]:
             said = [word.strip(".,;:!?\"'()").lower() for word in entry["text"].split()]
             kept = [word for word in said if len(word) > 2 and word not in STOP_WORDS]
             for one in entry["turns"]:
-                of.setdefault(turn(entry["session"], one), []).extend(kept)
+                of.setdefault(turn_key(entry["session"], one), []).extend(kept)
     return of, sorted({word for known in of.values() for word in known})
 
 
@@ -196,10 +197,10 @@ def _order(question: Question, asked: Any, p: float) -> tuple[str, ...]:
 
 
 def _turns(item: Item) -> list[str]:
-    return [turn(item.session, one) for one in item.turns]
+    return [turn_key(item.session, one) for one in item.turns]
 
 
-def _answer(memory: Memory, question: Question, replies: Callable[[Question, Any], Replies]) -> Answer:
+def _answer(memory: Memory, question: Question, replies: Callable[[Question, Any], Replies]) -> RankedAnswer:
     given = {"project": question.project, "now": question.at, "k": 30, "budget": 1_000}
     asked = prepare(memory.deep_context, question.text, RecallOptions(**given))
     plain = memory.recall(question.text, **given)
@@ -207,7 +208,7 @@ def _answer(memory: Memory, question: Question, replies: Callable[[Question, Any
     found = compose_answer(asked, plain, said, time.perf_counter()) if said.wordings or said.order else plain
     ranking = dict.fromkeys(one for item in found.items for one in _turns(item))
     pack = {one for item in found.packed for one in _turns(item)}
-    return Answer(list(ranking), dict.fromkeys(BUDGETS, pack))
+    return RankedAnswer(list(ranking), dict.fromkeys(BUDGETS, pack))
 
 
 def main() -> None:
