@@ -26,8 +26,9 @@ from typing import Final
 from helix.sources.aider_edits import shorten_edits, strip_reasoning
 from helix.sources.common.injected import MIN_ARGUMENT_WORDS, strip_host, strip_memory
 from helix.sources.common.json_text import number_lines
-from helix.sources.common.names import file_name, first_prompt, fold_line, folder_name, make_unique, session_of_path
+from helix.sources.common.names import file_name, folder_name, make_unique, session_of_path
 from helix.sources.common.sample import Sample
+from helix.sources.common.sessions import first_prompt, fold_title
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import date_document, parse_iso
 from helix.sources.common.tools import TOOL_CHARS, keep_ends
@@ -133,8 +134,7 @@ def _read_sessions(document: Document, cleaner: TextCleaner) -> Iterator[Session
         turns = tuple(_read_turns(chat, *_date_chat(chat, document), cleaner))
         title = _find_heading(chat) or first_prompt(turns)
         if turns:
-            title = fold_line(title) if title else None
-            yield Session(NAME, name, turns, _find_project(chat, document.path), title)
+            yield Session(NAME, name, turns, _find_project(chat, document.path), fold_title(title))
 
 
 def _split_chats(text: str) -> Iterator[_Chat]:

@@ -29,10 +29,11 @@ from helix.sources.common.fields import (
     list_blocks,
 )
 from helix.sources.common.json_text import read_records
-from helix.sources.common.names import branch_name, file_stem, fold_line, folder_name
+from helix.sources.common.names import file_stem, folder_name
 from helix.sources.common.sample import Sample
+from helix.sources.common.sessions import branch_name, fold_title, make_turn
 from helix.sources.common.text_cleaner import TextCleaner
-from helix.sources.common.times import complete_time, parse_iso
+from helix.sources.common.times import parse_iso
 from helix.sources.common.tools import TOOL_CHARS
 from helix.types import Document, Parsed, Session, Turn
 
@@ -268,17 +269,8 @@ def _draft_turns(order: Iterable[Record], places: Mapping[str, Place]) -> dict[s
 
 
 def _make_turn(draft: _Draft) -> Turn:
-    time, quality = complete_time(draft.first.time, None)
-    return Turn(
-        id=draft.id,
-        text="\n".join(draft.parts),
-        role=draft.role,
-        origin=draft.origin,
-        time=time,
-        time_quality=quality,
-        parent=draft.parent,
-        unique=draft.first.is_native,
-    )
+    text, time, is_unique = "\n".join(draft.parts), draft.first.time, draft.first.is_native
+    return make_turn(draft.id, draft.role, text, time, origin=draft.origin, parent=draft.parent, is_unique=is_unique)
 
 
 def _build_sessions(
@@ -301,7 +293,7 @@ def _build_sessions(
                 id=session if branch is None else branch_name(session, branch, taken),
                 turns=tuple(map(_make_turn, branches[branch])),
                 project=facts.projects.get(session),
-                title=fold_line(title) if title else None,
+                title=fold_title(title),
                 branch_of=None if branch is None else session,
             )
 

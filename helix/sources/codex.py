@@ -35,8 +35,9 @@ from helix.sources.codex_turns import (
 )
 from helix.sources.common.fields import get_list, get_mapping, get_string, get_text, is_type
 from helix.sources.common.json_text import read_records
-from helix.sources.common.names import file_stem, folder_name, make_sessions, session_of_path
+from helix.sources.common.names import file_stem, folder_name, session_of_path
 from helix.sources.common.sample import Sample
+from helix.sources.common.sessions import make_sessions
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import parse_epoch, parse_time
 from helix.sources.common.tools import TOOL_CHARS

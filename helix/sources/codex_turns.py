@@ -26,8 +26,8 @@ from helix.sources.codex_prompts import (
 from helix.sources.codex_tools import read_arguments, read_result, tool_name
 from helix.sources.common.fields import get_list, get_string, get_text, join_texts, name_type
 from helix.sources.common.names import make_unique
+from helix.sources.common.sessions import make_turn
 from helix.sources.common.text_cleaner import TextCleaner
-from helix.sources.common.times import complete_time
 from helix.types import Turn
 
 TURN_STARTS: Final = frozenset({"task_started", "turn_started"})
@@ -93,15 +93,15 @@ class Log:
 def build_turns(log: Log) -> Iterator[Turn]:
     """Yield the turns of a log that is read."""
     for draft in log.drafts:
-        time, quality = complete_time(draft.time, log.began)
-        yield Turn(
-            id=draft.id,
-            text="\n".join(draft.parts),
-            role=draft.role,
-            origin="subagent" if log.is_subagent and draft.origin != "summary" else draft.origin,
-            time=time,
-            time_quality=quality,
+        yield make_turn(
+            draft.id,
+            draft.role,
+            "\n".join(draft.parts),
+            draft.time,
+            fallback=log.began,
+            origin=draft.origin,
             parent=draft.parent,
+            is_subagent=log.is_subagent,
         )
 
 

@@ -28,8 +28,9 @@ from helix.sources.common.fields import (
     pick_objects,
 )
 from helix.sources.common.json_text import try_json
-from helix.sources.common.names import file_name, folder_name, make_sessions, make_unique, session_of_path, uri_path
+from helix.sources.common.names import file_name, folder_name, make_unique, session_of_path, uri_path
 from helix.sources.common.sample import Sample
+from helix.sources.common.sessions import make_sessions, make_turn
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import parse_time
 from helix.sources.common.tools import TOOL_CHARS, format_call, is_own_call
@@ -135,14 +136,12 @@ def _read_turns(requests: Iterable[object], cleaner: TextCleaner) -> Iterator[Tu
         time = parse_time(request.get("timestamp"))
         prompt = _read_prompt(request, cleaner)
         if prompt:
-            yield Turn(id=id, text=prompt, time=time, time_quality="exact" if time else "none")
+            yield make_turn(id, "user", prompt, time)
         parts = _list_parts(request)
         answer = _read_answer(request, parts, cleaner)
         answer_id = make_unique(f"{name}:response", ids)
-        quality = "derived" if time else "none"  # the time of the prompt
         if answer:
-            parent = id if prompt else None
-            yield Turn(answer_id, answer, "assistant", "assistant", time=time, time_quality=quality, parent=parent)
+            yield make_turn(answer_id, "assistant", answer, None, fallback=time, parent=id if prompt else None)
         own_calls = {call for call, name, arguments in _list_calls(request) if is_own_call(name, arguments)}
         own_calls |= {get_text(part, "toolCallId") for part in parts if _is_own_part(part)}
         for call, result, failed in _list_results(request, parts):
@@ -152,8 +151,7 @@ def _read_turns(requests: Iterable[object], cleaner: TextCleaner) -> Iterator[Tu
             result = cleaner.clean_output(result, failed)
             if result:
                 parent = answer_id if answer else None
-                result_id = make_unique(call, ids)
-                yield Turn(result_id, result, "tool", "tool", time=time, time_quality=quality, parent=parent)
+                yield make_turn(make_unique(call, ids), "tool", result, None, fallback=time, parent=parent)
 
 
 def _is_undone(request: Mapping[str, Any]) -> bool:

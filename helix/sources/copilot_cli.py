@@ -18,10 +18,11 @@ from typing import Any, Final
 
 from helix.sources.common.fields import get_mapping, get_objects, get_string, get_text, join_texts, name_type
 from helix.sources.common.json_text import read_records, try_json
-from helix.sources.common.names import folder_name, is_uuid, make_sessions, make_unique, session_of_path
+from helix.sources.common.names import folder_name, is_uuid, make_unique, session_of_path
 from helix.sources.common.sample import Sample
+from helix.sources.common.sessions import make_sessions, make_turn
 from helix.sources.common.text_cleaner import TextCleaner
-from helix.sources.common.times import complete_time, parse_time
+from helix.sources.common.times import parse_time
 from helix.sources.common.tools import TOOL_CHARS
 from helix.types import Document, Parsed, Session, Turn
 
@@ -141,23 +142,16 @@ def _make_turn(
         return None
     if not text:
         return None
-    time, quality = complete_time(parse_time(record.get("timestamp")), None)
-    return Turn(
-        id=make_unique(id, log.ids),
-        text=text,
-        role=role,
-        origin=_choose_origin(kind, role, _find_agent(record, data)),
-        time=time,
-        time_quality=quality,
+    return make_turn(
+        make_unique(id, log.ids),
+        role,
+        text,
+        parse_time(record.get("timestamp")),
+        origin="summary" if kind == "session.compaction_complete" else "",
         parent=before,
-        unique=is_uuid(id),
+        is_subagent=bool(_find_agent(record, data)),
+        is_unique=is_uuid(id),
     )
-
-
-def _choose_origin(kind: str, role: str, agent: str) -> str:
-    if kind == "session.compaction_complete":
-        return "summary"
-    return "subagent" if agent else "human" if role == "user" else role
 
 
 def _find_agent(record: Mapping[str, Any], data: Mapping[str, Any]) -> str:

@@ -19,8 +19,9 @@ from typing import Any, Final
 
 from helix.sources.common.fields import get_string, get_text, name_type
 from helix.sources.common.json_text import try_json
-from helix.sources.common.names import folder_name, is_uuid, make_sessions, make_unique, session_of_path
+from helix.sources.common.names import folder_name, is_uuid, make_unique, session_of_path
 from helix.sources.common.sample import Sample
+from helix.sources.common.sessions import make_sessions
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import complete_time, parse_time
 from helix.sources.common.tools import TOOL_CHARS, format_call, is_own_call

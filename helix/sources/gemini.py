@@ -18,10 +18,11 @@ from datetime import datetime
 from typing import Any, Final
 
 from helix.sources.common.fields import get_objects, get_string, get_text, is_type, join_texts
-from helix.sources.common.names import folder_name, is_uuid, make_sessions, make_unique, session_of_path
+from helix.sources.common.names import folder_name, is_uuid, make_unique, session_of_path
 from helix.sources.common.sample import Sample
+from helix.sources.common.sessions import make_sessions, make_turn
 from helix.sources.common.text_cleaner import TextCleaner
-from helix.sources.common.times import complete_time, parse_time
+from helix.sources.common.times import parse_time
 from helix.sources.common.tools import TOOL_CHARS, format_call, is_own_call
 from helix.sources.gemini_log import SUMMARY, get_content, is_document, is_record, list_parts, list_texts, replay
 from helix.types import Document, Parsed, Turn
@@ -277,17 +278,17 @@ def _add_turn(
     if not text:
         return None
     name = make_unique(id, reader.names)
-    time, quality = complete_time(time, reader.began)
     reader.turns.append(
-        Turn(
-            id=name,
-            text=text,
-            role=role,
-            origin="subagent" if reader.is_subagent and origin != "summary" else origin,
-            time=time,
-            time_quality=quality,
+        make_turn(
+            name,
+            role,
+            text,
+            time,
+            fallback=reader.began,
+            origin=origin,
             parent=parent,
-            unique=name == id and is_uuid(message),
+            is_subagent=reader.is_subagent,
+            is_unique=name == id and is_uuid(message),
         )
     )
     return name

@@ -21,10 +21,11 @@ from typing import Any, Final
 from helix.errors import InputRefused
 from helix.sources.common.fields import get_mapping, get_objects, get_string, get_text, is_type, join_texts, name_type
 from helix.sources.common.json_text import load_document
-from helix.sources.common.names import folder_name, make_sessions, make_unique, session_of_path
+from helix.sources.common.names import folder_name, make_unique, session_of_path
 from helix.sources.common.sample import Sample
+from helix.sources.common.sessions import make_sessions, make_turn
 from helix.sources.common.text_cleaner import TextCleaner
-from helix.sources.common.times import complete_time, parse_time
+from helix.sources.common.times import parse_time
 from helix.sources.common.tools import TOOL_CHARS, format_call, is_own_call
 from helix.sources.opencode_store import StoredMessage, collect, is_companion
 from helix.types import Document, Parsed, Turn
@@ -112,20 +113,12 @@ def _read_turns(messages: Iterable[StoredMessage], is_subagent: bool, cleaner: T
         parent = names.get(get_text(message.info, "parentID"))
         if text:
             names[message.id] = id = make_unique(message.id, ids)
-            origin = "summary" if role == "assistant" and _is_summary(message) else "assistant"
+            origin = "summary" if role == "assistant" and _is_summary(message) else ""
             time = parse_time(get_mapping(message.info, "time").get("created"))
-            yield _make_turn(id, text, role, "human" if role == "user" else origin, is_subagent, time, parent)
+            yield make_turn(id, role, text, time, origin=origin, parent=parent, is_subagent=is_subagent)
         for result_id, result, time in results:
-            id = make_unique(result_id, ids)
-            yield _make_turn(id, result, "tool", "tool", is_subagent, time, names.get(message.id))
-
-
-def _make_turn(
-    id: str, text: str, role: str, origin: str, is_subagent: bool, time: datetime | None, parent: str | None
-) -> Turn:
-    time, quality = complete_time(time, None)
-    origin = "subagent" if is_subagent and origin != "summary" else origin
-    return Turn(id=id, text=text, role=role, origin=origin, time=time, time_quality=quality, parent=parent)
+            id, parent = make_unique(result_id, ids), names.get(message.id)
+            yield make_turn(id, "tool", result, time, parent=parent, is_subagent=is_subagent)
 
 
 def _is_summary(message: StoredMessage) -> bool:

@@ -18,8 +18,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from helix.sources.common.injected import strip_host, strip_memory
-from helix.sources.common.names import first_prompt, fold_line, folder_name, session_of_path
+from helix.sources.common.names import fold_line, folder_name, session_of_path
 from helix.sources.common.sample import Sample
+from helix.sources.common.sessions import first_prompt
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import date_document
 from helix.sources.common.tools import TOOL_CHARS

@@ -21,8 +21,9 @@ from helix.errors import InputRefused
 from helix.sources.common.fields import get_list, get_objects, get_string, get_text, join_texts, list_blocks
 from helix.sources.common.injected import strip_host, strip_memory
 from helix.sources.common.json_text import expand_json, load_document
-from helix.sources.common.names import folder_name, make_sessions, session_of_path
+from helix.sources.common.names import folder_name, session_of_path
 from helix.sources.common.sample import Sample
+from helix.sources.common.sessions import make_sessions
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import date_document
 from helix.sources.common.tools import TOOL_CHARS, format_call

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from helix.errors import InputRefused
 from helix.sources import registry as sources
+from helix.sources.common.decode import decode
 from helix.types import ROLES, TYPES, Document
 
 ORIGINS = {"human", "assistant", "tool", "runtime_context", "summary", "subagent", "document"}
@@ -45,7 +46,7 @@ def take(text, path="notes 2026-05-04.md", format="auto"):
 @settings(deadline=None)
 def test_any_bytes(data, limit):
     try:
-        text, problems = sources.decode(data, limit)
+        text, problems = decode(data, limit)
     except InputRefused:
         return
     assert "\r\n" not in text

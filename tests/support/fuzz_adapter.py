@@ -9,6 +9,7 @@ import atheris
 with atheris.instrument_imports(include=["helix.sources"]):
     from helix.errors import InputRefused
     from helix.sources import registry as sources
+    from helix.sources.common.decode import decode
     from helix.types import Document
 
 FORMAT = sys.argv[1]
@@ -17,7 +18,7 @@ FORMAT = sys.argv[1]
 def one(data: bytes) -> None:
     """Decode, tell the format, read: refused or taken, nothing else."""
     try:
-        text, _ = sources.decode(data, 1 << 20)
+        text, _ = decode(data, 1 << 20)
     except InputRefused:
         return
     for format in (FORMAT, "auto"):

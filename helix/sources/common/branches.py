@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Final
 
-from helix.sources.common.names import branch_name, first_prompt, make_sessions, make_unique
+from helix.sources.common.names import make_unique
+from helix.sources.common.sessions import branch_name, first_prompt, make_sessions
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import complete_time
 from helix.types import Session, Turn

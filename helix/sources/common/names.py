@@ -1,20 +1,17 @@
-"""Names: of files and folders, of sessions and turns, and titles."""
+"""Names of files, folders and turns, and titles."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from helix.sources.common.fields import get_string
-from helix.types import Session, Turn
 
 TITLE_CHARS: Final = 80
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
-_BRANCH_CHARS: Final = 8  # of a message's id, in the id of the branch that begins with it
 
 
 def file_name(path: str) -> str:
@@ -51,12 +48,6 @@ def session_of_path(path: str) -> str:
     return f"{file_stem(path)}-{hashlib.sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
-def branch_name(session: str, message: str, taken: dict[str, int]) -> str:
-    """Return an id for the branch of a session that begins with a message, and add it to `taken`."""
-    short = f"{session}~{message[:_BRANCH_CHARS]}"
-    return make_unique(short if short not in taken else f"{session}~{message}", taken)
-
-
 def is_uuid(name: str | None) -> bool:
     """Return whether an id is unique across sessions, so that a copy of it is the same turn."""
     return name is not None and _UUID.fullmatch(name) is not None
@@ -78,24 +69,3 @@ def fold_line(text: str, limit: int = TITLE_CHARS) -> str:
     """Return the text on one line with single spaces, at most `limit` characters."""
     line = " ".join(text[: limit * 20].split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
-
-
-def first_prompt(turns: Iterable[Turn]) -> str | None:
-    """Return the text of the first turn of a person."""
-    return next((turn.text for turn in turns if turn.origin == "human"), None)
-
-
-def make_sessions(
-    source: str,
-    id: str,
-    turns: Iterable[Turn],
-    *,
-    project: str | None = None,
-    title: str | None = None,
-    branch_of: str | None = None,
-) -> tuple[Session, ...]:
-    """Return the one session of these turns; none without turns. Its title is by default the first user's turn."""
-    whole = tuple(turns)
-    title = title or next((turn.text for turn in whole if turn.role == "user"), None)
-    title = fold_line(title) if title else None
-    return (Session(source, id, whole, project, title, branch_of),) if whole else ()

@@ -23,9 +23,7 @@ def log(name, **options):
 
 
 def chat(*blocks):
-    """O
-    from tests.support.paths import DATA
-    ne session, its blocks as the tool writes them: `#### ` and `> ` lines end with a Markdown break."""
+    """One session, its blocks as the tool writes them: `#### ` and `> ` lines end with a Markdown break."""
     return START + "\n".join(blocks) + "\n"
 
 
@@ -47,98 +45,6 @@ def said(text, **options):
 
 
 # ---------------------------------------------------------------- golden
-
-
-def test_a_real_history():
-    parsed = log("aider.chat.history.md")
-    tides, changelog = parsed.sessions
-    assert (tides.source, tides.id.split("@")[1], tides.project, tides.title) == (
-        "aider",
-        "2026-03-02T09:14:05",
-        None,
-        "Low water at Harwich is an hour late since Sunday. I think we forget daylight s…",
-    )
-    assert [(turn.id, turn.role, turn.origin, turn.text) for turn in tides.turns] == [
-        (
-            "11",
-            "user",
-            "human",
-            "Low water at Harwich is an hour late since Sunday.\n\nI think we forget daylight saving.",
-        ),
-        (
-            "15",
-            "assistant",
-            "assistant",
-            "You are right: `low_water` adds the offset to local time.\n\n> The tables are in UTC.\n\n#### Plan\n\n"
-            "1. Convert at the edge only.\n\n[edit] src/tides.py\n```python\ndef low_water(port, day):\n"
-            '    """Minutes after midnight UTC."""\n    return TABLE[port][day]\n```',
-        ),
-        ("35", "tool", "tool", "Applied edit to src/tides.py\nCommit 4be91c2 fix: keep low water in UTC"),
-        ("44", "user", "human", "/test pytest -q tests/test_tides.py"),
-        (
-            "45",
-            "tool",
-            "tool",
-            "============================= test session starts ==============================\ncollected 2 items\n"
-            "tests/test_tides.py .F\n    def test_low_water_in_june():\n"
-            '>       assert low_water("harwich", JUNE) == 372\nE       assert 312 == 372\n'
-            "tests/test_tides.py:18: AssertionError\n"
-            "========================= 1 failed, 1 passed in 0.08s ==========================",
-        ),
-        ("69", "assistant", "assistant", "The test still expects local time. 312 is the right number."),
-        ("71", "user", "human", "/ask why not keep both in the table?"),
-        ("75", "assistant", "assistant", "Because the second one would be wrong twice a year."),
-    ]
-    assert {(turn.time, turn.time_quality) for turn in tides.turns} == {(AT, "derived")}
-    assert (changelog.id.split("@")[1], changelog.project, changelog.title) == (
-        "2026-03-03T08:02:44",
-        "tidemark",
-        "Write the changelog entry. Mention Harwich.",
-    )
-    assert [(turn.id, turn.role, turn.text) for turn in changelog.turns] == [
-        ("94", "user", "Write the changelog entry.\n\nMention Harwich."),
-        (
-            "98",
-            "assistant",
-            "[edit] CHANGELOG.md\n```\n## 1.4.1\n\n- Low water at Harwich no longer shifts with daylight saving.\n```",
-        ),
-        (
-            "105",
-            "tool",
-            "litellm.ServiceUnavailableError: the model is overloaded\nApplied edit to CHANGELOG.md\n"
-            "Commit 77a0e15 docs: changelog for 1.4.1",
-        ),
-    ]
-    assert not parsed.problems
-    assert not parsed.unknown
-    assert not any(turn.unique for session in parsed.sessions for turn in session.turns)
-
-
-def test_a_published_transcript():
-    (session,) = log("aider_published.md").sessions
-    assert session.id.startswith("aider_published-")
-    assert session.title == "Teach the ferry board new ports"
-    assert [(turn.id, turn.role, turn.origin, turn.text) for turn in session.turns] == [
-        (
-            "1",
-            "document",
-            "document",
-            "# Teach the ferry board new ports\n\nIn this chat the board of a ferry pier learns a third port.",
-        ),
-        ("13", "user", "human", "add Ostend to the ports"),
-        (
-            "15",
-            "assistant",
-            "assistant",
-            '[edit] board.py\n```python\nPORTS = ["Harwich", "Vlissingen", "Ostend"]\n```\n\nThe board now says:\n\n'
-            "```\n> Ostend 10:40\n#### on time\n```",
-        ),
-        ("31", "tool", "tool", "Applied edit to board.py\nCommit 0c9d1aa aider: Added Ostend to the ports."),
-        ("37", "user", "human", "and print the delay"),
-        ("39", "assistant", "assistant", "I need to see `delays.py` for that."),
-        ("44", "assistant", "assistant", "It holds minutes, so I print them."),
-    ]
-    assert {(turn.time, turn.time_quality) for turn in session.turns} == {(MTIME, "file")}
 
 
 @pytest.mark.parametrize("name", ["aider.chat.history.md", "aider_published.md"])

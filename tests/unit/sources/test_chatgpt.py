@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from helix.errors import InputRefused
-from helix.sources import chatgpt, claude_ai, claude_code, generic_jsonl
+from helix.sources import chatgpt
 from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
@@ -17,9 +17,7 @@ T0 = START.timestamp()
 
 
 def node(parent, role=None, content="", time=None, *, name=None, recipient="all", **metadata):
-    """O
-    from tests.support.paths import DATA
-    ne node as the export has it, short. `time`: seconds after START; anything else is as it is."""
+    """One node as the export has it, short. `time`: seconds after START; anything else is as it is."""
     if isinstance(time, int | float) and not isinstance(time, bool) and 0 < time < 1e6:
         time += T0
     if role is None:
@@ -64,86 +62,6 @@ def text_of(role, content, **more):
 
 def uid(number):
     return f"{number:08x}-5a1e-4c0d-9b00-0000000000{number:02x}"
-
-
-def test_an_export_as_it_is():
-    parsed = chatgpt.parse(Document("conversations.json", LOG.read_text()))
-    assert not parsed.problems
-    assert not parsed.unknown
-    assert [(s.id, s.title, s.project, s.branch_of) for s in parsed.sessions] == [
-        ("6817a0c0-0001-8004-9c2f-3f5d7c1e0a01", "Webhook retries after a restart", None, None),
-        (
-            "6817a0c0-0001-8004-9c2f-3f5d7c1e0a01~0000000b",
-            "Webhook retries after a restart",
-            None,
-            "6817a0c0-0001-8004-9c2f-3f5d7c1e0a01",
-        ),
-        ("6817a0c0-0002-8004-9c2f-3f5d7c1e0a02", "Which tide table does the Marle ferry use?", None, None),
-    ]
-    live, abandoned, other = parsed.sessions
-    after = [(turn.time - START).total_seconds() for turn in live.turns]
-    rows = [(t.id, t.role, t.origin, s, t.time_quality, t.parent) for t, s in zip(live.turns, after, strict=True)]
-    assert rows == [
-        (uid(3), "user", "human", 0, "exact", None),
-        (uid(6), "assistant", "assistant", 22, "exact", uid(3)),
-        (uid(8), "tool", "tool", 23, "derived", uid(6)),
-        (uid(10), "assistant", "assistant", 31, "derived", uid(8)),
-        (uid(15), "user", "human", 600, "exact", uid(10)),
-        (uid(17), "assistant", "assistant", 611, "exact", uid(15)),
-        (uid(18), "tool", "tool", 612, "exact", uid(17)),
-        (uid(19), "assistant", "assistant", 614, "exact", uid(18)),
-        (uid(20), "tool", "tool", 615, "exact", uid(19)),
-        (uid(21), "assistant", "assistant", 620, "exact", uid(20)),
-        (uid(22), "user", "human", 900, "exact", uid(21)),
-        (uid(23), "assistant", "assistant", 902, "exact", uid(22)),
-        (uid(24), "tool", "tool", 903, "exact", uid(23)),
-        (uid(25), "assistant", "assistant", 905, "exact", uid(24)),
-    ]
-    assert [turn.text for turn in live.turns] == [
-        "Our ticket webhooks are lost when the harbour gateway restarts. How should Tidewater retry them?",
-        "[web.run] webhook retry exponential backoff jitter",
-        "Backoff in practice\nhttps://harbour.example/backoff\nCap the delay and add full jitter.",
-        "Use full jitter with a cap of 60 s.\n\nThe write-up of Northquay Labs is the clearest: Backoff in practice.",
-        "We have no Celery, only the asyncio worker in this picture. Write it for that, and try the delays.\n"
-        "[file] worker loop.png\n[file] delays.csv",
-        "[python] import statistics print(statistics.mean(delays))",
-        "error: NameError: name 'delays' is not defined",
-        "[python] delays = [0.4, 1.1, 2.3]; print(sum(delays))",
-        "3.8",
-        "Three tries take 3.8 s at worst:\n\n```python\nasync def send(ticket): ...\n```",
-        "Great, remember that we cap at sixty seconds.",
-        "[bio] Tidewater caps webhook retries at 60 seconds.",
-        "Model set context updated.",
-        "Noted: at most 60 seconds between tries.",
-    ]
-    assert all(turn.unique for turn in live.turns)
-    assert [(turn.id, turn.parent, turn.text) for turn in abandoned.turns] == [
-        (uid(11), uid(10), "Write that for Celery."),
-        (uid(12), uid(11), "Here is the Celery task with retry_backoff=True."),
-        (uid(13), uid(12), "And a test for it?"),
-        (uid(14), uid(13), "Patch the clock and count the calls."),
-    ]
-    began = datetime(2026, 5, 5, 10, 0, 0, 250_000, tzinfo=UTC)
-    assert [(turn.text, turn.time, turn.time_quality) for turn in other.turns] == [
-        ("Which tide table does\nthe Marle ferry use?", began, "derived"),
-        ("The one of the harbour office.", began, "derived"),
-    ]
-
-
-def test_what_the_export_leaves_out_is_counted():
-    parsed = chatgpt.parse(Document("conversations.json", LOG.read_text()))
-    context = len("The user runs bookings at a ferry line.") + 1 + len("Be brief.")
-    cite = len(" \ue200cite\ue202turn0search1\ue202turn0search3\ue201") + len("【4:0†tides.pdf】")
-    entity = len('\ue200entity\ue202["organization","Northquay Labs","research group"]\ue201') - len("Northquay Labs")
-    link = len("\ue200url\ue202\ue202turn0search1\ue201")
-    assert parsed.junk == Counter(
-        {
-            "host": context + cite + entity + link,
-            "memory": len("\n<memory>\n- Noor prefers tables\n</memory>"),
-            "reasoning": len("They need jitter and a cap.") + len("Thought for 9s"),
-            "abandoned": len("Retry every second, forever."),
-        }
-    )
 
 
 # ---------------------------------------------------------------- the tree
@@ -612,8 +530,3 @@ def test_detects_its_own(value):
 )
 def test_leaves_others_alone(text):
     assert not chatgpt.detect(take_sample(text, "conversations.json"))
-
-
-def test_others_leave_it_alone():
-    seen = take_sample(LOG.read_text(), "conversations.json")
-    assert not any(other.detect(seen) for other in (claude_ai, claude_code, generic_jsonl))

@@ -5,22 +5,19 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from helix.errors import InputRefused
-from helix.sources import chatgpt, claude_ai, claude_code, generic_jsonl
+from helix.sources import claude_ai
 from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
 from tests.support.wrong_types import replaced
 
 LOGS = DATA / "logs"
-START = datetime(2026, 5, 6, 8, tzinfo=UTC)
 ROOT = "00000000-0000-4000-8000-000000000000"
 PLACEHOLDER = "```\nThis block is not supported on your current device yet.\n```"
 
 
 def message(uuid, parent, sender, text="", *, content=None, at=None, **more):
-    """O
-    from tests.support.paths import DATA
-    ne message as the export has it, short."""
+    """One message as the export has it, short."""
     made = {"uuid": uuid, "sender": sender, "text": text, "created_at": at, **more}
     if parent is not None:
         made["parent_message_uuid"] = parent
@@ -62,85 +59,6 @@ def said(*messages, **more):
 def turns(*messages, **options):
     (session,) = parse(conversation(*messages), **options).sessions
     return session.turns
-
-
-# ---------------------------------------------------------------- the whole
-
-
-def uid(number):
-    return f"0196{number:04x}-7c2a-7d11-8b3e-5f0c9a1d{number:04x}"
-
-
-def test_an_export_as_it_is():
-    parsed = claude_ai.parse(Document("conversations.json", (LOGS / "claude_ai.json").read_text()))
-    assert not parsed.problems
-    assert not parsed.unknown
-    assert [(s.id, s.title, s.project, s.branch_of) for s in parsed.sessions] == [
-        (uid(100), "Slow manifest import", None, None),
-        (f"{uid(100)}~01960003", "Slow manifest import", None, uid(100)),
-        (uid(101), "Name three harbour words for release names.", None, None),
-    ]
-    live, abandoned, old = parsed.sessions
-    after = [(turn.time - START).total_seconds() for turn in live.turns]
-    rows = [(t.id, t.role, t.origin, s, t.parent, t.title) for t, s in zip(live.turns, after, strict=True)]
-    assert rows == [
-        (f"{uid(1)}:1", "document", "document", 0.12, None, None),
-        (uid(1), "user", "human", 0.12, None, None),
-        (uid(2), "assistant", "assistant", 9, uid(1), None),
-        (f"{uid(2)}:tool-4", "tool", "tool", 9, uid(2), None),
-        (f"{uid(2)}:tool-6", "tool", "tool", 9, uid(2), None),
-        (uid(5), "user", "human", 300, uid(2), None),
-        (uid(7), "assistant", "assistant", 370, uid(5), None),
-        (f"{uid(7)}:tool-3", "tool", "tool", 370, uid(7), None),
-        (f"{uid(8)}:1", "document", "document", 540, uid(7), "second profile.txt"),
-        (uid(8), "user", "human", 540, uid(7), None),
-        (uid(9), "assistant", "assistant", 548, uid(8), None),
-    ]
-    assert [turn.text for turn in live.turns] == [
-        "import took 41.2 s\n  parse manifests  39.8 s\n  write rows        1.4 s",
-        "Why is this import slow?\n[file] flame graph.png",
-        "Parsing is 97% of it.\n[web_search] python re catastrophic backtracking\n[repl] timeit(parse, sample)\n"
-        "The regular expression backtracks.",
-        "Runaway expressions\nhttps://quay.example/regex\nNested quantifiers backtrack.",
-        "error: TimeoutError: 30 s",
-        "Rewrite the pattern without nesting.",
-        "An atomic group does it:\n[artifacts] create Manifest pattern",
-        "OK",
-        "import took 1.9 s",
-        "[file] scan.pdf",
-        "From 41.2 s to 1.9 s.",
-    ]
-    assert all(turn.unique and turn.time_quality == "exact" for turn in live.turns)
-    assert [(turn.id, turn.parent, turn.text) for turn in abandoned.turns] == [
-        (uid(3), uid(2), "Rewrite it in Rust then."),
-        (uid(4), uid(3), "A Rust crate for one pattern is a lot."),
-    ]
-    assert [(turn.id, turn.parent, turn.text) for turn in old.turns] == [
-        (uid(20), None, "Name three harbour words for release names."),
-        (uid(21), uid(20), "Bollard, Fairlead and Capstan."),
-    ]
-    assert parsed.junk == Counter(
-        {
-            "reasoning": len("39.8 of 41.2 is parsing."),
-            "host": len(f"\n{PLACEHOLDER}"),
-            "abandoned": len("Use a lookahead."),
-        }
-    )
-
-
-def test_documents_of_projects_are_turns_instructions_and_what_everybody_is_given_are_not():
-    parsed = claude_ai.parse(Document("projects.json", (LOGS / "claude_ai_projects.json").read_text()))
-    (session,) = parsed.sessions
-    assert (session.id, session.title, session.project) == (uid(110), "Tidewater imports", "Tidewater imports")
-    (turn,) = session.turns
-    assert (turn.id, turn.role, turn.origin, turn.title) == (uid(111), "document", "document", "manifest format.md")
-    assert (turn.text, turn.time, turn.unique) == (
-        "# Manifest\n\nOne line a container.",
-        datetime(2026, 4, 2, 9, tzinfo=UTC),
-        True,
-    )
-    assert parsed.junk == Counter({"host": len("Answer in Dutch.")})
-    assert not parsed.unknown
 
 
 # ---------------------------------------------------------------- the tree
@@ -498,12 +416,6 @@ def test_detects_what_an_export_holds(value, left_out):
 )
 def test_leaves_others_alone(text):
     assert not claude_ai.detect(take_sample(text, "conversations.json"))
-
-
-def test_others_leave_it_alone():
-    for name in ("claude_ai.json", "claude_ai_projects.json"):
-        seen = take_sample((LOGS / name).read_text(), "conversations.json")
-        assert not any(other.detect(seen) for other in (chatgpt, claude_code, generic_jsonl))
 
 
 def test_times_of_documents_of_projects():

@@ -1,6 +1,5 @@
 import json
 import time
-from datetime import UTC, datetime
 
 import pytest
 
@@ -13,7 +12,6 @@ from tests.support.paths import DATA
 LOGS = DATA / "logs"
 CHAT = LOGS / "copilot_chat.json"
 LOG = LOGS / "copilot_log.jsonl"
-ASKED = "request_0d5e1a52-8f0b-4c1d-9a47-1f2e3d4c5b6a"
 
 
 def parse(value, path="chatSessions/s1.json", **options):
@@ -58,69 +56,6 @@ def answered(*response, **more):
 
 
 # ---------------------------------------------------------------- whole sessions
-
-
-def test_a_session():
-    parsed = parse(CHAT.read_text())
-    (found,) = parsed.sessions
-    assert (found.source, found.id) == ("copilot", "6e1f2d3c-4b5a-4978-8c6d-5e4f3a2b1c0d")
-    assert (found.project, found.title) == ("beacon", "Lamps that are off by day")
-    canceled = "request_2b7c9d10-1234-4cde-8f90-a1b2c3d4e5f6"
-    assert shown(parsed) == [
-        (
-            ASKED,
-            "user",
-            "The lamp of Cape Ruin is shown as out although it is day. Fix #file:status.py",
-            None,
-        ),
-        (
-            f"{ASKED}:response",
-            "assistant",
-            "I will read how status.py decides, and where lamp_state is called.\n"
-            "[copilot_readFile] Read status.py, lines 1 to 40\n"
-            "[run_in_terminal] pytest -q tests/test_status.py\n"
-            "By day a lamp that is off is now `off by day`:\n\n```python\nlamp_state(day=True)\n```",
-            ASKED,
-        ),
-        ("toolu_01R", "tool", "def lamp_state(day):\n    return 'out'", f"{ASKED}:response"),
-        ("toolu_02R", "tool", "1 failed: test_day", f"{ASKED}:response"),
-        (canceled, "user", "And at dusk?", None),
-        (f"{canceled}:response", "assistant", "At dusk both", canceled),
-        ("request_4:response", "assistant", "Both states are shown until sunset.", None),
-    ]
-    assert {turn.origin for turn in found.turns} == {"human", "assistant", "tool"}
-    first = datetime(2026, 5, 28, 14, tzinfo=UTC)
-    assert [(turn.time, turn.time_quality) for turn in found.turns[:3]] == [
-        (first, "exact"),
-        (first, "derived"),
-        (first, "derived"),
-    ]
-    assert parsed.unknown == {"hologram": 1}
-    assert parsed.junk == {
-        "reasoning": len("Lamps are off by day, so out is wrong."),
-        "telemetry": len("The answer was stopped.") + len("Canceled"),
-        "host": len('@agent Continue: "Continue to iterate?"'),
-    }
-    assert parsed.problems == ()
-
-
-def test_a_log_of_operations():
-    parsed = parse(LOG.read_text(), "chatSessions/x.jsonl")
-    (found,) = parsed.sessions
-    assert (found.id, found.title) == ("aa0b1c2d-3e4f-4051-8263-748596a7b8c9", "Flashes of Cape Ruin")
-    assert shown(parsed) == [
-        ("request_a", "user", "How long does a flash of Cape Ruin last?", None),
-        ("request_a:response", "assistant", "A flash lasts 0.3 s, every 10 s.", "request_a"),
-        ("request_b", "user", "Show it in the table.", None),
-        (
-            "request_b:response",
-            "assistant",
-            "[copilot_findFiles] Searched for files matching `**/table.*`, 1 match\nThe table has a column for it now.",
-            "request_b",
-        ),
-    ]
-    assert parsed.problems == ()
-    assert parsed.junk == {"memory": len("<memory>\nold\n</memory>\n")}
 
 
 def test_ids_stay_while_a_log_grows():

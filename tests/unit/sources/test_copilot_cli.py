@@ -1,5 +1,4 @@
 import json
-from datetime import UTC, datetime
 
 import pytest
 
@@ -48,55 +47,6 @@ def turns(*records, **options):
 
 def said(*records, **options):
     return [turn.text for turn in turns(*records, **options)]
-
-
-def shown(found):
-    return [(turn.id, turn.role, turn.origin, turn.text, turn.parent) for turn in found]
-
-
-def test_a_log():
-    parsed = parse(*LOG.read_text().splitlines())
-    found, agent = parsed.sessions
-    assert (found.source, found.id) == ("copilot-cli", "3f8e7d6c-5b4a-4938-a716-253443526170")
-    assert (found.project, found.title) == ("beacon", "Photo of Skua Rock")
-    assert shown(found.turns) == [
-        (event_id(5), "user", "human", "Which lighthouses have no photo?", None),
-        (
-            event_id(8),
-            "assistant",
-            "assistant",
-            "I will compare the list with the photos.\n[bash] ls photos | wc -l\n[task] List lighthouses",
-            event_id(5),
-        ),
-        (event_id(16), "tool", "tool", "1", event_id(8)),
-        (event_id(19), "tool", "tool", "Two: Cape Ruin and Skua Rock.", event_id(8)),
-        (event_id(20), "assistant", "assistant", "Skua Rock has none.", event_id(19)),
-        (event_id(29), "user", "human", "$ git status --short", event_id(20)),
-        (event_id(30), "tool", "tool", "?? photos/skua.jpg", event_id(29)),
-        (event_id(31), "user", "human", "I put one there myself. Commit it.", event_id(30)),
-        (
-            event_id(33),
-            "assistant",
-            "summary",
-            "Skua Rock had no photo; Ines added photos/skua.jpg.",
-            event_id(31),
-        ),
-        (event_id(34), "assistant", "assistant", "Committed.", event_id(33)),
-    ]
-    assert (agent.id, agent.project, agent.title) == (f"{found.id}/agent-call_2", "beacon", "Explore")
-    assert shown(agent.turns) == [
-        (event_id(14), "assistant", "subagent", "[view] /home/ines/beacon/data/list.json", None),
-        (event_id(15), "tool", "subagent", '["Cape Ruin", "Skua Rock"]', event_id(14)),
-        (event_id(17), "assistant", "subagent", "Two: Cape Ruin and Skua Rock.", None),
-    ]
-    assert found.turns[0].time == datetime(2026, 5, 28, 15, 0, 2, 250_000, tzinfo=UTC)
-    assert all(turn.time_quality == "exact" and turn.unique for turn in found.turns)
-    assert parsed.unknown == {"comet.seen": 1}
-    assert parsed.junk == {
-        "telemetry": len("Folder /home/ines/beacon has been added to trusted folders."),
-        "reasoning": 2 * len("The list is in data/."),
-        "host": len("You are the GitHub Copilot CLI.") + len("# How to name photos") + len("Follow the skill photos"),
-    }
 
 
 def test_a_log_that_grew_only_gained_turns_where_nothing_is_taken_back():

@@ -468,52 +468,6 @@ def test_times_are_never_earlier_than_what_is_known_before():
 # ---------------------------------------------------------------- transcripts
 
 
-def test_a_transcript():
-    parsed = parse(TRANSCRIPT.read_text(), "agent-transcripts/7f/7f.jsonl")
-    (found,) = parsed.sessions
-    assert found.id.startswith("7f-")
-    assert (found.project, found.title) == (
-        "tidebook",
-        "The release job fails on the <user_query> test. Find out why.",
-    )
-    assert shown(found.turns) == [
-        ("2", "user", "human", "The release job fails on the <user_query> test. Find out why.", None),
-        (
-            "3",
-            "assistant",
-            "assistant",
-            "I will look at the log of the last run.\n"
-            "[Shell] gh run view --log-failed | tail -20\n"
-            "[Read] /Users/yusuf/tidebook/.github/workflows/release.yml",
-            None,
-        ),
-        ("4:0", "tool", "tool", "error: Error: no tag found", None),
-        ("4:1", "tool", "tool", "on: push", None),
-        ("5", "assistant", "assistant", "[Grep] fetch-depth", None),
-        (
-            "6",
-            "assistant",
-            "assistant",
-            "The checkout is shallow, so there are no tags. It needs `fetch-depth: 0`.",
-            None,
-        ),
-        ("8", "user", "human", "Do it, and say so in the change log.", None),
-        ("9", "assistant", "assistant", "[ApplyPatch] *** Begin Patch", None),
-        ("10", "assistant", "assistant", "Done: release.yml and CHANGELOG.md.", None),
-    ]
-    assert not any(turn.unique for turn in found.turns)
-    first, second = datetime(2026, 6, 2, 9, 30, tzinfo=UTC), datetime(2026, 6, 2, 10, 5, tzinfo=UTC)
-    assert [(turn.time, turn.time_quality) for turn in found.turns] == [
-        (first, "exact"),
-        *[(first, "derived")] * 5,
-        (second, "exact"),
-        *[(second, "derived")] * 2,
-    ]
-    assert parsed.unknown == {"note_of_tomorrow": 1, "heartbeat": 1}
-    assert parsed.junk["reasoning"] == 2 * len("[REDACTED]") + len("A shallow clone has no tags.")
-    assert parsed.junk["host"] > 300
-
-
 def test_a_transcript_that_grew_only_gained_turns():
     lines = TRANSCRIPT.read_text().splitlines(keepends=True)
     whole = parse("".join(lines)).sessions[0]

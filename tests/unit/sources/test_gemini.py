@@ -64,107 +64,6 @@ def golden(name):
 # ---------------------------------------------------------------- whole logs
 
 
-def test_a_document():
-    parsed = golden("gemini.json")
-    (session,) = parsed.sessions
-    assert (session.source, session.id, session.project, session.title, session.branch_of) == (
-        "gemini",
-        "b4c6d1e0-52a7-4f3b-9c18-7d2e6f0a1b3c",
-        None,
-        "Scheduler late by one hour after daylight saving",
-        None,
-    )
-
-    def name(number):
-        return f"8c1a0f6e-{number:04d}-4d2a-9b10-1f2e3d4c5b6a"
-
-    assert [(turn.id, turn.role, turn.origin, turn.text, turn.parent) for turn in session.turns] == [
-        (name(2), "user", "human", "Why is @scheduler.py late by one hour in March?", None),
-        (
-            name(3),
-            "assistant",
-            "assistant",
-            "The offset is fixed, so daylight saving is ignored. Let me look at the callers.\n"
-            "[search_file_content] run_at\n[run_shell_command] python jobs.py\n"
-            "[replace] /home/oke/wakeup/scheduler.py",
-            None,
-        ),
-        (
-            f"{name(3)}:search_file_content-1768924842-a1",
-            "tool",
-            "tool",
-            'Found 1 match for pattern "run_at":\n---\nFile: jobs.py\nL7: queue.put(run_at)\n---',
-            name(3),
-        ),
-        (
-            f"{name(3)}:run_shell_command-1768924843-b2",
-            "tool",
-            "tool",
-            "error: Traceback: no such table jobs\nExit Code: 1",
-            name(3),
-        ),
-        (
-            f"{name(3)}:replace-1768924845-c3",
-            "tool",
-            "tool",
-            "error: [Operation Cancelled] Reason: User did not allow tool call",
-            name(3),
-        ),
-        (name(5), "user", "human", "/plan store all times in UTC", None),
-        (name(6), "assistant", "assistant", "Plan: store UTC, convert with zoneinfo when a job is shown.", None),
-    ]
-    assert [turn.time for turn in session.turns[:3]] == [
-        datetime(2026, 1, 20, 16, 0, second, tzinfo=UTC) for second in (30, 41, 42)
-    ]
-    assert all(turn.unique and turn.time_quality == "exact" for turn in session.turns)
-    assert not parsed.problems
-    assert not parsed.unknown
-    assert parsed.junk["reasoning"] == len("Finding callers") + len("I should grep for run_at.")
-
-
-def test_a_log_of_lines():
-    parsed = golden("gemini.jsonl")
-    (session,) = parsed.sessions
-    assert (session.id, session.project, session.title) == (
-        "e7a90c2b-1d44-4f0a-b6b8-3c5d7e9f1a2b",
-        "bakery-till",
-        "Print receipts of more than 100 lines",
-    )
-
-    def name(number):
-        return f"5d0e7a31-{number:04d}-4c6b-8a2f-90b1c2d3e4f5"
-
-    assert [(turn.id, turn.role, turn.origin, turn.text, turn.parent) for turn in session.turns] == [
-        (name(2), "user", "human", "Receipts over 100 lines are cut. Where?", None),
-        (
-            name(3),
-            "assistant",
-            "assistant",
-            "I will read the printer code.\n[read_file] /home/oke/code/bakery-till/printer.py",
-            None,
-        ),
-        (f"{name(3)}:read_file-1781683225-d4", "tool", "tool", "MAX_LINES = 100", name(3)),
-        (name(4), "assistant", "assistant", "printer.py cuts at MAX_LINES = 100.", None),
-        (name(7), "user", "human", "Raise the limit to 400 lines.", None),
-        (name(8), "assistant", "assistant", "[run_shell_command] sed -i 's/= 100/= 400/' printer.py", None),
-        (name(9), "assistant", "assistant", "The limit is 400 lines now.", None),
-        (
-            name(10),
-            "assistant",
-            "summary",
-            "<state_snapshot>\n<overall_goal>Long receipts must print whole.</overall_goal>\n"
-            "<key_knowledge>MAX_LINES is 400.</key_knowledge>\n</state_snapshot>",
-            None,
-        ),
-        (name(15), "user", "human", "Is the constant used anywhere else?", None),
-        (name(13), "assistant", "assistant", "I will check the constant.\n[grep_search] MAX_LINES", None),
-        (f"{name(14)}:grep-77", "tool", "tool", "printer.py:1: MAX_LINES = 400", name(13)),
-        (name(16), "assistant", "assistant", "Only in printer.py.", None),
-    ]
-    assert not parsed.problems
-    assert not parsed.unknown
-
-
 def test_what_is_read_of_a_log_stays_when_it_grows():
     lines = (LOGS / "gemini.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     order = [turn.id for turn in golden("gemini.jsonl").sessions[0].turns]
@@ -584,12 +483,6 @@ def test_nothing_gives_nothing(text):
 
 
 # ---------------------------------------------------------------- detection
-
-
-@pytest.mark.parametrize("name", ["gemini.json", "gemini.jsonl"])
-def test_detects_its_own(name):
-    text = (LOGS / name).read_text(encoding="utf-8")
-    assert gemini.detect(take_sample(text, name))
 
 
 def test_detects_lines_without_their_head_and_long_documents_of_one_line():

@@ -8,19 +8,12 @@ from helix.errors import InputRefused
 from helix.sources import meeting
 from helix.sources.common.sample import take_sample
 from helix.types import Document
-from tests.support.paths import DATA
 
-LOGS = DATA / "logs"
 MTIME = datetime(2026, 1, 1, 17, 45, tzinfo=UTC)
 
 
 def parse(text, path="meetings/review.txt", mtime=MTIME, **options):
     return meeting.parse(Document(path, text, mtime), **options)
-
-
-def log(name):
-    (session,) = parse((LOGS / name).read_text(), path=f"logs/{name}").sessions
-    return session
 
 
 def said(text, **options):
@@ -39,94 +32,6 @@ def detect(text):
 
 def at(*when):
     return datetime(*when, tzinfo=UTC)
-
-
-# ---------------------------------------------------------------- golden
-
-
-def test_otter():
-    session = log("meeting_otter.txt")
-    assert (session.source, session.title, session.project) == ("meeting", "Ferry timetable review", None)
-    assert session.id.startswith("meeting_otter-")
-    assert [(turn.id, turn.speaker, turn.text, turn.time) for turn in session.turns] == [
-        (
-            "0:03",
-            "Ines Duarte",
-            "Good morning. We should settle the winter timetable today, before the printer closes.",
-            at(2026, 5, 4, 9, 30, 3),
-        ),
-        (
-            "0:12",
-            "Oda Lund",
-            "Yes. The last boat to Ostend is too early, people said at 18:30.",
-            at(2026, 5, 4, 9, 30, 12),
-        ),
-        ("0:25", "Ines Duarte", "How early? Remember: the crew ends at ten.", at(2026, 5, 4, 9, 30, 25)),
-        (
-            "0:41",
-            "Unknown Speaker",
-            "Then it leaves at nine. That is what the harbour wants.",
-            at(2026, 5, 4, 9, 30, 41),
-        ),
-        (
-            "1:02:09",
-            "Oda Lund",
-            "Decided: the last boat leaves at nine from the first of November.",
-            at(2026, 5, 4, 10, 32, 9),
-        ),
-    ]
-    assert {(turn.role, turn.origin, turn.time_quality, turn.unique) for turn in session.turns} == {
-        ("user", "human", "derived", False)
-    }
-
-
-def test_the_chat_of_zoom():
-    session = log("meeting_zoom_chat.txt")
-    assert session.title == "meeting_zoom_chat"
-    assert [(turn.id, turn.speaker, turn.text, turn.time) for turn in session.turns] == [
-        ("10:02:11", "Ines Duarte", "the draft: https://example.org/winter.pdf", at(2026, 1, 1, 10, 2, 11)),
-        (
-            "10:02:40",
-            "Oda Lund",
-            'Replying to "the draft":\n\npage 3 has last year\'s prices\nand # is missing',
-            at(2026, 1, 1, 10, 2, 40),
-        ),
-        ("23:59:30", "Ines Duarte", "still awake?", at(2026, 1, 1, 23, 59, 30)),
-        ("00:00:12", "Oda Lund", "barely", at(2026, 1, 2, 0, 0, 12)),
-    ]
-    assert {turn.time_quality for turn in session.turns} == {"file"}
-
-
-def test_google_meet():
-    session = log("meeting_meet.txt")
-    assert session.title == "Pier repairs"
-    assert [(turn.id, turn.speaker, turn.text, turn.time) for turn in session.turns] == [
-        ("9", "Ines Duarte", "Shall we begin? The pier has three rotten planks.", at(2026, 5, 6, 12)),
-        ("10", "Oda Lund", "Four, since yesterday. I counted them this morning.", at(2026, 5, 6, 12)),
-        (
-            "15",
-            "Ines Duarte",
-            "Then we close the left side until Friday. Remember: the school class comes on Thursday.",
-            at(2026, 5, 6, 12, 5),
-        ),
-        ("17", "Tom", "I can put up a sign.", at(2026, 5, 6, 12, 5)),
-        ("19", "Oda Lund", "Good. That is all we can do this week.", at(2026, 5, 6, 12, 5)),
-    ]
-
-
-def test_teams():
-    session = log("meeting_teams.txt")
-    assert session.title == "Lamp replacement-20260507_090000-Meeting Recording"
-    assert [(turn.id, turn.speaker, turn.text, turn.time) for turn in session.turns] == [
-        (
-            "0:05",
-            "Ines Duarte",
-            "Thanks for coming. The lamps arrive on Monday. I would rather start at the far end.",
-            at(2026, 5, 7, 9, 0, 5),
-        ),
-        ("0:17", "Oda Lund", "The far end floods at spring tide.", at(2026, 5, 7, 9, 0, 17)),
-        ("0:26", "Ines Duarte", "Then we begin here.", at(2026, 5, 7, 9, 0, 26)),
-    ]
 
 
 # ---------------------------------------------------------------- shapes

@@ -16,72 +16,6 @@ from tests.support.paths import DATA
 LOGS = DATA / "logs"
 EXPORT = LOGS / "opencode_export.json"
 
-FERRY = [  # id, role, origin, text, parent
-    (
-        "msg_9d0001bb001RsUv8YhDfGe4",
-        "user",
-        "human",
-        "The 06:40 from Norddeich shows up twice on Sundays. @src/calendar.py Why?",
-        None,
-    ),
-    (
-        "msg_9d0002bb001RsUv8YhDfGe4",
-        "assistant",
-        "assistant",
-        "I will look at which services run on a Sunday that is a holiday.\n"
-        "[grep] holiday\\(\n"
-        "[read] /home/mara/ferryline/src/calender.py",
-        "msg_9d0001bb001RsUv8YhDfGe4",
-    ),
-    (
-        "prt_9d0008aa001JkTq5LmWnBx2c",
-        "tool",
-        "tool",
-        "Found 2 matches\nsrc/calendar.py:2: return weekday(day) + holiday(day)\nsrc/calendar.py:9: def holiday(day):",
-        "msg_9d0002bb001RsUv8YhDfGe4",
-    ),
-    (
-        "prt_9d0009aa001JkTq5LmWnBx2c",
-        "tool",
-        "tool",
-        "error: Error: File not found: /home/mara/ferryline/src/calender.py",
-        "msg_9d0002bb001RsUv8YhDfGe4",
-    ),
-    (
-        "msg_9d0003bb001RsUv8YhDfGe4",
-        "assistant",
-        "assistant",
-        "[bash] python -m ferryline show 2026-05-10 | head -3\n"
-        "10 May is a Sunday and a holiday, so both lists give the 06:40. "
-        "A holiday must replace the weekday, not add to it.",
-        "msg_9d0001bb001RsUv8YhDfGe4",
-    ),
-    (
-        "prt_9d0012aa001JkTq5LmWnBx2c",
-        "tool",
-        "tool",
-        "06:40 Norddeich\n06:40 Norddeich\n07:55 Norddeich",
-        "msg_9d0003bb001RsUv8YhDfGe4",
-    ),
-    (
-        "msg_9d0005bb001RsUv8YhDfGe4",
-        "assistant",
-        "summary",
-        "## Goal\nShow each ferry once.\n## Discoveries\nA holiday on a Sunday adds its trips to those of the weekday.",
-        None,
-    ),
-    ("msg_9d0007bb001RsUv8YhDfGe4", "assistant", "assistant", "[edit] /home/mara/ferryline/src/calendar.py", None),
-    ("prt_9d0021aa001JkTq5LmWnBx2c", "tool", "tool", "Edit applied successfully.", "msg_9d0007bb001RsUv8YhDfGe4"),
-    ("msg_9d0008bb001RsUv8YhDfGe4", "user", "human", "Add a test for Ascension Day.", None),
-    (
-        "msg_9d0009bb001RsUv8YhDfGe4",
-        "assistant",
-        "assistant",
-        "Ascension Day is always a Thursday, so the test can compare with a plain one.\n[todowrite] run it",
-        "msg_9d0008bb001RsUv8YhDfGe4",
-    ),
-]
-
 SCHEMA = """
 CREATE TABLE session (id TEXT PRIMARY KEY, project_id TEXT, parent_id TEXT, slug TEXT, directory TEXT, title TEXT,
     version TEXT, summary_diffs TEXT, revert TEXT, time_created INTEGER, time_updated INTEGER, time_archived INTEGER);
@@ -118,10 +52,6 @@ def turns(*messages, **info):
 
 def said(*messages, **info):
     return [turn.text for turn in turns(*messages, **info)]
-
-
-def shown(parsed):
-    return [(t.id, t.role, t.origin, t.text, t.parent) for t in parsed.sessions[0].turns]
 
 
 def database(path, *exports, wal=False):
@@ -186,21 +116,6 @@ def collected(path):
 
 
 # ---------------------------------------------------------------- a whole session
-
-
-def test_an_exported_session():
-    parsed = parse(EXPORT.read_text(), tool_chars=1200)
-    assert shown(parsed) == FERRY
-    (found,) = parsed.sessions
-    assert (found.source, found.id) == ("opencode", "ses_4b1f8c2d7ffeQm3VtXaKzR0p1W")
-    assert (found.project, found.title) == ("ferryline", "Ferry shown twice on holidays")
-    assert found.turns[0].time == datetime(2026, 5, 11, 7, tzinfo=UTC)
-    assert found.turns[2].time == datetime(2026, 5, 11, 7, 0, 5, 400_000, tzinfo=UTC)
-    assert {turn.time_quality for turn in found.turns} == {"exact"}
-    assert parsed.unknown == {"agent-note": 1}
-    assert parsed.junk["reasoning"] == len("Sunday can be a holiday too; both lists may hold the trip.")
-    assert parsed.junk["memory"] == len("<memory>\nMara prefers pytest.\n</memory>\n")
-    assert parsed.problems == ()
 
 
 def test_the_database_and_the_files_of_earlier_versions_give_what_the_export_gives(tmp_path):

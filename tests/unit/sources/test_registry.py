@@ -4,9 +4,8 @@ import pytest
 
 from helix.errors import InputRefused, UsageError
 from helix.sources import registry as sources
-from helix.sources.common.sample import take_sample
 from helix.types import Document
-from tests.support.paths import DATA, ROOT
+from tests.support.paths import ROOT
 
 CLAUDE = '{"type":"user","uuid":"u1","parentUuid":null,"sessionId":"s1","message":{"content":"Hi"}}\n'
 GENERIC = '{"text":"Hi"}\n'
@@ -99,20 +98,6 @@ def test_the_cap_on_tool_results_can_be_chosen():
     assert short.text == "A" * 50 + " … " + "B" * 50
     (whole,) = sources.parse(Document("x", line)).sessions[0].turns
     assert len(whole.text) == 1_000
-
-
-LOGS = DATA / "logs"
-
-
-@pytest.mark.parametrize(
-    "path", [path for path in sorted(LOGS.iterdir()) if path.is_file()], ids=lambda path: path.name
-)
-def test_a_log_is_claimed_by_its_own_adapter_alone(path):
-    """But for `jsonl`, which takes whatever has a text a line, and is asked after them; Markdown is what remains."""
-    seen = take_sample(path.read_text(), "x")
-    claimed = [name for name, adapter in sources.FORMATS.items() if adapter.detect(seen)]
-    last = [name for name in claimed if name not in ("jsonl", "markdown")]
-    assert len(last) == (path.name != "cursor_store.json"), claimed  # that one is what a database is made of
 
 
 def test_every_format_says_how_it_is_read():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from helix.errors import InputRefused
-from helix.sources import chatgpt, claude_ai, claude_code, generic_jsonl, slack
+from helix.sources import slack
 from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
@@ -48,61 +48,6 @@ def one(*args, users=None, **more):
 def collected(path):
     (found,) = slack.collect(path)
     return found
-
-
-# ---------------------------------------------------------------- the whole
-
-
-def test_an_export_as_it_is():
-    first, second = (collected(EXPORT / "deploys" / f"2026-05-0{n}.json") for n in (4, 5))
-    parsed = slack.parse(Document("x", first.text))
-    assert not parsed.problems
-    assert not parsed.unknown
-    assert [(s.source, s.id, s.title, s.project, s.branch_of) for s in parsed.sessions] == [
-        ("slack", "deploys/2026-05-04", "#deploys", None, None),
-        ("slack", "deploys/1777890000.000300", "#deploys", None, None),
-    ]
-    channel, thread = parsed.sessions
-    assert [(turn.id, turn.speaker, turn.role, turn.origin, turn.parent, turn.text) for turn in channel.turns] == [
-        (
-            "1777888800.000200",
-            "Noor",
-            "user",
-            "human",
-            None,
-            "Good morning @Ilse K.! Deploys & rollbacks are announced here, see the runbook"
-            " (https://wiki.example/deploys) and #releases.",
-        ),
-        (
-            "1777899900.000600",
-            "quay",
-            "user",
-            "tool",
-            None,
-            "booking-api error rate\n5xx at 4.1% since 13:02\nRunbook: https://wiki.example/5xx",
-        ),
-        ("1777899960.000700", "Ilse K.", "user", "human", None, "rolling back\n[file] error rate.png"),
-    ]
-    root = "1777890000.000300"
-    assert [(turn.id, turn.speaker, turn.parent, turn.text) for turn in thread.turns] == [
-        (root, "Bram Visser", None, "Shall we roll booking-api 4.2 out today? The queue is at x < 10."),
-        ("1777890060.000400", "Noor", root, "Yes, after 13:00. @here please do not merge until then."),
-        ("1777890120.000500", "Ilse K.", root, "@Bram Visser the migration takes 40 s:hourglass:"),
-    ]
-    assert channel.turns[0].time == datetime(2026, 5, 4, 10, 0, 0, 200, tzinfo=UTC)
-    assert all(turn.time_quality == "exact" and not turn.unique for s in parsed.sessions for turn in s.turns)
-    left_out = (
-        "<@U0ILSE003> has joined the channel",
-        "<@U0NOOR001> set the channel topic: deploy freeze",
-        "pinned a message",
-    )
-    assert parsed.junk == Counter({"telemetry": sum(map(len, left_out))})
-
-    later = slack.parse(Document("x", second.text))
-    assert [(s.id, [(turn.parent, turn.text) for turn in s.turns]) for s in later.sessions] == [
-        ("deploys/1777890000.000300", [(root, "4.2.1 is out with the index; error rate is 0.2%.")]),
-        ("deploys/2026-05-05", [(None, "Thanks both. Freeze is lifted.")]),
-    ]
 
 
 # ---------------------------------------------------------------- days and threads
@@ -463,14 +408,6 @@ def test_detects_its_own(value):
 )
 def test_leaves_others_alone(text):
     assert not slack.detect(take_sample(text, "general/2026-05-04.json"))
-
-
-def test_others_leave_it_alone():
-    for path in EXPORT.rglob("*.json"):
-        for text in (path.read_text(), *(found.text for found in slack.collect(path) or ())):
-            assert not any(
-                other.detect(take_sample(text, "x")) for other in (chatgpt, claude_ai, claude_code, generic_jsonl)
-            )
 
 
 # ---------------------------------------------------------------- collecting

@@ -45,69 +45,6 @@ def said(run, **options):
 # ---------------------------------------------------------------- golden
 
 
-def test_a_run_with_a_demonstration_before_it():
-    parsed = parse((LOGS / "swe_lighthouse.traj").read_text(), path="runs/lighthouse__keeper-7.traj")
-    (session,) = parsed.sessions
-    assert (session.source, session.project, session.title) == (
-        "swe-agent",
-        "lighthouse__keeper",
-        "The lamp turns the wrong way past 180 degrees",
-    )
-    assert session.id.startswith("lighthouse__keeper-7-")
-    assert [(turn.id, turn.role, turn.origin, turn.text) for turn in session.turns] == [
-        (
-            "history:2",
-            "user",
-            "human",
-            "The lamp turns the wrong way past 180 degrees\nAt 190 it should read -170.\n\n"
-            "```python\nwrap(190)  # 10\n```",
-        ),
-        ("0", "assistant", "assistant", "The lamp code is the place to look.\n[bash] grep -rn wrap lamp/"),
-        ("0:tool", "tool", "tool", "lamp/turn.py:8:def wrap(angle):"),
-        (
-            "1",
-            "assistant",
-            "assistant",
-            "Wrapping drops the sign. I change the line.\n[bash] edit 9:9 return (angle + 180) % 360 - 180 end_of_edit",
-        ),
-        (
-            "1:tool",
-            "tool",
-            "tool",
-            "[File: lamp/turn.py (9 lines total)]\n8:def wrap(angle):\n9:    return (angle + 180) % 360 - 180\n"
-            "File updated.",
-        ),
-        ("2", "assistant", "assistant", "Now the test.\n[bash] pytest -q tests/test_turn.py"),
-        ("2:tool", "tool", "tool", "1 passed in 0.02s"),
-        ("3", "assistant", "assistant", "The fix works.\n[bash] rm reproduce.py"),
-        ("4", "assistant", "assistant", "[bash] submit"),
-        (
-            "4:tool",
-            "tool",
-            "tool",
-            "diff --git a/lamp/turn.py b/lamp/turn.py\n-    return angle % 180\n+    return (angle + 180) % 360 - 180",
-        ),
-    ]
-    assert {(turn.time, turn.time_quality, turn.unique) for turn in session.turns} == {(MTIME, "file", False)}
-    assert set(parsed.junk) == {"host"}
-    assert not parsed.unknown
-
-
-def test_a_run_that_is_told_by_its_messages_alone():
-    parsed = parse((LOGS / "swe_history.traj").read_text())
-    (session,) = parsed.sessions
-    assert (session.project, session.title) == (None, "Log the fog horn")
-    assert [(turn.id, turn.role, turn.text) for turn in session.turns] == [
-        ("history:3", "user", "Log the fog horn\nEvery blast should be logged."),
-        ("history:4", "assistant", "I look around.\n[bash] ls horn"),
-        ("history:5", "tool", "blast.py"),
-        ("history:6", "assistant", "[str_replace_editor] view"),
-        ("history:7", "tool", "def blast(): pass"),
-        ("history:8", "assistant", "One line does it.\n[bash] submit"),
-    ]
-    assert parsed.junk["reasoning"] == len("Where is it?")
-
-
 def test_copies_in_two_folders_have_equal_turns_in_two_sessions():
     text = (LOGS / "swe_lighthouse.traj").read_text()
     (one,), (two,) = (parse(text, path=f"{folder}/k.traj").sessions for folder in ("a", "b"))

@@ -1,0 +1,66 @@
+"""Sessions and turns, built from the fields that a log gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+from helix.sources.common.names import fold_line, make_unique
+from helix.sources.common.times import complete_time
+from helix.types import Session, Turn
+
+_BRANCH_CHARS: Final = 8  # of a message's id, in the id of the branch that begins with it
+
+
+def make_turn(
+    id: str,
+    role: str,
+    text: str,
+    time: datetime | None,
+    *,
+    fallback: datetime | None = None,
+    origin: str = "",
+    parent: str | None = None,
+    is_subagent: bool = False,
+    is_unique: bool = False,
+) -> Turn:
+    """Return a turn with its own time or else `fallback`, and by default with the origin of its role.
+
+    All turns of a subagent but summaries have the origin `subagent`.
+    """
+    when, quality = complete_time(time, fallback)
+    origin = origin or ("human" if role == "user" else role)
+    origin = "subagent" if is_subagent and origin != "summary" else origin
+    return Turn(id, text, role, origin, time=when, time_quality=quality, parent=parent, unique=is_unique)
+
+
+def first_prompt(turns: Iterable[Turn]) -> str | None:
+    """Return the text of the first turn of a person."""
+    return next((turn.text for turn in turns if turn.origin == "human"), None)
+
+
+def make_sessions(
+    source: str,
+    id: str,
+    turns: Iterable[Turn],
+    *,
+    project: str | None = None,
+    title: str | None = None,
+    branch_of: str | None = None,
+) -> tuple[Session, ...]:
+    """Return the one session of these turns; none without turns. Its title is by default the first user's turn."""
+    whole = tuple(turns)
+    title = title or next((turn.text for turn in whole if turn.role == "user"), None)
+    return (Session(source, id, whole, project, fold_title(title), branch_of),) if whole else ()
+
+
+def fold_title(title: str | None) -> str | None:
+    """Return a title on one line; None without one."""
+    return fold_line(title) if title else None
+
+
+def branch_name(session: str, message: str, taken: dict[str, int]) -> str:
+    """Return an id for the branch of a session that begins with a message, and add it to `taken`."""
+    short = f"{session}~{message[:_BRANCH_CHARS]}"
+    return make_unique(short if short not in taken else f"{session}~{message}", taken)

@@ -1,0 +1,74 @@
+"""Logs of every format, in whole.
+
+`tests/support/data/parsed` records how each one is read: a line for a session, a line for a turn, then problems and
+counts. After a change that is wanted, `python -m tests.unit.sources.test_logs` records it again.
+"""
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+import pytest
+
+from helix.sources import registry as sources
+from helix.sources.common.sample import take_sample
+from helix.types import Document, Turn
+from tests.support.paths import DATA
+
+LOGS, RECORDS = DATA / "logs", DATA / "parsed"
+MTIME = datetime(2026, 1, 1, tzinfo=UTC)
+TURN = asdict(Turn("", ""))
+
+
+def read_documents():
+    """The documents of the logs, by name."""
+    found = {}
+    for path in sorted(path for path in LOGS.rglob("*") if path.is_file()):
+        collected = list(sources.collect(path) or ())
+        texts = [text for _, text, _ in collected] or ([] if sources.is_companion(path) else [path.read_text()])
+        found |= {path.relative_to(LOGS).as_posix(): Document(f"logs/{path.name}", text, MTIME) for text in texts}
+    del found["cursor_store.json"]  # the rows of a database, not its text
+    return found
+
+
+DOCUMENTS = read_documents()
+
+
+def adapter_of(name):
+    return sources.detect(DOCUMENTS[name])
+
+
+def write_record(name):
+    parsed = adapter_of(name).parse(DOCUMENTS[name])
+    rows = []
+    for session in parsed.sessions:
+        rows.append({name: value for name, value in asdict(session).items() if name != "turns"})
+        turns = map(asdict, session.turns)
+        rows += [{name: value for name, value in turn.items() if value != TURN[name]} for turn in turns]
+    rows.append({"problems": parsed.problems, "unknown": dict(sorted(parsed.unknown.items())), "junk": parsed.junk})
+    return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
+
+
+def record_of(name):
+    return RECORDS / f"{name.replace('/', '__')}.jsonl"
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_log_is_read_as_recorded(name):
+    assert write_record(name).splitlines() == record_of(name).read_text().splitlines()
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_log_is_claimed_only_by_its_own_adapter(name):
+    """`jsonl` claims any text with a text a line, and Markdown any other: both come last."""
+    own, text = adapter_of(name), DOCUMENTS[name].text
+    for head in (text, f"{text}\n", f"\n\n{text}"):
+        sample = take_sample(head, "x")
+        claims = {other.NAME for other in sources.FORMATS.values() if other.detect(sample)}
+        assert claims - {"jsonl", "markdown"} == {own.NAME} - {"jsonl", "markdown"}
+
+
+if __name__ == "__main__":
+    RECORDS.mkdir(exist_ok=True)
+    for name in DOCUMENTS:
+        record_of(name).write_text(write_record(name))
