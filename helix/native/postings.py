@@ -14,6 +14,7 @@ from helix.native.arrays import (
     UINT16,
     UINT32,
     UINT64,
+    ArrayTable,
     allocate,
     build_table,
     check_array,
@@ -71,32 +72,21 @@ def search_postings(
     Raises:
         StoreError: a posting names a row outside the store.
     """
-    first, start, rows, tf = postings
-    sizes, terms, parts = [len(part) for part in rows], len(weight), len(rows)
+    parts, terms = len(postings.rows), len(weight)
     n = norm if isinstance(norm, int) else len(norm)
     if k < 1:
         raise ValueError(f"k is {k}, not at least 1")
-    row_at, tf_at = build_table("rows of postings", rows, UINT32, sizes), build_table("frequencies", tf, UINT16, sizes)
-    size = np.array(sizes, np.int64)
-    most = min(n, int(size.sum()))
-    (_heap, heap), (_next, next_at), (_work, work) = (
-        allocate(FLOAT32, k),
-        allocate(INT64, parts),
-        allocate(UINT32, 4, RANGE),
-    )
+    addresses, arrays = _check_postings(postings, terms)
+    most = min(n, int(arrays[0].sum()))
+    (_heap, heap), (_next, next_at) = allocate(FLOAT32, k), allocate(INT64, parts)
+    (_work, work), (reached, reached_at) = allocate(UINT32, 4, RANGE), allocate(FLOAT32, 1)
     (out_rows, rows_to), (out_scores, scores_to) = allocate(UINT32, most), allocate(FLOAT32, most)
-    reached, reached_at = allocate(FLOAT32, 1)
+    outputs = (reached_at, heap, next_at, work, most, rows_to, scores_to)
     reached[0] = floor
     count = _search_postings(
         RANGE,
         LOOK_UP,
-        check_array("row_at", row_at.addresses, UINT64, parts),
-        check_array("tf_at", tf_at.addresses, UINT64, parts),
-        check_array("size", size, INT64, parts),
-        check_array("start", start, INT64, parts),
-        parts,
-        check_array("first", first, INT64, terms + 1),
-        terms,
+        *addresses,
         check_array("weight", weight, FLOAT32, terms),
         check_array("rest", rest, FLOAT32, terms + 1),
         None if allowed is None else check_array("allowed", allowed, BOOL, n),
@@ -104,16 +94,28 @@ def search_postings(
         n,
         k,
         slack,
-        reached_at,
-        heap,
-        next_at,
-        work,
-        most,
-        rows_to,
-        scores_to,
+        *outputs,
     )
     if count == -2:
         raise ValueError(f"the {parts} parts of the postings do not belong to {terms} terms")
     if count < 0:
         raise explain_damage(f"a posting names none of {n} rows, or a row has an impossible length")
     return out_rows[:count], out_scores[:count], float(reached[0])
+
+
+def _check_postings(postings: Postings, terms: int) -> tuple[tuple[int, ...], tuple[I64, ArrayTable, ArrayTable]]:
+    """Return the kernel's arguments for some postings, and the arrays they point to: the sizes of the parts first."""
+    first, start, rows, tf = postings
+    sizes, parts = [len(part) for part in rows], len(rows)
+    size = np.array(sizes, np.int64)
+    row_at, tf_at = build_table("rows of postings", rows, UINT32, sizes), build_table("frequencies", tf, UINT16, sizes)
+    addresses = (
+        check_array("row_at", row_at.addresses, UINT64, parts),
+        check_array("tf_at", tf_at.addresses, UINT64, parts),
+        check_array("size", size, INT64, parts),
+        check_array("start", start, INT64, parts),
+        parts,
+        check_array("first", first, INT64, terms + 1),
+        terms,
+    )
+    return addresses, (size, row_at, tf_at)

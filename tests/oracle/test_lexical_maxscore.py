@@ -159,11 +159,11 @@ def test_a_narrow_filter_reads_no_long_list(monkeypatch: pytest.MonkeyPatch) -> 
     sizes: list[int] = []
     best = lexical.search_postings
 
-    def counted(postings: Any, *given: Any) -> Any:
+    def count_sizes(postings: Any, *given: Any) -> Any:
         sizes.extend(map(len, postings.rows))
         return best(postings, *given)
 
-    monkeypatch.setattr(lexical, "search_postings", counted)
+    monkeypatch.setattr(lexical, "search_postings", count_sizes)
     allowed = np.zeros(store.rows, bool)
     allowed[::2000] = True
     assert is_exhaustive(SimpleNamespace(terms=keys), store, Plan(allowed, int(allowed.sum())), 10)

@@ -18,7 +18,7 @@ PROVIDERS = dict(line.split(" ", 1) for line in (_DATA / "providers.txt").read_t
 """Provider → the template of its tokens. Their prefixes tell them anywhere."""
 
 _LISTS = {name: text.split() for name, text in read_sections("words.txt")}
-_LAZY = {"pick", "chance", "tokens", "named"}  # render their arguments themselves
+_LAZY = {"pick", "chance", "tokens", "name_rows"}  # render their arguments themselves
 _RAW = {"let", "env", "json", "encode", "one", "shuffle", "first", "last", "skip", "whole_words"}  # keep spaces
 
 
@@ -89,7 +89,7 @@ class Values:
             self._join(form, name=name, under=name.replace("-", "_"), value=self.token(name)) for name in names
         )
 
-    def named(self, count: Sequence, form: Sequence, *rows: Sequence) -> str:
+    def name_rows(self, count: Sequence, form: Sequence, *rows: Sequence) -> str:
         """Some of the rows `NAME value`, each in one line of a form."""
         pairs = [self._join(row).split(" ", 1) for row in rows]
         lines = []
@@ -135,35 +135,35 @@ class Values:
     def integer(self, low: int, high: int) -> str:
         return str(self.random.randint(low, high))
 
-    def of(self, alphabet: str, length: int) -> str:
+    def draw(self, alphabet: str, length: int) -> str:
         return "".join(self.random.choices(alphabet, k=length))
 
     def hex(self, length: int) -> str:
-        return self.of("0123456789abcdef", length)
+        return self.draw("0123456789abcdef", length)
 
     def upper_hex(self, length: int) -> str:
         return self.hex(length).upper()
 
     def alnum(self, length: int) -> str:
         while True:  # keys without two digits are rare, and rules require digits
-            value = self.of(string.ascii_letters + string.digits, length)
+            value = self.draw(string.ascii_letters + string.digits, length)
             if length < 8 or sum(c.isdigit() for c in value) > 1:
                 return value
 
     def letters(self, length: int) -> str:
-        return self.of(string.ascii_letters, length)
+        return self.draw(string.ascii_letters, length)
 
     def lower(self, length: int) -> str:
-        return self.of(string.ascii_lowercase + string.digits, length)
+        return self.draw(string.ascii_lowercase + string.digits, length)
 
     def upper(self, length: int) -> str:
-        return self.of(string.ascii_uppercase + "234567", length)
+        return self.draw(string.ascii_uppercase + "234567", length)
 
     def digits(self, length: int) -> str:
-        return self.of("123456789", 1) + self.of(string.digits, length - 1)
+        return self.draw("123456789", 1) + self.draw(string.digits, length - 1)
 
     def url64(self, length: int) -> str:
-        return self.alnum(1) + self.of(string.ascii_letters + string.digits + "-_", length - 2) + self.alnum(1)
+        return self.alnum(1) + self.draw(string.ascii_letters + string.digits + "-_", length - 2) + self.alnum(1)
 
     def b64(self, size: int) -> str:
         return base64.b64encode(self.random.randbytes(size)).decode()
@@ -216,14 +216,14 @@ class Values:
 
     def strong(self, symbols: str = _SYMBOLS) -> str:
         """A generator's: letters, digits, signs."""
-        body = [*self.alnum(self.random.randint(10, 22)), *self.of(symbols, self.random.randint(1, 3))]
+        body = [*self.alnum(self.random.randint(10, 22)), *self.draw(symbols, self.random.randint(1, 3))]
         self.random.shuffle(body)
-        return self.of(string.ascii_letters, 1) + "".join(body) + self.alnum(1)
+        return self.draw(string.ascii_letters, 1) + "".join(body) + self.alnum(1)
 
     def strong_alnum(self) -> str:
         body = [*self.alnum(18)]
         self.random.shuffle(body)
-        return self.of(string.ascii_letters, 1) + "".join(body) + self.alnum(1)
+        return self.draw(string.ascii_letters, 1) + "".join(body) + self.alnum(1)
 
     def human(self) -> str:
         """A person's: words, digits, a sign."""
@@ -277,7 +277,7 @@ class Values:
         value = self.raw(provider)
         return mark_secret(f"cut-{provider}", value[: -self.random.randint(2, 7)])
 
-    def broken(self, provider_width: str, before: str) -> str:
+    def break_token(self, provider_width: str, before: str) -> str:
         """A token that a terminal of some columns breaks across lines."""
         provider, width = provider_width.split(" ")
         value, columns, end = self.raw(provider), int(width), int(width) - len(before)
