@@ -4,7 +4,6 @@ import pytest
 
 from helix.errors import InputRefused
 from helix.sources import captions
-from helix.sources.common.sample import take_sample
 from helix.types import Document
 
 MTIME = datetime(2026, 1, 1, tzinfo=UTC)
@@ -187,17 +186,3 @@ def test_our_own_memory_is_not_heard():
 def test_no_cue_is_refused():
     with pytest.raises(InputRefused, match="no caption"):
         parse("WEBVTT\n\njust text\n")
-
-
-@pytest.mark.parametrize(
-    "head", ["WEBVTT\n", "WEBVTT Title\n\n", "\n1\n00:00:01,000 --> 00:00:02,000\nhi", "00:01.000 --> 00:02.000\nhi"]
-)
-def test_detects_its_own(head):
-    assert captions.detect(take_sample(head, "x.txt"))
-
-
-@pytest.mark.parametrize(
-    "head", ["WEBVTTX", "1\nhello", "The cue 00:00:01,000 --> 00:00:02,000", "", '{"text":"WEBVTT"}']
-)
-def test_leaves_others_alone(head):
-    assert not captions.detect(take_sample(head, "x.vtt"))

@@ -494,39 +494,3 @@ def test_a_long_tree_takes_no_recursion():
     nodes = {f"n{n}": node(f"n{n - 1}", "user", "x", n + 1) for n in range(20_000)}
     (session,) = parse(conversation(nodes)).sessions
     assert len(session.turns) == 20_000
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        [{"title": "x", "mapping": {}, "current_node": None}],
-        [7, {"mapping": {"a": 7, "b": {"message": None, "parent": None}}}],
-        {"id": "u", "email": "a@example.com", "chatgpt_plus_user": True},
-        [{"id": "f", "conversation_id": "c", "user_id": "u", "rating": "thumbs_up", "content": "{}"}],
-        [{"id": "s", "conversation_id": "c", "title": "T", "is_anonymous": True}],
-    ],
-)
-def test_detects_its_own(value):
-    for text in (json.dumps(value), json.dumps(value, indent=1)):
-        assert chatgpt.detect(take_sample(text, "x"))
-        parsed = chatgpt.parse(Document("x", text))
-        assert (parsed.sessions, parsed.unknown["(no conversation)"]) == ((), 7 in value)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[]",
-        "[1, 2]",
-        "# Notes on the mapping",
-        json.dumps([{"uuid": "u", "chat_messages": []}]),
-        json.dumps([{"type": "message", "ts": "1.0", "text": "mapping"}]),
-        json.dumps({"mapping": {"a": 1}}),
-        json.dumps({"messages": [], "mapping": 7}),
-        '{"text":"x","conversation_id":"c","rating":5}\n{"text":"y","conversation_id":"c","rating":4}\n',
-        json.dumps([{"text": 'cut "mapping" "author" "content_type"'}])[:-2],
-    ],
-)
-def test_leaves_others_alone(text):
-    assert not chatgpt.detect(take_sample(text, "conversations.json"))

@@ -379,45 +379,6 @@ def test_a_long_conversation_takes_no_recursion():
     assert len(turns(*chat)) == 20_000
 
 
-@pytest.mark.parametrize(
-    ("value", "left_out"),
-    [
-        ([conversation()], 0),
-        ([7, conversation()], 0),
-        ([{"uuid": "u", "full_name": "Noor", "email_address": "noor@example.com"}], 0),
-        ([{"conversations_memory": "12345", "project_memories": {"p": "67"}, "account_uuid": "a"}], 7),
-        ({"conversations_memory": None, "project_memories": {}}, 0),
-        ({"uuid": "p", "name": "P", "is_private": True, "prompt_template": "123", "docs": []}, 3),
-    ],
-)
-def test_detects_what_an_export_holds(value, left_out):
-    for indent in (None, 1):
-        text = json.dumps(value, indent=indent)
-        assert claude_ai.detect(take_sample(text, "x"))
-        parsed = claude_ai.parse(Document("x", text))
-        assert (parsed.sessions, parsed.unknown["(no conversation)"]) == ((), 7 in value)
-        assert parsed.junk == Counter({"host": left_out})
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[]",
-        "[1, 2]",
-        "# Notes on chat_messages",
-        json.dumps([{"mapping": {}, "current_node": None}]),
-        json.dumps({"chat_messages": 7}),
-        json.dumps({"docs": [], "name": "x"}),
-        json.dumps([{"uuid": "u", "full_name": "x"}]),
-        '{"uuid":"u","full_name":"x","email_address":"y","text":"z"}\n{"text":"w"}\n',
-        json.dumps([{"text": 'cut "chat_messages" "uuid"'}])[:-2],
-    ],
-)
-def test_leaves_others_alone(text):
-    assert not claude_ai.detect(take_sample(text, "conversations.json"))
-
-
 def test_times_of_documents_of_projects():
     docs = [
         {"filename": "a", "content": "A"},

@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 import pytest
 
 from helix.sources import claude_code
-from helix.sources.common.sample import take_sample
 from helix.types import Document
 
 
@@ -501,33 +500,6 @@ def test_a_long_prompt_gives_a_title_of_80_characters():
     (session,) = parse(user("u1", None, "word " * 50)).sessions
     assert len(session.title) <= 80
     assert session.title.endswith("…")
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        json.dumps(user("u1", None, "Hi")),
-        '{"type":"summary","summary":"x","leafUuid":"y"}',
-        '{"type":"file-history-snapshot","messageId":"m","snapshot":{}}',
-        json.dumps(user("u1", None, "x" * 100_000)),
-    ],
-)
-def test_detects_its_own(head):
-    assert claude_code.detect(take_sample(head, "whatever.txt"))
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        '{"text":"hi","type":"decision"}',
-        '{"role":"user","message":{"content":"hi"}}',
-        '{"type":"user","text":"x"}',
-        "hello",
-        "",
-    ],
-)
-def test_leaves_others_alone(head):
-    assert not claude_code.detect(take_sample(head, "session.jsonl"))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from time import perf_counter
 import pytest
 
 from helix.sources import codex
-from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
 
@@ -685,56 +684,6 @@ def test_times_are_utc_and_where_there_is_none_the_session_gives_it():
 @pytest.mark.parametrize("text", ["", "\n\n", "{}", "[]", "null"])
 def test_nothing_gives_nothing(text):
     assert codex.parse(Document("a.jsonl", text)).sessions == ()
-
-
-# ---------------------------------------------------------------- detection
-
-
-@pytest.mark.parametrize("name", ["codex.jsonl", "codex-fork.jsonl", "codex-legacy.jsonl"])
-def test_detects_its_own_logs_whole_and_without_their_first_lines(name):
-    text = (LOGS / name).read_text(encoding="utf-8")
-    assert codex.detect(take_sample(text, name))
-    assert codex.detect(take_sample(text.split("\n", 3)[3], name))
-    assert codex.detect(take_sample("{broken\n" + text, name))
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        meta(),
-        meta(base_instructions={"text": "x" * 100_000}),
-        record("world_state", {"full": True}),
-        {"id": "a", "timestamp": START, "instructions": None},
-        {"record_type": "state"},
-        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
-        {"type": "function_call", "call_id": "c", "name": "x", "arguments": "{}"},
-    ],
-)
-def test_detects_a_single_record(raw):
-    assert codex.detect(take_sample(json.dumps(raw), "x.txt"))
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        {"type": "user", "uuid": "u", "sessionId": "s", "message": {"content": "Hi"}},
-        {"type": "message", "id": "m", "message": {"role": "user", "content": "Hi"}},
-        {"type": "message", "role": "user", "content": [{"type": "text", "text": "Hi"}]},
-        {"role": "user", "content": "Hi"},
-        {"type": "session_meta", "payload": "x"},
-        {"type": ["session_meta"], "payload": {}},
-        {"type": "session.start", "data": {}},
-        {"sessionId": "s", "projectHash": "p", "startTime": START},
-        {"id": "a", "timestamp": START, "text": "Hi"},
-    ],
-)
-def test_leaves_others_alone(raw):
-    assert not codex.detect(take_sample(json.dumps(raw), "rollout.jsonl"))
-
-
-def test_leaves_what_is_no_json_alone():
-    assert not codex.detect(take_sample("# Codex\n\nhello", "codex.md"))
-    assert not codex.detect(take_sample("", "codex.jsonl"))
 
 
 # ---------------------------------------------------------------- hostile values

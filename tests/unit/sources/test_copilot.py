@@ -4,8 +4,7 @@ import time
 import pytest
 
 from helix.errors import InputRefused
-from helix.sources import claude_code, copilot, copilot_cli, cursor, generic_jsonl, opencode
-from helix.sources.common.sample import take_sample
+from helix.sources import copilot
 from helix.types import Document
 from tests.support.paths import DATA
 
@@ -359,44 +358,6 @@ def test_a_chat_without_any_request_is_no_session():
 
 
 # ---------------------------------------------------------------- what it is
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        CHAT.read_text(),
-        LOG.read_text(),
-        LOG.read_text().split("\n", 1)[1],  # without its beginning
-        json.dumps(chat()),
-        json.dumps(chat(request(md("x" * 90_000)))) + "\n",
-        json.dumps(snapshot()),
-        '{"initialLocation":"panel","requests":[],"responderUsername":"GitHub Copilot"}',  # exported
-        CHAT.read_text()[:9000],  # cut
-        '{"cut\n' + LOG.read_text(),
-    ],
-)
-def test_detects_its_own(given):
-    assert copilot.detect(take_sample(given, "whatever.txt"))
-    for other in (claude_code, opencode, cursor, copilot_cli, generic_jsonl):
-        assert not other.detect(take_sample(given, "whatever.txt"))
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        '{"requests":[{"url":"https://x.org"}],"sessionId":"s","creationDate":1}',
-        '{"requests":[]}',
-        '{"responderUsername":"x"}',
-        '{"kind":0,"v":{"requests":[]}}',
-        '{"kind":1,"k":["color"],"v":"red"}',
-        '{"kind":false,"v":1}',
-        '{"kind":1,"k":[],"v":1}',
-        '{"kind":"chat","messages":[]}',
-        "",
-    ],
-)
-def test_leaves_others_alone(given):
-    assert not copilot.detect(take_sample(given, "chatSessions/x.json"))
 
 
 @pytest.mark.parametrize("given", [CHAT.read_text()[:5000], "[]", "{}", "", '{"requests":{}}', '{"kind":0,"v":7}', "7"])

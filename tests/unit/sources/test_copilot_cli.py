@@ -2,8 +2,7 @@ import json
 
 import pytest
 
-from helix.sources import claude_code, copilot, copilot_cli, cursor, generic_jsonl, opencode
-from helix.sources.common.sample import take_sample
+from helix.sources import copilot_cli
 from helix.types import Document
 from tests.support.paths import DATA
 
@@ -199,37 +198,6 @@ def test_a_broken_line_is_reported_and_the_rest_taken():
 def test_nothing_said_is_no_session():
     assert parse(event("s", "session.start", sessionId="s1")).sessions == ()
     assert parse("").sessions == ()
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        LOG.read_text(),
-        json.dumps(event("x", "session.of_tomorrow")),
-        json.dumps(event("x", "comet.seen")) + "\n" + json.dumps(asks("u", "Hi")),
-        json.dumps(asks("u", "x" * 70_000)),
-    ],
-)
-def test_detects_its_own(given):
-    assert copilot_cli.detect(take_sample(given, "whatever.txt"))
-    for other in (claude_code, opencode, cursor, copilot, generic_jsonl):
-        assert not other.detect(take_sample(given, "whatever.txt"))
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        '{"type":"session.start","data":{}}',
-        '{"type":"session.start","data":7,"parentId":null}',
-        '{"type":"user","data":{},"parentId":null}',
-        '{"type":["user.message"],"data":{},"parentId":null}',
-        '{"type":"message","id":"m1","parentId":"x","message":{}}',
-        '{"type":"comet.seen","data":{},"parentId":null}',
-        "",
-    ],
-)
-def test_leaves_others_alone(given):
-    assert not copilot_cli.detect(take_sample(given, "events.jsonl"))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from helix.errors import InputRefused
-from helix.sources import claude_code, copilot, cursor, generic_jsonl, opencode
+from helix.sources import cursor, opencode
 from helix.sources.common import sqlite
 from helix.sources.common.sample import take_sample
 from helix.types import Document
@@ -554,41 +554,6 @@ def test_a_broken_line_is_reported_and_the_rest_taken():
 
 
 # ---------------------------------------------------------------- what it is
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        TRANSCRIPT.read_text(),
-        json.dumps(record("user", "Hi")),
-        '{"type":"turn_ended","status":"success"}\n' + json.dumps(record("assistant", "Hi")) + '\n{"role":"us',
-        json.dumps({"composerId": "c", "conversation": []}),
-        json.dumps({"composerId": "c", "conversation": [bubble("b", 1, "x" * 90_000)]}) + "\n",
-    ],
-)
-def test_detects_its_own(given):
-    assert cursor.detect(take_sample(given, "whatever.txt"))
-    for other in (claude_code, opencode, copilot, generic_jsonl):
-        assert not other.detect(take_sample(given, "whatever.txt"))
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        '{"role":"user","content":"hi"}',
-        '{"role":"user","message":{"content":"hi"}}',
-        '{"type":"user","message":{"role":"user","content":[]},"uuid":"u","sessionId":"s"}',
-        '{"type":"message","id":"m1","message":{"role":"user","content":[{"type":"text","text":"x"}]}}',
-        '{"role":"user","uuid":"u","message":{"content":[]}}',
-        '{"role":"user","message":{"role":"user","content":[{"type":"text","text":"x"}]}}',
-        '{"conversation":[{"role":"user"}]}',
-        '{"composerId":"c"}',
-        "user:\nhi",
-        "",
-    ],
-)
-def test_leaves_others_alone(given):
-    assert not cursor.detect(take_sample(given, "agent-transcripts/x.jsonl"))
 
 
 @pytest.mark.parametrize(

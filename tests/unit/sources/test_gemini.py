@@ -6,7 +6,6 @@ import pytest
 
 from helix.errors import InputRefused
 from helix.sources import gemini
-from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
 
@@ -480,70 +479,6 @@ def test_a_list_is_no_chat():
 )
 def test_nothing_gives_nothing(text):
     assert gemini.parse(Document("a.jsonl", text)).sessions == ()
-
-
-# ---------------------------------------------------------------- detection
-
-
-def test_detects_lines_without_their_head_and_long_documents_of_one_line():
-    lines = (LOGS / "gemini.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    assert gemini.detect(take_sample("".join(lines[2:]), "x"))
-    assert gemini.detect(take_sample("{broken\n" + "".join(lines[4:7]), "x"))
-    long = json.dumps({**HEAD, "messages": [user("u1", "x" * 100_000)]})
-    assert gemini.detect(take_sample(long, "x"))
-    assert gemini.detect(take_sample(long + "\n", "x"))
-    assert gemini.detect(take_sample(json.dumps({"messages": [answer("a1", "x" * 100_000)]}) + "\n", "x"))
-    assert gemini.detect(take_sample(json.dumps({**HEAD, "messages": [user("u1", "x" * 100_000)]}, indent=2), "x"))
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        HEAD,
-        put(user("u1", "Hi")),
-        {"$rewindTo": "u1"},
-        answer("a1", "Hi"),
-    ],
-)
-def test_detects_a_single_record(raw):
-    assert gemini.detect(take_sample(json.dumps(raw), "x.txt"))
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        {**HEAD, "messages": []},
-        {"messages": [answer("a1", "Hi")]},
-        {"history": [{"role": "user", "parts": []}, {"role": "model", "parts": []}]},
-    ],
-)
-def test_detects_a_document(raw):
-    assert gemini.detect(take_sample(json.dumps(raw), "x.txt"))
-    assert gemini.detect(take_sample(json.dumps(raw, indent=2), "x.txt"))
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        {"type": "user", "uuid": "u", "sessionId": "s", "projectHash": "p", "message": {"content": "Hi"}},
-        {"sessionId": "s", "messages": [{"role": "user", "content": "Hi"}]},
-        {"messages": [{"role": "user", "content": "Hi"}, {"role": "model", "content": "Hello"}]},
-        {"messages": "x", "sessionId": "s"},
-        {"sessionId": "s", "projectHash": 7},
-        {"$set": "x"},
-        {"$rewindTo": 7},
-        {"type": "user", "id": "u", "content": [{"text": "Hi"}]},
-        {"type": "session_meta", "payload": {}},
-        {"role": "user", "content": "Hi"},
-    ],
-)
-def test_leaves_others_alone(raw):
-    assert not gemini.detect(take_sample(json.dumps(raw), "session.json"))
-
-
-def test_leaves_what_is_no_json_alone():
-    assert not gemini.detect(take_sample("# Gemini\n\nhello", "gemini.md"))
-    assert not gemini.detect(take_sample("", "gemini.json"))
 
 
 # ---------------------------------------------------------------- hostile values

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from helix.errors import InputRefused
-from helix.sources import claude_code, cursor, opencode
+from helix.sources import opencode
 from helix.sources.common import sqlite
 from helix.sources.common.sample import take_sample
 from helix.types import Document
@@ -571,39 +571,6 @@ def test_title_and_project(info, title, project):
 
 
 # ---------------------------------------------------------------- what it is
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        EXPORT.read_text(),
-        json.dumps(session(message("m1", "user", text("Hi")))),
-        json.dumps(session(message("m1", "user", text("x" * 90_000)))) + "\n",
-        json.dumps(session()),
-        EXPORT.read_text()[:9000],  # cut
-    ],
-)
-def test_detects_its_own(given):
-    assert opencode.detect(take_sample(given, "whatever.txt"))
-    assert not cursor.detect(take_sample(given, "whatever.txt"))
-    assert not claude_code.detect(take_sample(given, "whatever.txt"))
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        '{"info":"x","messages":[]}',
-        '{"info":{},"messages":[{"role":"user"}]}',
-        '{"messages":[{"role":"user","content":"hi"}],"sessionId":"s"}',
-        '{"info":{"title":"a survey"},"rows":[]}',
-        '{"type":"user","message":{"content":"hi"},"uuid":"u"}',
-        '[{"info":{},"messages":[]}]',
-        "# Notes\n",
-        "",
-    ],
-)
-def test_leaves_others_alone(given):
-    assert not opencode.detect(take_sample(given, "opencode.json"))
 
 
 @pytest.mark.parametrize(

@@ -374,42 +374,6 @@ def test_blocks_may_be_nested_as_deep_as_they_like():
     assert one("", blocks=[blocks]).text == "deep"
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        day(say(0, "x")),
-        day(),
-        [say(0, "x")],
-        [{"type": "message", "subtype": "channel_join", "ts": "1.0"}],
-        [7, {"type": "other"}, say(0, "x")],
-    ],
-)
-def test_detects_its_own(value):
-    for indent in (None, 4):
-        assert slack.detect(take_sample(json.dumps(value, indent=indent), "x"))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[]",
-        "# Slack",
-        '{"messages":[]}',
-        '{"slack":2,"messages":[]}',
-        '{"slack":1}',
-        '[{"type":"message","ts":1.5}]',
-        '[{"type":"message","text":"x"}]',
-        '[{"type":"user","ts":"1.0"}]',
-        '{"type":"message","ts":"1.0","text":"x"}\n{"type":"message","ts":"2.0","text":"y"}\n',
-        json.dumps([{"mapping": {}, "current_node": None}]),
-        json.dumps([{"uuid": "u", "chat_messages": []}]),
-    ],
-)
-def test_leaves_others_alone(text):
-    assert not slack.detect(take_sample(text, "general/2026-05-04.json"))
-
-
 # ---------------------------------------------------------------- collecting
 
 

@@ -246,38 +246,6 @@ def test_detects_its_own(name, indent, end):
     assert swe_agent.detect(take_sample(text + end, "x.json"))
 
 
-def test_detects_a_run_that_is_longer_than_the_head():
-    text = json.dumps(run(step(observation="x" * 200_000)))
-    assert swe_agent.detect(take_sample(text, "x"))
-    assert swe_agent.detect(take_sample(text + "\n", "x"))
-
-
-def test_detects_a_run_that_was_cut():
-    text = (LOGS / "swe_lighthouse.traj").read_text()
-    assert swe_agent.detect(take_sample(text[: len(text) // 2], "x.traj"))
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        '{"history": [{"role": "user", "content": "hi"}]}',
-        '{"trajectory": [{"x": 1, "y": 2}]}',
-        '{"trajectory": 3, "history": "x"}',
-        '{"messages": [{"role": "user", "agent": "x"}]}',
-        '{"type":"user","uuid":"u","sessionId":"s","message":{"content":"the \\"trajectory\\": [{"}}',
-        '{"text": "hi"}\n{"text": "there"}\n',
-        '{"notes": "the \\"history\\": [{ of it',
-        '{"history": [{"date": "2026-05-04", "pri',
-        '{"history": [{"x": 1}], "observation": 2}\n{"text": "hi"}\n',
-        "The trajectory of a comet\n",
-        "[]",
-        "",
-    ],
-)
-def test_leaves_others_alone(head):
-    assert not swe_agent.detect(take_sample(head, "x.traj"))
-
-
 @pytest.mark.parametrize(
     "text",
     ["<pr_description>" * 50_000, "\n" * 200_000, "INSTRUCTIONS:" * 50_000, "(Open file: " * 50_000, SHELL * 20_000],
