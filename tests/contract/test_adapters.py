@@ -1,4 +1,4 @@
-"""A memory as LangChain and LlamaIndex meet it: the real packages, without a model or a network."""
+"""The retrievers for LangChain and LlamaIndex: the real packages, without a model or a network."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def memory(sample_store: Path) -> helix.Memory:
     return helix.open(sample_store)
 
 
-class Elsewhere:
-    """A memory that is no `Memory`, as behind a server: it keeps what was asked, and says that a leg was missing."""
+class OtherMemory:
+    """A memory of another class, such as a remote one. It notes the calls, and reports a missing leg."""
 
     def __init__(self, memory: helix.Memory) -> None:
         self.memory = memory
-        self.asked: list[tuple[str, dict[str, Any], threading.Thread]] = []
+        self.calls: list[tuple[str, dict[str, Any], threading.Thread]] = []
 
     def recall(self, query: str, *, k: int = 10, project: str | None = None) -> Bundle:
-        self.asked.append((query, {"k": k, "project": project}, threading.current_thread()))
+        self.calls.append((query, {"k": k, "project": project}, threading.current_thread()))
         return replace(self.memory.recall(query, k=k, project=project), degraded=("dense: encoder missing",))
 
 
-# The frameworks are imported where they are tested: every process of the suite collects this file.
+# Imported inside tests: every process of the suite collects this file.
 def langchain(memory: Any, options: Any) -> Any:
     from helix.adapters.langchain import HelixRetriever
 
@@ -67,46 +67,43 @@ Retrieve = Callable[[Any, Any, str], list[tuple[str, str, dict[str, Any]]]]
 
 
 @both
-def test_it_gives_what_recall_gives_in_its_order(memory: helix.Memory, retrieve: Retrieve) -> None:
+def test_a_retriever_returns_the_recalled_items_in_order(memory: helix.Memory, retrieve: Retrieve) -> None:
     own = memory.recall(QUESTION, **OPTIONS)
     assert len(own.items) == 4
     found = retrieve(memory, OPTIONS, QUESTION)
     assert found == [(item.id, item.text, metadata(item, own)) for item in own.items]
-    said = found[0][2]
-    assert said["session"] == "c3"
-    assert said["turns"] == ["c3:2"]
-    assert said["speaker"] == "Ana"
-    assert said["time"].startswith("2026-02-10T20:31")
-    assert said["project"] == "holidays"
-    assert said["type"] == "episodic"
-    assert Path(said["source"]).name == "chat.jsonl"
-    assert said["score"] == own.items[0].score
-    assert said["why"]["bm25"] == own.items[0].why["bm25"]
-    assert json.loads(json.dumps(said)) == said
+    fields = found[0][2]
+    names = ("session", "turns", "speaker", "project", "type")
+    assert [fields[name] for name in names] == ["c3", ["c3:2"], "Ana", "holidays", "episodic"]
+    assert fields["time"].startswith("2026-02-10T20:31")
+    assert Path(fields["source"]).name == "chat.jsonl"
+    assert fields["score"] == own.items[0].score
+    assert fields["why"]["bm25"] == own.items[0].why["bm25"]
+    assert json.loads(json.dumps(fields)) == fields
 
 
 @both
-def test_any_memory_will_do_and_what_it_went_without_is_said(memory: helix.Memory, retrieve: Retrieve) -> None:
-    elsewhere = Elsewhere(memory)
-    found = retrieve(elsewhere, {"k": 2, "project": "holidays"}, QUESTION)
-    assert [(query, options) for query, options, _ in elsewhere.asked] == [(QUESTION, {"k": 2, "project": "holidays"})]
+def test_any_memory_works_and_its_degradation_is_reported(memory: helix.Memory, retrieve: Retrieve) -> None:
+    other = OtherMemory(memory)
+    found = retrieve(other, {"k": 2, "project": "holidays"}, QUESTION)
+    assert [(query, options) for query, options, _ in other.calls] == [(QUESTION, {"k": 2, "project": "holidays"})]
     assert [known["project"] for *_, known in found] == ["holidays"] * 2
     assert all(known["degraded"] == ["dense: encoder missing"] for *_, known in found)
 
 
 @both
-def test_a_question_that_needs_no_memory_gives_nothing(memory: helix.Memory, retrieve: Retrieve) -> None:
+def test_a_question_that_needs_no_memory_returns_nothing(memory: helix.Memory, retrieve: Retrieve) -> None:
     assert memory.recall("what is 17*23").skipped
     assert retrieve(memory, {}, "what is 17*23") == []
 
 
 @both
-def test_errors_go_through_as_they_are(memory: helix.Memory, retrieve: Retrieve) -> None:
+def test_errors_are_raised_unchanged(memory: helix.Memory, retrieve: Retrieve) -> None:
     with pytest.raises(UsageError, match="unknown project 'nowhere'"):
         retrieve(memory, {"project": "nowhere"}, QUESTION)
 
 
-def test_langchain_batch_and_async(memory: helix.Memory) -> None:
+def test_langchain_batch_and_async_answer_the_same(memory: helix.Memory) -> None:
     retriever = langchain(memory, OPTIONS)
     expected = [[item.id for item in memory.recall(query, **OPTIONS).items] for query in (QUESTION, OTHER)]
     assert [[it.id for it in found] for found in retriever.batch([QUESTION, OTHER])] == expected
@@ -114,7 +111,7 @@ def test_langchain_batch_and_async(memory: helix.Memory) -> None:
     assert [[it.id for it in found] for found in asyncio.run(retriever.abatch([QUESTION, OTHER]))] == expected
 
 
-def test_langchain_in_a_chain(memory: helix.Memory) -> None:
+def test_langchain_runs_in_a_chain(memory: helix.Memory) -> None:
     from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
     def prompt(given: dict[str, Any]) -> str:
@@ -125,20 +122,20 @@ def test_langchain_in_a_chain(memory: helix.Memory) -> None:
     assert chain.invoke(QUESTION) == "\n".join([*lines, QUESTION])
 
 
-def test_langchain_refuses_what_cannot_recall(memory: helix.Memory) -> None:
+def test_langchain_refuses_an_object_without_recall(memory: helix.Memory) -> None:
     with pytest.raises(ValueError, match="memory"):
         langchain(object(), {})
 
 
-def test_llama_index_async_does_not_hold_up_the_loop(memory: helix.Memory) -> None:
-    elsewhere = Elsewhere(memory)
-    found = asyncio.run(llama_index(elsewhere, {"k": 3}).aretrieve(QUESTION))
+def test_llama_index_async_does_not_block_the_loop(memory: helix.Memory) -> None:
+    other = OtherMemory(memory)
+    found = asyncio.run(llama_index(other, {"k": 3}).aretrieve(QUESTION))
     assert [it.node_id for it in found] == [item.id for item in memory.recall(QUESTION, k=3).items]
-    ((_, _, thread),) = elsewhere.asked
+    ((_, _, thread),) = other.calls
     assert thread is not threading.current_thread()
 
 
-def test_llama_index_in_a_query_engine(memory: helix.Memory) -> None:
+def test_llama_index_runs_in_a_query_engine(memory: helix.Memory) -> None:
     from llama_index.core.llms import MockLLM
     from llama_index.core.query_engine import RetrieverQueryEngine
 
@@ -146,14 +143,14 @@ def test_llama_index_in_a_query_engine(memory: helix.Memory) -> None:
     answer = engine.query(QUESTION)
     own = memory.recall(QUESTION, **OPTIONS)
     assert [(it.node_id, it.score) for it in answer.source_nodes] == [(item.id, item.score) for item in own.items]
-    # The mock says what it was asked: the texts with who said them and when, without what is not for reading.
+    # The mock repeats its prompt: texts with speaker and time, without the fields that are not for reading.
     assert all(item.text in str(answer) for item in own.items)
     assert "speaker: Ana" in str(answer)
     assert "salience" not in str(answer)
     assert own.items[0].source not in str(answer)
 
 
-def test_without_an_adapter_no_framework_is_imported() -> None:
+def test_no_framework_is_imported_without_an_adapter() -> None:
     statement = "import helix.sdk.memory, helix.adapters, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", statement], capture_output=True, text=True, check=True)
     assert "helix.adapters" in done.stdout.split()

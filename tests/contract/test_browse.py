@@ -1,4 +1,4 @@
-"""What a store holds beside answers: against SQL over the same store, and the same by SDK, REST and `helix.connect`."""
+"""Browsing a store: the results equal SQL over the same store, and are the same by SDK, REST and `helix.connect`."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def remote(client: httpx.Client) -> Iterator[Remote]:
         yield remote
 
 
-def rows(store: Path, statement: str) -> list[dict[str, Any]]:
+def query_rows(store: Path, statement: str) -> list[dict[str, Any]]:
     with ask(store, statement) as answer:
         return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
 
 
-def test_a_session_is_what_sql_says_it_is(memory: Memory, served_store: Path) -> None:
-    counted = rows(served_store, "SELECT session FROM items GROUP BY session ORDER BY count(*) DESC LIMIT 2")
+def test_a_session_equals_sql(memory: Memory, served_store: Path) -> None:
+    counted = query_rows(served_store, "SELECT session FROM items GROUP BY session ORDER BY count(*) DESC LIMIT 2")
     for session in ("c3", *(one["session"] for one in counted)):
-        wanted = rows(served_store, f"SELECT id, text FROM items WHERE session = '{session}' ORDER BY ord")
+        wanted = query_rows(served_store, f"SELECT id, text FROM items WHERE session = '{session}' ORDER BY ord")
         found = memory.session(session)
         assert found is not None
         assert [(item["id"], item["text"]) for item in found["items"]] == [(one["id"], one["text"]) for one in wanted]
@@ -65,8 +65,8 @@ def test_a_session_is_what_sql_says_it_is(memory: Memory, served_store: Path) ->
     assert memory.session("nobody's") is None
 
 
-def test_the_timeline_is_what_sql_says_it_is(memory: Memory, served_store: Path) -> None:
-    wanted = rows(
+def test_the_timeline_equals_sql(memory: Memory, served_store: Path) -> None:
+    wanted = query_rows(
         served_store,
         "SELECT session, any_value(project) AS project, min(time) AS began, max(time) AS ended, count(*) AS items "
         "FROM items GROUP BY source, session ORDER BY ended DESC, began DESC",
@@ -74,7 +74,7 @@ def test_the_timeline_is_what_sql_says_it_is(memory: Memory, served_store: Path)
     found = memory.timeline()
     names = ("session", "project", "began", "ended", "items")
     assert [{name: one[name] for name in names} for one in found["sessions"]] == [
-        {**one, **{name: _zulu(one[name]) for name in ("began", "ended")}} for one in wanted
+        {**one, **{name: _to_zulu(one[name]) for name in ("began", "ended")}} for one in wanted
     ]
     assert found["total"] == len(wanted)
     for one in found["sessions"]:
@@ -83,7 +83,6 @@ def test_the_timeline_is_what_sql_says_it_is(memory: Memory, served_store: Path)
     for project in ("holidays", "ledgerline"):
         only = memory.timeline(project=project)["sessions"]
         assert only == [one for one in found["sessions"] if one["project"] == project]
-    # A session is in a span of time that it reaches into.
     since, until = "2026-05-11", "2026-05-12"
     within = memory.timeline(since=since, until=until)["sessions"]
     last = "2026-05-12T23:59:59Z"
@@ -93,25 +92,25 @@ def test_the_timeline_is_what_sql_says_it_is(memory: Memory, served_store: Path)
         memory.timeline(project="nope")
 
 
-def _zulu(value: Any) -> str:
+def _to_zulu(value: Any) -> str:
     moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
 
 
-def test_a_session_that_reaches_into_a_span_is_in_it(tmp_path: Path) -> None:
+def test_a_session_belongs_to_every_span_it_overlaps(tmp_path: Path) -> None:
     given = [{"session": "long"}, {"session": "long", "time": BASE + 900}, {"session": "late", "time": BASE + 800}]
     snap = make_store(tmp_path, ["walnut", "parsley", "saffron"], given=given)
 
-    def found(**within: int) -> list[str]:
+    def list_sessions(**within: int) -> list[str]:
         bounds = {name: datetime.fromtimestamp(BASE + second, UTC) for name, second in within.items()}
         return [one["session"] for one in browse.timeline(snap, **bounds)["sessions"]]
 
-    assert found() == ["long", "late"]
-    assert found(until=400) == found(since=850) == found(since=100, until=700) == ["long"]
-    assert found(since=901) == found(until=-1) == []
+    assert list_sessions() == ["long", "late"]
+    assert list_sessions(until=400) == list_sessions(since=850) == list_sessions(since=100, until=700) == ["long"]
+    assert list_sessions(since=901) == list_sessions(until=-1) == []
 
 
-def test_an_item_among_its_neighbours(memory: Memory) -> None:
+def test_an_item_has_its_neighbours(memory: Memory) -> None:
     session = memory.session("c3")
     assert session is not None
     items = session["items"]
@@ -122,8 +121,8 @@ def test_an_item_among_its_neighbours(memory: Memory) -> None:
         memory.around(items[0]["id"], before=101)
 
 
-def test_facts_are_what_sql_says_they_are(memory: Memory, served_store: Path) -> None:
-    wanted = rows(
+def test_facts_equal_sql(memory: Memory, served_store: Path) -> None:
+    wanted = query_rows(
         served_store,
         "SELECT subject, relation, object, item FROM facts WHERE subject ILIKE 'timeout' OR object ILIKE '%timeout%' "
         "ORDER BY t_valid DESC",
@@ -133,7 +132,7 @@ def test_facts_are_what_sql_says_they_are(memory: Memory, served_store: Path) ->
     assert [{name: fact[name] for name in wanted[0]} for fact in found["facts"]] == wanted
     assert all(fact["holds"] and fact["t_invalid"] is None for fact in found["facts"])
     before = memory.facts("timeout", at="2026-01-01")["facts"]
-    assert [fact["holds"] for fact in before] == [False, False]  # they were not valid yet
+    assert [fact["holds"] for fact in before] == [False, False]  # not valid yet
     assert memory.facts("no such thing")["total"] == 0
     assert memory.facts("a.*(b\\")["total"] == 0
     for wrong in ("", " ", "x" * 201):
@@ -141,7 +140,7 @@ def test_facts_are_what_sql_says_they_are(memory: Memory, served_store: Path) ->
             memory.facts(wrong)
 
 
-def test_a_neighbourhood_is_of_edges_sql_knows(memory: Memory, served_store: Path) -> None:
+def test_a_neighbourhood_has_edges_of_sql(memory: Memory, served_store: Path) -> None:
     item = memory.recall("What did I tell Priya about vacation?", now=NOW).items[0]
     found = memory.neighbours(item.id)
     assert found is not None
@@ -151,7 +150,7 @@ def test_a_neighbourhood_is_of_edges_sql_knows(memory: Memory, served_store: Pat
     assert {one for edge in edges for one in edge[:2]} <= set(known)
     real = {
         (one["src"], one["dst"], one["kind"])
-        for one in rows(served_store, "SELECT src, kind, dst FROM edges WHERE kind IN ('next', 'mentions')")
+        for one in query_rows(served_store, "SELECT src, kind, dst FROM edges WHERE kind IN ('next', 'mentions')")
     }
     assert {edge for edge in edges if edge[2] in ("next", "mentions")} <= real
     named = {node["label"] for node in found["nodes"] if node["kind"] == "entity"}
@@ -159,16 +158,16 @@ def test_a_neighbourhood_is_of_edges_sql_knows(memory: Memory, served_store: Pat
     assert memory.neighbours("f" * 16) is None
 
 
-def test_choices_are_what_sql_counts(memory: Memory, served_store: Path) -> None:
+def test_choices_equal_sql(memory: Memory, served_store: Path) -> None:
     found = memory.choices()
     for column, name in (("project", "projects"), ("type", "types"), ("speaker", "speakers")):
-        counted = rows(served_store, f"SELECT {column} AS name, count(*) AS n FROM items GROUP BY 1")
+        counted = query_rows(served_store, f"SELECT {column} AS name, count(*) AS n FROM items GROUP BY 1")
         assert found[name] == {one["name"]: one["n"] for one in counted if one["name"] is not None}
     assert found["items"] == sum(found["types"].values())
     assert {"helix", "cems"} <= set(found["profiles"])
 
 
-def test_rest_and_a_connection_say_the_same(memory: Memory, client: httpx.Client, remote: Remote) -> None:
+def test_rest_and_a_connection_return_the_same(memory: Memory, client: httpx.Client, remote: Remote) -> None:
     item = memory.recall("vacation", now=NOW).items[0].id
     same = [
         (memory.item(item), f"/v1/items/{item}", remote.item(item)),
@@ -184,9 +183,9 @@ def test_rest_and_a_connection_say_the_same(memory: Memory, client: httpx.Client
         assert own
 
 
-def test_a_connection_recalls_as_the_store_does(memory: Memory, remote: Remote) -> None:
-    asked: dict[str, Any] = {"k": 4, "budget": 90, "since": datetime(2026, 2, 1), "now": NOW, "explain": True}
-    far, own = (one.recall("What did I tell Priya about vacation?", **asked) for one in (remote, memory))
+def test_a_connection_recalls_like_the_store(memory: Memory, remote: Remote) -> None:
+    options: dict[str, Any] = {"k": 4, "budget": 90, "since": datetime(2026, 2, 1), "now": NOW, "explain": True}
+    far, own = (one.recall("What did I tell Priya about vacation?", **options) for one in (remote, memory))
     assert far.items == own.items
     assert far.packed == own.packed
     assert far.packed[0] is far.items[0]
@@ -200,7 +199,7 @@ def test_a_connection_recalls_as_the_store_does(memory: Memory, remote: Remote) 
     ]
 
 
-def test_a_context_as_text(client: httpx.Client, remote: Remote, memory: Memory) -> None:
+def test_a_context_is_plain_text(client: httpx.Client, remote: Remote, memory: Memory) -> None:
     found = client.get("/v1/context", params={"query": "vacation", "budget": 200})
     assert found.headers["content-type"].startswith("text/plain")
     assert found.text == remote.context("vacation", budget=200) == memory.recall("vacation", budget=200).context
@@ -211,7 +210,7 @@ def test_a_context_as_text(client: httpx.Client, remote: Remote, memory: Memory)
     assert client.get("/v1/context?project=nope").status_code == 400
 
 
-def test_what_is_wrong_is_the_same_error(memory: Memory, remote: Remote) -> None:
+def test_wrong_arguments_raise_the_same_error(memory: Memory, remote: Remote) -> None:
     for call, arguments in (
         ("recall", {"query": "x", "k": 0}),
         ("recall", {"query": ""}),
@@ -220,25 +219,25 @@ def test_what_is_wrong_is_the_same_error(memory: Memory, remote: Remote) -> None
         ("session", {"name": "c3", "limit": 0}),
         ("feedback", {"item": "f" * 16, "kind": "liked"}),
     ):
-        said = []
+        messages = []
         for one in (memory, remote):
             with pytest.raises(UsageError) as error:
                 getattr(one, call)(**arguments)
-            said.append(str(error.value))
-        assert said[0] == said[1]
+            messages.append(str(error.value))
+        assert messages[0] == messages[1]
     with pytest.raises(UsageError, match="no live item has this id"):
         remote.feedback("f" * 16)
 
 
-def test_where_nobody_answers() -> None:
+def test_an_unreachable_server_is_an_error() -> None:
     with pytest.raises(UsageError, match="is no URL"):
         helix.connect("memory.lan")
-    with helix.connect("http://127.0.0.1:9") as nobody, pytest.raises(StoreError, match="cannot be reached"):
-        nobody.recall("x")
+    with helix.connect("http://127.0.0.1:9") as gone, pytest.raises(StoreError, match="cannot be reached"):
+        gone.recall("x")
 
 
-def test_a_connection_is_kept_while_nothing_is_asked(client: httpx.Client) -> None:
-    """A proxy keeps its connections for a minute or two, and loses a request on one that was closed meanwhile."""
+def test_an_idle_connection_stays_open(client: httpx.Client) -> None:
+    """A proxy reuses idle connections, and loses a request on one that was closed meanwhile."""
     kept = HTTPConnection(client.base_url.host, client.base_url.port)
     kept.request("GET", "/healthz")
     assert kept.getresponse().read() == b'{"status":"ok"}'
@@ -251,7 +250,7 @@ def test_a_connection_is_kept_while_nothing_is_asked(client: httpx.Client) -> No
     kept.close()
 
 
-def test_where_somebody_else_answers() -> None:
+def test_another_server_is_an_error() -> None:
     class Other(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = b"<h1>Welcome</h1>"
@@ -272,12 +271,12 @@ def test_where_somebody_else_answers() -> None:
         other.shutdown()
 
 
-def test_the_answer_is_of_the_schema(client: httpx.Client, memory: Memory) -> None:
+def test_answers_match_their_schemas(client: httpx.Client, memory: Memory) -> None:
     from query.schema import answers
 
     own = render_bundle(memory.recall("vacation", explain=True))
     answers.RecallAnswer.model_validate(own)
-    assert set(own) == set(answers.RecallAnswer.model_fields) - {"deep"}  # which only that tier has
+    assert set(own) == set(answers.RecallAnswer.model_fields) - {"deep"}  # only with the deep tier
     item = memory.recall("vacation").items[0].id
     for path, model in (
         (f"/v1/items/{item}", answers.StoredItem),

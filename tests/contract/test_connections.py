@@ -1,4 +1,4 @@
-"""Connections that never finish: none stays for ever, and however many there are, who asks is answered."""
+"""Connections that never finish: each one ends, and any number of them leaves room for others."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import re
 import resource
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,11 +19,10 @@ import httpx
 import numpy as np
 import pytest
 
-from query.discovery_read import read_address
 from query.middleware import group_address
 from query.service import QueryService
 from tests.compat.history import DIM
-from tests.support.serving import serving
+from tests.support.serving import ServerProcess, serving, wait_until
 from tests.support.tiny import SETTINGS, make_store
 
 ASKED = "GET /v1/recall?query=walnut HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -43,7 +40,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def many_files() -> Iterator[None]:
-    """This process holds the other ends."""
+    """Allow this process the clients' ends, too."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4_096)), hard))
     yield
@@ -51,43 +48,17 @@ def many_files() -> Iterator[None]:
 
 
 @contextmanager
-def here(root: Path, **given: Any) -> Iterator[tuple[str, int]]:
-    """The same server in this process."""
-    with serving(root, replace(SETTINGS, **given)) as client:
+def serve_here(root: Path, **settings: Any) -> Iterator[tuple[str, int]]:
+    with serving(root, replace(SETTINGS, **settings)) as client:
         yield client.base_url.host, client.base_url.port or 80
 
 
-def few_files() -> None:
-    """No more than this, whatever the system would allow."""
+def limit_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))
 
 
-@contextmanager
-def process(root: Path) -> Iterator[tuple[str, int]]:
-    """`helix serve` in a process of its own, and where it listens."""
-    command = [str(Path(sys.executable).with_name("helix")), "serve", "--store", str(root), "--port", "0"]
-    log = root.parent / "log"
-    with log.open("wb") as output:
-        server = subprocess.Popen(command, stderr=output, preexec_fn=few_files)
-    try:
-        until(lambda: read_address(str(root)), log.read_text)
-        place = read_address(str(root))
-        assert place
-        yield place[0], place[1]
-    finally:
-        server.terminate()
-        assert server.wait(30) in (0, -signal.SIGTERM), log.read_text()
-
-
-def until(condition: Callable[[], object], told: Callable[[], str] = str) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, told()
-        time.sleep(0.02)
-
-
-def ended(connection: socket.socket) -> bytes:
-    """What came before the other side closed."""
+def read_to_end(connection: socket.socket) -> bytes:
+    """Return every byte until the other side closes."""
     connection.settimeout(30)
     answer = b""
     try:
@@ -104,40 +75,40 @@ def problem(answer: bytes) -> tuple[int, str]:
     return int(head.split()[1]), json.loads(body)["detail"]
 
 
-def status(connection: socket.socket) -> int:
-    """Of the next answer, which is read to its end."""
+def read_status(connection: socket.socket) -> int:
+    """Read the next answer, and return its status."""
     answer = b""
     connection.settimeout(30)
-    while (missing := left(answer)) and (part := connection.recv(missing)):
+    while (missing := count_missing(answer)) and (part := connection.recv(missing)):
         answer += part
     return int(answer.split()[1])
 
 
-def left(answer: bytes) -> int:
-    """Bytes of an answer that are still to come, at least."""
+def count_missing(answer: bytes) -> int:
+    """Return the least number of bytes that an answer still lacks."""
     head, end, body = answer.partition(b"\r\n\r\n")
     length = re.search(rb"content-length: (\d+)", head.lower())
     return int(length[1]) - len(body) if end and length else 1
 
 
-def drip(connection: socket.socket, stop: threading.Event, said: bytes) -> None:
-    """Send a byte now and then, for ever."""
+def drip(connection: socket.socket, stop: threading.Event, data: bytes) -> None:
+    """Send a byte now and then."""
     try:
         for at in range(1_000_000):
             if stop.wait(SECONDS / 10):
                 return
-            connection.sendall(said[at % len(said) :][:1])
+            connection.sendall(data[at % len(data) :][:1])
     except OSError:
         return
 
 
-def test_what_never_ends_is_ended(root: Path) -> None:
+def test_an_endless_connection_is_closed(root: Path) -> None:
     stop = threading.Event()
-    with here(root, receive_timeout=SECONDS, request_timeout=3.0) as place, ExitStack() as kept:
+    with serve_here(root, receive_timeout=SECONDS, request_timeout=3.0) as place, ExitStack() as stack:
 
-        def connect(said: str = "") -> socket.socket:
-            connection = kept.enter_context(socket.create_connection(place))
-            connection.sendall(said.encode())
+        def connect(text: str = "") -> socket.socket:
+            connection = stack.enter_context(socket.create_connection(place))
+            connection.sendall(text.encode())
             return connection
 
         silent, half, body = connect(), connect(ASKED[:-2]), connect(POSTED)
@@ -145,37 +116,37 @@ def test_what_never_ends_is_ended(root: Path) -> None:
         dripping = {"head": connect("GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "), "body": connect(POSTED)}
         for connection in dripping.values():
             threading.Thread(target=drip, args=(connection, stop, b"   "), daemon=True).start()
-        deaf = kept.enter_context(socket.socket())
+        deaf = stack.enter_context(socket.socket())
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         deaf.connect(place)
         deaf.sendall(("GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 200).encode())
         resting = connect(ASKED)
         began = time.monotonic()
         try:
-            assert ended(silent) == b""
-            assert problem(ended(half)) == (408, HEAD_LATE)
-            assert problem(ended(body)) == (408, BODY_LATE)
-            assert problem(ended(dripping["head"])) == (408, HEAD_LATE)
-            assert problem(ended(dripping["body"])) == (408, BODY_LATE)
-            answers = ended(after)
+            assert read_to_end(silent) == b""
+            assert problem(read_to_end(half)) == (408, HEAD_LATE)
+            assert problem(read_to_end(body)) == (408, BODY_LATE)
+            assert problem(read_to_end(dripping["head"])) == (408, HEAD_LATE)
+            assert problem(read_to_end(dripping["body"])) == (408, BODY_LATE)
+            answers = read_to_end(after)
             assert answers.startswith(b"HTTP/1.1 200 OK")
             assert answers.count(b"HTTP/1.1 408") == 1
-            assert ended(drained).startswith(b"HTTP/1.1 403")
-            until(lambda: gone(deaf))
+            assert read_to_end(drained).startswith(b"HTTP/1.1 403")
+            wait_until(lambda: is_closed(deaf))
         finally:
             stop.set()
-        assert time.monotonic() - began > SECONDS / 2  # they had their time
-        assert status(resting) == 200
-        resting.sendall(ASKED.encode())  # one that waits between two requests is left alone
-        assert status(resting) == 200
+        assert time.monotonic() - began > SECONDS / 2  # they had some time
+        assert read_status(resting) == 200
+        resting.sendall(ASKED.encode())  # an idle connection stays open
+        assert read_status(resting) == 200
 
 
 HEAD_LATE = "the head of the request has not come in time; send it faster, or raise HELIX_RECEIVE_TIMEOUT"
 BODY_LATE = "the body of the request has not come in time; send it faster, or raise HELIX_RECEIVE_TIMEOUT"
 
 
-def gone(connection: socket.socket) -> bool:
-    """Whether the other side has given it up, though nothing was read."""
+def is_closed(connection: socket.socket) -> bool:
+    """Return whether the other side has closed the connection, without reading from it."""
     try:
         connection.sendall(b" ")
     except OSError:
@@ -183,23 +154,31 @@ def gone(connection: socket.socket) -> bool:
     return False
 
 
-def test_however_many_never_finish_others_are_answered(root: Path) -> None:
-    """More than it may have files: without a head, with half of one, of a body, with an answer that is not read."""
-    with process(root) as place, ExitStack() as kept, httpx.Client(base_url="http://{}:{}".format(*place)) as before:
+def test_any_number_of_endless_connections_leaves_room(root: Path) -> None:
+    """More connections than open files: without a head, with half a head or body, or with an unread answer."""
+    log = root.parent / "log"
+    with (
+        log.open("wb") as output,
+        ServerProcess(root, stderr=output, preexec_fn=limit_files) as server,
+        ExitStack() as stack,
+        httpx.Client(base_url=server.wait_for_address(log.read_text).url) as before,
+    ):
+        host, port = before.base_url.host, before.base_url.port or 80
         assert before.get("/healthz").status_code == 200
         for i in range(FILES + 150):
-            connection = kept.enter_context(socket.create_connection(place, 30))
+            connection = stack.enter_context(socket.create_connection((host, port), 30))
             connection.sendall(("", ASKED[:-2], POSTED, ASKED)[i % 4].encode())
         for path in ("/healthz", "/readyz", "/v1/recall?query=walnut"):
             for _ in range(10):
-                assert httpx.get("http://{}:{}{}".format(*place, path)).status_code == 200  # over a new connection
-        found = httpx.post("http://{}:{}/v1/recall".format(*place), json={"query": "walnut"})
+                assert httpx.get(f"{server.url}{path}").status_code == 200  # over a new connection
+        found = httpx.post(f"{server.url}/v1/recall", json={"query": "walnut"})
         assert found.status_code == 200
         assert before.get("/healthz").status_code == 200  # over its own, or a new one
-        assert "those that wait longest are closed" in (root.parent / "log").read_text()
+        assert "those that wait longest are closed" in log.read_text()
+        assert server.stop() in (0, -signal.SIGTERM), log.read_text()
 
 
-def test_one_that_waits_makes_room_and_one_that_is_served_does_not(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_waiting_connection_makes_room_and_a_served_one_does_not(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, go_on = threading.Semaphore(0), threading.Event()
 
     def slow(*_: object) -> dict[str, Any]:
@@ -208,29 +187,29 @@ def test_one_that_waits_makes_room_and_one_that_is_served_does_not(root: Path, m
         return {"skipped": False, "ms": {}, "degraded": []}
 
     monkeypatch.setattr(QueryService, "recall", slow)
-    with here(root, max_connections_of_address=2) as place, ExitStack() as kept:
-        connections = [kept.enter_context(socket.create_connection(place)) for _ in range(3)]
-        assert ended(connections[0]) == b""  # of three that wait the first
+    with serve_here(root, max_connections_of_address=2) as place, ExitStack() as stack:
+        connections = [stack.enter_context(socket.create_connection(place)) for _ in range(3)]
+        assert read_to_end(connections[0]) == b""  # the first of three that wait
         for connection in connections[1:]:
             connection.sendall(ASKED.encode())
             assert begun.acquire(timeout=30)
         with socket.create_connection(place) as another:
-            assert problem(ended(another))[0] == 503
+            assert problem(read_to_end(another))[0] == 503
         go_on.set()
         for connection in connections[1:]:
-            assert status(connection) == 200
+            assert read_status(connection) == 200
         for connection in connections[1:]:  # once more, one after the other
             connection.sendall(ASKED.encode())
-            assert status(connection) == 200
+            assert read_status(connection) == 200
         with socket.create_connection(place) as another:  # now they wait, and the first of them makes room
             another.sendall(ASKED.encode())
-            assert status(another) == 200
-            assert ended(connections[1]) == b""
+            assert read_status(another) == 200
+            assert read_to_end(connections[1]) == b""
             connections[2].sendall(ASKED.encode())
-            assert status(connections[2]) == 200
+            assert read_status(connections[2]) == 200
 
 
-def test_clients_are_told_apart_by_what_they_cannot_choose() -> None:
+def test_clients_are_grouped_by_network() -> None:
     assert group_address("192.0.2.7") != group_address("192.0.2.8")
     assert group_address("2001:db8::1") == group_address("2001:db8::ffff:1") != group_address("2001:db8:0:1::1")
     assert group_address("::ffff:192.0.2.7") == group_address("192.0.2.7")

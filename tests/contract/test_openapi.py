@@ -1,4 +1,4 @@
-"""REST against its own specification: Schemathesis makes requests of it, right and wrong ones, and looks at answers."""
+"""REST against its own specification, with right and wrong requests by Schemathesis."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ def client(served_store: Path) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture(scope="module")
-def described(client: httpx.Client) -> dict[str, Any]:
-    found: dict[str, Any] = client.get("/openapi.json").json()
-    return found
+def specification(client: httpx.Client) -> dict[str, Any]:
+    return dict(client.get("/openapi.json").json())
 
 
 @pytest.mark.parametrize("examples", [3, pytest.param(100, marks=pytest.mark.soak)])
-def test_what_is_specified_is_so(client: httpx.Client, tmp_path: Path, examples: int) -> None:
+def test_answers_match_the_specification(client: httpx.Client, tmp_path: Path, examples: int) -> None:
     command = [str(Path(sys.executable).with_name("schemathesis")), "run", f"{client.base_url}/openapi.json"]
     options = ["--checks", "all", "--max-examples", str(examples), "--seed", "1", "--no-color"]
-    # A name that is not in the store is of its schema, and refused: only the store knows them.
+    # An unknown name fits its schema and is refused: only the store knows the names.
     left_out = ["--exclude-checks", "positive_data_acceptance", "--exclude-path", "/metrics"]
     done = subprocess.run(
         [*command, *options, *left_out], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=280
@@ -40,8 +39,8 @@ def test_what_is_specified_is_so(client: httpx.Client, tmp_path: Path, examples:
     assert "Tested: 18" in done.stdout
 
 
-def test_every_field_and_every_error_is_described(described: dict[str, Any]) -> None:
-    for path, methods in described["paths"].items():
+def test_every_field_and_every_error_is_described(specification: dict[str, Any]) -> None:
+    for path, methods in specification["paths"].items():
         for one in methods.values():
             assert one["summary"]
             for parameter in one.get("parameters", ()):
@@ -53,23 +52,23 @@ def test_every_field_and_every_error_is_described(described: dict[str, Any]) -> 
                 assert {"400", "401", "403", "413", "429", "503"} <= problems
                 assert one["security"] == [{}, {"key": []}]
     for name in ("RecallRequest", "FeedbackRequest"):
-        for field in described["components"]["schemas"][name]["properties"].values():
+        for field in specification["components"]["schemas"][name]["properties"].values():
             assert field["description"]
 
 
-def test_its_examples_are_answered(client: httpx.Client, described: dict[str, Any]) -> None:
-    parameters = described["paths"]["/v1/recall"]["get"]["parameters"]
-    told = {one["name"]: one["schema"]["examples"][0] for one in parameters if one["schema"].get("examples")}
+def test_the_examples_are_answered(client: httpx.Client, specification: dict[str, Any]) -> None:
+    parameters = specification["paths"]["/v1/recall"]["get"]["parameters"]
+    examples = {one["name"]: one["schema"]["examples"][0] for one in parameters if one["schema"].get("examples")}
     for name in ("k", "budget", "project", "type", "since", "until", "as_of", "session", "speaker", "profile"):
-        found = client.get("/v1/recall", params={"query": told["query"], name: told[name]})
+        found = client.get("/v1/recall", params={"query": examples["query"], name: examples[name]})
         assert found.status_code == 200, found.text
-        assert found.json()["items"] or name == "as_of", name  # of which nothing was known yet
-    item = client.get("/v1/recall", params={"query": told["query"]}).json()["items"][0]
-    (identity,) = (one for one in described["paths"]["/v1/items/{id}"]["get"]["parameters"] if one["name"] == "id")
+        assert found.json()["items"] or name == "as_of", name  # before everything in the store
+    item = client.get("/v1/recall", params={"query": examples["query"]}).json()["items"][0]
+    (identity,) = (one for one in specification["paths"]["/v1/items/{id}"]["get"]["parameters"] if one["name"] == "id")
     assert identity["schema"]["examples"] == [item["id"]]
 
 
-def test_all_methods_of_a_path_are_named(client: httpx.Client) -> None:
+def test_a_405_names_every_method_of_a_path(client: httpx.Client) -> None:
     for path, methods in (("/v1/recall", "GET, POST"), ("/v1/feedback", "POST"), ("/v1/timeline", "GET")):
         found = client.delete(path)
         assert (found.status_code, found.headers["allow"]) == (405, methods)

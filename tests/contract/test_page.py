@@ -1,5 +1,5 @@
-"""The inspector page in a real browser: what is asked, opened, compared and told is what the server answers; with keys
-alone, with a screen reader's eyes, without a second server, and with memories that would rather be HTML.
+"""The inspector page in a real browser: it shows the server's answers, by keyboard alone too, accessibly, without
+requests to other servers, and with hostile memories as text.
 """
 
 from __future__ import annotations
@@ -8,9 +8,6 @@ import json
 import os
 import re
 import shutil
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +22,7 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, Request,
 from helix.settings import load
 from query import auth
 from query.rest import PAGE
+from tests.support.serving import ServerProcess, pick_port
 
 QUESTION = "What did I tell Priya about vacation?"
 NOW = "2026-06-01T00:00:00Z"
@@ -46,7 +44,7 @@ VIEWS = (
     f"#/compare?q={QUESTION}",
     "#/status",
 )
-WITHOUT = [
+BROWSER_OPTIONS = [
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync", "--no-first-run"),
 ]
@@ -57,7 +55,7 @@ WITHOUT = [
 
 @pytest.fixture(scope="module")
 def store(sample_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sample, with a fact that was superseded and an item that would rather be HTML."""
+    """The sample, with a superseded fact and an item that contains HTML."""
     from pipelines.embedded.ingest import ingest
 
     folder = tmp_path_factory.mktemp("page")
@@ -70,43 +68,12 @@ def store(sample_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def servers(store: Path) -> Iterator[tuple[str, str]]:
-    """(one that asks for no key, one that does)."""
-    command = [str(Path(sys.executable).with_name("helix")), "serve", "--store", str(store), "--port"]
-    ports = [free_port(), free_port()]
-    started = [
-        subprocess.Popen([*command, str(port), *more], stderr=subprocess.DEVNULL)
-        for port, more in zip(ports, ([], ["--require-keys"]), strict=True)
-    ]
-    urls = [f"http://127.0.0.1:{port}" for port in ports]
-    try:
-        for url in urls:
-            until(lambda url=url: answers(url))
-        yield urls[0], urls[1]
-    finally:
-        for one in started:
-            one.terminate()
-        for one in started:
-            one.wait(20)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def answers(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/readyz").status_code == 200
-    except httpx.TransportError:
-        return False
-
-
-def until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    """(one without keys, one that requires a key)."""
+    with (
+        ServerProcess(store, port=pick_port()) as free,
+        ServerProcess(store, "--require-keys", port=pick_port()) as keyed,
+    ):
+        yield free.wait_for_status().url, keyed.wait_for_status().url
 
 
 @pytest.fixture(scope="module")
@@ -121,36 +88,35 @@ def browser() -> Iterator[Browser]:
     if binary is None:
         pytest.skip("no browser: run `make chromium`, or name one in CHROMIUM")
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=binary, args=WITHOUT)
+        started = playwright.chromium.launch(executable_path=binary, args=BROWSER_OPTIONS)
         yield started
         started.close()
 
 
-class Opened:
-    """A tab, and what went on in it that should not."""
+class Tab:
+    """A browser tab that notes requests, requests to other servers, and errors."""
 
     def __init__(self, context: BrowserContext, url: str) -> None:
         self.url = url
         self.page: Page = context.new_page()
         self.requests: list[Request] = []
-        self.elsewhere: list[str] = []
-        self.said: list[str] = []
-        context.route(lambda asked: not asked.startswith(f"{url}/"), self._refused)
+        self.foreign: list[str] = []
+        self.errors: list[str] = []
+        context.route(lambda asked: not asked.startswith(f"{url}/"), self._refuse)
         self.page.on("request", lambda request: self.requests.append(request))
-        self.page.on("console", lambda message: self.said.append(message.text) if message.type == "error" else None)
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
 
-    def _refused(self, route: Route) -> None:
-        self.elsewhere.append(route.request.url)
+    def _refuse(self, route: Route) -> None:
+        self.foreign.append(route.request.url)
         route.abort()
 
-    def at(self, hash_: str) -> Page:
-        """Go there, and wait until it is shown."""
+    def open(self, hash_: str) -> Page:
+        """Open a view, and wait until it is shown."""
         self.page.goto(f"{self.url}/{hash_}")
-        return shown(self.page)
+        return settle(self.page)
 
-    def asked(self, path: str, **params: Any) -> dict[str, Any]:
-        """What the server answers."""
+    def get(self, path: str, **params: Any) -> dict[str, Any]:
         found = httpx.get(f"{self.url}{path}", params=params)
         assert found.status_code == 200, found.text
         return dict(found.json())
@@ -161,60 +127,60 @@ class Opened:
         return dict(found.json())
 
 
-def shown(page: Page) -> Page:
-    """When what was asked for is there. A new address is an event, which comes after what led to it."""
+def settle(page: Page) -> Page:
+    """Wait until the view is shown; the event of a new address comes a little later than its cause."""
     page.evaluate("new Promise((done) => setTimeout(done, 30))")
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
     return page
 
 
 @pytest.fixture
-def opened(browser: Browser, url: str) -> Iterator[Callable[..., Opened]]:
-    """Opens tabs; nothing in them may fail, and nothing may be asked of another server.
+def open_tab(browser: Browser, url: str) -> Iterator[Callable[..., Tab]]:
+    """Open tabs. Nothing in them may fail, and nothing may be requested from another server.
 
-    `refused` of a tab: the server will say no, and the browser's console repeats it.
+    `refused`: the server will refuse a request, and the browser's console repeats it.
     """
-    tabs: list[tuple[Opened, BrowserContext, bool]] = []
+    tabs: list[tuple[Tab, BrowserContext, bool]] = []
 
-    def open_(base: str = url, *, refused: bool = False, **options: Any) -> Opened:
+    def make(base: str = url, *, refused: bool = False, **options: Any) -> Tab:
         context = browser.new_context(reduced_motion="reduce", **options)
         context.set_default_timeout(10_000)
-        tab = Opened(context, base)
+        tab = Tab(context, base)
         tabs.append((tab, context, refused))
         return tab
 
-    yield open_
+    yield make
     for tab, context, refused in tabs:
         context.close()
-        assert tab.elsewhere == []
-        # To look is not to use: what is fetched by itself counts as an access, and would change the ranking.
+        assert tab.foreign == []
+        # A request for an item alone counts as an access, and would change the ranking.
         assert not [one.url for one in tab.requests if re.search(r"/v1/items/[^/]+$", one.url)]
-        assert [line for line in tab.said if not (refused and line.startswith("Failed to load resource"))] == []
+        assert [line for line in tab.errors if not (refused and line.startswith("Failed to load resource"))] == []
 
 
-def hash_of(view: str, **params: Any) -> str:
+def make_hash(view: str, **params: Any) -> str:
     return f"#/{view}?{urlencode(params)}"
 
 
 def field(page: Page, name: str) -> Locator:
-    """Of the view that is shown."""
+    """Return a field of the shown view."""
     return page.get_by_label(name).locator("visible=true")
 
 
-def focused(page: Page) -> Locator:
+def get_focused(page: Page) -> Locator:
     return page.locator(":focus")
 
 
 # ---------------------------------------------------------------- asking
 
 
-def test_a_question_is_asked_and_its_answer_explained(opened: Callable[..., Opened]) -> None:
-    tab = opened()
-    page = tab.at("#/ask")
+def test_a_question_shows_its_answer_with_the_trace(open_tab: Callable[..., Tab]) -> None:
+    tab = open_tab()
+    page = tab.open("#/ask")
     expect(page.get_by_role("heading", name="sessions, 2026-01-10 to 2026-05-13")).to_be_visible()
     page.get_by_role("searchbox", name="Question").fill(QUESTION)
     page.keyboard.press("Enter")
-    shown(page)
+    settle(page)
     assert "q=What" in page.url
     found = tab.recall(query=QUESTION, k=10)
     cards = page.locator(".card")
@@ -237,10 +203,10 @@ def test_a_question_is_asked_and_its_answer_explained(opened: Callable[..., Open
     assert "100 + 26 → " in rows.filter(has_text="fuse").inner_text()
 
 
-def test_bars_are_the_shares_of_the_score(opened: Callable[..., Opened]) -> None:
-    tab = opened()
+def test_bars_are_the_shares_of_the_score(open_tab: Callable[..., Tab]) -> None:
+    tab = open_tab()
     question = {"query": "where does Zoe live", "now": NOW}
-    page = tab.at(hash_of("ask", q=question["query"], now=NOW))
+    page = tab.open(make_hash("ask", q=question["query"], now=NOW))
     found = tab.recall(**question)
     shares = {one["id"]: one["shares"] for one in found["trace"]["candidates"]}
     best = max(item["score"] for item in found["items"])
@@ -260,16 +226,16 @@ def test_bars_are_the_shares_of_the_score(opened: Callable[..., Opened]) -> None
             assert left == pytest.approx(100 * item["score"] / best, abs=0.01)
 
 
-def test_a_recipe_that_multiplies_shows_its_signals(opened: Callable[..., Opened]) -> None:
-    page = opened().at(hash_of("ask", q=QUESTION, profile="annie", rerank="late"))
+def test_a_recipe_that_multiplies_shows_its_signals(open_tab: Callable[..., Tab]) -> None:
+    page = open_tab().open(make_hash("ask", q=QUESTION, profile="annie", rerank="late"))
     expect(page.locator(".card").first.locator(".signals")).to_contain_text(re.compile(r"rrf 0\.03\d+ age_days "))
     expect(page.locator(".notice.warn")).to_contain_text("rerank: the recipe annie has none")
     assert field(page, "Rerank").input_value() == "late"
 
 
-def test_an_item_opens(opened: Callable[..., Opened]) -> None:
-    tab = opened()
-    page = tab.at(hash_of("ask", q=QUESTION, now=NOW))
+def test_an_item_opens(open_tab: Callable[..., Tab]) -> None:
+    tab = open_tab()
+    page = tab.open(make_hash("ask", q=QUESTION, now=NOW))
     first = tab.recall(query=QUESTION, now=NOW)["items"][0]
     card = page.locator(".card").first
     card.get_by_role("button").first.click()
@@ -281,24 +247,24 @@ def test_an_item_opens(opened: Callable[..., Opened]) -> None:
     assert told.value.json()["item"] == first["id"]
     expect(card.get_by_text("noted: helpful")).to_be_visible()
     card.get_by_role("link", name="Open").click()
-    shown(page)
+    settle(page)
     assert page.url.endswith(f"#/item/{first['id']}")
     expect(page.locator("#item blockquote")).to_have_text(first["text"])
-    around = tab.asked(f"/v1/items/{first['id']}/around")
+    around = tab.get(f"/v1/items/{first['id']}/around")
     assert page.locator(".turn > .text").all_inner_texts() == [item["text"] for item in around["items"]]
     expect(page.locator(".turn[aria-current=true]")).to_have_text(re.compile(first["text"]))
     # Back to the answer as it was: not asked again, still open, and the focus where it was.
     asks = sum(one.url.endswith("/v1/recall") for one in tab.requests)
     page.keyboard.press("Escape")
     expect(why).to_be_visible()
-    expect(focused(page)).to_have_text("Open")
+    expect(get_focused(page)).to_have_text("Open")
     assert sum(one.url.endswith("/v1/recall") for one in tab.requests) == asks
 
 
-def test_what_was_left_out_and_why_not(opened: Callable[..., Opened]) -> None:
-    tab = opened(refused=True)
+def test_dropped_candidates_show_their_reason(open_tab: Callable[..., Tab]) -> None:
+    tab = open_tab(refused=True)
     question = {"query": QUESTION, "k": 3, "budget": 70, "project": "holidays", "now": NOW}
-    page = tab.at(hash_of("ask", q=QUESTION, k=3, budget=70, project="holidays", now=NOW))
+    page = tab.open(make_hash("ask", q=QUESTION, k=3, budget=70, project="holidays", now=NOW))
     found = tab.recall(**question)
     inside = [i for i in range(3) if page.locator(f"#rank-{i + 1} .packed").count()]
     assert inside == sorted(found["packed"])
@@ -307,12 +273,12 @@ def test_what_was_left_out_and_why_not(opened: Callable[..., Opened]) -> None:
     route = found["trace"]["stages"][0]
     expect(left).to_contain_text(f"route {route['rows_in'] - route['rows_out']} outside the filters")
     expect(left).to_contain_text(f"pack {3 - len(found['packed'])} no room in 70 tokens")
-    group = left.locator("details", has_text="behind the last item shown")
+    group = left.locator("details", has_text="below the last shown item")
     group.locator("summary").click()
-    shown(page)
+    settle(page)
     entry = group.locator("li").first
     identity = entry.get_by_role("link").inner_text()
-    text = tab.asked(f"/v1/items/{identity}/around", before=0, after=0)["items"][0]["text"]
+    text = tab.get(f"/v1/items/{identity}/around", before=0, after=0)["items"][0]["text"]
     expect(entry).to_contain_text(text[:40])
     expected = tab.recall(**question, why_not=identity)["trace"]["why_not"]
     assert expected.startswith("rank: rank ")
@@ -325,83 +291,83 @@ def test_what_was_left_out_and_why_not(opened: Callable[..., Opened]) -> None:
     expect(answer).to_contain_text(f"no live item has the id '{'f' * 16}'")
 
 
-def test_filters_narrow_and_are_cleared(opened: Callable[..., Opened]) -> None:
-    page = opened().at(hash_of("ask", q="timeout", now=NOW))
+def test_filters_narrow_and_are_cleared(open_tab: Callable[..., Tab]) -> None:
+    page = open_tab().open(make_hash("ask", q="timeout", now=NOW))
     field(page, "Project").select_option("ledgerline")
     field(page, "Type").select_option("decision")
     page.get_by_role("button", name="Ask", exact=True).click()
-    shown(page)
+    settle(page)
     kinds = page.locator(".card .type").all_inner_texts()
     assert kinds
     assert set(kinds) == {"decision"}
     assert all(line.strip().startswith("ledgerline") for line in page.locator(".from > .dim").all_inner_texts())
     page.locator("#more summary").click()
     field(page, "Since").fill("2030-01-01")
-    field(page, "only what still holds").check()
+    field(page, "only current facts").check()
     expect(page.locator("#set")).to_have_text("2 set")
     field(page, "Since").press("Enter")
-    shown(page)
+    settle(page)
     expect(page.locator(".empty")).to_have_text("The filters leave nothing to search.")
     page.get_by_role("button", name="Clear filters").click()
-    shown(page)
+    settle(page)
     assert page.url.endswith("#/ask?q=timeout")
     assert len(set(page.locator(".card .type").all_inner_texts())) > 1
 
 
-def test_the_address_restores_a_view(opened: Callable[..., Opened]) -> None:
-    page = opened().at(
-        hash_of(
+def test_the_address_restores_a_view(open_tab: Callable[..., Tab]) -> None:
+    page = open_tab().open(
+        make_hash(
             "ask", q="Priya", project="holidays", speaker="Ana", k=4, budget=300, entities="Goa", current_only="true"
         )
     )
     expect(page.locator(".card")).to_have_count(4)
     said = {name: field(page, name).input_value() for name in ("Project", "Speaker", "Budget", "Entities")}
     assert said == {"Project": "holidays", "Speaker": "Ana", "Budget": "300", "Entities": "Goa"}
-    expect(field(page, "only what still holds")).to_be_checked()
+    expect(field(page, "only current facts")).to_be_checked()
     expect(page.get_by_role("img", name="of 300 tokens")).to_be_visible()
     assert {*page.locator(".card .who").all_inner_texts()} == {"Ana"}
     texts = page.locator(".card > .text").all_inner_texts()
     page.reload()
-    assert shown(page).locator(".card > .text").all_inner_texts() == texts
+    assert settle(page).locator(".card > .text").all_inner_texts() == texts
     page.get_by_role("link", name="Facts").click()
     expect(page.get_by_role("heading", name="Facts")).to_be_focused()
     assert page.title() == "Facts · Helix"
     page.get_by_role("link", name="Ask", exact=True).click()  # the last question, not a new one
-    shown(page)
+    settle(page)
     assert page.locator(".card > .text").all_inner_texts() == texts
     page.go_back()
     page.go_back()
-    shown(page)
+    settle(page)
     assert page.locator(".card > .text").all_inner_texts() == texts
     assert field(page, "Speaker").input_value() == "Ana"
 
 
-def test_the_server_says_what_is_wrong(opened: Callable[..., Opened]) -> None:
-    page = opened(refused=True).at(hash_of("ask", q="Priya", project="nope"))
+def test_errors_of_the_server_are_shown(open_tab: Callable[..., Tab]) -> None:
+    page = open_tab(refused=True).open(make_hash("ask", q="Priya", project="nope"))
     expect(page.get_by_role("alert")).to_contain_text("400: unknown project 'nope'; there is default")
     page.goto(page.url.replace("project=nope", "since=yesterdayish"))
-    expect(shown(page).get_by_role("alert")).to_contain_text("yesterdayish")
+    expect(settle(page).get_by_role("alert")).to_contain_text("yesterdayish")
     page.goto(page.url.split("#")[0] + "#/item/ffffffffffffffff")
-    expect(shown(page).get_by_role("alert")).to_contain_text("404: no live item has this id")
+    expect(settle(page).get_by_role("alert")).to_contain_text("404: no live item has this id")
     page.context.set_offline(True)
     page.get_by_role("link", name="Status").click()
     expect(page.get_by_role("alert")).to_contain_text("the server does not answer")
 
 
-def test_a_question_that_is_skipped_says_how_not_to_be(opened: Callable[..., Opened]) -> None:
-    page = opened().at(hash_of("ask", q="what is 17*23"))
+def test_a_skipped_question_names_the_remedy(open_tab: Callable[..., Tab]) -> None:
+    page = open_tab().open(make_hash("ask", q="what is 17*23"))
     expect(page.locator(".notice.warn")).to_contain_text("A filter forces a search")
     field(page, "Project").select_option("ledgerline")
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Ask", exact=True).click()
-    expect(shown(page).locator(".card").first).to_be_visible()
+    expect(settle(page).locator(".card").first).to_be_visible()
 
 
-def test_an_empty_store_says_what_to_do(opened: Callable[..., Opened]) -> None:
-    tab = opened()
-    nothing = {**tab.asked("/v1/choices"), "items": 0, "sessions": 0, "first": None, "last": None}
+def test_an_empty_store_names_the_next_step(open_tab: Callable[..., Tab]) -> None:
+    tab = open_tab()
+    nothing = {**tab.get("/v1/choices"), "items": 0, "sessions": 0, "first": None, "last": None}
     tab.page.route("**/v1/choices", lambda route: route.fulfill(json=nothing))
-    expect(tab.at("#/ask").locator(".notice")).to_contain_text(
+    expect(tab.open("#/ask").locator(".notice")).to_contain_text(
         "Nothing is stored yet. Give it transcripts: helix ingest"
     )
 
@@ -409,10 +375,10 @@ def test_an_empty_store_says_what_to_do(opened: Callable[..., Opened]) -> None:
 # ---------------------------------------------------------------- looking around
 
 
-def test_the_neighbourhood_is_a_picture_and_a_list(opened: Callable[..., Opened]) -> None:
-    tab = opened()
-    near = tab.asked("/v1/items/f1a3fa0659075602/graph")
-    page = tab.at("#/item/f1a3fa0659075602?show=graph")
+def test_the_neighbourhood_is_a_picture_and_a_list(open_tab: Callable[..., Tab]) -> None:
+    tab = open_tab()
+    near = tab.get("/v1/items/f1a3fa0659075602/graph")
+    page = tab.open("#/item/f1a3fa0659075602?show=graph")
     nodes = page.get_by_role("group", name=re.compile("nodes?, ")).get_by_role("link")
     expect(nodes).to_have_count(len(near["nodes"]))
     assert len(page.locator("svg.graph path.edge").all()) == len(near["edges"])
@@ -428,38 +394,38 @@ def test_the_neighbourhood_is_a_picture_and_a_list(opened: Callable[..., Opened]
     page.get_by_role("link", name="entity Priya").focus()
     expect(page.locator("path.edge.lit")).not_to_have_count(0)
     page.keyboard.press("Enter")
-    expect(shown(page).get_by_role("heading", name="Facts")).to_be_focused()
+    expect(settle(page).get_by_role("heading", name="Facts")).to_be_focused()
     assert "entity=Priya" in page.url
 
 
-def test_sessions_over_time(opened: Callable[..., Opened]) -> None:
-    tab = opened()
-    told = tab.asked("/v1/timeline", limit=100)
-    page = tab.at("#/timeline")
+def test_the_timeline_shows_every_session(open_tab: Callable[..., Tab]) -> None:
+    tab = open_tab()
+    told = tab.get("/v1/timeline", limit=100)
+    page = tab.open("#/timeline")
     rows = page.locator(".sessions tbody tr")
     expect(rows).to_have_count(told["total"])
     assert page.locator(".mark").count() == told["total"]
     assert {*page.locator(".lane-name").all_inner_texts()} == {one["project"] for one in told["sessions"]}
     field(page, "Project").select_option("holidays")
     page.get_by_role("button", name="Show").click()
-    shown(page)
+    settle(page)
     expect(rows).to_have_count(sum(one["project"] == "holidays" for one in told["sessions"]))
     page.locator(".mark", has_text="c3").locator("circle").click()
-    shown(page)
-    items = tab.asked("/v1/sessions/c3")["items"]
+    settle(page)
+    items = tab.get("/v1/sessions/c3")["items"]
     assert page.locator(".turn > .text").all_inner_texts() == [item["text"] for item in items]
     page.keyboard.press("Escape")
     expect(rows.first).to_be_visible()
 
 
-def test_facts_say_when_they_hold(opened: Callable[..., Opened]) -> None:
-    tab = opened()
-    facts = tab.asked("/v1/facts", entity="Zoe")["facts"]
+def test_facts_show_their_validity(open_tab: Callable[..., Tab]) -> None:
+    tab = open_tab()
+    facts = tab.get("/v1/facts", entity="Zoe")["facts"]
     assert [(one["object"], one["holds"]) for one in facts] == [("Rome", True), ("Oslo", False)]
-    page = tab.at("#/facts")
+    page = tab.open("#/facts")
     field(page, "Entity").fill("Zoe")
     page.keyboard.press("Enter")
-    shown(page)
+    settle(page)
     entries = page.locator(".facts > li")
     expect(entries.nth(0)).to_contain_text(re.compile(r"Zoe lives in Rome\s*holds: from 2026-03-02 on"))
     expect(entries.nth(1)).to_contain_text(re.compile(r"Zoe lives in Oslo\s*does not hold: .* until 2026-03-02"))
@@ -469,15 +435,15 @@ def test_facts_say_when_they_hold(opened: Callable[..., Opened]) -> None:
     assert rome["x"] == pytest.approx(oslo["x"] + oslo["width"], abs=1)  # one begins where the other ends
     field(page, "Holding at").fill("2026-02-01")
     page.keyboard.press("Enter")
-    shown(page)
+    settle(page)
     expect(entries.nth(1)).to_contain_text(re.compile(r"Zoe lives in Oslo\s*holds"))
     page.get_by_role("link", name="the item that says Zoe lives_in Oslo").click()
-    expect(shown(page).locator("blockquote")).to_have_text("I live in Oslo since January.")
+    expect(settle(page).locator("blockquote")).to_have_text("I live in Oslo since January.")
 
 
-def test_two_profiles_side_by_side(opened: Callable[..., Opened]) -> None:
-    tab = opened()
-    page = tab.at(hash_of("compare", q=QUESTION, a="helix", b="helix-paper", now=NOW))
+def test_two_profiles_are_compared(open_tab: Callable[..., Tab]) -> None:
+    tab = open_tab()
+    page = tab.open(make_hash("compare", q=QUESTION, a="helix", b="helix-paper", now=NOW))
     sides = [tab.recall(query=QUESTION, profile=name, now=NOW) for name in ("helix", "helix-paper")]
     left, right = ([item["id"] for item in one["items"]] for one in sides)
     both = set(left) & set(right)
@@ -492,13 +458,13 @@ def test_two_profiles_side_by_side(opened: Callable[..., Opened]) -> None:
     expect(tokens).to_contain_text(re.compile(rf"{sides[0]['tokens']}\s*{sides[1]['tokens']}"))
     field(page, "Right").select_option("memoria")
     page.get_by_role("button", name="Compare").click()
-    expect(shown(page).get_by_role("region", name="memoria")).to_be_visible()
+    expect(settle(page).get_by_role("region", name="memoria")).to_be_visible()
 
 
-def test_status(opened: Callable[..., Opened]) -> None:
-    tab = opened()
-    state = tab.asked("/v1/status")
-    page = tab.at("#/status")
+def test_the_status_shows_the_store(open_tab: Callable[..., Tab]) -> None:
+    tab = open_tab()
+    state = tab.get("/v1/status")
+    page = tab.open("#/status")
     names, figures = (page.locator(f".tile {part}").all_inner_texts() for part in ("h2", ".figure"))
     said = dict(zip(names, figures, strict=True))
     assert (said["generation"], said["items"], said["encoder"]) == ("2", str(state["items"]), state["encoder"])
@@ -506,11 +472,11 @@ def test_status(opened: Callable[..., Opened]) -> None:
     expect(page.locator("#serving")).to_have_text(f"generation 2 · {state['items']} items")
 
 
-def test_a_new_generation_is_told(opened: Callable[..., Opened]) -> None:
-    tab = opened()
-    known = tab.asked("/v1/choices")
+def test_a_new_generation_is_shown(open_tab: Callable[..., Tab]) -> None:
+    tab = open_tab()
+    known = tab.get("/v1/choices")
     tab.page.route("**/v1/choices", lambda route: route.fulfill(json={**known, "snapshot": 1, "items": 3}), times=1)
-    page = tab.at("#/ask")
+    page = tab.open("#/ask")
     expect(page.locator("#serving")).to_have_text("generation 1 · 3 items")
     page.locator("#q").fill("Priya")
     page.keyboard.press("Enter")
@@ -520,18 +486,18 @@ def test_a_new_generation_is_told(opened: Callable[..., Opened]) -> None:
 # ---------------------------------------------------------------- hands, eyes and ears
 
 
-def test_with_the_keyboard_alone(opened: Callable[..., Opened]) -> None:
-    page = opened().at("#/ask")
+def test_the_page_works_by_keyboard_alone(open_tab: Callable[..., Tab]) -> None:
+    page = open_tab().open("#/ask")
     press = page.keyboard.press
     press("Tab")
-    expect(focused(page)).to_have_text("Skip to the content")
+    expect(get_focused(page)).to_have_text("Skip to the content")
     press("Enter")
     expect(page.locator("main")).to_be_focused()
     press("/")
     page.keyboard.type(QUESTION)  # the j of no word moves anything, nor does its ?
     expect(page.locator("#q")).to_have_value(QUESTION)
     press("Enter")
-    shown(page)
+    settle(page)
     press("ArrowDown")
     head = page.locator(".card .head")
     expect(head.nth(0)).to_be_focused()
@@ -555,7 +521,7 @@ def test_with_the_keyboard_alone(opened: Callable[..., Opened]) -> None:
     press("?")
     keys = page.get_by_role("dialog", name="Keys")
     expect(keys).to_be_visible()
-    keys.get_by_label("single keys do this").uncheck()
+    keys.get_by_label("enable single keys").uncheck()
     press("Escape")
     expect(keys).to_be_hidden()
     press("g")
@@ -563,9 +529,9 @@ def test_with_the_keyboard_alone(opened: Callable[..., Opened]) -> None:
     expect(page.get_by_role("heading", name="Status", exact=True)).to_be_visible()  # they are off now
 
 
-def test_tab_goes_through_and_out(opened: Callable[..., Opened]) -> None:
+def test_tab_visits_every_element(open_tab: Callable[..., Tab]) -> None:
     """Nothing holds the focus: from the first to the last, and every one of them can be seen."""
-    page = opened().at(hash_of("ask", q="Goa", k=2, now=NOW))
+    page = open_tab().open(make_hash("ask", q="Goa", k=2, now=NOW))
     seen: list[str] = []
     for _ in range(80):
         page.keyboard.press("Tab")
@@ -584,26 +550,26 @@ def test_tab_goes_through_and_out(opened: Callable[..., Opened]) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(opened: Callable[..., Opened], scheme: str) -> None:
+def test_axe_finds_no_violation(open_tab: Callable[..., Tab], scheme: str) -> None:
     """Of no weight at all. In the dark only colours are other ones."""
     rules: dict[str, Any] = {"resultTypes": ["violations"]}
     if scheme == "dark":
         rules["runOnly"] = ["color-contrast"]
-    tab = opened(color_scheme=scheme, bypass_csp=True)
+    tab = open_tab(color_scheme=scheme, bypass_csp=True)
     for view in VIEWS:
-        page = tab.at(view)
+        page = tab.open(view)
         for more in page.locator("main details:visible > summary").all():
             more.click()
         if page.locator(".card .head").count():
             page.locator(".card .head").first.click()
-        found = Axe().run(shown(page), options=rules).response["violations"]
+        found = Axe().run(settle(page), options=rules).response["violations"]
         assert [(one["id"], [node["html"][:120] for node in one["nodes"]]) for one in found] == [], view
     tab.page.keyboard.press("?")
     assert Axe().run(tab.page, options=rules).response["violations"] == []
 
 
-def test_a_theme_is_kept_and_there_before_the_first_paint(opened: Callable[..., Opened]) -> None:
-    page = opened(refused=True, color_scheme="light").at("#/facts")
+def test_a_theme_is_stored_and_set_before_the_first_paint(open_tab: Callable[..., Tab]) -> None:
+    page = open_tab(refused=True, color_scheme="light").open("#/facts")
     ground = "getComputedStyle(document.documentElement).backgroundColor"
     light = page.evaluate(ground)
     button = page.get_by_role("button", name="Theme")
@@ -624,15 +590,15 @@ def test_a_theme_is_kept_and_there_before_the_first_paint(opened: Callable[..., 
     assert page.evaluate(ground) == light
 
 
-def test_nothing_is_wider_than_a_telephone(opened: Callable[..., Opened]) -> None:
-    tab = opened(viewport={"width": 360, "height": 740})
+def test_every_view_fits_a_phone(open_tab: Callable[..., Tab]) -> None:
+    tab = open_tab(viewport={"width": 360, "height": 740})
     for view in VIEWS:
-        assert tab.at(view).evaluate("document.documentElement.scrollWidth") <= 360, view
+        assert tab.open(view).evaluate("document.documentElement.scrollWidth") <= 360, view
 
 
 @pytest.mark.parametrize("view", VIEWS[:2])
-def test_nothing_jumps_while_the_page_comes(opened: Callable[..., Opened], view: str) -> None:
-    tab = opened()
+def test_the_layout_does_not_shift_while_loading(open_tab: Callable[..., Tab], view: str) -> None:
+    tab = open_tab()
     tab.page.add_init_script(
         """window.shift = 0; new PerformanceObserver((list) => { for (const one of list.getEntries())
              if (!one.hadRecentInput) window.shift += one.value }).observe({ type: 'layout-shift', buffered: true })"""
@@ -643,63 +609,63 @@ def test_nothing_jumps_while_the_page_comes(opened: Callable[..., Opened], view:
         route.continue_()
 
     tab.page.route("**/v1/*", late)
-    assert tab.at(view).evaluate("window.shift") < 0.01
+    assert tab.open(view).evaluate("window.shift") < 0.01
 
 
 # ---------------------------------------------------------------- foreign text, keys, other servers
 
 
-def test_foreign_text_stays_text(opened: Callable[..., Opened]) -> None:
-    tab = opened()
+def test_foreign_text_stays_text(open_tab: Callable[..., Tab]) -> None:
+    tab = open_tab()
     identity = tab.recall(query="Mallory", speaker="Mallory")["items"][0]["id"]
     views = (
-        hash_of("ask", q="Mallory", speaker="Mallory"),
+        make_hash("ask", q="Mallory", speaker="Mallory"),
         f"#/item/{identity}",
         "#/timeline",
         "#/timeline?session=t3",
-        hash_of("compare", q=HOSTILE[:90]),
-        hash_of("facts", entity=HOSTILE[:90]),
-        hash_of("ask", q=HOSTILE),
+        make_hash("compare", q=HOSTILE[:90]),
+        make_hash("facts", entity=HOSTILE[:90]),
+        make_hash("ask", q=HOSTILE),
     )
     for view in views:
-        page = tab.at(view)
+        page = tab.open(view)
         if "timeline" not in view:
             expect(page.locator("main")).to_contain_text('<img src=x onerror="window.broken=1">')
         assert page.evaluate("window.broken") is None, view
         assert page.locator("main img, main script").count() == 0, view
-    context = tab.at(views[0]).get_by_role("region", name="The packed context").inner_text()
+    context = tab.open(views[0]).get_by_role("region", name="The packed context").inner_text()
     assert context.count("</memory>") == 1  # its own
 
 
-def test_a_key_is_asked_for_and_kept_in_the_tab(
-    servers: tuple[str, str], store: Path, opened: Callable[..., Opened]
+def test_a_key_is_requested_and_stored_in_the_tab(
+    servers: tuple[str, str], store: Path, open_tab: Callable[..., Tab]
 ) -> None:
     key, _ = auth.create_key(auth.get_key_file(store, load()), "ana", projects=["holidays"])
-    tab = opened(servers[1], refused=True)
+    tab = open_tab(servers[1], refused=True)
     page = tab.page
-    page.goto(f"{tab.url}/{hash_of('ask', q=QUESTION)}")
-    dialog = page.get_by_role("dialog", name="This server asks for a key")
+    page.goto(f"{tab.url}/{make_hash('ask', q=QUESTION)}")
+    dialog = page.get_by_role("dialog", name="This server requires a key")
     expect(dialog).to_contain_text("no API key")
     page.keyboard.type("hx_wrong")
     page.keyboard.press("Enter")
     expect(dialog).to_contain_text("this key is unknown")
     dialog.get_by_label("API key").fill(f" {key}\n")
     dialog.get_by_role("button", name="Use it").click()
-    expect(shown(page).locator(".card").first).to_be_visible()
+    expect(settle(page).locator(".card").first).to_be_visible()
     assert all(line.strip().startswith("holidays") for line in page.locator(".from > .dim").all_inner_texts())
     assert [one.headers.get("authorization") for one in tab.requests[-1:]] == [f"Bearer {key}"]
     assert key not in page.url
     page.reload()
-    expect(shown(page).locator(".card").first).to_be_visible()
+    expect(settle(page).locator(".card").first).to_be_visible()
     expect(dialog).to_be_hidden()
     page.goto(f"{tab.url}/#/status")
     page.get_by_role("button", name="Forget the key of this tab").click()
     expect(dialog).to_be_visible()
     dialog.get_by_role("button", name="Cancel").click()
-    expect(shown(page).get_by_role("alert")).to_contain_text("401: no API key")
+    expect(settle(page).get_by_role("alert")).to_contain_text("401: no API key")
 
 
-def test_the_page_is_small_and_asks_for_nothing_elsewhere() -> None:
+def test_the_page_is_small_and_links_nowhere() -> None:
     files = [path for path in PAGE.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) <= 150_000
     for path in files:

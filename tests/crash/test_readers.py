@@ -1,4 +1,4 @@
-"""Readers: many generations cost an open one nothing, and what it has open stays until it lets go or dies."""
+"""Readers: many generations cost nothing, and the files of an open one stay until it lets go or dies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from helix.snapshot import gc as collector
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths, pins, verify, writer
 from helix.snapshot.gc import collect
-from helix.snapshot.reader import snapshot as reader
+from helix.snapshot.reader import generation
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment import open as segment
 from pipelines.maintain.compact import compact
@@ -43,37 +43,37 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def pinned_files(root: Path) -> list[str]:
+def list_pins(root: Path) -> list[str]:
     return sorted(path.name for path in (root / "pins").iterdir())
 
 
-def found(snapshot: Snapshot) -> list[str]:
-    """What a snapshot shows: every live text, and what the lazily opened parts say."""
+def read_texts(snapshot: Snapshot) -> list[str]:
+    """Return every live text, and open the lazy parts."""
     rows = np.flatnonzero(snapshot.alive)
     assert len(snapshot.catalog.last_access) == snapshot.rows
     assert snapshot.vectors.centroids.shape[1] == DIM
     return [entry["text"] for entry in snapshot.text(rows)]
 
 
-def files_of(root: Path, name: str) -> list[Path]:
-    """A manifest and what it names."""
+def list_files(root: Path, name: str) -> list[Path]:
+    """Return a manifest and the files it names."""
     manifest = manifests.load(root, name)
     return [root / "manifests" / name, *(root / file.path for file in manifest.files())]
 
 
-# ---------------------------------------------------------------- what an open reader costs
+# ---------------------------------------------------------------- the cost of an open reader
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Of this process."""
+    """Resources of this process."""
 
     descriptors: int
     private: int  # bytes that are this process's alone
     mappings: int
 
 
-def usage() -> Usage:
+def measure_usage() -> Usage:
     gc.collect()
     rollup = Path("/proc/self/smaps_rollup").read_text()
     private = sum(int(kb) for kb in re.findall(r"^Private_\w+: +(\d+) kB", rollup, re.MULTILINE))
@@ -82,7 +82,7 @@ def usage() -> Usage:
 
 
 def write_generations(root: Path, count: int) -> None:
-    """Publish on every line of stdin; every tenth generation has a segment more, or fewer where they were merged."""
+    """Publish on every line of stdin; every tenth generation adds a segment or merges some."""
     for i in range(count):
         sys.stdin.readline()
         if i % 10 == 9:
@@ -98,7 +98,7 @@ def write_generations(root: Path, count: int) -> None:
 
 @pytest.fixture
 def child() -> Iterator[Start]:
-    """Starts this module, or code, in a process of its own."""
+    """Start this module, or code, in its own process."""
     started: list[subprocess.Popen[str]] = []
 
     def start(*arguments: object) -> subprocess.Popen[str]:
@@ -119,17 +119,17 @@ def child() -> Iterator[Start]:
         process.communicate(timeout=10)
 
 
-def line(process: subprocess.Popen[str], say: str = "") -> str:
-    """Say a line and wait for one."""
+def exchange(process: subprocess.Popen[str], text: str = "") -> str:
+    """Send a line, and return the next one."""
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write(f"{say}\n")
+    process.stdin.write(f"{text}\n")
     process.stdin.flush()
     return process.stdout.readline().strip()
 
 
 def read_generations(root: Path, count: int) -> None:
-    """Open a reader, have generations written by another process, take each, and tell what it cost."""
+    """Open a reader, take each generation that another process writes, and print its usage."""
     writing = subprocess.Popen(
         [sys.executable, "-m", "tests.crash.test_readers", "write", str(root), str(count)],
         text=True,
@@ -139,37 +139,37 @@ def read_generations(root: Path, count: int) -> None:
     memory = Memory(root)
     usages = []
     for i in range(count):
-        assert line(writing) == str(i)
+        assert exchange(writing) == str(i)
         assert memory.refresh()
         assert memory.snapshot.name == manifests.current_name(root)
         if i in (199, count - 1):
-            usages.append(asdict(usage()))
+            usages.append(asdict(measure_usage()))
     assert len(memory.recall("walnut bread").items) == 10
     assert memory.snapshot.live == len(TEXTS) + count // 10 * 8
-    assert len(pinned_files(root)) == 1
+    assert len(list_pins(root)) == 1
     assert pins.pinned(root) == {memory.snapshot.name}
     writing.communicate(timeout=10)
     sys.stdout.write(json.dumps(usages) + "\n")
 
 
-@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="Linux tells what a process holds")
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="only Linux reports a process's resources")
 @pytest.mark.parametrize("count", [400, pytest.param(1_000, marks=pytest.mark.soak)])
-def test_many_generations_leave_a_reader_as_small_as_it_was(root: Path, child: Start, count: int) -> None:
-    """Reader and writer have a process each: what other tests left in this one is not the reader's."""
+def test_many_generations_do_not_grow_a_reader(root: Path, child: Start, count: int) -> None:
+    """Reader and writer have a process each, without the leftovers of other tests."""
     before, after = (
-        Usage(**entry) for entry in json.loads(line(child("-m", "tests.crash.test_readers", "read", root, count)))
+        Usage(**entry) for entry in json.loads(exchange(child("-m", "tests.crash.test_readers", "read", root, count)))
     )
     assert after.descriptors <= before.descriptors, (before, after)
-    # Bounds of what a segment or two and 600 items more take; a generation that is kept takes 1 descriptor and 90 kB.
+    # A segment or two and 600 items fit these bounds; a leaked generation takes 1 descriptor and 90 kB.
     assert after.private <= before.private + (4 << 20), (before, after)
     assert after.mappings <= before.mappings + 200, (before, after)
 
 
-# ---------------------------------------------------------------- what an open reader keeps
+# ---------------------------------------------------------------- the files of an open reader
 
 
-def move_on(root: Path) -> None:
-    """A generation that shares no file with those before it, and none of those is wanted any more."""
+def replace_all(root: Path) -> None:
+    """Publish a generation that shares no file with earlier ones."""
     grow(root, ["the parsley is in the blue bowl"], "p")
     delete(root, 0, [1, 2])
     compact(root, SETTINGS, full=True)
@@ -179,41 +179,41 @@ def collect_all(root: Path) -> None:
     collect(root, keep=1, grace=0.0, wait=5.0)
 
 
-def test_what_a_reader_has_open_stays_until_it_takes_the_next(root: Path) -> None:
+def test_an_open_generation_stays_until_the_reader_takes_the_next(root: Path) -> None:
     grow(root, ["the walnuts are in the jar"])
     delete(root, 0, [3])
     memory = Memory(root)
-    name, before = str(memory.snapshot.name), found(memory.snapshot)
+    name, before = str(memory.snapshot.name), read_texts(memory.snapshot)
     answer = memory.recall("walnut jar", now=NOW).items
-    held = files_of(root, name)
-    move_on(root)
+    held = list_files(root, name)
+    replace_all(root)
     collect_all(root)
     assert {path.name for path in (root / "manifests").iterdir()} == {name, manifests.current_name(root)}
     assert all(path.exists() for path in held)
-    assert found(Snapshot.open(root, name)) == before  # a second reader of it, opened now
+    assert read_texts(Snapshot.open(root, name)) == before  # a second reader of it, opened now
     assert memory.recall("walnut jar", now=NOW).items == answer
     assert verify.verify(root).problems == ()
     assert memory.refresh()
     collect_all(root)
     assert not any(path.exists() for path in held)
     assert {path.name for path in (root / "manifests").iterdir()} == {memory.snapshot.name}
-    assert "the parsley is in the blue bowl" in found(memory.snapshot)
+    assert "the parsley is in the blue bowl" in read_texts(memory.snapshot)
     report = verify.verify(root)
     assert (report.problems, report.orphans) == ((), ())
 
 
-def test_what_a_reader_has_open_goes_when_nobody_refers_to_it_any_more(root: Path) -> None:
+def test_an_open_generation_goes_with_its_last_reference(root: Path) -> None:
     memory = Memory(root)
-    held = files_of(root, str(memory.snapshot.name))
-    move_on(root)
+    held = list_files(root, str(memory.snapshot.name))
+    replace_all(root)
     snapshot = memory.snapshot
     del memory
     gc.collect()
     collect_all(root)
-    assert all(path.exists() for path in held)  # the snapshot alone keeps it
+    assert all(path.exists() for path in held)  # the snapshot alone holds it
     del snapshot
     gc.collect()
-    assert pinned_files(root) == []
+    assert list_pins(root) == []
     collect_all(root)
     assert not any(path.exists() for path in held)
 
@@ -228,42 +228,42 @@ for line in sys.stdin:
 """
 
 
-def test_what_a_reader_had_open_goes_when_its_process_is_killed(root: Path, child: Start) -> None:
+def test_an_open_generation_goes_when_its_process_is_killed(root: Path, child: Start) -> None:
     reading = child("-c", HOLD, root)
-    said = line(reading)
-    assert said.endswith(" 1")
-    held = files_of(root, str(manifests.current_name(root)))
-    move_on(root)
+    answer = exchange(reading)
+    assert answer.endswith(" 1")
+    held = list_files(root, str(manifests.current_name(root)))
+    replace_all(root)
     collect_all(root)
     assert all(path.exists() for path in held)
-    assert line(reading) == said
-    assert len(pinned_files(root)) == 1
+    assert exchange(reading) == answer
+    assert len(list_pins(root)) == 1
     reading.send_signal(signal.SIGKILL)
     reading.wait(10)
-    assert len(pinned_files(root)) == 1  # it could not tidy up
+    assert len(list_pins(root)) == 1  # the killed process cannot remove it
     collect_all(root)
-    assert pinned_files(root) == []
+    assert list_pins(root) == []
     assert not any(path.exists() for path in held)
 
 
 def test_a_reader_that_ends_leaves_no_pin(root: Path, child: Start) -> None:
     reading = child("-c", HOLD, root)
-    line(reading)
-    assert len(pinned_files(root)) == 1
+    exchange(reading)
+    assert len(list_pins(root)) == 1
     reading.communicate(timeout=20)
-    assert pinned_files(root) == []
+    assert list_pins(root) == []
 
 
 @pytest.mark.parametrize("first", ["child", "parent"])
-def test_a_fork_shares_a_claim_and_the_last_one_to_let_go_ends_it(root: Path, first: str) -> None:
+def test_a_fork_shares_a_pin_until_the_last_process_lets_go(root: Path, first: str) -> None:
     """A server that opens the store and then forks its workers."""
     snapshot = Snapshot.open(root)
-    held = files_of(root, str(snapshot.name))
-    let_go, told = os.pipe()
+    held = list_files(root, str(snapshot.name))
+    reading, writing = os.pipe()
     child = os.fork()
-    if child == 0:  # no assertion here: it would run on as the test
+    if child == 0:  # no assertion here: a failure would continue as the test
         if first == "parent":
-            os.read(let_go, 1)
+            os.read(reading, 1)
         del snapshot
         gc.collect()
         os._exit(0)
@@ -272,40 +272,40 @@ def test_a_fork_shares_a_claim_and_the_last_one_to_let_go_ends_it(root: Path, fi
     else:
         del snapshot
         gc.collect()
-    move_on(root)
+    replace_all(root)
     collect_all(root)
     assert all(path.exists() for path in held)
     if first == "child":
-        assert len(found(snapshot)) == len(TEXTS)
+        assert len(read_texts(snapshot)) == len(TEXTS)
         del snapshot
         gc.collect()
     else:
-        os.write(told, b"x")
+        os.write(writing, b"x")
         assert os.waitpid(child, 0)[1] == 0
-    os.close(let_go)
-    os.close(told)
-    assert pinned_files(root) == []
+    os.close(reading)
+    os.close(writing)
+    assert list_pins(root) == []
     collect_all(root)
     assert not any(path.exists() for path in held)
 
 
-def test_a_generation_that_cannot_be_opened_is_not_claimed(root: Path) -> None:
+def test_a_generation_that_cannot_be_opened_is_not_pinned(root: Path) -> None:
     memory = Memory(root)
-    before = usage()
+    before = measure_usage()
     grow(root, ["the parsley is in the blue bowl"], "p")
     broken = root / current(root).segments[-1].files[0].path
     data = broken.read_bytes()
     broken.unlink()
-    kept: list[StoreError] = []  # an error has frames, and they what was opened
+    errors: list[StoreError] = []  # their frames hold what was opened
     for _ in range(20):
         with pytest.raises(StoreError) as error:
             memory.refresh()
-        kept.append(error.value)
-        assert len(pinned_files(root)) == 1
-    after = usage()
+        errors.append(error.value)
+        assert len(list_pins(root)) == 1
+    after = measure_usage()
     assert after.descriptors <= before.descriptors
     assert pins.pinned(root) == {memory.snapshot.name}
-    kept.clear()
+    errors.clear()
     del error
     paths.write_file(broken, data)
     assert memory.refresh()
@@ -313,7 +313,7 @@ def test_a_generation_that_cannot_be_opened_is_not_claimed(root: Path) -> None:
     assert pins.pinned(root) == {memory.snapshot.name}
 
 
-def test_a_current_that_is_gone_does_not_empty_an_open_memory(root: Path) -> None:
+def test_a_missing_current_does_not_empty_an_open_memory(root: Path) -> None:
     memory = Memory(root)
     name = (root / "CURRENT").read_text()
     (root / "CURRENT").unlink()
@@ -325,53 +325,49 @@ def test_a_current_that_is_gone_does_not_empty_an_open_memory(root: Path) -> Non
     assert not memory.refresh()
 
 
-# ---------------------------------------------------------------- between two looks
+# ---------------------------------------------------------------- races
 
 
-def test_a_generation_removed_before_it_was_pinned_is_given_up_for_the_next(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """CURRENT is read; a commit and a gc come; then the pin is set, on what is gone."""
+def test_a_generation_removed_before_its_pin_is_skipped(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader reads CURRENT; a commit and a gc follow; then it pins the removed generation."""
     real = pins.pin
     wanted: list[str] = []
 
-    def late(where: Path, name: str) -> Any:
+    def pin_late(where: Path, name: str) -> Any:
         wanted.append(name)
         if len(wanted) == 1:
-            move_on(root)
+            replace_all(root)
             collect_all(root)
             assert not (root / "manifests" / name).exists()
         return real(where, name)
 
-    monkeypatch.setattr(reader, "pin", late)
+    monkeypatch.setattr(generation, "pin", pin_late)
     snapshot = Snapshot.open(root)
     assert snapshot.name == manifests.current_name(root) == wanted[-1] != wanted[0]
-    assert "the parsley is in the blue bowl" in found(snapshot)
+    assert "the parsley is in the blue bowl" in read_texts(snapshot)
     assert pins.pinned(root) == {snapshot.name}
-    assert len(pinned_files(root)) == 1
+    assert len(list_pins(root)) == 1
 
 
-def test_a_reader_that_loads_what_a_gc_is_about_to_remove_keeps_its_files(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The gc has looked at the pins; then the reader pins and opens; then the manifest goes."""
+def test_a_reader_keeps_the_files_that_a_gc_is_about_to_remove(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gc reads the pins; then the reader pins and opens; then the manifest goes."""
     old = str(manifests.current_name(root))
-    held = files_of(root, old)
-    move_on(root)
+    held = list_files(root, old)
+    replace_all(root)
     real = pins.pinned
     opened: list[Snapshot] = []
 
-    def early(where: Path) -> set[str]:
+    def open_early(where: Path) -> set[str]:
         names = real(where)
         if not opened:
             opened.append(Snapshot.open(root, old))
         return names
 
-    monkeypatch.setattr(collector, "pinned", early)
+    monkeypatch.setattr(collector, "pinned", open_early)
     collect_all(root)
     assert not held[0].exists()  # the manifest, which it has in memory
     assert all(path.exists() for path in held[1:])
-    assert found(opened[0]) == TEXTS
+    assert read_texts(opened[0]) == TEXTS
     assert verify.verify(root).problems == ()
     monkeypatch.undo()
     opened.clear()
@@ -380,25 +376,25 @@ def test_a_reader_that_loads_what_a_gc_is_about_to_remove_keeps_its_files(
     assert not any(path.exists() for path in held)
 
 
-def test_without_a_pin_files_that_go_while_they_are_opened_are_no_damage(
+def test_without_pins_files_that_vanish_during_an_open_are_no_damage(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a read-only volume nothing can be claimed: what is published by then is taken instead."""
+    """A read-only volume allows no pins: the reader takes the newer generation instead."""
     real = segment.open_segment
     tries: list[str] = []
 
-    def late(*arguments: Any, **given: Any) -> Any:
+    def open_late(*arguments: Any, **options: Any) -> Any:
         tries.append(str(manifests.current_name(root)))
         if len(tries) == 1:
-            move_on(root)
+            replace_all(root)
             collect_all(root)
-        return real(*arguments, **given)
+        return real(*arguments, **options)
 
-    monkeypatch.setattr(reader, "pin", lambda *_: None)
-    monkeypatch.setattr(reader, "open_segment", late)
+    monkeypatch.setattr(generation, "pin", lambda *_: None)
+    monkeypatch.setattr(generation, "open_segment", open_late)
     snapshot = Snapshot.open(root)
     assert snapshot.name == manifests.current_name(root)
-    assert "the parsley is in the blue bowl" in found(snapshot)
+    assert "the parsley is in the blue bowl" in read_texts(snapshot)
 
 
 def test_generations_that_change_faster_than_they_open_end_in_an_error(
@@ -406,33 +402,33 @@ def test_generations_that_change_faster_than_they_open_end_in_an_error(
 ) -> None:
     real = pins.pin
 
-    def late(where: Path, name: str) -> Any:
+    def pin_late(where: Path, name: str) -> Any:
         publish(root, watermarks={"events": {name: 1}})
         collect_all(root)
         return real(where, name)
 
-    monkeypatch.setattr(reader, "pin", late)
+    monkeypatch.setattr(generation, "pin", pin_late)
     with pytest.raises(StoreError, match="change faster") as error:
         Snapshot.open(root)
     assert error.value.remedy == "try again"
-    assert pinned_files(root) == []
+    assert list_pins(root) == []
 
 
-def test_a_generation_asked_for_by_name_that_is_gone_is_an_error(root: Path) -> None:
+def test_a_removed_generation_is_an_error_by_name(root: Path) -> None:
     name = str(manifests.current_name(root))
-    move_on(root)
+    replace_all(root)
     collect_all(root)
     with pytest.raises(StoreError, match="does not exist"):
         Snapshot.open(root, name)
-    assert pinned_files(root) == []
+    assert list_pins(root) == []
 
 
-# ---------------------------------------------------------------- where nothing may be written
+# ---------------------------------------------------------------- read-only stores
 
 
 @pytest.fixture
 def without_pins(root: Path) -> Path:
-    """Nobody can make a file in a file, root included."""
+    """A store whose `pins` is a file: even root cannot create a file in it."""
     (root / "pins").rmdir()
     (root / "pins").write_text("")
     return root
@@ -441,55 +437,53 @@ def without_pins(root: Path) -> Path:
 def test_a_reader_that_cannot_pin_opens_answers_and_refreshes(without_pins: Path) -> None:
     root = without_pins
     memory = Memory(root)
-    assert found(memory.snapshot) == TEXTS
+    assert read_texts(memory.snapshot) == TEXTS
     answer = memory.recall("walnut bread").items
     assert len(answer) == 10
     assert pins.pinned(root) == set()
-    move_on(root)
-    collect_all(root)  # nobody can know of the reader: what is mapped is still there for it
+    replace_all(root)
+    collect_all(root)  # the gc cannot know of the reader, whose mapped files still exist for it
     assert [item.id for item in memory.recall("walnut bread").items] == [item.id for item in answer]
     assert memory.refresh()
-    assert "the parsley is in the blue bowl" in found(memory.snapshot)
+    assert "the parsley is in the blue bowl" in read_texts(memory.snapshot)
 
 
-def test_the_grace_period_is_for_readers_that_cannot_pin(without_pins: Path) -> None:
+def test_the_grace_period_protects_readers_that_cannot_pin(without_pins: Path) -> None:
     root = without_pins
-    held = files_of(root, str(manifests.current_name(root)))
-    move_on(root)
+    held = list_files(root, str(manifests.current_name(root)))
+    replace_all(root)
     collect(root, keep=1, grace=60.0, wait=5.0)
     assert all(path.exists() for path in held)
-    assert found(Snapshot.open(root, held[0].name)) == TEXTS
+    assert read_texts(Snapshot.open(root, held[0].name)) == TEXTS
 
 
-# ---------------------------------------------------------------- pins themselves
+# ---------------------------------------------------------------- pins
 
 
-def test_pins_of_the_dead_go_and_those_of_the_living_and_the_coming_stay(root: Path) -> None:
+def test_pins_of_dead_processes_go_and_others_stay(root: Path) -> None:
     snapshot = Snapshot.open(root)
     folder = root / "pins"
     for name in ("0123456789abcdef", ".tmp-0123456789abcdef", ".tmp-fedcba9876543210"):
         (folder / name).write_text('{"manifest": "00000001-gone.json", "pid": 1, "host": "h"}')
     os.utime(folder / ".tmp-0123456789abcdef", (0, 0))
     assert pins.pinned(root) == {snapshot.name}
-    left = pinned_files(root)
+    left = list_pins(root)
     assert len(left) == 2
     assert left[0] == ".tmp-fedcba9876543210"  # a reader may be about to hold it
 
 
-def test_a_pin_says_whose_it_is(root: Path) -> None:
-    import json
-
+def test_a_pin_names_its_process(root: Path) -> None:
     snapshot = Snapshot.open(root)
     (path,) = (root / "pins").iterdir()
-    said = json.loads(path.read_text())
-    assert (said["manifest"], said["pid"]) == (snapshot.name, os.getpid())
+    fields = json.loads(path.read_text())
+    assert (fields["manifest"], fields["pid"]) == (snapshot.name, os.getpid())
     assert path.stat().st_mode & 0o077 == 0
 
 
-def test_no_pin_is_left_in_a_store_to_which_nothing_was_published(tmp_path: Path) -> None:
+def test_an_empty_store_has_no_pin(tmp_path: Path) -> None:
     paths.create(tmp_path / "s")
     assert Memory(tmp_path / "s").snapshot.generation == 0
-    assert pinned_files(tmp_path / "s") == []
+    assert list_pins(tmp_path / "s") == []
     with writer.lock(tmp_path / "s", 1.0):
         pass
 

@@ -1,32 +1,32 @@
-"""Where the query process says that it listens, and when that counts."""
+"""The announced address of a query process, and when it counts."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import stat
-import time
 from pathlib import Path
 
 import pytest
 
 from query.discovery_read import FILE, read_address
 from query.discovery_write import AddressFile, Announcer
+from tests.support.serving import wait_until
 
 
-def test_said_found_and_said_no_longer(tmp_path: Path) -> None:
+def test_a_claimed_address_is_found_until_its_release(tmp_path: Path) -> None:
     place = AddressFile(tmp_path)
     assert read_address(str(tmp_path)) is None
     assert place.claim("127.0.0.1", 8765)
     assert read_address(str(tmp_path)) == ("127.0.0.1", 8765, "")
     assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
-    assert place.claim("127.0.0.1", 8765)  # still
+    assert place.claim("127.0.0.1", 8765)  # again
     place.release()
     assert not (tmp_path / FILE).exists()
     place.release()
 
 
-def test_what_nobody_holds_does_not_count(tmp_path: Path) -> None:
+def test_an_unlocked_file_does_not_count(tmp_path: Path) -> None:
     place = AddressFile(tmp_path)
     place.claim("127.0.0.1", 8765)
     os.close(place._handle)  # as by a kill
@@ -35,11 +35,11 @@ def test_what_nobody_holds_does_not_count(tmp_path: Path) -> None:
     assert AddressFile(tmp_path).claim("127.0.0.1", 1)
 
 
-def test_one_says_it_at_a_time(tmp_path: Path) -> None:
+def test_one_process_holds_the_file_at_a_time(tmp_path: Path) -> None:
     first, second = AddressFile(tmp_path), AddressFile(tmp_path)
     assert first.claim("127.0.0.1", 1)
     assert not second.claim("127.0.0.1", 2)
-    second.release()  # takes nothing away from the first
+    second.release()  # does not affect the first
     assert read_address(str(tmp_path)) == ("127.0.0.1", 1, "")
     first.release()
     assert second.claim("127.0.0.1", 2)
@@ -47,22 +47,22 @@ def test_one_says_it_at_a_time(tmp_path: Path) -> None:
     second.release()
 
 
-def test_a_file_that_goes_between_opening_and_locking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_removed_between_open_and_lock_is_not_claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = fcntl.flock
 
-    def late(handle: int, how: int) -> None:
-        (tmp_path / FILE).unlink()  # whoever had it ends this very moment
+    def lock_late(handle: int, how: int) -> None:
+        (tmp_path / FILE).unlink()  # its holder ends at this moment
         lock(handle, how)
 
-    monkeypatch.setattr(fcntl, "flock", late)
+    monkeypatch.setattr(fcntl, "flock", lock_late)
     place = AddressFile(tmp_path)
-    assert not place.claim("127.0.0.1", 1)  # where nobody would find it
+    assert not place.claim("127.0.0.1", 1)  # readers would not find it
     monkeypatch.undo()
     assert place.claim("127.0.0.1", 1)
     place.release()
 
 
-def test_what_another_one_says_by_now_stays(tmp_path: Path) -> None:
+def test_the_file_of_a_later_process_stays(tmp_path: Path) -> None:
     first, second = AddressFile(tmp_path), AddressFile(tmp_path)
     first.claim("127.0.0.1", 1)
     (tmp_path / FILE).rename(tmp_path / "moved")
@@ -72,7 +72,7 @@ def test_what_another_one_says_by_now_stays(tmp_path: Path) -> None:
     second.release()
 
 
-def test_a_longer_line_before_leaves_nothing(tmp_path: Path) -> None:
+def test_a_longer_older_content_is_cut(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("x" * 500)
     place = AddressFile(tmp_path)
     assert place.claim("::1", 8765)
@@ -80,31 +80,28 @@ def test_a_longer_line_before_leaves_nothing(tmp_path: Path) -> None:
     place.release()
 
 
-@pytest.mark.parametrize("said", [b"", b"{", b"[]", b'{"host": "x"}'])
-def test_what_cannot_be_read_is_an_error_of_its_reader(tmp_path: Path, said: bytes) -> None:
+def test_an_unreadable_address_is_an_error(tmp_path: Path) -> None:
     place = AddressFile(tmp_path)
     place.claim("127.0.0.1", 1)
-    os.ftruncate(place._handle, 0)
-    os.pwrite(place._handle, said, 0)
-    with pytest.raises((ValueError, LookupError, TypeError)):
-        read_address(str(tmp_path))
+    for content in (b"", b"{", b"[]", b'{"host": "x"}'):
+        os.ftruncate(place._handle, 0)
+        os.pwrite(place._handle, content, 0)
+        with pytest.raises((ValueError, LookupError, TypeError)):
+            read_address(str(tmp_path))
     place.release()
 
 
-def test_a_store_that_comes_later_or_anew(tmp_path: Path) -> None:
+def test_a_new_store_gets_the_address(tmp_path: Path) -> None:
     root = tmp_path / "later"
     announcer = Announcer(root)
     announcer.start("127.0.0.1", 8765)
     assert read_address(str(root)) is None
-    for _ in range(2):
+    for i in range(2):
         root.mkdir()
-        until = time.monotonic() + 10
-        while read_address(str(root)) is None and time.monotonic() < until:
-            time.sleep(0.05)
-        assert read_address(str(root)) == ("127.0.0.1", 8765, "")
-        root.rename(tmp_path / f"moved-{time.monotonic()}")
+        wait_until(lambda: read_address(str(root)) == ("127.0.0.1", 8765, ""))
+        root.rename(tmp_path / f"moved-{i}")
     announcer.stop()
 
 
-def test_who_never_began_can_end(tmp_path: Path) -> None:
+def test_an_announcer_can_stop_without_a_start(tmp_path: Path) -> None:
     Announcer(tmp_path).stop()

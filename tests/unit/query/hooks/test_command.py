@@ -1,4 +1,4 @@
-"""The parts of `helix hook` that need no process."""
+"""The parts of `helix hook` that need no process: payloads, arguments and contexts."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ def outside_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
 # ------------------------------------------------------------ commands
 
 
-def test_what_is_registered_is_what_is_installed() -> None:
-    """The short way to a command finds what the long one does."""
+def test_the_registry_equals_the_entry_points() -> None:
     lines = (line.partition("=") for line in registry._read_own_entries())
     listed = {name.strip(): value.strip() for name, _, value in lines}
     assert listed == {entry.name: entry.value for entry in entry_points(group=registry.GROUP)}
@@ -53,12 +52,12 @@ def test_a_command_of_another_distribution_is_found(tmp_path: Path, monkeypatch,
     assert capsys.readouterr().out == "hello you\n"
 
 
-def test_where_nothing_is_installed_the_long_way_is_gone(monkeypatch) -> None:
+def test_the_registry_is_empty_without_an_installation(monkeypatch) -> None:
     monkeypatch.setattr("sys.path", ["/nowhere"])
     assert registry._read_own_entries() == []
 
 
-# ------------------------------------------------------------ what an agent says
+# ------------------------------------------------------------ payloads
 
 
 @pytest.mark.parametrize(
@@ -74,12 +73,12 @@ def test_where_nothing_is_installed_the_long_way_is_gone(monkeypatch) -> None:
         ("None", None),
     ],
 )
-def test_names_of_events(word: str, event: str | None) -> None:
+def test_events_are_found_by_any_spelling(word: str, event: str | None) -> None:
     assert protocol.find_event(word) == event
 
 
 @pytest.mark.parametrize(
-    ("given", "host"),
+    ("payload", "agent"),
     [
         ({"hook_event_name": "Stop", "transcript_path": "/home/a/.claude/projects/x/1.jsonl"}, "claude-code"),
         ({"hook_event_name": "Stop", "turn_id": "1"}, "codex"),
@@ -90,8 +89,8 @@ def test_names_of_events(word: str, event: str | None) -> None:
         ({}, "claude-code"),
     ],
 )
-def test_whose_event_it_is(given: dict[str, Any], host: str) -> None:
-    assert protocol.detect_agent(given) == host
+def test_the_agent_is_detected(payload: dict[str, Any], agent: str) -> None:
+    assert protocol.detect_agent(payload) == agent
 
 
 @pytest.mark.parametrize(
@@ -110,27 +109,27 @@ def test_whose_event_it_is(given: dict[str, Any], host: str) -> None:
         ("go go go go go go go go go", True),  # nine words may be anything
     ],
 )
-def test_prompts_that_ask_for_something(prompt: str, wanted: bool) -> None:
+def test_only_filler_prompts_need_no_memory(prompt: str, wanted: bool) -> None:
     assert protocol.may_need_memory(prompt) is wanted
 
 
-def test_of_a_long_prompt_both_ends_are_asked() -> None:
-    asked = protocol.build_request("UserPromptSubmit", {"prompt": "begin" + "x" * 100_000 + "end"})
-    assert asked
-    assert len(asked["prompt"]) <= protocol.MAX_PROMPT + 1
-    assert asked["prompt"].startswith("begin")
-    assert asked["prompt"].endswith("end")
+def test_a_long_prompt_keeps_both_ends() -> None:
+    request = protocol.build_request("UserPromptSubmit", {"prompt": "begin" + "x" * 100_000 + "end"})
+    assert request
+    assert len(request["prompt"]) <= protocol.MAX_PROMPT + 1
+    assert request["prompt"].startswith("begin")
+    assert request["prompt"].endswith("end")
     assert Settings().max_query_chars > protocol.MAX_PROMPT
 
 
-def test_folders_that_the_agent_works_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_come_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", "/p")
     payload = {"cwd": "/p/below", "workspace_roots": ["/w", 3], "session_id": 7, "source": "x"}
-    asked = protocol.build_request("SessionStart", payload)
-    assert asked == {"kind": "start", "prompt": "", "folders": ["/p", "/p/below", "/w"], "session": "", "source": "x"}
+    request = protocol.build_request("SessionStart", payload)
+    assert request == {"kind": "start", "prompt": "", "folders": ["/p", "/p/below", "/w"], "session": "", "source": "x"}
 
 
-def test_transcripts_of_a_session_and_of_its_subagents(tmp_path: Path) -> None:
+def test_transcripts_include_subagents(tmp_path: Path) -> None:
     below = tmp_path / "s" / "subagents"
     below.mkdir(parents=True)
     for name in ("agent-b.jsonl", "agent-a.jsonl", "agent-a.meta.json"):
@@ -140,7 +139,7 @@ def test_transcripts_of_a_session_and_of_its_subagents(tmp_path: Path) -> None:
     assert protocol.list_transcripts({"transcript_path": None}) == []
 
 
-def test_the_store_of_a_hook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_store_comes_from_options_or_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     assert command.read_arguments(["Stop"]) == ("Stop", str(tmp_path / Settings().store))
     monkeypatch.setenv("HELIX_STORE", "~/memory")
@@ -150,7 +149,7 @@ def test_the_store_of_a_hook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert command.read_arguments(["Stop", "--store"]) == ("Stop", os.path.expanduser("~/memory"))  # noqa: PTH111
 
 
-def test_the_cache_is_that_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_folder_equals_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HELIX_CACHE", raising=False)
     assert protocol.get_cache_folder() == Settings().cache
 
@@ -164,30 +163,30 @@ def test_the_cache_is_that_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> N
         ("http://[::1]", ("::1", 80, "", "hx_1")),
     ],
 )
-def test_a_named_server(monkeypatch: pytest.MonkeyPatch, url: str, server: tuple[str, int, str, str]) -> None:
+def test_a_url_names_the_server(monkeypatch: pytest.MonkeyPatch, url: str, server: tuple[str, int, str, str]) -> None:
     monkeypatch.setenv("HELIX_URL", url)
     monkeypatch.setenv("HELIX_KEY", "hx_1")
     assert command.find_server("/nowhere") == server
 
 
-# ------------------------------------------------------------ what the memory says
+# ------------------------------------------------------------ contexts
 
 
-def test_wrong_types_count_as_not_said() -> None:
+def test_wrong_types_count_as_absent() -> None:
     assert HookQuestion.from_json({"kind": 1, "folders": "x", "prompt": None}) == HookQuestion("", "", (), "", "")
     assert HookQuestion.from_json({"folders": ["a", 2]}).folders == ("a",)
 
 
 @pytest.mark.parametrize("folder", ["/home/ana/ledgerline", "/home/ana/ledgerline/", "C:\\Users\\ana\\ledgerline", "x"])
-def test_a_project_is_called_as_it_is_at_ingest(folder: str) -> None:
+def test_a_project_has_the_name_of_ingest(folder: str) -> None:
     assert protocol.get_project_name(folder) == folder_name(folder)
 
 
-def test_sessions_are_looked_for_in_the_formats_of_the_agents() -> None:
+def test_the_sources_are_the_agents_formats() -> None:
     assert tuple(one.NAME for one in (claude_code, codex, gemini, cursor)) == hooks.SOURCES
 
 
-def test_characters_are_counted_as_agents_count_them() -> None:
+def test_characters_are_counted_in_utf16() -> None:
     assert [hooks._count_utf16(text) for text in ("abc", "Grüße", "🏺", "\ud800")] == [3, 5, 2, 1]
 
 
@@ -196,7 +195,7 @@ def snap(sample_store: Path) -> Snapshot:
     return helix.open(sample_store).snapshot
 
 
-def test_a_generation_without_a_session(snap: Snapshot) -> None:
+def test_a_view_can_drop_a_session(snap: Snapshot) -> None:
     rest = hooks._drop_session(snap, SESSION)
     codes = np.unique(snap.columns.session[snap.alive & ~rest.alive])
     assert {entry["session"] for entry in snap.text(np.flatnonzero(snap.alive & ~rest.alive))} == {SESSION}
@@ -205,19 +204,19 @@ def test_a_generation_without_a_session(snap: Snapshot) -> None:
     term = next(key for key in snap.files.segments[0]["terms.key"] if snap.lexical.df(key) > 5)
     counted = snap.lexical.df(term)
     assert rest.lexical.df(term) == sum(rest.alive[rows].sum() for _, rows, _ in rest.lexical.term(term))
-    assert snap.lexical.df(term) == counted  # the whole one's counts are its own
+    assert snap.lexical.df(term) == counted  # unchanged in the whole generation
     assert hooks._drop_session(snap, "no-such-session") is snap
     assert hooks._drop_session(snap, "") is snap
 
 
-def test_a_project_only_of_the_left_out_session_is_not_known(snap: Snapshot) -> None:
+def test_a_project_of_a_dropped_session_is_unknown(snap: Snapshot) -> None:
     home = snap.columns.project == snap.projects.index("home")
     codes = np.unique(snap.columns.session[home]).tolist()
     assert "home" in snap.catalog.live_projects
     assert "home" not in snap.without(codes).catalog.live_projects
 
 
-def test_the_newest_sessions_begin(snap: Snapshot) -> None:
+def test_a_briefing_begins_with_the_newest_sessions(snap: Snapshot) -> None:
     since = hooks._find_begin(snap, "ledgerline")
     begun = sorted(
         min(entry["time"] for entry in snap.text(np.flatnonzero(snap.columns.session == code)))
@@ -225,4 +224,4 @@ def test_the_newest_sessions_begin(snap: Snapshot) -> None:
     )
     assert len(begun) > hooks.SESSIONS
     assert since == begun[-hooks.SESSIONS].strftime("%Y-%m-%dT%H:%M:%SZ")
-    assert hooks._find_begin(snap, "home") is None  # all there is
+    assert hooks._find_begin(snap, "home") is None  # few sessions

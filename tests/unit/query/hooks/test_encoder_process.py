@@ -1,4 +1,4 @@
-"""An encoder in a process of its own: the same vectors, and the same words where there is none."""
+"""The encoder in its own process: the same vectors, and the same errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEXT = "why did we pick sqlite 🏺"
 
 
 def run(store: Path, code: str) -> str:
-    """In a process that has no threads yet, as a hook has none."""
+    """Run code in a process without threads, like a hook."""
     start = f"from query.hooks.encoder_process import start_encoder\nencoder = start_encoder({str(store)!r})\n"
     program = start + textwrap.dedent(code)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
@@ -28,12 +28,12 @@ def run(store: Path, code: str) -> str:
 
 
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2, reason="there is no second core to do it on"
+    sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2, reason="needs a second core"
 )
 
 
-def test_the_vectors_are_the_same(sample_store: Path) -> None:
-    said = run(
+def test_the_vectors_equal_the_encoders(sample_store: Path) -> None:
+    output = run(
         sample_store,
         f"""
         from helix.encoders.dense import Encoder
@@ -42,17 +42,17 @@ def test_the_vectors_are_the_same(sample_store: Path) -> None:
         print([bool((encoder.query(text) == own.query(text)).all()) for text in texts], encoder.query("x").dtype)
         """,
     )
-    assert said == "[True, True, True] float32\n"
+    assert output == "[True, True, True] float32\n"
 
 
 @pytest.mark.parametrize("missing", ["", "model.onnx", "tokenizer.json"])
-def test_an_encoder_that_is_missing_is_said_to_be(own_store: Path, missing: str) -> None:
+def test_a_missing_encoder_is_reported(own_store: Path, missing: str) -> None:
     folder = next((own_store / "encoders").iterdir())
     if missing:
         (folder / missing).unlink()
     else:
         folder.rename(own_store / "gone")
-    said = run(
+    output = run(
         own_store,
         """
         from helix.errors import EncoderError
@@ -63,13 +63,13 @@ def test_an_encoder_that_is_missing_is_said_to_be(own_store: Path, missing: str)
                 print(error.what)
         """,
     ).splitlines()
-    assert said[0].startswith("encoder missing: ")
-    assert said[0].endswith(f"{missing or 'encoder.json'} does not exist")
-    assert said[1].startswith("encoder gone")
+    assert output[0].startswith("encoder missing: ")
+    assert output[0].endswith(f"{missing or 'encoder.json'} does not exist")
+    assert output[1].startswith("encoder gone")
 
 
-def test_an_encoder_that_was_killed(sample_store: Path) -> None:
-    said = run(
+def test_a_killed_encoder_is_reported(sample_store: Path) -> None:
+    output = run(
         sample_store,
         """
         import os, signal
@@ -82,10 +82,10 @@ def test_an_encoder_that_was_killed(sample_store: Path) -> None:
             print(error.what)
         """,
     )
-    assert said.startswith("encoder gone")
+    assert output.startswith("encoder gone")
 
 
-def test_it_ends_with_who_began_it_and_holds_nothing_of_theirs(sample_store: Path) -> None:
+def test_it_ends_with_its_parent(sample_store: Path) -> None:
     began = time.monotonic()
     child = int(run(sample_store, "import os\nprint(encoder._child, flush=True)\nos._exit(0)"))  # reads to the end
     assert time.monotonic() - began < 30
@@ -94,8 +94,8 @@ def test_it_ends_with_who_began_it_and_holds_nothing_of_theirs(sample_store: Pat
         time.sleep(0.05)
 
 
-def test_what_an_agent_waits_for_is_let_go_of(sample_store: Path) -> None:
-    said = run(
+def test_it_releases_the_agents_streams(sample_store: Path) -> None:
+    output = run(
         sample_store,
         """
         import os
@@ -103,11 +103,11 @@ def test_what_an_agent_waits_for_is_let_go_of(sample_store: Path) -> None:
         print([os.readlink(f"/proc/{encoder._child}/fd/{stream}") for stream in (0, 1, 2)])
         """,
     )
-    assert said == "['/dev/null', '/dev/null', '/dev/null']\n"
+    assert output == "['/dev/null', '/dev/null', '/dev/null']\n"
 
 
-def test_one_question_loads_no_more_than_it_needs(sample_store: Path) -> None:
-    said = run(
+def test_one_question_imports_only_what_it_needs(sample_store: Path) -> None:
+    output = run(
         sample_store,
         f"""
         import sys
@@ -119,12 +119,12 @@ def test_one_question_loads_no_more_than_it_needs(sample_store: Path) -> None:
         print([name for name in heavy if name in sys.modules])
         """,
     ).splitlines()
-    assert "characters, project True" in said[0]
-    assert said[1] == "[]"
+    assert "characters, project True" in output[0]
+    assert output[1] == "[]"
 
 
-def test_an_interrupt_is_for_who_began_it(sample_store: Path) -> None:
-    said = run(
+def test_it_ignores_an_interrupt(sample_store: Path) -> None:
+    output = run(
         sample_store,
         """
         import os, signal
@@ -133,10 +133,10 @@ def test_an_interrupt_is_for_who_began_it(sample_store: Path) -> None:
         print(len(encoder.query("x")) > 0)
         """,
     )
-    assert said == "True\n"
+    assert output == "True\n"
 
 
-def test_where_it_would_gain_nothing(sample_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_not_started_without_a_gain(sample_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "inbox").mkdir()
     assert encoder_process.start_encoder(str(tmp_path)) is None  # nothing is published yet
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})

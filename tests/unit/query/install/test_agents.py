@@ -1,4 +1,4 @@
-"""`helix install`: what it writes, what it leaves as it was, and that it can be taken back."""
+"""`helix install`: the written entries, the unchanged rest, and the removal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OTHER = Path("/data/other")
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home and a project of their own."""
+    """A home with a project."""
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "HELIX_STORE"):
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "home"
@@ -37,8 +37,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def put(agent: str, scope: str = "user", store: Path = STORE) -> list[Path]:
-    """Install, and say what was written."""
+def install(agent: str, scope: str = "user", store: Path = STORE) -> list[Path]:
+    """Install, and return the written paths."""
     found = plan_changes(agent, scope, HELIX, store)
     for change in found:
         change.write_backup()
@@ -46,8 +46,8 @@ def put(agent: str, scope: str = "user", store: Path = STORE) -> list[Path]:
     return [change.path for change in found]
 
 
-def take(agent: str, scope: str = "user") -> list[Path]:
-    """Remove, and say what was written."""
+def remove(agent: str, scope: str = "user") -> list[Path]:
+    """Remove, and return the written paths."""
     found = plan_changes(agent, scope, ["/elsewhere/helix"], OTHER, remove=True)
     for change in found:
         change.write()
@@ -55,11 +55,11 @@ def take(agent: str, scope: str = "user") -> list[Path]:
     return [change.path for change in found]
 
 
-def files(home: Path) -> dict[str, bytes]:
+def read_files(home: Path) -> dict[str, bytes]:
     return {str(path.relative_to(home)): path.read_bytes() for path in home.rglob("*") if path.is_file()}
 
 
-def hooks_of(path: Path) -> dict[str, Any]:
+def read_hooks(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text())["hooks"]
 
 
@@ -79,19 +79,19 @@ def hooks_of(path: Path) -> dict[str, Any]:
         ("cursor", "project", "project/.cursor/hooks.json", "project/.cursor/mcp.json"),
     ],
 )
-def test_the_files_of_an_agent(home: Path, agent: str, scope: str, hooks: str, servers: str) -> None:
-    assert set(put(agent, scope)) == {home / hooks, home / servers}
-    assert set(files(home)) == {hooks, servers}
+def test_an_agent_has_its_files(home: Path, agent: str, scope: str, hooks: str, servers: str) -> None:
+    assert set(install(agent, scope)) == {home / hooks, home / servers}
+    assert set(read_files(home)) == {hooks, servers}
     assert all(stat.S_IMODE((home / name).stat().st_mode) == 0o600 for name in (hooks, servers))
-    assert put(agent, scope) == []  # nothing to do
-    assert set(take(agent, scope)) == {home / hooks, home / servers}
-    assert files(home) == {}
-    assert take(agent, scope) == []
+    assert install(agent, scope) == []  # nothing to do
+    assert set(remove(agent, scope)) == {home / hooks, home / servers}
+    assert read_files(home) == {}
+    assert remove(agent, scope) == []
 
 
-def test_what_claude_code_is_told(home: Path) -> None:
-    put("claude-code")
-    hooks = hooks_of(home / ".claude/settings.json")
+def test_claude_codes_entries(home: Path) -> None:
+    install("claude-code")
+    hooks = read_hooks(home / ".claude/settings.json")
     assert list(hooks) == ["SessionStart", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact", "SessionEnd"]
     command = "'/opt/my tools/helix' hook Stop --store '/data/my memory'"
     assert hooks["Stop"] == [{"hooks": [{"type": "command", "command": command, "timeout": 10}]}]
@@ -99,10 +99,10 @@ def test_what_claude_code_is_told(home: Path) -> None:
     assert json.loads((home / ".claude.json").read_text()) == {"mcpServers": {"helix": server}}
 
 
-def test_what_codex_is_told(home: Path) -> None:
-    put("codex")
-    assert "SessionEnd" not in hooks_of(home / ".codex/hooks.json")
-    assert hooks_of(home / ".codex/hooks.json")["UserPromptSubmit"][0]["hooks"][0]["timeout"] == 10
+def test_codexs_entries(home: Path) -> None:
+    install("codex")
+    assert "SessionEnd" not in read_hooks(home / ".codex/hooks.json")
+    assert read_hooks(home / ".codex/hooks.json")["UserPromptSubmit"][0]["hooks"][0]["timeout"] == 10
     assert tomllib.loads((home / ".codex/config.toml").read_text()) == {
         "mcp_servers": {
             "helix": {
@@ -115,8 +115,8 @@ def test_what_codex_is_told(home: Path) -> None:
     }
 
 
-def test_what_gemini_is_told(home: Path) -> None:
-    put("gemini")
+def test_geminis_entries(home: Path) -> None:
+    install("gemini")
     settings = json.loads((home / ".gemini/settings.json").read_text())
     assert list(settings["hooks"]) == ["SessionStart", "BeforeAgent", "AfterAgent", "PreCompress", "SessionEnd"]
     (group,) = settings["hooks"]["BeforeAgent"]
@@ -125,8 +125,8 @@ def test_what_gemini_is_told(home: Path) -> None:
     assert settings["mcpServers"]["helix"]["args"][0] == "mcp"
 
 
-def test_what_cursor_is_told(home: Path) -> None:
-    put("cursor")
+def test_cursors_entries(home: Path) -> None:
+    install("cursor")
     told = json.loads((home / ".cursor/hooks.json").read_text())
     assert told["version"] == 1
     assert list(told["hooks"]) == ["sessionStart", "stop", "subagentStop", "preCompact", "sessionEnd"]
@@ -134,15 +134,15 @@ def test_what_cursor_is_told(home: Path) -> None:
     assert told["hooks"]["stop"] == [{"command": command, "timeout": 10}]
 
 
-def test_folders_that_were_moved(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variables_move_the_folders(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / "c"))
     monkeypatch.setenv("CODEX_HOME", "~/x")
-    put("claude-code")
-    put("codex")
-    assert set(files(home)) == {"c/settings.json", "c/.claude.json", "x/hooks.json", "x/config.toml"}
+    install("claude-code")
+    install("codex")
+    assert set(read_files(home)) == {"c/settings.json", "c/.claude.json", "x/hooks.json", "x/config.toml"}
 
 
-# ------------------------------------------------------------ what was there
+# ------------------------------------------------------------ existing content
 
 SETTINGS = """{
 \t"model": "opus",
@@ -174,24 +174,27 @@ trust_level = "trusted"
 """
 
 
-def test_everything_else_keeps_its_place_and_its_formatting(home: Path) -> None:
+def test_the_rest_keeps_its_place_and_formatting(home: Path) -> None:
     path = home / ".claude/settings.json"
     path.parent.mkdir()
     path.write_text(SETTINGS)
     path.chmod(0o640)
-    put("claude-code")
+    install("claude-code")
     after = path.read_text()
     kept = [line for line in SETTINGS.splitlines() if line not in after.splitlines()]
-    assert [line.rstrip() for line in kept] == [SETTINGS.splitlines()[5], SETTINGS.splitlines()[7]]  # a comma behind
+    assert [line.rstrip() for line in kept] == [
+        SETTINGS.splitlines()[5],
+        SETTINGS.splitlines()[7],
+    ]  # with a comma added
     assert '\n\t\t\t{\n\t\t\t\t"hooks": [' in after  # tabs, as in the rest
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    told = hooks_of(path)
+    told = read_hooks(path)
     assert list(told)[:2] == ["Stop", "PreToolUse"]
     assert told["Stop"][0]["hooks"][0]["command"] == "say 'done'"
     assert path.with_name(path.name + BACKUP).read_text() == SETTINGS
-    assert put("claude-code") == []
-    take("claude-code")
-    assert files(home) == {".claude/settings.json": SETTINGS.encode()}
+    assert install("claude-code") == []
+    remove("claude-code")
+    assert read_files(home) == {".claude/settings.json": SETTINGS.encode()}
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
@@ -211,51 +214,51 @@ def test_everything_else_keeps_its_place_and_its_formatting(home: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("agent", ["gemini", "claude-code", "cursor"])
-def test_taking_it_away_gives_the_bytes_from_before(home: Path, agent: str, text: str) -> None:
+def test_removal_restores_the_bytes(home: Path, agent: str, text: str) -> None:
     before = {}
     for name in {AGENTS[agent].hooks[0], AGENTS[agent].servers[0]}:
         path = Path(name).expanduser()
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(text.encode())
         before[str(path.relative_to(home))] = text.encode()
-    put(agent)
-    put(agent, store=OTHER)  # and once more, as another one
-    assert put(agent, store=OTHER) == []
-    take(agent)
-    assert files(home) == before
+    install(agent)
+    install(agent, store=OTHER)  # with another store
+    assert install(agent, store=OTHER) == []
+    remove(agent)
+    assert read_files(home) == before
 
 
-def test_what_changed_since_stays(home: Path) -> None:
+def test_later_changes_stay(home: Path) -> None:
     path = home / ".gemini/settings.json"
     path.parent.mkdir()
     path.write_text('{\n  "theme": "dark"\n}\n')
-    put("gemini")
+    install("gemini")
     told = json.loads(path.read_text())
     told["hooks"]["SessionEnd"][0]["hooks"].append({"type": "command", "command": "mine"})
     told["theme"] = "light"
     path.write_text(json.dumps(told, indent=2))
-    take("gemini")
+    remove("gemini")
     left = {"theme": "light", "hooks": {"SessionEnd": [{"hooks": [{"type": "command", "command": "mine"}]}]}}
     assert json.loads(path.read_text()) == left
-    assert set(files(home)) == {".gemini/settings.json"}
+    assert set(read_files(home)) == {".gemini/settings.json"}
 
 
-def test_its_own_older_entries_are_brought_up_to_date(home: Path) -> None:
+def test_older_entries_are_updated(home: Path) -> None:
     path = home / ".claude/settings.json"
     path.parent.mkdir()
     old = "/old/venv/bin/python -P -m helix.cli hook Stop"
     entries = [{"type": "command", "command": command} for command in ("a", old, "b", "/old/bin/helix hook Stop")]
     told = {"hooks": {"Stop": [{"hooks": entries}], "Notification": [{"hooks": [entries[1]]}]}}
     path.write_text(json.dumps(told))
-    put("claude-code")
-    hooks = hooks_of(path)
+    install("claude-code")
+    hooks = read_hooks(path)
     commands = [entry["command"] for entry in hooks["Stop"][0]["hooks"]]
     assert commands == ["a", "'/opt/my tools/helix' hook Stop --store '/data/my memory'", "b"]  # in its place, and once
-    assert "Notification" not in hooks  # an event that is no longer asked for
-    put("claude-code", store=OTHER)
+    assert "Notification" not in hooks  # an event without a hook
+    install("claude-code", store=OTHER)
     assert f"--store {OTHER}" in path.read_text()
     assert str(STORE) not in path.read_text()
-    take("claude-code")
+    remove("claude-code")
     assert json.loads(path.read_text()) == {"hooks": {"Stop": [{"hooks": [entries[0], entries[2]]}]}}
 
 
@@ -269,45 +272,45 @@ def test_its_own_older_entries_are_brought_up_to_date(home: Path) -> None:
         ("helix ingest hook", False),
         ("other hook Stop", False),
         ("say helix hook", False),
-        ("env A=1 helix hook Stop", False),  # somebody's own
+        ("env A=1 helix hook Stop", False),  # a user's own
         ("'unclosed", False),
         ("", False),
         (None, False),
         (["helix", "hook"], False),
     ],
 )
-def test_whose_a_command_is(command: Any, ours: bool) -> None:
+def test_helix_commands_are_recognised(command: Any, ours: bool) -> None:
     assert is_helix_hook(command) is ours
 
 
-def test_codex_keeps_its_comments(home: Path) -> None:
+def test_codexs_comments_stay(home: Path) -> None:
     path = home / ".codex/config.toml"
     path.parent.mkdir()
     path.write_text(CONFIG)
-    put("codex")
+    install("codex")
     assert path.read_text().startswith(CONFIG + "\n[mcp_servers.helix]\n")
     grown = path.read_text() + '\n[mcp_servers.helix.tools.search]\napproval_mode = "approve"\n\n[after]\na = 1\n'
     path.write_text(grown)
-    put("codex", store=OTHER)  # what was added to it stays
+    install("codex", store=OTHER)  # the user's subtable stays
     told = tomllib.loads(path.read_text())
     assert told["mcp_servers"]["helix"]["tools"] == {"search": {"approval_mode": "approve"}}
     assert told["mcp_servers"]["helix"]["args"][-1] == str(OTHER)
-    take("codex")
+    remove("codex")
     assert path.read_text() == CONFIG + "\n[after]\na = 1\n"
 
 
 @pytest.mark.parametrize("text", ["", "a = 1", "a = 1\n", "\n\n", CONFIG, CONFIG.rstrip("\n")])
-def test_codex_gets_its_bytes_back(home: Path, text: str) -> None:
+def test_removal_restores_codexs_bytes(home: Path, text: str) -> None:
     path = home / ".codex/config.toml"
     path.parent.mkdir()
     path.write_text(text)
-    put("codex")
-    put("codex", store=OTHER)
-    take("codex")
-    assert files(home) == {".codex/config.toml": text.encode()}
+    install("codex")
+    install("codex", store=OTHER)
+    remove("codex")
+    assert read_files(home) == {".codex/config.toml": text.encode()}
 
 
-# ------------------------------------------------------------ what cannot be edited
+# ------------------------------------------------------------ refusals
 
 
 @pytest.mark.parametrize(
@@ -328,16 +331,16 @@ def test_codex_gets_its_bytes_back(home: Path, text: str) -> None:
         ('{"a": "\\ud800"', "line 1"),
     ],
 )
-def test_a_file_that_is_not_as_expected_is_left_alone(home: Path, text: str, why: str) -> None:
+def test_an_unexpected_file_is_not_changed(home: Path, text: str, why: str) -> None:
     path = home / ".gemini/settings.json"
     path.parent.mkdir()
     path.write_text(text)
     with pytest.raises(UsageError, match="cannot be edited") as refused:
-        put("gemini")
+        install("gemini")
     assert why in str(refused.value)
     assert str(path) in str(refused.value)
     assert "hook BeforeAgent" in str(refused.value)  # what to add by hand
-    assert files(home) == {".gemini/settings.json": text.encode()}
+    assert read_files(home) == {".gemini/settings.json": text.encode()}
 
 
 @pytest.mark.parametrize(
@@ -351,17 +354,17 @@ def test_a_file_that_is_not_as_expected_is_left_alone(home: Path, text: str, why
         b"\xff\xfe",
     ],
 )
-def test_a_configuration_that_is_not_as_expected_is_left_alone(home: Path, text: str | bytes) -> None:
+def test_an_unexpected_toml_file_is_not_changed(home: Path, text: str | bytes) -> None:
     path = home / ".codex/config.toml"
     path.parent.mkdir()
     data = text if isinstance(text, bytes) else text.encode()
     path.write_bytes(data)
     with pytest.raises(UsageError, match="cannot be edited"):
-        put("codex")
-    assert files(home) == {".codex/config.toml": data}  # nor are the hooks written
+        install("codex")
+    assert read_files(home) == {".codex/config.toml": data}  # nor are the hooks written
 
 
-def test_a_file_that_changes_meanwhile_is_not_overwritten(home: Path) -> None:
+def test_a_changed_file_is_not_overwritten(home: Path) -> None:
     path = home / ".claude.json"
     path.write_text('{"a": 1}')
     _, change = plan_changes("claude-code", "user", HELIX, STORE)
@@ -377,10 +380,10 @@ def test_a_link_stays_a_link(home: Path) -> None:
     real.write_text("{}\n")
     (home / ".claude").mkdir()
     (home / ".claude/settings.json").symlink_to(real)
-    put("claude-code")
+    install("claude-code")
     assert (home / ".claude/settings.json").is_symlink()
     assert "hooks" in json.loads(real.read_text())
-    take("claude-code")
+    remove("claude-code")
     assert real.read_text() == "{}\n"
     assert [path.name for path in real.parent.iterdir()] == ["claude.json"]
 
@@ -388,53 +391,53 @@ def test_a_link_stays_a_link(home: Path) -> None:
 # ------------------------------------------------------------ the command
 
 
-def test_nothing_is_written_unasked(home: Path, capsys, monkeypatch) -> None:
+def test_nothing_is_written_without_an_answer(home: Path, capsys, monkeypatch) -> None:
     monkeypatch.setattr(sys, "stdin", open(os.devnull))  # noqa: SIM115 — no terminal
     assert main(["install", "claude-code", "--store", "memory"]) == 2
     said = capsys.readouterr()
     assert "+" in said.out
     assert "--yes" in said.err
-    assert files(home) == {}
+    assert read_files(home) == {}
 
 
 @pytest.mark.parametrize(
     ("answer", "written"), [("y\n", True), ("yes\n", True), ("\n", False), ("n\n", False), ("", False)]
 )
-def test_a_person_is_asked(home: Path, capsys, monkeypatch, answer: str, written: bool) -> None:
+def test_the_answer_decides(home: Path, capsys, monkeypatch, answer: str, written: bool) -> None:
     class Terminal:
         isatty = staticmethod(lambda: True)
         readline = staticmethod(lambda: answer)
 
     monkeypatch.setattr(sys, "stdin", Terminal)
     assert main(["install", "cursor", "--store", "memory"]) == 0
-    assert bool(files(home)) is written
+    assert bool(read_files(home)) is written
     assert "[y/N]" in capsys.readouterr().err
 
 
-def test_the_command_works_from_anywhere(home: Path, capsys) -> None:
+def test_the_hooks_work_from_any_folder(home: Path, capsys) -> None:
     assert main(["install", "codex", "--yes", "--store", "memory", "--json"]) == 0
     said = capsys.readouterr()
     told = json.loads(said.out)
     assert (told["agent"], told["scope"], told["store"]) == ("codex", "user", str(home / "project" / "memory"))
     assert told["files"][0] == {"path": str(home / ".codex/hooks.json"), "action": "made"}
     assert "+++" in said.err
-    command = hooks_of(home / ".codex/hooks.json")["Stop"][0]["hooks"][0]["command"]
+    command = read_hooks(home / ".codex/hooks.json")["Stop"][0]["hooks"][0]["command"]
     assert Path(command.split()[0]).is_absolute()
     assert os.access(command.split()[0], os.X_OK)
     assert command.endswith(f"hook Stop --store {home}/project/memory")
     assert main(["install", "codex", "--yes", "--store", "memory"]) == 0
     assert "nothing to do" in capsys.readouterr().out
     assert main(["install", "codex", "--remove", "--yes"]) == 0
-    assert files(home) == {}
+    assert read_files(home) == {}
 
 
 @pytest.mark.parametrize("arguments", [["vim"], [], ["codex", "--scope", "team"]])
-def test_wrong_use(arguments: list[str], capsys) -> None:
+def test_wrong_arguments_are_one_line(arguments: list[str], capsys) -> None:
     assert main(["install", *arguments]) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
 
 
-def test_without_the_script_the_module_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_module_is_called_without_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Path(changes.find_helix()[0]).name == "helix"
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     monkeypatch.setenv("PATH", "/nowhere")
@@ -460,7 +463,7 @@ def test_without_the_script_the_module_is_called(monkeypatch: pytest.MonkeyPatch
         ('[1 , 2]', [1], "ü", '[1 , "ü"]'),
     ],
 )  # fmt: skip
-def test_putting(text: str, path: list[str | int], value: Any, after: str) -> None:
+def test_json_put(text: str, path: list[str | int], value: Any, after: str) -> None:
     assert json_edit.put(text, path, value) == after
 
 
@@ -474,11 +477,11 @@ def test_putting(text: str, path: list[str | int], value: Any, after: str) -> No
         ('[1, [2, "," , 3]]', [1, 1], "[1, [2, 3]]"),
     ],
 )
-def test_removing(text: str, path: list[str | int], after: str) -> None:
+def test_json_remove(text: str, path: list[str | int], after: str) -> None:
     assert json_edit.remove(text, path) == after
 
 
-def test_editing_is_linear() -> None:
+def test_editing_a_large_file_is_fast() -> None:
     """Agents keep their history in such files: megabytes."""
     import time
 
