@@ -1,9 +1,9 @@
-# Two images of one wheel: `query` answers and holds the core only; `worker` ingests and brings torch and Celery.
+# Two images of one wheel: `query` answers and has the core only; `worker` ingests and has torch and Celery.
 #   docker build --target query -t helix-query .
 #   docker build --target worker -t helix-worker .
 ARG PYTHON=3.11
 FROM python:${PYTHON}-slim AS wheel
-# The wheel holds a small library in C.
+# The wheel has a small C library.
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY pyproject.toml hatch_build.py README.md LICENSE ./
@@ -22,7 +22,7 @@ ENV PYTHONUNBUFFERED=1 \
     HF_HUB_OFFLINE=1 \
     HELIX_STORE=/store \
     HELIX_CACHE=/cache
-# The store's files are 0600: every image has the same user. A new volume takes over owner and mode of its folder.
+# The store's files are 0600, so every image has the same user. A new volume gets owner and mode of its folder.
 RUN groupadd --gid 10001 helix \
     && useradd --uid 10001 --gid helix --no-create-home --home-dir /tmp --shell /usr/sbin/nologin helix \
     && install --directory --owner=helix --group=helix --mode=0700 /store /cache
@@ -31,8 +31,8 @@ WORKDIR /tmp
 
 
 FROM base AS worker
-# The usual torch for Linux brings gigabytes of CUDA. An index that holds the CPU build of the same version satisfies
-# the same pin: docker build --build-arg TORCH_INDEX=<url> …
+# The default torch for Linux includes gigabytes of CUDA. An index with the CPU build of the same version satisfies the
+# same pin: docker build --build-arg TORCH_INDEX=<url> …
 ARG TORCH_INDEX=
 RUN pip install --no-deps ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} --constraint /constraints.txt torch
 RUN --mount=from=wheel,source=/wheel,target=/wheel \
@@ -41,7 +41,7 @@ USER helix
 CMD ["helix", "worker"]
 
 
-# The last stage is what a bare `docker build .` makes.
+# A plain `docker build .` makes this last stage.
 FROM base AS query
 RUN --mount=from=wheel,source=/wheel,target=/wheel \
     pip install --constraint /constraints.txt /wheel/*.whl
@@ -49,5 +49,5 @@ USER helix
 EXPOSE 8765
 HEALTHCHECK --interval=15s --timeout=5s --start-period=10s --retries=3 \
     CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8765/healthz', timeout=3)"]
-# Loopback is the default of `helix serve`; whoever publishes the port says so (see docker-compose.yml).
+# `helix serve` listens on loopback by default; docker-compose.yml shows how to publish the port.
 CMD ["helix", "serve", "--wait"]
