@@ -143,8 +143,10 @@ def _check_url(name: str, given: str, variable: str) -> None:
     from helix.util import urls  # here: agent hooks wait for this module, and mostly set no URL
 
     if name == "deep_url":
-        urls.check_http_url(given, variable, "http://127.0.0.1:11434/v1")
+        fault = urls.find_http_url_fault(given, variable, "http://127.0.0.1:11434/v1")
     elif name == "redis_url":
-        urls.check_redis_url(given, variable)
+        fault = urls.find_redis_url_fault(given, variable)
     else:
-        urls.check_store_url(given, variable)
+        fault = urls.find_store_url_fault(given, variable)
+    if fault:
+        raise UsageError(*fault)

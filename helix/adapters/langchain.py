@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from helix.adapters import Recalls, metadata
-from helix.util.extras import explain_missing_package
+from helix.sdk.extras import explain_missing_package
 
 try:
     from langchain_core.callbacks import CallbackManagerForRetrieverRun

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from helix.adapters import Recalls, metadata
+from helix.sdk.extras import explain_missing_package
 from helix.types import Bundle, Item
-from helix.util.extras import explain_missing_package
 
 try:
     from llama_index.core.base.base_retriever import BaseRetriever

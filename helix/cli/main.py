@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except HelixError as error:
         return _report(name, error)
     except ModuleNotFoundError as error:
-        from helix.util.extras import explain_missing_package
+        from helix.sdk.extras import explain_missing_package
 
         return _report(name, explain_missing_package(error))
     except BrokenPipeError:

@@ -18,7 +18,7 @@ from helix.deep.prompts import Messages
 from helix.deep.replies import Unanswered
 from helix.errors import UsageError
 from helix.settings import Settings
-from helix.util.urls import check_http_url
+from helix.util.urls import find_http_url_fault
 from helix.util.version import VERSION
 
 MAX_BYTES: Final = 1 << 20
@@ -55,7 +55,8 @@ def endpoint_of(settings: Settings) -> Endpoint | None:
     if not settings.deep_url:
         return None
     url = settings.deep_url.rstrip("/").removesuffix("/chat/completions")
-    check_http_url(url, "HELIX_DEEP_URL", "http://127.0.0.1:11434/v1")
+    if fault := find_http_url_fault(url, "HELIX_DEEP_URL", "http://127.0.0.1:11434/v1"):
+        raise UsageError(*fault)
     if not settings.deep_model:
         raise UsageError("HELIX_DEEP_URL names an endpoint, but no model", "set HELIX_DEEP_MODEL")
     key = settings.deep_key.strip()

@@ -5,17 +5,21 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from helix.util.wordlists import read_groups
+
+_read_groups = cache(read_groups)
+
 
 @cache
-def read_table(name: str) -> dict[str, Any]:
-    """Read `<name>.toml` of this package."""
+def read_secrets() -> dict[str, Any]:
+    """Read `secrets.toml`."""
     import tomllib
     from importlib.resources import files
 
-    return tomllib.loads(files("helix.redact").joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(files("helix.redact").joinpath("secrets.toml").read_text("utf-8"))
 
 
 @cache
 def read_words(key: str) -> frozenset[str]:
-    """Return one list of words.toml."""
-    return frozenset(read_table("words")[key].split())
+    """Return one list of `data/words.txt`."""
+    return _read_groups("helix.redact", "words")[key]

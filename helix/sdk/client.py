@@ -13,7 +13,7 @@ import httpx2
 from helix.errors import AccessError, HelixError, StoreError, UsageError
 from helix.sdk.recaller import Recaller
 from helix.types import Bundle, Item, RecallOptions, Time
-from helix.util.urls import check_http_url
+from helix.util.urls import find_http_url_fault
 from helix.util.version import VERSION
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ class Remote(Recaller):
     """
 
     def __init__(self, url: str, key: str | None = None, *, timeout: float = SECONDS) -> None:
-        check_http_url(url, "the URL of a query process", "http://127.0.0.1:8765")
+        if fault := find_http_url_fault(url, "the URL of a query process", "http://127.0.0.1:8765"):
+            raise UsageError(*fault)
         self.url = url.rstrip("/")
         headers = {"User-Agent": f"helix/{VERSION}", **({"Authorization": f"Bearer {key}"} if key else {})}
         transport = httpx2.HTTPTransport(retries=_ATTEMPTS)

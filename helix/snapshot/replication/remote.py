@@ -32,7 +32,7 @@ from helix.snapshot import paths, pins
 from helix.snapshot.manifest import File, Manifest
 from helix.util.failpoints import failpoint
 from helix.util.hashing import hash_file
-from helix.util.urls import check_http_url, check_store_url
+from helix.util.urls import find_http_url_fault, find_store_url_fault
 
 BLOCK = 1 << 20  # bytes; on S3 also what one request reads
 THREADS = 8
@@ -630,7 +630,8 @@ def connect(url: str) -> Remote:
         UsageError: not `s3://bucket/prefix`, `file:///folder` or a folder, or it carries credentials.
         StoreError: the bucket's region cannot be found.
     """
-    check_store_url(url, "the URL")
+    if fault := find_store_url_fault(url, "the URL"):
+        raise UsageError(*fault)
     if url and "://" not in url and not url.startswith(("s3:", "file:")):
         return _folder(url)
     remedy = "use s3://bucket/prefix, file:///folder or a folder"
@@ -667,7 +668,9 @@ def _s3(bucket: str, prefix: str, options: dict[str, str]) -> Remote:
     if scheme not in ("http", "https"):
         raise UsageError("the option scheme of an s3:// URL is http or https", "leave it out for https")
     if endpoint:
-        check_http_url(f"{scheme}://{endpoint}", "what endpoint_override or AWS_ENDPOINT_URL names", "127.0.0.1:9000")
+        setting = "endpoint_override or AWS_ENDPOINT_URL"
+        if fault := find_http_url_fault(f"{scheme}://{endpoint}", setting, "127.0.0.1:9000"):
+            raise UsageError(*fault)
     base = f"{bucket}/{prefix}".rstrip("/")
     remote = Remote(None, base, f"s3://{base}" + (f"?{urlencode(options, safe=':/')}" if options else ""), None)
     _shut_down_at_exit()
