@@ -1,4 +1,4 @@
-"""What of the documentation is made from code: `python -m pipelines.cli.build_docs` writes it anew.
+"""The generated parts of the documentation, written by `python -m pipelines.cli.build_docs`.
 
 The table of docs/configuration.md comes from the settings, docs/recall.svg from a recall of the bundled sample.
 """
@@ -19,17 +19,17 @@ from helix.types import Bundle, Item
 
 QUESTION: Final = "What did I tell Priya about vacation?"
 NOW: Final = "2026-05-20"
-"""Of the picture: some days after the sample ends."""
+"""The date of the picture's recall, some days after the sample ends."""
 
 BEGIN, END = "<!-- settings: python -m pipelines.cli.build_docs -->\n", "<!-- end of settings -->\n"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Write both below a folder (the current one): the root of a checkout."""
+    """Write both in a checkout, by default the current folder."""
     root = Path(argv[0] if argv else ".")
     page = root / "docs" / "configuration.md"
-    page.write_text(with_settings(page.read_text("utf-8")), "utf-8")
-    (root / "docs" / "recall.svg").write_text(picture(QUESTION, ask_sample()), "utf-8")
+    page.write_draw_text(with_settings(page.read_draw_text("utf-8")), "utf-8")
+    (root / "docs" / "recall.svg").write_draw_text(picture(QUESTION, ask_sample()), "utf-8")
     return 0
 
 
@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def with_settings(page: str) -> str:
-    """The page with its table made anew.
+    """Return the page with a new table.
 
     Raises:
         ValueError: the page has no place for it.
@@ -50,34 +50,21 @@ def with_settings(page: str) -> str:
 
 
 def settings_table() -> str:
-    """Every setting as a Markdown table: name, variable, default, unit, meaning, source."""
+    """Return the settings as a Markdown table: name, variable, default, unit, meaning, source."""
     rows = [("setting", "variable", "default", "unit", "meaning", "source"), ("---",) * 6]
     for setting in fields(Settings):
-        told = setting.metadata
-        default = _default(setting.default)
-        rows.append(
-            (
-                f"`{setting.name}`",
-                f"`HELIX_{setting.name.upper()}`",
-                f"`{default}`" if default else "empty",
-                told["unit"],
-                told["meaning"],
-                told["source"],
-            )
-        )
+        default = str(setting.default).replace(str(Path.home()), "~", 1)
+        described = [setting.metadata[key] for key in ("unit", "meaning", "source")]
+        variable = f"`HELIX_{setting.name.upper()}`"
+        rows.append((f"`{setting.name}`", variable, f"`{default}`" if default else "empty", *described))
     return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |\n" for row in rows)
-
-
-def _default(value: Any) -> str:
-    """As one would type it; a home folder is everybody's own."""
-    return str(value).replace(str(Path.home()), "~", 1)
 
 
 # ---------------------------------------------------------------- the picture of a recall
 
 
 def ask_sample() -> Bundle:
-    """One recall of the bundled sample, explained: of several, the one of the median time."""
+    """Return an explained recall of the bundled sample: of several, the one of median time."""
     from helix.sdk.memory import Memory
     from pipelines.embedded.ingest import ingest
 
@@ -101,7 +88,7 @@ _STYLE: Final = """<style>
 .words { fill: #deebf7 } .meaning { fill: #9ecae1 } .around { fill: #4292c6 } .who { fill: #20568c }
 .recency { fill: #f0c350 } .salience { fill: #e19fc4 } .confidence { fill: #2fc79d } .graph { fill: #f08438 } }
 </style>"""
-"""Colours of Okabe & Ito (2008), told apart by the colour-blind; blues, by how light they are, for the similarity."""
+"""Colours of Okabe & Ito (2008), which the colour-blind can tell apart; blues of the similarity differ in lightness."""
 
 LEGEND: Final = {
     "words": "its words",
@@ -113,7 +100,7 @@ LEGEND: Final = {
     "confidence": "confidence",
     "graph": "graph",
 }
-"""What a score is made of, in the order of a bar: the similarity in four parts, then the other signals."""
+"""Parts of a score in the order of a bar: four of the similarity, then the other signals."""
 
 _GROUPS: Final = {
     **dict.fromkeys(("own", "rare", "adjacent", "doc2query", "sparse"), "words"),
@@ -121,53 +108,53 @@ _GROUPS: Final = {
     **dict.fromkeys(("window", "session", "reply"), "around"),
     "salience": "salience",
 }
-"""Which features of the similarity are told together; all others are hints on who, when and what kind."""
+"""Feature of the similarity → its part; all other features belong to `who`."""
 
 SHOWN: Final = 6
 """Items in the picture."""
 
 
 def picture(question: str, found: Bundle) -> str:
-    """An explained recall as SVG: its stages over time, and what the scores of its best items are made of.
+    """Draw an explained recall as SVG: its stages over time, and the parts of its best items' scores.
 
     Raises:
         ValueError: the recall was not explained.
     """
     if found.trace is None:
         raise ValueError("this recall was not explained; ask with explain=True")
-    rows = _stages(found.trace)
+    rows = _read_stages(found.trace)
     items = list(zip(found.items, found.trace["candidates"], strict=False))[:SHOWN]
     below = 108 + 24 * len(rows)
     height = below + 88 + 46 * len(items)
     took = f"{found.ms['total']:.1f} ms with its explanation"
-    told = f"{len(found.items)} items, {found.tokens} of {found.budget} tokens, {took}"
+    summary = f"{len(found.items)} items, {found.tokens} of {found.budget} tokens, {took}"
     parts = [
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {height}' role='img' {_FONT}>",
-        f"<title>{escape(f'The stages of a recall and what its scores are made of: {question}')}</title>",
+        f"<title>{escape(f'The stages of a recall and the parts of its scores: {question}')}</title>",
         _STYLE,
         f"<rect class='page' width='{WIDTH}' height='{height}' rx='8'/>",
-        _text(24, 36, f"“{question}”", "ink", "font-size='17' font-weight='600'"),
-        _text(24, 58, f"profile {found.profile} · {told}", "dim"),
+        _draw_text(24, 36, f"“{question}”", "ink", "font-size='17' font-weight='600'"),
+        _draw_text(24, 58, f"profile {found.profile} · {summary}", "dim"),
         *_draw_stages(rows),
         f"<line class='rule' x1='24' x2='{WIDTH - 24}' y1='{below + 2}' y2='{below + 2}'/>",
-        _text(24, below + 26, "the best items, and what their scores are made of", "dim"),
+        _draw_text(24, below + 26, "the best items, and the parts of their scores", "dim"),
         *_draw_items(items, below + 44),
-        *_legend(height - 20),
+        *_draw_legend(height - 20),
         "</svg>\n",
     ]
     return "\n".join(parts)
 
 
 class Stage(NamedTuple):
-    """A stage of a recall: how many items went in and came out, and when it was at work, milliseconds of the whole."""
+    """A stage of a recall: its items in and out, and its times in milliseconds."""
 
     name: str
     passed: str
-    spans: list[tuple[float, float]]  # (since when, how long)
+    spans: list[tuple[float, float]]  # (start, duration)
 
 
-def _stages(trace: Mapping[str, Any]) -> list[Stage]:
-    """In the order in which they began."""
+def _read_stages(trace: Mapping[str, Any]) -> list[Stage]:
+    """Return the stages in the order of their start."""
     noted = {one["stage"]: one for one in trace["stages"]}
     found: dict[str, Stage] = {}
     for span in trace["spans"]:
@@ -179,35 +166,35 @@ def _stages(trace: Mapping[str, Any]) -> list[Stage]:
 
 
 def _draw_stages(stages: Sequence[Stage]) -> Iterator[str]:
-    """A line a stage: how many items went in and came out, and bars for when it was at work."""
+    """Draw a line for each stage: items in and out, and bars of its times."""
     left = 270
     scale = (WIDTH - 24 - 50 - left) / max(at + took for stage in stages for at, took in stage.spans)
-    yield _text(24, 88, "stage", "dim")
-    yield _text(248, 88, "items in → out", "dim", "text-anchor='end'")
-    yield _text(left, 88, "milliseconds", "dim")
+    yield _draw_text(24, 88, "stage", "dim")
+    yield _draw_text(248, 88, "items in → out", "dim", "text-anchor='end'")
+    yield _draw_text(left, 88, "milliseconds", "dim")
     for i, stage in enumerate(stages):
         y = 112 + 24 * i
-        yield _text(24, y, stage.name, "ink")
-        yield _text(248, y, stage.passed, "dim", "text-anchor='end'")
+        yield _draw_text(24, y, stage.name, "ink")
+        yield _draw_text(248, y, stage.passed, "dim", "text-anchor='end'")
         for at, took in stage.spans:
             x, width = left + at * scale, max(took * scale, 2)
             yield f"<rect class='bar' x='{x:.1f}' y='{y - 11}' width='{width:.1f}' height='13' rx='2'/>"
-        yield _text(x + width + 6, y, f"{sum(took for _, took in stage.spans):.2f}", "dim", "font-size='12'")
+        yield _draw_text(x + width + 6, y, f"{sum(took for _, took in stage.spans):.2f}", "dim", "font-size='12'")
 
 
 def _draw_items(items: Sequence[tuple[Item, Mapping[str, Any]]], top: int) -> Iterator[str]:
-    """Two lines an item: its score, what it says and from where, and a bar of what its score is the sum of."""
+    """Draw two lines for each item: score, text and origin, and a bar of the score's parts."""
     left, widest = 270, WIDTH - 24 - 270
     best = max((item.score for item, _ in items), default=1.0)
     for i, (item, candidate) in enumerate(items):
         y = top + 46 * i
         ranks = " · ".join(f"{leg} #{item.why[leg]}" for leg in ("dense", "bm25") if item.why.get(leg))
         who = " · ".join(part for part in ((item.time or "")[:10], item.speaker or "") if part)
-        yield _text(24, y + 8, f"{i + 1}", "ink", "font-weight='600'")
-        yield _text(44, y + 8, f"{item.score:.3f}", "ink", "font-weight='600'")
-        yield _text(92, y + 8, ranks or "by the graph", "dim", "font-size='12'")
-        yield _text(left, y + 8, _short(item.text), "ink")
-        yield _text(WIDTH - 24, y + 8, who, "dim", "font-size='12' text-anchor='end'")
+        yield _draw_text(24, y + 8, f"{i + 1}", "ink", "font-weight='600'")
+        yield _draw_text(44, y + 8, f"{item.score:.3f}", "ink", "font-weight='600'")
+        yield _draw_text(92, y + 8, ranks or "by the graph", "dim", "font-size='12'")
+        yield _draw_text(left, y + 8, _shorten(item.text), "ink")
+        yield _draw_text(WIDTH - 24, y + 8, who, "dim", "font-size='12' text-anchor='end'")
         x = float(left)
         for name, share in score_parts(candidate).items():
             width = share / best * widest
@@ -217,8 +204,9 @@ def _draw_items(items: Sequence[tuple[Item, Mapping[str, Any]]], top: int) -> It
 
 
 def score_parts(candidate: Mapping[str, Any]) -> dict[str, float]:
-    """What each part adds to the score of a candidate, by the names of LEGEND: the share of the similarity is divided
-    as its features are. Their sum is the score, where no later step took something off.
+    """Return what each part of LEGEND adds to a candidate's score; the similarity is divided like its features.
+
+    The parts add up to the score unless a later step lowered it.
     """
     shares, features = dict(candidate["shares"]), candidate["parts"]
     alike = shares.pop("sim", 0.0)
@@ -228,20 +216,19 @@ def score_parts(candidate: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
-def _legend(y: int) -> Iterator[str]:
-    """The parts by colour."""
+def _draw_legend(y: int) -> Iterator[str]:
     x = 24.0
-    for name, said in LEGEND.items():
+    for name, label in LEGEND.items():
         yield f"<rect class='{name}' x='{x:.0f}' y='{y - 10}' width='11' height='11'/>"
-        yield _text(x + 16, y, said, "dim", "font-size='12'")
-        x += 44 + 6.6 * len(said)
+        yield _draw_text(x + 16, y, label, "dim", "font-size='12'")
+        x += 44 + 6.6 * len(label)
 
 
-def _text(x: float, y: float, said: str, kind: str, more: str = "") -> str:
-    return f"<text class='{kind}' x='{x:.1f}' y='{y}' {more}>{escape(said)}</text>"
+def _draw_text(x: float, y: float, text: str, kind: str, more: str = "") -> str:
+    return f"<text class='{kind}' x='{x:.1f}' y='{y}' {more}>{escape(text)}</text>"
 
 
-def _short(text: str, most: int = 62) -> str:
+def _shorten(text: str, most: int = 62) -> str:
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"
 

@@ -19,15 +19,13 @@ SAMPLE = (
     "sqlite3.OperationalError: database is locked",
     "why did we choose a visibility timeout of 3600 seconds",
 )
-
-
-ASKED = ("error", "identifier", "path", "name")
+KINDS = ("error", "identifier", "path", "name")
 STARTS = ("what went wrong with", "what was decided about", "what happened to")
 PLAIN = ("what was decided and why", "what went wrong and how was it solved", "what comes next")
 
 
 def main() -> int:
-    """Run the demonstration; returns the exit status."""
+    """Run the demonstration; return the exit status."""
     options = argparse.ArgumentParser(prog="make demo")
     options.add_argument("--store", type=Path, required=True)
     options.add_argument("logs", nargs="*", type=Path)
@@ -37,7 +35,7 @@ def main() -> int:
     if status not in (0, 3):
         return status
     try:
-        for question in questions(given.store) if given.logs else SAMPLE:
+        for question in make_questions(given.store) if given.logs else SAMPLE:
             print(f'\n$ helix recall "{question}" --store {given.store}\n', flush=True)
             if status := helix(["recall", question, "--store", str(given.store), "--budget", "600"]):
                 return status
@@ -47,19 +45,19 @@ def main() -> int:
     return 0
 
 
-def questions(store: Path) -> list[str]:
-    """Three questions about logs nobody has seen yet, after the names that several turns share."""
+def make_questions(store: Path) -> list[str]:
+    """Return three questions about unknown logs, built on names that several turns share."""
     snapshot = open_store(store).snapshot
     texts = [entry["text"] for entry in snapshot.text(snapshot.columns.key.argsort()[:2000])]
-    found = [entity for text in texts for entity in set(find_entities(text)) if entity.kind in ASKED]
+    found = [entity for text in texts for entity in set(find_entities(text)) if entity.kind in KINDS]
     turns = Counter(entity.name for entity in found)
-    names = [next((name for name, n in turns.most_common() if name in _of(found, kind)), None) for kind in ASKED]
-    names += [name for name, _ in turns.most_common(len(ASKED))]
-    asked = list(dict.fromkeys(name for name in names if name))
-    return [*(f"{start} {name}" for start, name in zip(STARTS, asked, strict=False)), *PLAIN][:3]
+    names = [next((name for name, n in turns.most_common() if name in _names_of(found, kind)), None) for kind in KINDS]
+    names += [name for name, _ in turns.most_common(len(KINDS))]
+    chosen = list(dict.fromkeys(name for name in names if name))
+    return [*(f"{start} {name}" for start, name in zip(STARTS, chosen, strict=False)), *PLAIN][:3]
 
 
-def _of(found: list[Entity], kind: str) -> set[str]:
+def _names_of(found: list[Entity], kind: str) -> set[str]:
     return {entity.name for entity in found if entity.kind == kind}
 
 

@@ -58,8 +58,8 @@ def evaluate(argv: Sequence[str]) -> int:
     options = new.parse_args(argv)
     if options.set in others:
         raise UsageError(f"{options.set!r} has to be the first word", f"run 'helix eval {options.set}' …")
-    from pipelines.eval.evaluate import EXPANSIONS, LEGS, PROFILES, WEIGHED, WEIGHTS
     from pipelines.eval.evaluate import evaluate as run
+    from pipelines.eval.ways import EXPANSIONS, LEGS, PROFILES, WEIGHED, WEIGHTS
 
     profiles = tuple(options.profile) or PROFILES
     report = run(
@@ -88,9 +88,9 @@ def _split(option: str, value: str, allowed: Sequence[str]) -> list[str]:
 
 def _print_rows(report: dict[str, Any]) -> None:
     """Print the figures; on a terminal as tables of 80 columns, with the best figures in bold."""
-    from pipelines.eval.evaluate import table as text
+    from pipelines.eval.evaluate import format_report
 
-    lines = text(report).splitlines()
+    lines = format_report(report).splitlines()
     if not is_drawn():
         print_text("\n".join(lines))
         return
@@ -128,11 +128,11 @@ def _report(argv: Sequence[str]) -> int:
         "--profile", action="append", default=[], metavar="NAME", help=f"{_PROFILE_HELP} (all bundled profiles)"
     )
     options = new.parse_args(argv)
-    from pipelines.eval.report import PROFILES, job, measure, write
+    from pipelines.eval.report import PROFILES, measure, parse_set, write
 
     keep, out = Path(options.keep).expanduser(), Path(options.out).expanduser()
-    jobs = [job(given) for given in options.sets]
-    refused = measure(jobs, keep, load(), profiles=tuple(options.profile) or PROFILES, say=print_note)
+    sets = [parse_set(text) for text in options.sets]
+    refused = measure(sets, keep, load(), profiles=tuple(options.profile) or PROFILES, say=print_note)
     written = write(keep, out)
     value = {"report": str(out), "sets": written, "refused": refused}
     print_result(options.json, value, f"{out}: {', '.join(written)}")
@@ -150,14 +150,13 @@ def _fit(argv: Sequence[str]) -> int:
     new.add_argument("sets", nargs="+", metavar="SET=PATH")
     new.add_argument("--strength", type=float, default=0.1, metavar="L", help="strength of the regularisation (0.1)")
     options = new.parse_args(argv)
-    from pipelines.eval.fit_weights import fit
-    from pipelines.eval.fit_weights import table as text
-    from pipelines.eval.report import job
+    from pipelines.eval.fit_weights import fit_weights, format_weights
+    from pipelines.eval.report import parse_set
 
-    jobs = {one.label: (one.set, one.path) for one in map(job, options.sets)}
-    found = fit(jobs, load(), strength=options.strength, say=print_note)
+    sources = {one.label: (one.set, one.path) for one in map(parse_set, options.sets)}
+    fitted = fit_weights(sources, load(), strength=options.strength, say=print_note)
     if options.json:
-        print_json(found._asdict())
+        print_json(fitted._asdict())
     else:
-        print(text(found))
+        print(format_weights(fitted))
     return 0

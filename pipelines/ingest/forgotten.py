@@ -89,7 +89,8 @@ def read_purge(path: Path) -> dict[str, Any] | None:
         return None
     except (orjson.JSONDecodeError, LookupError, TypeError):
         raise StoreError(
-            f"{path} is damaged", "move it away and forget the same again; files that are gone stay gone"
+            f"{path} is damaged: no record of a deletion",
+            "move it away, and forget the same items again",
         ) from None
     return purge
 

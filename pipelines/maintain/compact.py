@@ -27,14 +27,7 @@ from helix.snapshot.segment.open import Opened, alive_of, open_segment, read_tab
 from helix.snapshot.verify import check, require_whole
 from helix.types import U32, Bool
 from helix.util.failpoints import failpoint
-from pipelines.maintain.merge_policy import (
-    FANOUT,
-    find_unindexed,
-    leave_out_damaged,
-    plan_documents,
-    plan_full_merge,
-    plan_merge,
-)
+from pipelines.maintain import merge_policy as policy
 from pipelines.passes.carry import merge_indexes, place_rows
 from pipelines.passes.kinds import PassKind
 
@@ -96,20 +89,20 @@ def compact(
     damaged: dict[str, str] = {}  # segment id or document table → problem
     name = manifests.current_name(root, pointer)
     while name is not None:
-        manifest = leave_out_damaged(manifests.load(root, name, write=True), damaged)
-        chosen = plan_full_merge(manifest) if full else plan_merge(manifest)
+        manifest = policy.leave_out_damaged(manifests.load(root, name, write=True), damaged)
+        chosen = policy.plan_full_merge(manifest) if full else policy.plan_merge(manifest)
         try:
             if chosen:
                 say(f"merging {len(chosen)} segments")
                 dropped += merge_segments(root, chosen, settings, pointer, progress=progress)
                 merged, full = merged + len(chosen), False
-            elif missing := find_unindexed(manifest):
+            elif missing := policy.find_unindexed(manifest):
                 say(f"indexing {missing[0].rows:,} items")
                 progress("index", 0, 1)
                 _index_segment(root, missing[0], settings, pointer)
                 progress("index", 1, 1)
                 indexed += 1
-            elif len(manifest.documents) >= FANOUT and (files := plan_documents(manifest)):
+            elif files := policy.plan_documents(manifest):
                 damaged |= _merge_documents(root, files, settings, pointer)
             else:
                 segments = len(manifest.segments) + sum("/" not in one for one in damaged)

@@ -1,4 +1,4 @@
-"""What a person or an agent can say of an item over REST, and what becomes of it."""
+"""Feedback about items over REST, and its effect."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def store(tmp_path: Path) -> Path:
 
 @contextmanager
 def serving(root: Path, settings: Settings = SETTINGS) -> Iterator[httpx.Client]:
-    """The real server over a real socket, in this process."""
+    """Run the real server over a socket, in this process."""
     server = uvicorn.Server(uvicorn.Config(create_app(QueryService(root, settings)), port=0, log_config=None))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -97,7 +97,7 @@ def same_refusal(found: httpx.Response, path: str) -> None:
     }
 
 
-def test_an_item_by_its_id(client: httpx.Client, store: Path) -> None:
+def test_an_item_is_fetched_by_its_id(client: httpx.Client, store: Path) -> None:
     first, _, _, fourth, other = ids(store)
     found = client.get(f"/v1/items/{first}")
     assert found.status_code == 200
@@ -125,7 +125,7 @@ def test_an_item_by_its_id(client: httpx.Client, store: Path) -> None:
     assert client.get(f"/v1/items/{other}").json()["time"] is None
 
 
-def test_neighbours_are_those_the_principal_may_see(client: httpx.Client, store: Path) -> None:
+def test_neighbours_are_limited_to_the_principals_view(client: httpx.Client, store: Path) -> None:
     first, second, third, fourth, _ = ids(store)
 
     def around(item: str, principal: str) -> tuple[str | None, str | None]:
@@ -139,7 +139,7 @@ def test_neighbours_are_those_the_principal_may_see(client: httpx.Client, store:
     assert around(fourth, "priya") == (second, None)
 
 
-def test_a_recalled_item_and_a_fetched_one_say_the_same(sample_store: Path) -> None:
+def test_a_recalled_item_equals_the_fetched_one(sample_store: Path) -> None:
     service = QueryService(sample_store, SETTINGS)
     service.start()
     try:
@@ -169,7 +169,7 @@ def test_a_hidden_item_and_none_at_all_are_answered_alike(client: httpx.Client, 
 
 
 @pytest.mark.parametrize("kind", events.KINDS)
-def test_feedback_is_an_event_and_no_write_to_the_snapshot(client: httpx.Client, store: Path, kind: str) -> None:
+def test_feedback_is_an_event_and_no_write_to_the_store(client: httpx.Client, store: Path, kind: str) -> None:
     first = ids(store)[0]
     before = {path: path.stat().st_mtime_ns for path in store.rglob("*") if path.is_file()}
     began = time.time()
@@ -196,7 +196,7 @@ def test_feedback_is_an_event_and_no_write_to_the_snapshot(client: httpx.Client,
         ([], "dictionary"),
     ],
 )
-def test_what_is_no_feedback_is_refused(client: httpx.Client, store: Path, send: Any, said: str) -> None:
+def test_malformed_feedback_is_refused(client: httpx.Client, store: Path, send: Any, said: str) -> None:
     found = client.post("/v1/feedback", json=send)
     assert (found.status_code, found.headers["content-type"]) == (400, "application/problem+json")
     assert said in found.json()["detail"]
@@ -207,7 +207,7 @@ def test_a_body_has_a_limit(client: httpx.Client) -> None:
     assert client.post("/v1/feedback", json={"item": "0" * 300_000, "kind": "used"}).status_code == 413
 
 
-def test_folding_sees_what_was_sent(client: httpx.Client, store: Path) -> None:
+def test_a_fold_counts_the_feedback(client: httpx.Client, store: Path) -> None:
     first, second, _, fourth, _ = ids(store)
     for _ in range(3):
         assert client.get(f"/v1/items/{first}").status_code == 200
@@ -226,7 +226,7 @@ def test_folding_sees_what_was_sent(client: httpx.Client, store: Path) -> None:
     assert counts(store)[first] == 4
 
 
-def test_where_nothing_can_be_written_an_item_is_still_answered(store: Path, caplog) -> None:
+def test_a_read_only_store_still_answers_items(store: Path, caplog) -> None:
     first = ids(store)[0]
     (store / "events").rmdir()
     (store / "events").write_text("as good as a read-only volume")
@@ -243,7 +243,7 @@ def test_where_nothing_can_be_written_an_item_is_still_answered(store: Path, cap
     assert len(lines(store)) == 1
 
 
-def test_a_server_that_ends_lets_go_of_its_file(store: Path) -> None:
+def test_a_stopped_server_releases_its_events_file(store: Path) -> None:
     service = QueryService(store, SETTINGS)
     service.start()
     assert service.feedback(FeedbackRequest(item=ids(store)[0], kind="used")) is not None
@@ -254,7 +254,7 @@ def test_a_server_that_ends_lets_go_of_its_file(store: Path) -> None:
     assert list((store / "events").iterdir()) == []
 
 
-def test_before_there_is_a_store(tmp_path: Path) -> None:
+def test_items_and_feedback_without_a_store_are_refused(tmp_path: Path) -> None:
     with serving(tmp_path / "none") as client:
         for found in (
             client.get(f"/v1/items/{NOBODY}"),
@@ -264,14 +264,14 @@ def test_before_there_is_a_store(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_the_paths_are_described(client: httpx.Client) -> None:
+def test_the_paths_are_in_the_openapi_schema(client: httpx.Client) -> None:
     paths = client.get("/openapi.json").json()["paths"]
     assert {"/v1/items/{id}", "/v1/feedback"} <= set(paths)
     assert "202" in paths["/v1/feedback"]["post"]["responses"]
     assert [part["name"] for part in paths["/v1/items/{id}"]["get"]["parameters"]] == ["id", "principal"]
 
 
-def test_the_served_process_and_the_command(store: Path, run_helix) -> None:
+def test_the_served_process_and_the_command_agree(store: Path, run_helix) -> None:
     first = ids(store)[0]
     server = subprocess.Popen(
         [str(Path(sys.executable).with_name("helix")), "serve", "--store", str(store), "--port", "0"],

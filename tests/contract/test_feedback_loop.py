@@ -1,4 +1,4 @@
-"""Memory does not feed on itself: what is recalled into a session, ten times over, is nothing new in the store."""
+"""Memory does not feed on itself: items recalled into a session ten times add nothing to the store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Records = Callable[[int, str], list[dict[str, Any]]]
 
 
 def claude(i: int, context: str) -> list[dict[str, Any]]:
-    """How Claude Code writes down a prompt, what a hook added to it, and a call of our own tool with its answer."""
+    """Return a prompt, a hook's addition and a tool call as Claude Code logs them."""
     common = {"sessionId": "loop", "cwd": "/home/ana/ledgerline", "timestamp": f"2026-06-01T10:{i:02}:00Z"}
     call = {"type": "tool_use", "id": f"t{i}", "name": "mcp__helix__recall", "input": {"query": PROMPT}}
     result = {"type": "tool_result", "tool_use_id": f"t{i}", "content": [{"type": "text", "text": context}]}
@@ -46,7 +46,7 @@ def claude(i: int, context: str) -> list[dict[str, Any]]:
 
 
 def codex(i: int, context: str) -> list[dict[str, Any]]:
-    """The same of Codex: context is a developer's or a user's message."""
+    """Return the same as Codex logs it: context is a developer's or a user's message."""
 
     def item(**payload: Any) -> dict[str, Any]:
         return {"timestamp": f"2026-06-01T10:{i:02}:00.000Z", "type": "response_item", "payload": payload}
@@ -71,7 +71,7 @@ def codex(i: int, context: str) -> list[dict[str, Any]]:
 
 
 def gemini(i: int, context: str) -> list[dict[str, Any]]:
-    """The same of Gemini: context is appended to the prompt, in a tag of its own."""
+    """Return the same as Gemini logs it: context is appended to the prompt, in its own tag."""
     head = {
         "sessionId": "loop",
         "projectHash": "f0",
@@ -108,7 +108,7 @@ def items(store: Path) -> list[tuple[Any, ...]]:
         pytest.param(10, gemini, "BeforeAgent", "AfterAgent", id="gemini", marks=pytest.mark.soak),
     ],
 )
-def test_rounds_through_a_hook(
+def test_feedback_through_a_hook_raises_salience(
     own_store: Path, cache: Path, tmp_path: Path, rounds: int, records: Records, asks: str, ends: str
 ) -> None:
     folder = {"codex": ".codex/sessions", "gemini": ".gemini/tmp/f0/chats"}.get(records.__name__, ".claude/projects/p")
@@ -146,7 +146,7 @@ def test_rounds_through_a_hook(
 
 
 def taken(store: Path) -> int:
-    """Bytes of the one growing source that were taken in and published."""
+    """Return the bytes of the growing source that are published."""
     from helix.snapshot.ledger import cursors
     from helix.snapshot.ledger import inbox as ledger
 

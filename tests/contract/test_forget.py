@@ -1,4 +1,4 @@
-"""What is forgotten is in no byte of the store, in whatever form; the rest stays; the receipt says the truth."""
+"""A deletion leaves no byte of its items in the store, keeps all others, and its receipt is true."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ from tests.support.walk import read_all
 Receipt = dict[str, Any]
 Turn = tuple[str, str, str]  # session, id, text
 
-# Words and names that stand in what is forgotten and nowhere else; BOTH stands in what is kept, too.
+# Words and names of the forgotten items only; BOTH is also in a kept one.
 TEXTS = {
     "t0": "Zephyrine keeps the quixotronic harpsichord in the attic, says Priya",
     "t1": "see vaultzed/lutebook.py and TICK-47113 about the harpsichord",
     "t2": "it is worth zwölfhundert guilders",
 }
-OLD = "the blorptronic spinet stands in the attic"  # what t2 said before it was changed
+OLD = "the blorptronic spinet stands in the attic"  # an earlier version of t2
 WORDS = ("quixotronic", "harpsichord", "vaultzed", "lutebook", "TICK-47113", "tick-47113", "zwölfhundert", "guilders")
 WORDS += ("blorptronic", "spinet", "virginalist", "ottavinoid")
 ENTITIES = [("name", "zephyrine"), ("path", "vaultzed/lutebook.py"), ("ticket", "tick-47113")]
@@ -89,6 +89,10 @@ def secret(texts: dict[str, str]) -> list[dict[str, Any]]:
     return turns(SESSION, texts, PROJECT)
 
 
+GROWN = [*turns("kept", KEPT), *secret(TEXTS)]
+TAIL = [*GROWN, *secret({"t9": "an ottavinoid coda"}), *turns("kept", {"k3": "with salt"})]  # rolled back
+
+
 def item(turn: str, session: str = SESSION) -> str:
     return digest("jsonl", session, turn, "0")
 
@@ -97,14 +101,14 @@ def item(turn: str, session: str = SESSION) -> str:
 
 
 def leaves(value: Any) -> Iterator[bytes]:
-    """Every value of an Arrow array as bytes: text as UTF-8, numbers little endian in eight bytes."""
+    """Yield every value of an Arrow array: text as UTF-8, numbers as eight little-endian bytes."""
     if isinstance(value, pa.ChunkedArray):
         for chunk in value.chunks:
             yield from leaves(chunk)
     elif pa.types.is_list(value.type):
         yield from leaves(value.flatten())
     elif pa.types.is_dictionary(value.type):
-        yield from leaves(value.dictionary)  # also what no row refers to
+        yield from leaves(value.dictionary)  # also entries no row refers to
     elif pa.types.is_integer(value.type):
         yield value.fill_null(0).to_numpy(zero_copy_only=False).astype("<u8").tobytes()
     else:
@@ -112,7 +116,7 @@ def leaves(value: Any) -> Iterator[bytes]:
 
 
 def contents(path: Path, data: bytes) -> bytes:
-    """The bytes of a file as they lie, and once more decoded where a format may hide them."""
+    """Return the bytes of a file, and its decoded values where a format may hide them."""
     if path.suffix == ".parquet":
         file = pq.ParquetFile(path)
         table = file.read()
@@ -132,7 +136,7 @@ def contents(path: Path, data: bytes) -> bytes:
 
 
 def needles(words: Sequence[str] = WORDS, entities: Sequence[tuple[str, str]] = ENTITIES) -> dict[str, bytes]:
-    """What must be nowhere, by a name for it."""
+    """Return the bytes that must be nowhere, by name."""
     wanted = {word: word.encode() for word in words}
     wanted |= {key: key.encode() for _, key in entities}
     for kind, key in entities:
@@ -146,7 +150,7 @@ def needles(words: Sequence[str] = WORDS, entities: Sequence[tuple[str, str]] = 
 
 
 def traces(root: Path, wanted: dict[str, bytes]) -> list[str]:
-    """`<what> in <file>` for every one of them that is anywhere in the store, its encoder apart."""
+    """Return `<name> in <file>` for each that is in the store, its encoder apart."""
     found = []
     for path, data in read_all(root):
         if path.relative_to(root).parts[0] != "encoders":
@@ -156,7 +160,6 @@ def traces(root: Path, wanted: dict[str, bytes]) -> list[str]:
 
 
 def session_needles() -> dict[str, bytes]:
-    """The session's and the project's names, and the session's key."""
     number = int(digest("jsonl", SESSION), 16)
     return {
         SESSION: SESSION.encode(),
@@ -170,11 +173,14 @@ def session_needles() -> dict[str, bytes]:
 # ---------------------------------------------------------------- a store that holds it everywhere
 
 
+def make_part(root: Path, document: str, encoder: Encoder, settings: Settings) -> Path:
+    return enrich(root, document, encoder, TokenCounter(encoder.folder), settings).folder
+
+
 def take_in(root: Path, path: Path, encoder: Encoder, settings: Settings) -> str:
-    """Accept, enrich and publish one file, and nothing else: nothing is merged or collected."""
     create(root)
     document = accept(root, path, settings).documents[0]
-    enrich(root, document, encoder, TokenCounter(encoder.folder), settings)
+    make_part(root, document, encoder, settings)
     commit(root, encoder, settings)
     return document
 
@@ -193,9 +199,10 @@ def encoder(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Enc
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory, encoder: Encoder, settings: Settings) -> Path:
-    """The secret session beside a kept one in the same documents: in a first log and in two that have grown, in a row
-    that was replaced, in segments that were merged since, in access counts and events, in a generation that was rolled
-    back, in a dead document, in parts that a kill left.
+    """A store with the secret session wherever it can be, next to a kept one in the same documents.
+
+    It is in a log that grew twice, a replaced row, merged segments, access counts, events, a rolled-back generation, a
+    dead document, and parts that a kill left.
     """
     work = tmp_path_factory.mktemp("full")
     root, log = work / "store", work / "diary-of-the-attic.jsonl"
@@ -203,17 +210,15 @@ def full(tmp_path_factory: pytest.TempPathFactory, encoder: Encoder, settings: S
     take_in(root, write(log, first), encoder, settings)
     other = write(work / "other.jsonl", turns("other", {"o0": "an unrelated note about parsley"}))
     take_in(root, other, encoder, settings)
-    grown = [*turns("kept", KEPT), *secret({"t0": TEXTS["t0"], "t1": TEXTS["t1"], "t2": TEXTS["t2"]})]
-    document = take_in(root, write(log, grown), encoder, settings)
+    document = take_in(root, write(log, GROWN), encoder, settings)
     events.append(root, [Event(item(turn), "used", 1_800_000_000) for turn in TEXTS])
     events.append(root, [Event(item("k0", "kept"), "used", 1_800_000_000)])
     touch(root, settings)
     compact(root, settings, full=True)
-    take_in(root, write(log, [*grown, *turns("kept", {"k2": "and slice it"})]), encoder, settings)
+    take_in(root, write(log, [*GROWN, *turns("kept", {"k2": "and slice it"})]), encoder, settings)
     back = ledger.current(root)[1]
     assert back is not None
-    tail = {"k3": "with salt"}
-    take_in(root, write(log, [*grown, *secret({"t9": "an ottavinoid coda"}), *turns("kept", tail)]), encoder, settings)
+    take_in(root, write(log, TAIL), encoder, settings)
     rollback(root, settings, back.generation)
     events.append(root, [Event(item(turn), "helpful", 1_800_000_001) for turn in TEXTS])
     events.append(root, [Event(item("k1", "kept"), "helpful", 1_800_000_001)])
@@ -221,7 +226,7 @@ def full(tmp_path_factory: pytest.TempPathFactory, encoder: Encoder, settings: S
     dead = accept(root, log, settings).documents[0]
     ledger.give_up(root, dead, f"ValueError: {TEXTS['t0']}")
     for left in (document, dead):
-        enrich(root, left, encoder, TokenCounter(encoder.folder), replace(settings, item_words=40))
+        make_part(root, left, encoder, replace(settings, item_words=40))
     log.unlink()
     where = {line.split(" in ")[-1].split("/")[0] for line in traces(root, needles())}
     assert where == {"segments", "inbox", "parts", "dead"}
@@ -247,13 +252,12 @@ REST = sorted([*KEPT.values(), "and slice it", "an unrelated note about parsley"
 
 
 def assert_true(root: Path, receipt: Receipt, before: dict[str, str]) -> None:
-    """Every line of the receipt is so, and every file that changed has its line."""
     assert receipt["files"]
     for file in receipt["files"]:
         path = root / file["path"]
         if file["path"] in before:
             assert file["before"] == before[file["path"]]
-        else:  # of the generation in which the items were deleted rows
+        else:  # of the generation with the items as deleted rows
             assert (file["path"].split("/")[0], file["after"]) in (("deletes", None), ("access", None))
         assert file["after"] == (sha256(path) if path.exists() else None)
         assert file["before"] != file["after"]
@@ -280,12 +284,12 @@ def hashes(root: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("how", [Selection(session=SESSION), Selection(project=PROJECT)], ids=["session", "project"])
-def test_a_session_or_a_project(how: Selection, store: Path, settings: Settings) -> None:
+def test_a_forgotten_session_or_project_leaves_no_trace(how: Selection, store: Path, settings: Settings) -> None:
     before = hashes(store)
     generation = ledger.current(store)[1].generation
     receipt = forget(store, how, settings)
     assert {item(turn) for turn in TEXTS} | {item("t8"), item("t9")} == set(receipt["items"])
-    assert len(receipt["documents"]) == 4  # what the log grew by once more holds none of it
+    assert len(receipt["documents"]) == 4  # one increment holds none of it
     assert receipt["snapshot"] > generation
     assert traces(store, needles() | session_needles()) == []
     assert texts(store) == REST
@@ -293,8 +297,7 @@ def test_a_session_or_a_project(how: Selection, store: Path, settings: Settings)
     whole(store)
 
 
-def test_items(store: Path, settings: Settings) -> None:
-    """Two turns of the session go, the third and what else the documents held stay."""
+def test_forgotten_items_leave_no_trace(store: Path, settings: Settings) -> None:
     before = hashes(store)
     receipt = forget(store, Selection(items=(item("t0"), item("t1"))), settings)
     assert set(receipt["items"]) == {item("t0"), item("t1")}
@@ -312,8 +315,8 @@ def test_a_replaced_version_goes_with_its_item(store: Path, settings: Settings) 
 
 
 def whole(root: Path) -> None:
-    """Nothing damaged, nothing forgotten half, and every way to look agrees."""
-    collect(root, 10, 0.0, 10.0)  # what only the removed generations named
+    """Check that nothing is damaged or half forgotten, and that all counts agree."""
+    collect(root, 10, 0.0, 10.0)  # files that only removed generations named
     assert verify(root).problems == verify(root).orphans == ()
     assert not list((root / "purges").iterdir())
     snapshot = Snapshot.open(root)
@@ -338,13 +341,7 @@ def sql(root: Path, statement: str) -> list[tuple[Any, ...]]:
 # ---------------------------------------------------------------- nothing comes back, and nothing else is lost
 
 
-def tail(log: Path) -> Path:
-    """The log that was rolled back."""
-    grown = [*turns("kept", KEPT), *secret({"t0": TEXTS["t0"], "t1": TEXTS["t1"], "t2": TEXTS["t2"]})]
-    return write(log, [*grown, *secret({"t9": "an ottavinoid coda"}), *turns("kept", {"k3": "with salt"})])
-
-
-def test_the_rest_of_what_was_rolled_back_waits_to_be_offered_again(
+def test_the_rest_of_a_rolled_back_document_waits_to_be_offered_again(
     store: Path, tmp_path: Path, settings: Settings
 ) -> None:
     forget(store, Selection(session=SESSION), settings)
@@ -352,7 +349,7 @@ def test_the_rest_of_what_was_rolled_back_waits_to_be_offered_again(
     assert ledger.dead(store)[dead]["error"] == "set aside before a part of it was forgotten"
     ingest(store, [], settings)
     assert texts(store) == REST
-    report = ingest(store, [tail(tmp_path / "again.jsonl")], settings)
+    report = ingest(store, [write(tmp_path / "again.jsonl", TAIL)], settings)
     assert report.items == 1
     assert texts(store) == sorted([*REST, "with salt"])
     assert ledger.dead(store) == {}
@@ -363,15 +360,15 @@ def test_the_rest_of_what_was_rolled_back_waits_to_be_offered_again(
 
 
 @pytest.mark.parametrize("state", ["pending", "enriched", "dead"])
-def test_the_rest_of_a_document_that_was_never_published(
+def test_the_rest_of_an_unpublished_document_survives(
     store: Path, tmp_path: Path, settings: Settings, encoder: Encoder, state: str
 ) -> None:
-    """Also where it is forgotten in two steps, and where its lines hold what splits lines elsewhere."""
+    """Also in two deletions, and with characters that split lines elsewhere."""
     rest = {"n0": "a new\u2028line about\x85parsley", "n1": "and thyme"}
     lines = [*turns("new", {**rest, "n2": "the duplex oboe"}), *secret({"t10": "an ottavinoid fugue"})]
     document = accept(store, write(tmp_path / "new.jsonl", lines), settings).documents[0]
     if state == "enriched":
-        enrich(store, document, encoder, TokenCounter(encoder.folder), settings)
+        make_part(store, document, encoder, settings)
     if state == "dead":
         ledger.give_up(store, document, "OSError: the duplex oboe")
     forget(store, Selection(session=SESSION), settings)
@@ -382,30 +379,28 @@ def test_the_rest_of_a_document_that_was_never_published(
         assert document not in ledger.pending(store)
         ledger.revive(store, document)
     assert document in ledger.pending(store)
-    enrich(store, document, encoder, TokenCounter(encoder.folder), settings)
+    make_part(store, document, encoder, settings)
     commit(store, encoder, settings)
     assert texts(store) == sorted([*REST, *rest.values()])
     whole(store)
 
 
-def test_of_a_turn_in_several_items_a_document_that_waits_keeps_none(
+def test_a_pending_document_loses_every_item_of_a_forgotten_turn(
     store: Path, tmp_path: Path, settings: Settings, encoder: Encoder
 ) -> None:
-    """How it was cut where the item was seen cannot be told."""
     long = " ".join(f"word{i} is said." for i in range(200))
     lines = turns("new", {"n0": long, "n1": "and thyme"})
     document = accept(store, write(tmp_path / "new.jsonl", lines), settings).documents[0]
     assert len(forget(store, Selection(items=(item("n0", "new"),)), settings)["items"]) == 1
     assert "word" not in ledger.read(store, document).text
-    enrich(store, document, encoder, TokenCounter(encoder.folder), settings)
+    make_part(store, document, encoder, settings)
     commit(store, encoder, settings)
     assert texts(store) == sorted([*REST, *TEXTS.values(), "and thyme"])
 
 
-def test_a_turn_that_moved_while_a_lineage_was_built(
+def test_a_turn_that_moved_during_a_reindex_is_forgotten_in_both_lineages(
     tmp_path: Path, settings: Settings, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The lineage has the turn as it was, and has not seen yet that it moved."""
     root, smaller = tmp_path / "store", replace(settings, item_words=40)
     old = turns("new", {"n0": "the quixotronic harpsichord"}, PROJECT)
     take_in(root, write(tmp_path / "a.jsonl", [*old, *turns("kept", KEPT, "kitchen")]), encoder, settings)
@@ -424,8 +419,9 @@ def test_a_turn_that_moved_while_a_lineage_was_built(
     assert verify(root).problems == ()
 
 
-def test_a_turn_whose_move_was_rolled_back(tmp_path: Path, settings: Settings, encoder: Encoder) -> None:
-    """It lives on where it was; as it was where it went, it is in a document that was set aside."""
+def test_a_turn_whose_move_was_rolled_back_survives_where_it_was(
+    tmp_path: Path, settings: Settings, encoder: Encoder
+) -> None:
     root = tmp_path / "store"
     old = turns("new", {"n0": "the piano"}, "kitchen")
     take_in(root, write(tmp_path / "a.jsonl", old), encoder, settings)
@@ -439,8 +435,8 @@ def test_a_turn_whose_move_was_rolled_back(tmp_path: Path, settings: Settings, e
     assert texts(root) == sorted([*KEPT.values(), "the piano"])
 
 
-def test_what_was_replaced_is_not_kept(tmp_path: Path, settings: Settings, encoder: Encoder) -> None:
-    """Its row is deleted, and lies in a segment that holds nothing of what is forgotten."""
+def test_a_replaced_row_is_not_in_the_residue(tmp_path: Path, settings: Settings, encoder: Encoder) -> None:
+    """The deleted row is in a segment without forgotten items."""
     root = tmp_path / "store"
     first = turns("new", {"n0": TEXTS["t0"]})
     take_in(root, write(tmp_path / "a.jsonl", first), encoder, settings)
@@ -465,10 +461,9 @@ def test_a_torn_file_is_named(store: Path, settings: Settings, torn: str) -> Non
 
 @pytest.mark.parametrize("project", [PROJECT, "default"])
 @pytest.mark.parametrize("compacted", [False, True])
-def test_a_turn_that_moved_to_another_project(
+def test_a_moved_turn_is_forgotten_only_where_it_was(
     tmp_path: Path, settings: Settings, encoder: Encoder, compacted: bool, project: str
 ) -> None:
-    """What it was in the one that is forgotten is gone, be its row deleted or merged away; what it is now stays."""
     root = tmp_path / "store"
     old = turns(
         "new", {"n0": "the quixotronic harpsichord", "n1": "and thyme"}, None if project == "default" else project
@@ -493,16 +488,15 @@ def test_a_turn_that_moved_to_another_project(
     assert verify(root).problems == ()
 
 
-def test_it_does_not_come_back(store: Path, tmp_path: Path, settings: Settings) -> None:
-    """Not with the same bytes, not with a log that has grown, not with an old generation, not with a new pipeline."""
+def test_a_forgotten_item_does_not_come_back(store: Path, tmp_path: Path, settings: Settings) -> None:
+    """Neither with equal bytes, a grown log, an old generation nor a new pipeline."""
     forget(store, Selection(session=SESSION), settings)
     log = tmp_path / "again.jsonl"
-    grown = [*turns("kept", KEPT), *secret({"t0": TEXTS["t0"], "t1": TEXTS["t1"], "t2": TEXTS["t2"]})]
-    same = ingest(store, [write(log, grown)], settings)
+    same = ingest(store, [write(log, GROWN)], settings)
     assert (same.accepted, same.duplicates, same.items) == (0, 1, 0)
     assert texts(store) == REST
     more = [*secret({**TEXTS, "t2": "changed once more", "t8": "and a virginalist", "t10": "on another matter"})]
-    again = ingest(store, [write(log, [*grown, *more[3:], *turns("kept", {"k4": "amen"})])], settings)
+    again = ingest(store, [write(log, [*GROWN, *more[3:], *turns("kept", {"k4": "amen"})])], settings)
     assert (again.accepted, again.items) == (1, 2)
     after = sorted([*REST, "on another matter", "amen"])
     assert texts(store) == after
@@ -519,33 +513,32 @@ def test_it_does_not_come_back(store: Path, tmp_path: Path, settings: Settings) 
     assert texts(store) == after
 
 
-# ---------------------------------------------------------------- unless it is asked for
+# ---------------------------------------------------------------- remembering
 
 
 def remember(root: Path, path: Path, settings: Settings, **how: Any) -> IngestReport:
     return ingest(root, [path], settings, remember=True, **how)
 
 
-def test_what_stays_out_is_said(store: Path, tmp_path: Path, settings: Settings) -> None:
+def test_paths_with_forgotten_items_are_reported(store: Path, tmp_path: Path, settings: Settings) -> None:
     forget(store, Selection(session=SESSION), settings)
     log, other = tmp_path / "again.jsonl", write(tmp_path / "other.jsonl", turns("o", {"o1": "on parsley"}))
-    grown = [*turns("kept", KEPT), *secret({"t0": TEXTS["t0"], "t1": TEXTS["t1"], "t2": TEXTS["t2"]})]
     for _ in range(2):  # by its text, then by its cursor
-        same = ingest(store, [write(log, grown), other], settings)
+        same = ingest(store, [write(log, GROWN), other], settings)
         assert (same.forgotten, same.stay_out, same.duplicates >= 1) == ([str(log)], 0, True)
     with log.open("a") as file:
         file.write(json.dumps(turns("kept", {"k4": "amen"})[0]) + "\n")
     more = ingest(store, [log], settings)
     assert (more.accepted, more.items, more.forgotten, more.stay_out) == (1, 1, [], 0)
-    assert ingest(store, [log], settings).forgotten == [str(log)]  # in a link before the last one
-    copy = write(tmp_path / "copy.jsonl", [*grown[::-1], *turns("kept", {"k5": "so be it"})])
+    assert ingest(store, [log], settings).forgotten == [str(log)]  # in an earlier increment
+    copy = write(tmp_path / "copy.jsonl", [*GROWN[::-1], *turns("kept", {"k5": "so be it"})])
     new = ingest(store, [copy], settings)
     assert (new.accepted, new.items, new.stay_out) == (1, 1, 3)
     assert ingest(store, [copy], settings).forgotten == [str(copy)]
     assert new.as_json(1.0)["forgotten"] == {"paths": [], "items": 3}
     assert texts(store) == sorted([*REST, "on parsley", "amen", "so be it"])
 
-    three = tmp_path / "three.jsonl"  # it grew twice, and lost what it grew by first
+    three = tmp_path / "three.jsonl"  # it grew twice, and lost its first increment
     for session in ("x", "y", "z"):
         with three.open("a") as file:
             file.write(json.dumps(turns(session, {"1": f"of {session}"})[0]) + "\n")
@@ -558,8 +551,10 @@ def test_what_stays_out_is_said(store: Path, tmp_path: Path, settings: Settings)
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "whole"])
-def test_it_comes_back_when_it_is_asked_for(kind: str, tmp_path: Path, settings: Settings, encoder: Encoder) -> None:
-    """It alone, as often as it is forgotten, through a reindex; and forgotten again it is gone from every byte."""
+def test_a_forgotten_item_comes_back_when_it_is_remembered(
+    kind: str, tmp_path: Path, settings: Settings, encoder: Encoder
+) -> None:
+    """No other item comes back; it works repeatedly, through a reindex, and a new deletion leaves no trace."""
     root, gone = tmp_path / "store", {f"t{i}": f"the quixotronic harpsichord number {i}" for i in range(3)}
     path, copy = tmp_path / f"diary.{kind}", tmp_path / f"copy.{kind}"
     if kind == "jsonl":
@@ -599,8 +594,9 @@ def test_it_comes_back_when_it_is_asked_for(kind: str, tmp_path: Path, settings:
     assert traces(root, needles(["quixotronic", "harpsichord", "ottavinoid"], [])) == []
 
 
-def test_where_nothing_was_forgotten_nothing_comes_twice(tmp_path: Path, settings: Settings, encoder: Encoder) -> None:
-    """A log that grew in two links, and notes that were edited, are not taken in once more."""
+def test_remembering_repeats_nothing_where_nothing_was_forgotten(
+    tmp_path: Path, settings: Settings, encoder: Encoder
+) -> None:
     root, log, notes = tmp_path / "store", write(tmp_path / "a.jsonl", secret({"t0": TEXTS["t0"]})), tmp_path / "n.md"
     notes.write_text("# The oven\n\nthe walnut loaf\n")
     take_in(root, log, encoder, settings)
@@ -617,7 +613,7 @@ def test_where_nothing_was_forgotten_nothing_comes_twice(tmp_path: Path, setting
     assert len(texts(root)) == 3
 
 
-def test_a_kill_while_it_comes_back_loses_nothing(
+def test_a_kill_while_items_are_remembered_loses_nothing(
     tmp_path: Path, settings: Settings, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, log = tmp_path / "store", write(tmp_path / "a.jsonl", [*secret(TEXTS), *turns("kept", KEPT)])
@@ -630,7 +626,7 @@ def test_a_kill_while_it_comes_back_loses_nothing(
             with pytest.raises(KeyboardInterrupt):
                 remember(root, log, settings)
         assert texts(root) == sorted(KEPT.values())
-    ingest(root, [], settings)  # whoever finishes it
+    ingest(root, [], settings)
     assert texts(root) == sorted([*KEPT.values(), *TEXTS.values()])
     assert len(ledger.accepted(root)) == 2
     assert verify(root).problems == ()
@@ -641,10 +637,10 @@ def stop(now: bool) -> None:
         raise KeyboardInterrupt
 
 
-def test_what_is_being_forgotten_does_not_come_back_meanwhile(
+def test_items_of_an_unfinished_deletion_do_not_come_back(
     tmp_path: Path, settings: Settings, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither by a document that waits, nor by one that another process offers and publishes amid the deletion."""
+    """Neither from a pending document, nor from one that another process publishes during the deletion."""
     root, log = tmp_path / "store", write(tmp_path / "a.jsonl", [*secret(TEXTS), *turns("kept", KEPT)])
     take_in(root, log, encoder, settings)
     forget(root, Selection(session=SESSION), settings)
@@ -668,7 +664,7 @@ def test_what_is_being_forgotten_does_not_come_back_meanwhile(
     places = []
 
     def amid(name: str, *_: object) -> None:
-        if name.startswith("forget.") and name not in (*places, "forget.manifests"):  # at that one under a lock
+        if name.startswith("forget.") and name not in (*places, "forget.manifests"):  # that one is under a lock
             places.append(name)
             if list((root / "purges").glob("[0-9]*.json")):
                 offer(f"{name}.jsonl")
@@ -682,11 +678,10 @@ def test_what_is_being_forgotten_does_not_come_back_meanwhile(
 
 def serially(root: Path, documents: Sequence[str], encoder: Encoder, settings: Settings, made: object) -> None:
     for document in documents:
-        enrich(root, document, encoder, TokenCounter(encoder.folder), settings)
+        make_part(root, document, encoder, settings)
 
 
-def test_asked_again_it_goes_from_the_new_document_too(store: Path, tmp_path: Path, settings: Settings) -> None:
-    """A log that has grown brings the text into the inbox, though not into recall."""
+def test_a_second_deletion_covers_the_new_document_too(store: Path, tmp_path: Path, settings: Settings) -> None:
     forget(store, Selection(session=SESSION), settings)
     ingest(store, [write(tmp_path / "a.jsonl", [*secret(TEXTS), *turns("kept", {"k4": "amen"})])], settings)
     assert texts(store) == sorted([*REST, "amen"])
@@ -698,8 +693,7 @@ def test_asked_again_it_goes_from_the_new_document_too(store: Path, tmp_path: Pa
     whole(store)
 
 
-def test_what_is_left_of_a_document_outlives_a_reindex(store: Path, settings: Settings) -> None:
-    """Twice: the second takes over what the first took over."""
+def test_the_residue_of_a_document_survives_a_reindex(store: Path, settings: Settings) -> None:
     forget(store, Selection(items=(item("t0"),)), settings)
     left = sorted([*REST, TEXTS["t1"], TEXTS["t2"]])
     neighbours = reading(store)
@@ -717,7 +711,7 @@ def test_what_is_left_of_a_document_outlives_a_reindex(store: Path, settings: Se
 
 
 def reading(root: Path) -> dict[str, list[str]]:
-    """The texts of each session in reading order."""
+    """Return the texts of each session in reading order."""
     snapshot = Snapshot.open(root)
     found: dict[str, list[str]] = {}
     for row in np.flatnonzero(snapshot.alive & (snapshot.columns.previous < 0)).tolist():
@@ -734,22 +728,26 @@ SAID = f"{LONG} And the quixotronic harpsichord. {LONG}"
 
 
 def cut_store(root: Path, log: Path, encoder: Encoder, settings: Settings) -> None:
-    """One long turn and a short one, cut in one way, and since the reindex in another."""
     take_in(root, write(log, turns("s", {"a": SAID, "b": "short"})), encoder, settings)
+
+
+def read_meant(root: Path) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the texts of all items, by id, and the ids of those about the harpsichord."""
+    snapshot = Snapshot.open(root)
+    held = {entry["id"]: entry["text"] for entry in snapshot.text(range(snapshot.rows))}
+    return held, tuple(key for key, text in held.items() if "harpsichord" in text)
 
 
 @pytest.mark.parametrize(("first", "then"), [(150, 30), (30, 150)])
 def test_an_older_cut_of_the_same_turn_goes_too(
     first: int, then: int, tmp_path: Path, encoder: Encoder, settings: Settings
 ) -> None:
-    """Of a lineage with another pipeline other items hold the words: its generations go, and so do their files."""
+    """Another pipeline has the words in other items: its generations and files are removed."""
     root = tmp_path / "store"
     cut_store(root, tmp_path / "log.jsonl", encoder, replace(settings, item_words=first))
     now = replace(settings, item_words=then)
     assert reindex(root, now, work=serially).swapped
-    snapshot = Snapshot.open(root)
-    held = {entry["id"]: entry["text"] for entry in snapshot.text(range(snapshot.rows))}
-    meant = tuple(key for key, text in held.items() if "harpsichord" in text)
+    held, meant = read_meant(root)
     receipt = forget(root, Selection(items=meant), now)
     assert len(generations(root)) == 1
     assert traces(root, needles(["quixotronic", "harpsichord"], [])) == []
@@ -760,35 +758,27 @@ def test_an_older_cut_of_the_same_turn_goes_too(
 
 
 @pytest.mark.parametrize("then", [30, 150])
-def test_while_a_reindex_with_another_cut_is_under_way(
+def test_a_deletion_covers_another_cut_in_a_running_reindex(
     then: int, tmp_path: Path, encoder: Encoder, settings: Settings
 ) -> None:
     root = tmp_path / "store"
     was, now = (replace(settings, item_words=words) for words in (180 - then, then))
     cut_store(root, tmp_path / "log.jsonl", encoder, was)
     (document,) = ledger.accepted(root)
-    enrich(root, document, encoder, TokenCounter(encoder.folder), now)
+    make_part(root, document, encoder, now)
     commit(root, encoder, now, "NEXT")
-    snapshot = Snapshot.open(root)
-    held = {entry["id"]: entry["text"] for entry in snapshot.text(range(snapshot.rows))}
-    meant = tuple(key for key, text in held.items() if "harpsichord" in text)
-    del snapshot
+    held, meant = read_meant(root)
     forget(root, Selection(items=meant), was)
     assert traces(root, needles(["quixotronic", "harpsichord"], [])) == []
     left = sorted(text for key, text in held.items() if key not in meant)
     assert texts(root) == left
     assert reindex(root, now, work=serially).swapped
     assert texts(root) == left
-    whole_cut(root)
-
-
-def whole_cut(root: Path) -> None:
     assert verify(root).problems == ()
     assert traces(root, needles(["quixotronic", "harpsichord"], [])) == []
 
 
-def test_all_there_is(tmp_path: Path, encoder: Encoder, settings: Settings) -> None:
-    """An emptied store answers with nothing, and takes in again."""
+def test_a_store_survives_the_deletion_of_everything(tmp_path: Path, encoder: Encoder, settings: Settings) -> None:
     root, log = tmp_path / "store", tmp_path / "diary-of-the-attic.jsonl"
     take_in(root, write(log, secret(TEXTS)), encoder, settings)
     forget(root, Selection(project=PROJECT), settings)
@@ -806,7 +796,7 @@ def test_all_there_is(tmp_path: Path, encoder: Encoder, settings: Settings) -> N
     assert memory.recall("walnut").items[0].text == KEPT["k0"]
 
 
-# ---------------------------------------------------------------- others at work
+# ---------------------------------------------------------------- other processes
 
 
 def test_a_reader_of_an_old_generation_is_no_obstacle(store: Path, settings: Settings) -> None:
@@ -814,13 +804,13 @@ def test_a_reader_of_an_old_generation_is_no_obstacle(store: Path, settings: Set
     assert TEXTS["t0"] in {found.text for found in memory.recall("quixotronic harpsichord").items}
     forget(store, Selection(session=SESSION), settings)
     assert traces(store, needles() | session_needles()) == []
-    assert memory.recall("walnut loaf").items[0].text == KEPT["k0"]  # it has every file mapped
+    assert memory.recall("walnut loaf").items[0].text == KEPT["k0"]  # every file of it is mapped
     assert memory.refresh()
     assert not {found.text for found in memory.recall("quixotronic harpsichord", k=50).items} & {*TEXTS.values(), OLD}
 
 
-def test_events_of_a_process_that_lives(store: Path, settings: Settings) -> None:
-    """Its file cannot be removed under it: the lines about what is forgotten are blanked, the others count."""
+def test_events_of_a_living_process_are_blanked(store: Path, settings: Settings) -> None:
+    """Its events file stays: lines about forgotten items are blanked, the others count."""
     memory = open_store(store)
     memory.feedback(item("t0"))
     memory.feedback(item("k0", "kept"))
@@ -835,14 +825,15 @@ def test_events_of_a_process_that_lives(store: Path, settings: Settings) -> None
     snapshot = Snapshot.open(store)
     rows = snapshot.row_map.by_key(np.array([int(item(turn, "kept"), 16) for turn in ("k0", "k1")], np.uint64))
     assert rows.min() >= 0
-    assert snapshot.catalog.access_count[rows].tolist() == [2, 2]  # with the one that each had before
+    assert snapshot.catalog.access_count[rows].tolist() == [2, 2]  # plus the earlier one of each
 
 
-def test_what_waits_for_a_commit(store: Path, tmp_path: Path, encoder: Encoder, settings: Settings) -> None:
-    """A document that is accepted and enriched and not published yet, as workers leave it for a moment."""
+def test_an_enriched_unpublished_document_is_forgotten(
+    store: Path, tmp_path: Path, encoder: Encoder, settings: Settings
+) -> None:
     log = write(tmp_path / "n.jsonl", secret({"t20": "a quixotronic fugue"}))
     document = accept(store, log, settings).documents[0]
-    enrich(store, document, encoder, TokenCounter(encoder.folder), settings)
+    make_part(store, document, encoder, settings)
     receipt = forget(store, Selection(session=SESSION), settings)
     assert document in receipt["documents"]
     assert item("t20") in receipt["items"]
@@ -851,11 +842,13 @@ def test_what_waits_for_a_commit(store: Path, tmp_path: Path, encoder: Encoder, 
     assert texts(store) == REST
 
 
-def test_what_a_kill_left_unfinished(store: Path, tmp_path: Path, encoder: Encoder, settings: Settings) -> None:
-    """Half an envelope and half a part, which nobody goes on writing; and a part that is ready a moment later."""
+def test_unfinished_files_of_a_kill_are_removed(
+    store: Path, tmp_path: Path, encoder: Encoder, settings: Settings
+) -> None:
+    """Half an envelope and half a part without a writer, and a part that is complete a moment later."""
     log = write(tmp_path / "n.jsonl", secret({"t20": "a quixotronic fugue"}))
     document = accept(store, log, settings).documents[0]
-    part = enrich(store, document, encoder, TokenCounter(encoder.folder), settings).folder
+    part = make_part(store, document, encoder, settings)
     half = store / "parts" / ".tmp-0123456789ab"
     half.mkdir()
     shutil.copy(part / "items.parquet", half)
@@ -876,8 +869,8 @@ def test_what_a_kill_left_unfinished(store: Path, tmp_path: Path, encoder: Encod
     whole(store)
 
 
-def test_an_index_that_a_kill_left(store: Path, settings: Settings) -> None:
-    """It was moved into place and never published: nobody can tell whose vectors it holds, so it goes."""
+def test_an_unpublished_index_is_removed(store: Path, settings: Settings) -> None:
+    """It may hold vectors of the items."""
     named = {path.name for path in (store / "indexes").iterdir()}
     left = store / "indexes" / "20260101000000-01234567" / "dense"
     left.mkdir(parents=True)
@@ -892,7 +885,7 @@ def test_an_index_that_a_kill_left(store: Path, settings: Settings) -> None:
 # ---------------------------------------------------------------- the command
 
 
-def test_the_command(store: Path, tmp_path: Path, run_helix) -> None:
+def test_the_command_prints_its_receipt_as_json(store: Path, tmp_path: Path, run_helix) -> None:
     before = hashes(store)
     done = run_helix("forget", "--session", SESSION, "--store", store, "--json")
     assert done.returncode == 0, done.stderr
@@ -901,18 +894,17 @@ def test_the_command(store: Path, tmp_path: Path, run_helix) -> None:
     assert traces(store, needles() | session_needles()) == []
     state = json.loads(run_helix("status", "--store", store, "--json").stdout)
     count = run_helix("sql", "SELECT count(*) AS n FROM items", "--store", store, "--json").stdout
-    assert (state["items"], state["sessions"], state["dead"]) == (len(REST), 2, 1)  # what was rolled back stays so
+    assert (state["items"], state["sessions"], state["dead"]) == (len(REST), 2, 1)  # the rolled-back document
     assert json.loads(count) == [{"n": len(REST)}]
     found = run_helix("recall", "quixotronic harpsichord", "--store", store, "--json")
     assert not any(word in found.stdout for word in ("harpsichord in the attic", "spinet stands"))
     assert run_helix("verify", "--store", store).returncode == 0
-    # Said again, there is nothing of that name any more.
     again = run_helix("forget", "--session", SESSION, "--store", store)
     assert (again.returncode, again.stdout) == (2, "")
     assert f"the store holds no session {SESSION}" in again.stderr
 
 
-def test_the_command_in_words(store: Path, run_helix) -> None:
+def test_the_command_prints_its_receipt(store: Path, run_helix) -> None:
     done = run_helix("forget", "--item", item("t0"), item("t1"), "--item", item("t2"), "--store", store)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -922,7 +914,7 @@ def test_the_command_in_words(store: Path, run_helix) -> None:
 
 
 def on_a_terminal(answer: str, *arguments: object) -> tuple[int, str, str]:
-    """Status, stdout and stderr of the command, called by somebody who can be asked."""
+    """Return status, stdout and stderr of the command on a terminal."""
     ours, theirs = pty.openpty()
     command = [str(Path(sys.executable).with_name("helix")), "forget", *map(str, arguments)]
     streams = {"stdin": theirs, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -935,11 +927,11 @@ def on_a_terminal(answer: str, *arguments: object) -> tuple[int, str, str]:
 
 
 def everything(root: Path) -> dict[str, str]:
-    """What the store holds, but for locks and the pins of readers."""
+    """Return the digests of the store's files without locks and pins."""
     return {name: was for name, was in hashes(root).items() if not name.startswith(("pins", "writer.lock"))}
 
 
-def test_on_a_terminal_it_says_what_and_asks(store: Path) -> None:
+def test_the_command_asks_on_a_terminal(store: Path) -> None:
     before = everything(store)
     for answer in ("n\n", "\n", "\x04", "yes please\n"):
         status, printed, said = on_a_terminal(answer, "--project", PROJECT, "--store", store)
@@ -955,7 +947,7 @@ def test_on_a_terminal_it_says_what_and_asks(store: Path) -> None:
     assert traces(store, needles() | session_needles()) == []
 
 
-def test_the_command_says_what_stays_out_and_brings_it_back(tmp_path: Path, run_helix) -> None:
+def test_ingest_reports_forgotten_items_and_remembers_them(tmp_path: Path, run_helix) -> None:
     root, log = tmp_path / "store", write(tmp_path / "a.jsonl", secret(TEXTS))
     run_helix("ingest", log, "--store", root)
     run_helix("forget", "--project", PROJECT, "--store", root)
@@ -980,20 +972,13 @@ def test_a_script_is_not_asked(store: Path, run_helix) -> None:
 
 
 def test_a_dry_run_forgets_nothing(store: Path, tmp_path: Path, settings: Settings, run_helix) -> None:
-    """It counts what waits, too."""
     accept(store, write(tmp_path / "n.jsonl", secret({"t20": "a quixotronic fugue"})), settings)
     before = everything(store)
     done = run_helix("forget", "--project", PROJECT, "--dry-run", "--store", store, "--json")
     found = json.loads(done.stdout)
-    assert {name: found[name] for name in ("dry_run", "items", "sessions", "documents")} == {
-        "dry_run": True,
-        "items": 6,
-        "sessions": 1,
-        "documents": 5,
-    }
-    assert {"id": item("t0"), "session": SESSION, "project": PROJECT, "text": TEXTS["t0"]}.items() <= {
-        entry["id"]: entry for entry in found["shown"]
-    }[item("t0")].items()
+    assert [found[name] for name in ("dry_run", "items", "sessions", "documents")] == [True, 6, 1, 5]
+    (entry,) = [entry for entry in found["shown"] if entry["id"] == item("t0")]
+    assert (entry["session"], entry["project"], entry["text"]) == (SESSION, PROJECT, TEXTS["t0"])
     told = run_helix("forget", "--item", item("t0"), item("t1"), "--dry-run", "--store", store)
     assert told.stdout.splitlines()[0] == "these items: 2 items of 1 session, in 4 documents"
     assert len(told.stdout.splitlines()) == 3
@@ -1003,7 +988,7 @@ def test_a_dry_run_forgets_nothing(store: Path, tmp_path: Path, settings: Settin
     assert "the store holds no project nothing" in none.stderr
 
 
-def test_what_is_shown_cannot_steer_a_terminal(tmp_path: Path, settings: Settings, encoder: Encoder, run_helix) -> None:
+def test_a_preview_cannot_steer_a_terminal(tmp_path: Path, settings: Settings, encoder: Encoder, run_helix) -> None:
     root = tmp_path / "store"
     hostile = turns("s\x1b[2J", {"n0": "the \x1b]0;owned\x07 harpsichord \u202e"}, "p\x9b31m")
     take_in(root, write(tmp_path / "a.jsonl", hostile), encoder, settings)
@@ -1015,7 +1000,7 @@ def test_what_is_shown_cannot_steer_a_terminal(tmp_path: Path, settings: Setting
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "said"),
+    ("option", "value", "message"),
     [
         ("--item", "0123456789abcdef", "the store holds no item 0123456789abcdef"),
         ("--item", "not-an-id", "an item id is 16 hex digits"),
@@ -1024,11 +1009,12 @@ def test_what_is_shown_cannot_steer_a_terminal(tmp_path: Path, settings: Setting
         ("--project", "nothing", "the store holds no project nothing"),
     ],
 )
-def test_what_is_not_there(option: str, value: str, said: str, store: Path, run_helix) -> None:
-    before = hashes(store)
+def test_an_unknown_selection_is_refused(option: str, value: str, message: str, store: Path, run_helix) -> None:
+    def owned() -> dict[str, str]:
+        return {name: was for name, was in hashes(store).items() if name.startswith(("segments", "CURRENT", "purges"))}
+
+    before = owned()
     done = run_helix("forget", option, value, "--store", store)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
-    assert {name: was for name, was in hashes(store).items() if name.startswith(("segments", "CURRENT", "purges"))} == {
-        name: was for name, was in before.items() if name.startswith(("segments", "CURRENT", "purges"))
-    }
+    assert message in done.stderr
+    assert owned() == before

@@ -1,4 +1,4 @@
-"""`helix status`, `helix retry` and `helix drop`: what becomes of documents that were given up."""
+"""`helix status`, `helix retry` and `helix drop`: the handling of documents that were given up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.walk import read_all
 
 @pytest.fixture
 def broken(tmp_path: Path, run_helix) -> tuple[Path, str, bytes]:
-    """A store with one document, and another one that cannot be read; its name and its envelope as it was."""
+    """A store with one document and an unreadable one; yield also that one's name and envelope."""
     root = tmp_path / "store"
     assert run_helix("ingest", write_log(tmp_path / "a.jsonl", "a", ["we chose dill"]), "--store", root).returncode == 0
     run_helix("enqueue", write_log(tmp_path / "b.jsonl", "b", ["the zorbified harp"]), "--store", root)
@@ -31,7 +31,7 @@ def broken(tmp_path: Path, run_helix) -> tuple[Path, str, bytes]:
     return root, name, whole
 
 
-def test_what_was_given_up_is_tried_again_when_the_fault_is_mended(broken, tmp_path: Path, run_helix) -> None:
+def test_dead_documents_are_retried_after_the_fault_is_fixed(broken, tmp_path: Path, run_helix) -> None:
     root, name, whole = broken
     told = run_helix("status", "--store", root)
     assert f"{name[:12]}… " in told.stderr
@@ -39,13 +39,13 @@ def test_what_was_given_up_is_tried_again_when_the_fault_is_mended(broken, tmp_p
     (root / "inbox" / name).write_bytes(whole)
     retried = run_helix("retry", name[:8], "--store", root, "--json")
     assert json.loads(retried.stdout) == {"retried": [name], "queued": 0}
-    assert "no broker is named" in retried.stderr
+    assert "no broker is set" in retried.stderr
     assert status(root)["pending"] == 1
     run_helix("ingest", tmp_path / "a.jsonl", "--store", root)
     assert items(root) == {"a#a:0": "we chose dill", "b#b:0": "the zorbified harp"}
 
 
-def test_what_is_dropped_is_gone_from_every_file_and_does_not_come_back(broken, tmp_path: Path, run_helix) -> None:
+def test_a_dropped_document_leaves_no_trace_and_does_not_come_back(broken, tmp_path: Path, run_helix) -> None:
     root, name, _ = broken
     dropped = run_helix("drop", "--all", "--store", root, "--json")
     assert json.loads(dropped.stdout) == {"dropped": [name]}
@@ -57,7 +57,7 @@ def test_what_is_dropped_is_gone_from_every_file_and_does_not_come_back(broken, 
     assert (state["accepted"], state["done"], state["pending"], state["dead"]) == (2, 2, 0, 0)
 
 
-def test_what_was_rolled_back_is_no_fault(tmp_path: Path, run_helix) -> None:
+def test_rolled_back_documents_are_not_retried_as_failures(tmp_path: Path, run_helix) -> None:
     root = tmp_path / "store"
     for name in ("a", "b"):
         run_helix("ingest", write_log(tmp_path / f"{name}.jsonl", name, [f"the word {name}"]), "--store", root)
@@ -74,17 +74,17 @@ def test_what_was_rolled_back_is_no_fault(tmp_path: Path, run_helix) -> None:
     [
         ([], "name documents, or give --all"),
         (["--all", "12345678"], "name documents, or give --all"),
-        (["ffffffff"], "no document of that name was given up"),
-        (["ff"], "no document of that name was given up"),
+        (["ffffffff"], "no dead document has that name"),
+        (["ff"], "no dead document has that name"),
     ],
 )
-def test_what_is_meant_has_to_be_clear(words: list[str], why: str, broken, run_helix) -> None:
+def test_an_ambiguous_selection_is_refused(words: list[str], why: str, broken, run_helix) -> None:
     for command in ("retry", "drop"):
         told = run_helix(command, *words, "--store", broken[0])
         assert (told.returncode, why in told.stderr) == (2, True), told.stderr
 
 
-def test_status_tells_of_what_is_tried_and_how_long_it_waits(broken, tmp_path: Path, run_helix) -> None:
+def test_status_reports_attempts_and_their_waits(broken, tmp_path: Path, run_helix) -> None:
     root, _, _ = broken
     for name in ("c", "d"):
         run_helix("enqueue", write_log(tmp_path / f"{name}.jsonl", name, [f"word {name}"]), "--store", root)
@@ -102,7 +102,7 @@ def test_status_tells_of_what_is_tried_and_how_long_it_waits(broken, tmp_path: P
     assert 0 <= state["lag"] < 60
 
 
-def test_throughput_is_what_was_published_of_late(tmp_path: Path, run_helix) -> None:
+def test_throughput_counts_recently_published_documents(tmp_path: Path, run_helix) -> None:
     root = tmp_path / "store"
     run_helix("ingest", write_log(tmp_path / "a.jsonl", "a", ["one"]), "--store", root)
     assert throughput(root)["items"] == 0  # of one generation nobody can tell
@@ -125,7 +125,7 @@ def test_a_reindex_is_no_throughput(tmp_path: Path, run_helix) -> None:
     assert throughput(root)["documents"] == pytest.approx(60 / throughput(root)["seconds"], rel=0.2)
 
 
-def test_status_goes_on_telling(broken) -> None:
+def test_status_follow_keeps_reporting(broken) -> None:
     command = [sys.executable, "-m", "helix.cli", "status", "--watch", "--json", "--store", str(broken[0])]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:

@@ -1,4 +1,4 @@
-"""`helix rollback`: an earlier generation's content becomes the newest, and what was taken in since is set aside."""
+"""`helix rollback`: the newest generation gets the content of an earlier one, and later documents are set aside."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def write(folder: Path, session: str, turns: Log) -> Path:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
-    """A store of three generations, a document each, and the logs beside it.
+    """A store of three generations with a document each, and its logs.
 
-    The second changes a turn of the first: too few for a compaction, which would publish one more.
+    The second changes one turn of the first: too few for a compaction, which would publish one more.
     """
     base = tmp_path_factory.mktemp("rollback")
     (base / "logs").mkdir()
@@ -81,7 +81,7 @@ def manifest_of(root: Path) -> Manifest:
 
 
 def texts(root: Path) -> list[str]:
-    """Of every live item. That the counts of the manifest are those of the store is checked on the way."""
+    """Return the texts of the live items, after checking the manifest's counts."""
     snapshot, manifest = Snapshot.open(root), manifest_of(root)
     rows = np.flatnonzero(snapshot.alive)
     counts = {
@@ -95,7 +95,7 @@ def texts(root: Path) -> list[str]:
 
 
 def words(*logs: Log) -> list[str]:
-    """The texts of some logs, a later version of a turn in the place of an earlier one."""
+    """Return the texts of some logs; a later version of a turn replaces an earlier one."""
     return sorted({turn: text for log in logs for turn, text in log}.values())
 
 
@@ -105,7 +105,7 @@ def named(root: Path, number: int) -> Manifest:
 
 
 def states(root: Path) -> tuple[int, int, int, int]:
-    """Documents accepted, done, pending, dead."""
+    """Return the numbers of accepted, done, pending and dead documents."""
     found = status(root)
     return found["accepted"], found["done"], found["pending"], found["dead"]
 
@@ -113,7 +113,7 @@ def states(root: Path) -> tuple[int, int, int, int]:
 # ---------------------------------------------------------------- where to
 
 
-def test_back_to_the_generation_before(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_default_is_the_generation_before(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert texts(root) == words(BREAD, LATER, GARDEN)
     newest = ledger.done(root, manifest_of(root)) - ledger.done(root, named(root, 2))
     assert main(["rollback", "--json", "--store", str(root)]) == 0
@@ -127,7 +127,7 @@ def test_back_to_the_generation_before(root: Path, capsys: pytest.CaptureFixture
     assert verify(root).problems == ()
 
 
-def test_back_to_a_generation_by_number_brings_changed_turns_back_as_they_were(root: Path) -> None:
+def test_a_numbered_generation_brings_changed_turns_back(root: Path) -> None:
     done = rollback(root, load(), 1)
     assert (done.generation, done.to, len(done.set_aside)) == (4, 1, 2)
     assert texts(root) == words(BREAD)
@@ -135,10 +135,10 @@ def test_back_to_a_generation_by_number_brings_changed_turns_back_as_they_were(r
 
 
 @pytest.mark.parametrize("number", ["1", "3", "0", "9", "-1"])
-def test_one_that_is_not_there_is_wrong_use_and_says_which_are(
+def test_an_unknown_generation_is_refused_with_the_known_ones(
     root: Path, number: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """1 is collected, 3 is the current one."""
+    """Generation 1 is collected, 3 is the current one."""
     collect(root, keep=2, grace=0.0, wait=5.0)
     before = (root / "CURRENT").read_bytes()
     assert main(["rollback", "--store", str(root), "--", number]) == 2
@@ -150,7 +150,9 @@ def test_one_that_is_not_there_is_wrong_use_and_says_which_are(
     assert texts(root) == words(BREAD, LATER, GARDEN)
 
 
-def test_where_there_is_none_to_return_to(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rollback_without_earlier_generations_is_refused(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     collect(root, keep=1, grace=0.0, wait=5.0)
     with pytest.raises(UsageError, match="there are: none"):
         rollback(root, load())
@@ -163,7 +165,7 @@ def test_where_there_is_none_to_return_to(root: Path, tmp_path: Path, capsys: py
     assert len(capsys.readouterr().err.strip().splitlines()) == 2
 
 
-def test_what_there_is_to_return_to(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_earlier_generations_are_listed(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rollback(root, load(), 1)
     assert main(["rollback", "--list", "--json", "--store", str(root)]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -182,14 +184,14 @@ def test_what_there_is_to_return_to(root: Path, capsys: pytest.CaptureFixture[st
 # ---------------------------------------------------------------- documents
 
 
-def test_documents_taken_in_since_are_set_aside_with_the_reason(
+def test_documents_ingested_since_are_set_aside_with_the_reason(
     root: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert states(root) == (3, 3, 0, 0)
     assert main(["rollback", "1", "--store", str(root)]) == 0
     said = capsys.readouterr()
     assert "generation 4 holds the content of 1; 2 documents ingested since are set aside" in said.out
-    assert "offer a document again" in said.err
+    assert "ingests a set-aside document again" in said.err
     assert states(root) == (3, 1, 0, 2)
     assert main(["status", "--store", str(root)]) == 0
     said = capsys.readouterr()
@@ -202,7 +204,7 @@ def test_documents_taken_in_since_are_set_aside_with_the_reason(
     assert states(root) == (4, 2, 0, 2)
 
 
-def test_a_document_offered_again_is_taken_in_again(root: Path, logs: list[Path]) -> None:
+def test_a_set_aside_document_offered_again_is_published(root: Path, logs: list[Path]) -> None:
     rollback(root, load(), 1)
     report = ingest(root, [logs[2]], load())
     assert (report.accepted, report.duplicates, report.items) == (1, 0, 1)
@@ -215,8 +217,7 @@ def test_a_document_offered_again_is_taken_in_again(root: Path, logs: list[Path]
     assert verify(root).problems == ()
 
 
-def test_a_document_that_waits_is_not_set_aside(root: Path, tmp_path: Path) -> None:
-    """It was accepted and never published: the generation that is left has nothing to do with it."""
+def test_a_pending_document_is_not_set_aside(root: Path, tmp_path: Path) -> None:
     from pipelines.ingest.accept import accept
 
     (tmp_path / "logs").mkdir()
@@ -241,7 +242,7 @@ def test_rolling_back_a_rollback_brings_everything_back(root: Path, capsys: pyte
     assert capsys.readouterr().err.count("rolled back from generation 5 to 4") == 2
 
 
-def test_the_dead_of_their_own_fault_stay_dead(root: Path) -> None:
+def test_documents_that_failed_stay_dead(root: Path) -> None:
     document = ledger.accepted(root)[0]
     ledger.write(
         root, ledger.Envelope("0" * 64, "x", "", "jsonl", None, (), None, ledger.read(root, document).accepted, {}, ())
@@ -257,7 +258,7 @@ def test_the_dead_of_their_own_fault_stay_dead(root: Path) -> None:
 # ---------------------------------------------------------------- with the rest
 
 
-def test_after_compaction(root: Path) -> None:
+def test_a_rollback_after_a_compaction_restores_the_content(root: Path) -> None:
     settings = load()
     compact(root, settings, full=True)
     compacted = manifest_of(root)
@@ -286,7 +287,7 @@ def test_a_merge_is_no_generation_to_undo(root: Path) -> None:
     assert len(done.set_aside) == 1
 
 
-def test_an_open_reader_takes_it_like_any_other_generation(root: Path) -> None:
+def test_an_open_reader_refreshes_to_a_rollback(root: Path) -> None:
     memory = Memory(root)
     assert any("tomatoes" in item.text for item in memory.recall("when are the tomatoes watered").items)
     rollback(root, load(), 1)
@@ -295,7 +296,7 @@ def test_an_open_reader_takes_it_like_any_other_generation(root: Path) -> None:
     assert not any("tomatoes" in item.text for item in memory.recall("when are the tomatoes watered").items)
 
 
-def test_what_was_forgotten_stays_forgotten(root: Path, logs: list[Path], tmp_path: Path) -> None:
+def test_forgotten_items_stay_forgotten(root: Path, logs: list[Path], tmp_path: Path) -> None:
     settings = load()
     snapshot = Snapshot.open(root)
     slice_it = next(e["id"] for e in snapshot.text(np.flatnonzero(snapshot.alive)) if e["text"] == "and slice it")
@@ -318,7 +319,7 @@ def test_what_was_forgotten_stays_forgotten(root: Path, logs: list[Path], tmp_pa
     assert not any(b"slice" in data for path, data in read_all(root) if "encoders" not in path.parts)
 
 
-def test_accesses_since_are_kept(root: Path) -> None:
+def test_access_counts_survive_a_rollback(root: Path) -> None:
     from pipelines.maintain.touch import touch
 
     memory = Memory(root)
@@ -333,7 +334,7 @@ def test_accesses_since_are_kept(root: Path) -> None:
     assert touch(root, load()).items == 0  # and none is counted twice
 
 
-def test_a_lineage_that_is_being_built_starts_over(root: Path) -> None:
+def test_a_running_reindex_starts_over(root: Path) -> None:
     begin_next(root)
     assert manifests.current_name(root, "NEXT")
     rollback(root, load())
@@ -343,9 +344,7 @@ def test_a_lineage_that_is_being_built_starts_over(root: Path) -> None:
 # ---------------------------------------------------------------- damage
 
 
-def test_a_damaged_generation_is_not_returned_to_and_nothing_changes(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_generation_is_refused_and_nothing_changes(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     segment = named(root, 2).segments[-1]
     target = root / next(file.path for file in segment.files if file.path.endswith("text.arrow"))
     target.write_bytes(target.read_bytes()[:-8])
@@ -369,9 +368,7 @@ def test_a_damaged_manifest_ends_the_list(root: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("damage", ["torn", "missing"])
-def test_where_the_list_of_documents_is_damaged_all_that_are_not_there_are_set_aside(
-    root: Path, damage: str, logs: list[Path]
-) -> None:
+def test_a_damaged_document_table_sets_all_other_documents_aside(root: Path, damage: str, logs: list[Path]) -> None:
     target = root / manifest_of(root).documents[-1].path
     if damage == "torn":
         target.write_bytes(target.read_bytes()[:-8])
@@ -385,7 +382,7 @@ def test_where_the_list_of_documents_is_damaged_all_that_are_not_there_are_set_a
     assert texts(root) == words(BREAD, LATER, GARDEN)
 
 
-def test_where_the_accesses_are_damaged_those_of_then_are_taken(root: Path) -> None:
+def test_damaged_access_counts_are_replaced_by_the_earlier_ones(root: Path) -> None:
     from pipelines.maintain.touch import touch
 
     memory = Memory(root)
@@ -419,7 +416,7 @@ def test_a_kill_between_setting_aside_and_publishing_loses_nothing(root: Path, r
     assert states(root) == (3, 1, 0, 2)
 
 
-def test_a_kill_after_publishing_leaves_it_done(root: Path, run_helix: Run) -> None:
+def test_a_kill_after_publishing_leaves_the_rollback_done(root: Path, run_helix: Run) -> None:
     assert run_helix("rollback", "--store", root, HELIX_FAILPOINT="commit.current").returncode == -signal.SIGKILL
     assert texts(root) == words(BREAD, LATER)
     assert states(root) == (3, 2, 0, 1)

@@ -1,4 +1,4 @@
-"""Machines that work on one memory: by one folder under two names, and by an S3 server and a store each."""
+"""Machines with one memory: one folder under two names, or an S3 server and a store each."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ __all__ = ["bucket", "server"]
 
 @cache
 def opened(root: Path, settings: Settings, lineage: str | None) -> Encoder:
-    """As in a worker: once a process and lineage."""
+    """Open the encoder once a process and lineage, as a worker does."""
     return open_encoder(root, settings)
 
 
 @dataclass
 class Machine:
-    """A store root, and what a worker on it does, step by step."""
+    """A store, and the steps of a worker on it."""
 
     root: Path
     settings: Settings
@@ -74,7 +74,7 @@ class Machine:
         return pipeline_fingerprint(self.encoder().spec.fingerprint, self.settings)
 
     def enrich(self, *documents: str) -> list[str]:
-        """What the task does; the documents that were made here."""
+        """Do the work of the enrich task; return the documents made here."""
         return [document for document in documents if self._enrich(document)]
 
     def _enrich(self, document: str) -> bool:
@@ -86,14 +86,14 @@ class Machine:
         return tried.part is not None
 
     def commit(self) -> primary.CollectedObjects:
-        """What the task does, at home."""
+        """Do the work of the commit task, on the primary."""
         found = primary.collect(self.root, self.settings, self.fingerprint())
         commit(self.root, self.encoder(), self.settings)
         primary.publish(self.root, self.settings)
         return found
 
     def keep_up(self) -> None:
-        """A round of the worker; as in a process that has just begun."""
+        """Run a worker's round, as in a new process."""
         for known in (envelopes._offered, member._sent, primary._compared, share._heard):
             known.clear()
         member.keep_up(self.root, self.settings)
@@ -104,7 +104,7 @@ class Machine:
 
 @dataclass
 class Fleet:
-    """Home, another machine, and where they meet, seen past Helix."""
+    """The primary, another machine, and their share, read without Helix."""
 
     a: Machine
     b: Machine
@@ -128,13 +128,13 @@ def machine(root: Path, url: str, **settings: Any) -> Machine:
 
 @pytest.fixture
 def two(bucket: tuple[str, Any], tmp_path: Path, cache: Path) -> Fleet:
-    """Two machines that meet at an S3 server."""
+    """Two machines that share an S3 server."""
     return fleet_at(bucket[0], tmp_path)
 
 
 @pytest.fixture
 def pair(tmp_path: Path, cache: Path) -> Fleet:
-    """Two machines that meet in a folder."""
+    """Two machines that share a folder."""
     return fleet_at(str(tmp_path / "share"), tmp_path)
 
 
@@ -152,7 +152,7 @@ def whole(root: Path) -> bool:
 # ---------------------------------------------------------------- a document's way
 
 
-def test_what_one_machine_accepts_and_enriches_another_commits(two: Fleet, run_helix) -> None:
+def test_one_machine_accepts_and_enriches_and_another_commits(two: Fleet, run_helix) -> None:
     a, b = two.a, two.b
     (document,) = b.enqueue(write_log(two.tmp / "one.jsonl", "w0", list_turns(0, 3)))
     envelope = b.root / "inbox" / document
@@ -187,14 +187,14 @@ def test_what_one_machine_accepts_and_enriches_another_commits(two: Fleet, run_h
         assert whole(root)
 
 
-def test_a_part_made_elsewhere_is_the_part_made_at_home(pair: Fleet) -> None:
+def test_a_member_makes_the_same_part_as_the_primary(pair: Fleet) -> None:
     (document,) = pair.b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 5)))
     assert pair.b.enrich(document) == pair.a.enrich(document) == [document]
     one, two = pair.a.part(document), pair.b.part(document)
     assert {path.name: path.read_bytes() for path in one.iterdir()} == {p.name: p.read_bytes() for p in two.iterdir()}
 
 
-def test_the_same_on_two_machines_is_one_document(pair: Fleet) -> None:
+def test_the_same_document_of_two_machines_counts_once(pair: Fleet) -> None:
     a, b = pair.a, pair.b
     log = write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 2))
     (document,) = a.enqueue(log)
@@ -216,7 +216,7 @@ def grow(path: Path, session: str, texts: list[str], start: int) -> Path:
     return path
 
 
-def test_a_part_that_is_handed_in_after_the_commit_is_swept(pair: Fleet) -> None:
+def test_a_part_handed_in_after_the_commit_is_removed(pair: Fleet) -> None:
     a, b = pair.a, pair.b
     (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3)))
     assert b.enrich(document) == [document]
@@ -229,7 +229,7 @@ def test_a_part_that_is_handed_in_after_the_commit_is_swept(pair: Fleet) -> None
     assert items(a.root) == expected_texts(1)
 
 
-def test_links_are_read_behind_those_before_them_wherever_they_came_in(pair: Fleet) -> None:
+def test_increments_are_read_after_their_predecessors_of_other_machines(pair: Fleet) -> None:
     a, b = pair.a, pair.b
     log = pair.tmp / "grown.jsonl"
     links = [b.enqueue(grow(log, "g", [f"step {i} of the walnut loaf"], i))[0] for i in range(3)]
@@ -245,7 +245,7 @@ def test_links_are_read_behind_those_before_them_wherever_they_came_in(pair: Fle
     assert ledger.pending(a.root) == []
 
 
-def test_a_link_whose_beginning_is_missing_waits(pair: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_increment_waits_for_its_missing_predecessor(pair: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = pair.a, pair.b
     log = pair.tmp / "grown.jsonl"
     one, two = (b.enqueue(grow(log, "g", [f"step {i} of the walnut loaf"], i))[0] for i in range(2))
@@ -275,7 +275,7 @@ def test_a_link_whose_beginning_is_missing_waits(pair: Fleet, monkeypatch: pytes
 # ---------------------------------------------------------------- who decides what parts are made of
 
 
-def test_parts_of_other_settings_are_never_taken_and_home_makes_them(pair: Fleet) -> None:
+def test_parts_of_other_settings_are_rejected_and_made_by_the_primary(pair: Fleet) -> None:
     a = pair.a
     b = machine(pair.b.root, a.settings.share, item_words=100)
     (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3)))
@@ -299,7 +299,7 @@ def test_parts_of_other_settings_are_never_taken_and_home_makes_them(pair: Fleet
     assert items(a.root) == expected_texts(2)
 
 
-def test_one_machine_is_home(pair: Fleet, run_helix) -> None:
+def test_one_machine_is_the_primary(pair: Fleet, run_helix) -> None:
     a, b = pair.a, pair.b
     (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3)))
     b.enrich(document)
@@ -330,7 +330,7 @@ def test_one_machine_is_home(pair: Fleet, run_helix) -> None:
     assert items(b.root) == expected_texts(2)
 
 
-def test_a_store_that_was_there_before_the_share_is_shared_whole(pair: Fleet) -> None:
+def test_a_store_older_than_its_share_is_shared_whole(pair: Fleet) -> None:
     a, b = pair.a, pair.b
     log = pair.tmp / "grown.jsonl"
     first = a.accept(grow(log, "g", ["step 0 of the walnut loaf"], 0))
@@ -349,7 +349,7 @@ def test_a_store_that_was_there_before_the_share_is_shared_whole(pair: Fleet) ->
 
 
 @pytest.mark.parametrize("point", ["accept.envelope", "share.marked"])
-def test_what_a_kill_kept_from_being_offered_is_offered_at_the_next_start(point: str, pair: Fleet, run_helix) -> None:
+def test_documents_not_offered_after_a_kill_are_offered_at_the_next_start(point: str, pair: Fleet, run_helix) -> None:
     a, b = pair.a, pair.b
     log = write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3))
     told = {"HELIX_SHARE": b.settings.share, "HELIX_FAILPOINT": point}
@@ -364,7 +364,7 @@ def test_what_a_kill_kept_from_being_offered_is_offered_at_the_next_start(point:
     assert list(pair.there("new")) == []
 
 
-def test_what_was_made_while_the_share_was_away_is_handed_in_later(pair: Fleet, monkeypatch) -> None:
+def test_parts_made_during_an_outage_are_handed_in_later(pair: Fleet, monkeypatch) -> None:
     a, b = pair.a, pair.b
     (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3)))
 
@@ -382,7 +382,7 @@ def test_what_was_made_while_the_share_was_away_is_handed_in_later(pair: Fleet, 
 
 
 @pytest.mark.parametrize("how", ["changed", "cut", "of another"])
-def test_a_damaged_part_is_taken_by_nobody_and_made_again(how: str, pair: Fleet) -> None:
+def test_a_damaged_part_is_rejected_and_made_again(how: str, pair: Fleet) -> None:
     a, b = pair.a, pair.b
     (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3)))
     b.enrich(document)
@@ -404,7 +404,7 @@ def test_a_damaged_part_is_taken_by_nobody_and_made_again(how: str, pair: Fleet)
     assert items(a.root) == expected_texts(1)
 
 
-def test_a_damaged_envelope_is_taken_by_nobody_and_replaced(pair: Fleet) -> None:
+def test_a_damaged_envelope_is_rejected_and_replaced(pair: Fleet) -> None:
     a, b = pair.a, pair.b
     log = write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3))
     (document,) = b.enqueue(log)
@@ -420,7 +420,7 @@ def test_a_damaged_envelope_is_taken_by_nobody_and_replaced(pair: Fleet) -> None
     assert a.enrich(document) == [document]
 
 
-def test_given_up_on_one_machine_is_given_up_on_all_until_it_is_tried_again(pair: Fleet) -> None:
+def test_a_document_given_up_on_one_machine_is_dead_on_all_until_retried(pair: Fleet) -> None:
     a, b = pair.a, pair.b
     log = write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3))
     (document,) = b.enqueue(log)
@@ -447,7 +447,7 @@ def test_given_up_on_one_machine_is_given_up_on_all_until_it_is_tried_again(pair
 # ---------------------------------------------------------------- forgetting
 
 
-def test_no_byte_of_what_is_forgotten_stays_at_the_share_or_comes_back(two: Fleet) -> None:
+def test_forgotten_items_leave_no_byte_at_the_share_and_do_not_come_back(two: Fleet) -> None:
     a, b = two.a, two.b
     kept, gone = (write_log(two.tmp / f"{i}.jsonl", f"w{i}", list_turns(i, 3)) for i in range(2))
     documents = [*b.enqueue(kept), *b.enqueue(gone)]
@@ -486,7 +486,7 @@ def test_no_byte_of_what_is_forgotten_stays_at_the_share_or_comes_back(two: Flee
 
 
 def a_part(made: Machine, document: str) -> Path:
-    """A part, made anew in a store that has none of it published."""
+    """Make a part again, in a store that has not published it."""
     elsewhere = made.root.with_name("elsewhere")
     paths.create(elsewhere)
     shutil.copy2(made.root / "inbox" / document, elsewhere / "inbox" / document)
@@ -495,8 +495,8 @@ def a_part(made: Machine, document: str) -> Path:
     return part_folder(elsewhere, document, made.fingerprint())
 
 
-def test_what_waits_for_a_commit_is_forgotten_too(pair: Fleet) -> None:
-    """Its part is with the share, made of the text; its envelope says by now that it is forgotten."""
+def test_uncommitted_documents_are_forgotten_at_the_share(pair: Fleet) -> None:
+    """The share has its part, made of the text; its envelope is forgotten by now."""
     a, b = pair.a, pair.b
     b.enrich(*b.enqueue(write_log(pair.tmp / "0.jsonl", "w0", list_turns(0, 3))))
     a.commit()
@@ -519,7 +519,7 @@ def test_what_waits_for_a_commit_is_forgotten_too(pair: Fleet) -> None:
     assert not [name for name, found in pair.there().items() if b"document 1 says" in found]
 
 
-def test_what_was_said_of_a_document_that_failed_goes_with_its_text(pair: Fleet) -> None:
+def test_the_error_of_a_failed_document_is_forgotten_with_its_text(pair: Fleet) -> None:
     a, b = pair.a, pair.b
     (document,) = b.enqueue(write_log(pair.tmp / "1.jsonl", "w1", list_turns(1, 3)))
     ledger.give_up(b.root, document, "it quotes: document 1 says 0")
@@ -534,7 +534,7 @@ def test_what_was_said_of_a_document_that_failed_goes_with_its_text(pair: Fleet)
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_what_is_dropped_at_home_is_gone_everywhere(killed: bool, pair: Fleet, run_helix) -> None:
+def test_a_document_dropped_on_the_primary_is_removed_everywhere(killed: bool, pair: Fleet, run_helix) -> None:
     a, b = pair.a, pair.b
     (document,) = b.enqueue(write_log(pair.tmp / "1.jsonl", "w1", list_turns(1, 3)))
     ledger.give_up(b.root, document, "it quotes: document 1 says 0")
@@ -559,7 +559,7 @@ def test_what_is_dropped_at_home_is_gone_everywhere(killed: bool, pair: Fleet, r
 
 
 @pytest.mark.parametrize("point", ["share.forgotten", "share.pushed"])
-def test_a_forgetting_that_is_killed_at_the_share_is_finished_by_the_next(point: str, pair: Fleet, run_helix) -> None:
+def test_a_deletion_killed_at_the_share_is_finished_by_the_next_run(point: str, pair: Fleet, run_helix) -> None:
     a = pair.a
     for i in range(2):
         a.enrich(*a.enqueue(write_log(pair.tmp / f"{i}.jsonl", f"w{i}", list_turns(i, 3))))
@@ -580,7 +580,7 @@ def test_a_forgetting_that_is_killed_at_the_share_is_finished_by_the_next(point:
 
 
 class Line:
-    """A wire to the S3 server, which can be cut, and counts what is asked over it."""
+    """A connection to the S3 server that can be cut, and counts requests."""
 
     def __init__(self, address: str) -> None:
         host, port = address.split(":")
@@ -631,7 +631,7 @@ class Line:
                 end.shutdown(socket.SHUT_RDWR)
 
     def requests(self) -> int:
-        """Since it was asked the last time."""
+        """Return the requests since the last call."""
         self.asked, asked = [], self.asked
         return len(asked)
 
@@ -644,7 +644,7 @@ def line(server: str) -> Iterator[Line]:
     made.cut()
 
 
-def test_enriching_costs_a_few_requests_however_much_is_there(
+def test_enriching_costs_a_constant_number_of_requests(
     bucket: tuple[str, Any], server: str, line: Line, tmp_path: Path, cache: Path
 ) -> None:
     url = bucket[0].replace(server, line.address)
@@ -678,7 +678,7 @@ def test_enriching_costs_a_few_requests_however_much_is_there(
 
 @contextmanager
 def following(url: str, root: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """`helix pull --follow`."""
+    """Run `helix pull --follow`."""
     with log.open("ab") as output:
         process = subprocess.Popen(
             [*HELIX, "pull", url, "--store", str(root), "--follow", "0.3"], stdout=output, stderr=output
@@ -691,7 +691,7 @@ def following(url: str, root: Path, log: Path) -> Iterator[subprocess.Popen[byte
         process.kill()
 
 
-def test_a_fleet_that_meets_at_an_s3_server(
+def test_a_fleet_works_over_an_s3_server(
     tmp_path: Path, redis_url: str, bucket: tuple[str, Any], server: str, line: Line, run_helix
 ) -> None:
     a, b, c = (tmp_path / name for name in "abc")
@@ -749,5 +749,5 @@ def test_a_fleet_that_meets_at_an_s3_server(
 
 
 def items_of(root: Path) -> dict[str, str]:
-    """What is served there by now."""
+    """Return the items served there now."""
     return items(root) if (root / "CURRENT").exists() else {}

@@ -1,4 +1,4 @@
-"""An export of chats in a real store: every item once, however it came in before."""
+"""A chat export in a real store: every item once, in whichever form it came before."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rows(store: Path, columns: str = "id, session, ord, text, content, path, t_i
         return list(found.rows)
 
 
-def test_what_was_taken_whole_is_not_taken_twice(tmp_path: Path, cache: Path) -> None:
+def test_a_source_accepted_whole_is_not_accepted_twice(tmp_path: Path, cache: Path) -> None:
     export, store = write(tmp_path / "conversations.json", TALKS), tmp_path / "store"
     paths.create(store)
     whole(store, export)
@@ -52,7 +52,7 @@ def test_what_was_taken_whole_is_not_taken_twice(tmp_path: Path, cache: Path) ->
     assert verify(store).problems == ()
 
 
-def test_from_a_watched_folder_zipped_and_not(tmp_path: Path, cache: Path) -> None:
+def test_exports_in_a_watched_folder_are_accepted_zipped_and_not(tmp_path: Path, cache: Path) -> None:
     folder, store, settings = tmp_path / "exports", tmp_path / "store", load()
     folder.mkdir()
     prepare_store(store, "auto")
@@ -60,7 +60,7 @@ def test_from_a_watched_folder_zipped_and_not(tmp_path: Path, cache: Path) -> No
     watch = Watch(Inbox(store, settings), lambda: [Place("given", folder)], publisher.add)
 
     def look() -> int:
-        """Documents after a look at the folder."""
+        """Return the documents after a look at the folder."""
         watch.sweep(watch.places(), 0.0)
         watch.work()
         while publisher.step(busy=True):

@@ -49,7 +49,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @dataclass(frozen=True)
 class Place:
-    """Where to push to, seen past Helix."""
+    """A remote, read without Helix."""
 
     url: str
     names: Callable[[], set[str]]
@@ -61,7 +61,7 @@ class Place:
         return self.read("CURRENT").decode().strip() if "CURRENT" in self.names() else None
 
     def is_untorn(self) -> bool:
-        """Whether every file is what its name says."""
+        """Return whether every file has the digest in its name."""
         return all(
             hashlib.sha256(self.read(name)).hexdigest() == name.removeprefix("files/")
             for name in self.names()
@@ -100,7 +100,7 @@ def server() -> Iterator[str]:
 
 @pytest.fixture
 def bucket(server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Any]]:
-    """An empty bucket and a client for it; credentials are in the environment."""
+    """An empty bucket and its client; the environment has the credentials."""
     for name, value in AWS.items():
         monkeypatch.setenv(name, value)
     client = boto3.client("s3", endpoint_url=f"http://{server}", region_name="us-east-1")
@@ -145,7 +145,7 @@ def make(root: Path) -> Path:
 
 
 def grow(root: Path, texts: list[str] = SECOND, drop: int = 0) -> str:
-    """Publish the next generation: one more segment, `drop` old ones less."""
+    """Publish the next generation: one more segment, without `drop` old ones."""
     with writer.lock(root, 1.0) as held:
         name = current(root)
         old = manifests.load(root, name)
@@ -177,7 +177,7 @@ def texts(root: Path) -> list[str]:
 
 
 def hashes(root: Path) -> set[str]:
-    """What the current generation needs there."""
+    """Return the files the current generation needs there."""
     return {f"files/{file.sha256}" for file in manifests.load(root, current(root)).files()}
 
 
@@ -196,7 +196,7 @@ def transfer(run_helix: Run, command: str, place: Place, root: Path, *options: s
 
 
 def refused(run_helix: Run, *arguments: object, status: int = 4, **environ: str) -> str:
-    """The one line of a command that failed as it should, within seconds."""
+    """Return the one line of a command that failed as it should, within seconds."""
     started = time.monotonic()
     done = run_helix(*arguments, **environ)
     assert time.monotonic() - started < 60
@@ -281,7 +281,7 @@ def test_the_commands_print_their_results(tmp_path: Path, run_helix: Run) -> Non
 
 
 def at(kind: str, *cases: str, soak: Sequence[str] = ()) -> list[Any]:
-    """Cases at a folder or an S3 server, some of them when there is time."""
+    """Return cases at a folder or an S3 server, some of them for the soak only."""
     return [
         *(pytest.param(kind, case, id=f"{kind}-{case}") for case in cases),
         *(pytest.param(kind, case, id=f"{kind}-{case}", marks=pytest.mark.soak) for case in soak),
@@ -406,7 +406,7 @@ def test_a_damaged_local_file_is_not_published(how: str, place: Place, tmp_path:
 
 
 def test_a_damaged_file_of_many_blocks_is_not_published_either(place: Place, tmp_path: Path, run_helix: Run) -> None:
-    """Its first blocks are sent before the damage is seen: what they leave must not look like the file."""
+    """Its first blocks are sent before the damage is seen: their remains must not look like the file."""
     ours = make(tmp_path / "ours")
     big = ours / "access" / "big.npz"
     data = os.urandom(24 << 20)  # more than a part of a multipart upload
@@ -487,7 +487,7 @@ def test_a_push_starts_over_when_the_generation_is_deleted_under_it(
     calls = []
 
     def collect(point: str) -> None:
-        """A commit that merges all segments, and a gc that takes its chance."""
+        """Merge all segments, then collect garbage."""
         if point != "push.begin" or calls:
             return
         calls.append(point)

@@ -1,4 +1,4 @@
-"""`helix watch` as a process: what is written is recallable, across restarts, until it is told to stop."""
+"""`helix watch` as a process: written turns are recallable, across restarts, until it is stopped."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def soon(holds: Callable[[], bool]) -> bool:
 
 
 def recalled(store: Path, text: str, project: str = "default") -> bool:
-    """Whether a recall finds it. The filter is there so that no question is taken for one that needs no memory."""
+    """Return whether a recall finds the text; the filter keeps the router from skipping the question."""
     try:
         return any(text in item.text for item in helix.open(store).recall(text, k=3, project=project).items)
     except (StoreError, UsageError):  # there is none yet, or nothing of the project
         return False
 
 
-def test_from_a_write_to_its_recall_and_across_a_restart(watching, tmp_path: Path) -> None:
+def test_a_written_turn_is_recalled_also_after_a_restart(watching, tmp_path: Path) -> None:
     logs, store = tmp_path / "logs", tmp_path / "store"
     write(logs / "a.jsonl", ("1", "We keep walnuts in the pantry"))
     with watching(logs, "--only", "--store", store) as said:
@@ -97,7 +97,7 @@ def test_from_a_write_to_its_recall_and_across_a_restart(watching, tmp_path: Pat
     assert verify(store).problems == ()
 
 
-def test_agents_are_found_where_they_are(watching, tmp_path: Path) -> None:
+def test_agents_logs_are_found(watching, tmp_path: Path) -> None:
     projects = tmp_path / "home" / ".claude" / "projects" / "-srv-loom"
     record = {
         "type": "user",
@@ -130,16 +130,16 @@ def test_with_a_broker_the_workers_do_the_work(watching, tmp_path: Path, redis_u
 @pytest.mark.parametrize(
     ("arguments", "said"), [(["nowhere"], "does not exist"), (["--only"], "name the folders to watch")]
 )
-def test_bad_arguments(run_helix, tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_bad_arguments_are_refused(run_helix, tmp_path: Path, arguments: list[str], said: str) -> None:
     done = run_helix("watch", *arguments, "--store", tmp_path / "store")
     assert done.returncode == 2
     assert said in done.stderr
 
 
-def test_a_log_that_grew_gives_the_store_it_gives_at_once(tmp_path: Path, cache: Path) -> None:
-    """Not only the texts: all that is known of an item, as far as it does not depend on when it was taken in.
+def test_a_log_that_grew_gives_the_same_store_as_a_whole_one(tmp_path: Path, cache: Path) -> None:
+    """Compare all fields of items that do not depend on the time of acceptance or the batch.
 
-    Nor on with what: int8 activations share one range in a batch, and where two types are as likely that decides.
+    int8 activations share one range in a batch, which decides between equally likely types.
     """
     whole = (Path(helix.__file__).parent / "sample" / "claude-code-session.jsonl").read_bytes()
     log = tmp_path / "logs" / "session.jsonl"
@@ -165,15 +165,13 @@ def items(store: Path) -> list[tuple[object, ...]]:
 
 
 def worth(store: Path) -> np.ndarray:
-    """float64[n, 2]: salience and confidence of each item."""
+    """Return salience and confidence of each item: float64[n, 2]."""
     with ask(store, "SELECT salience, confidence FROM items ORDER BY id") as found:
         return np.array(list(found.rows), np.float64)
 
 
-def test_segments_are_merged_while_turns_keep_coming(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each commit adds one, and costs the next one more: a log that is never quiet must not slow its memory down."""
+def test_segments_are_merged_while_turns_arrive(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each commit adds a segment, which slows the next commit."""
     monkeypatch.setattr("pipelines.embedded.publisher.MERGE", 4)
     log, settings = tmp_path / "a.jsonl", load()
     inbox = Inbox(tmp_path / "store", settings)

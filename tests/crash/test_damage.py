@@ -1,4 +1,4 @@
-"""A flipped byte is found and named; a store that cannot be used says why and what to do."""
+"""A flipped byte is found and named; an unusable store gives the reason and the remedy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def flip(path: Path, rng: random.Random) -> None:
 
 
 def stored(root: Path) -> list[Path]:
-    """Every file of the store that holds something: not the lock."""
+    """Return every file of the store but the lock."""
     return sorted(p for p in root.rglob("*") if p.is_file() and p.name != "writer.lock" and p.stat().st_size)
 
 
@@ -64,7 +64,7 @@ def test_a_missing_and_a_truncated_file_are_named(own_store: Path) -> None:
         Memory(own_store)
 
 
-def test_verify_says_so_with_status_4(own_store: Path, run_helix) -> None:
+def test_verify_reports_damage_with_status_4(own_store: Path, run_helix) -> None:
     target = next((own_store / "segments").iterdir()) / "vectors.i8.npy"
     flip(target, random.Random(3))
     found = run_helix("verify", "--store", own_store)
@@ -76,7 +76,7 @@ def test_verify_says_so_with_status_4(own_store: Path, run_helix) -> None:
 
 
 def newer(root: Path, **changes: object) -> None:
-    """Rewrite the current manifest as another Helix might have written it, with a fitting name."""
+    """Rewrite the current manifest as another Helix version would, with a fitting name."""
     name = manifests.current_name(root)
     raw = orjson.loads((root / "manifests" / str(name)).read_bytes()) | changes
     import hashlib
@@ -95,7 +95,7 @@ def newer(root: Path, **changes: object) -> None:
         ({"reader_flags": ["sparse"]}, "sparse"),
     ],
 )
-def test_a_newer_store_is_refused_and_left_alone(own_store: Path, run_helix, changes, said) -> None:
+def test_a_newer_store_is_refused_and_unchanged(own_store: Path, run_helix, changes, said) -> None:
     newer(own_store, **changes)
     for command in (["recall", "priya"], ["status"], ["ingest", str(own_store / "CURRENT")]):
         found = run_helix(*command, "--store", own_store)
@@ -122,7 +122,7 @@ def test_a_newer_generation_that_cannot_be_opened_leaves_the_old_one_serving(own
     assert memory.recall("Priya vacation").items
 
 
-def test_no_store_and_a_store_that_is_a_file(tmp_path: Path, run_helix) -> None:
+def test_a_missing_store_and_a_file_are_refused(tmp_path: Path, run_helix) -> None:
     (tmp_path / "file").write_text("x")
     for store in (tmp_path / "none", tmp_path / "file"):
         found = run_helix("recall", "x", "--store", store)
@@ -131,7 +131,7 @@ def test_no_store_and_a_store_that_is_a_file(tmp_path: Path, run_helix) -> None:
         assert len(found.stderr.strip().splitlines()) == 1
 
 
-def test_an_unwritable_store(tmp_path: Path, run_helix) -> None:
+def test_an_unwritable_store_is_refused(tmp_path: Path, run_helix) -> None:
     # A file where a folder must be is unwritable for everybody, root included.
     (tmp_path / "file").write_text("x")
     (tmp_path / "note.md").write_text("hello")
@@ -165,7 +165,7 @@ def test_a_commit_whose_parent_is_no_longer_current_publishes_nothing(own_store:
     assert manifests.current_name(own_store) == name
 
 
-def test_a_second_writer_says_who_holds_the_lock(own_store: Path) -> None:
+def test_a_second_writer_names_the_holder_of_the_lock(own_store: Path) -> None:
     with (
         writer.lock(own_store, 1.0),
         pytest.raises(StoreError, match=f"process {os.getpid()} on .* writes the store"),
@@ -195,7 +195,7 @@ def test_arrays_are_memory_mapped(sample_store: Path) -> None:
         assert isinstance(block.codes.base, np.memmap) or isinstance(block.codes, np.memmap) or block.codes.base.base
 
 
-def test_sweep_leaves_the_inbox_alone(tmp_path: Path) -> None:
+def test_a_sweep_leaves_the_inbox_unchanged(tmp_path: Path) -> None:
     paths.create(tmp_path / "s")
     for folder in ("inbox", "segments"):
         (tmp_path / "s" / folder / ".tmp-abc").mkdir()

@@ -1,4 +1,4 @@
-"""Stores whose arrays lead anywhere, with digests that say they are whole: an answer, or an error that Helix knows."""
+"""Arrays with wrong values and fitting digests: every command answers, or raises an error of Helix."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.sanitised import copy_sanitised, run
 
 @pytest.fixture
 def broad_store(own_store: Path) -> Path:
-    """A store with every kind of array: some rows are deleted, and a model wrote questions for some."""
+    """A store with every kind of array, deleted rows and doc2query questions."""
     with writer.lock(own_store, 1.0) as held:
         name, manifest = ledger.current(own_store)
         assert manifest is not None
@@ -36,7 +36,7 @@ def broad_store(own_store: Path) -> Path:
 
 
 def test_indices_out_of_bounds_are_damage(broad_store: Path, tmp_path: Path) -> None:
-    """In a process of its own: whatever is not caught may end it."""
+    """In a process of its own, which an uncaught error may end."""
     command = [sys.executable, "-m", "tests.support.damaged", broad_store, tmp_path / "work", "1", "quick"]
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-2_000:]
@@ -48,7 +48,7 @@ def test_indices_out_of_bounds_are_damage(broad_store: Path, tmp_path: Path) -> 
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_no_damaged_array_is_read_outside_its_memory(seed: int, broad_store: Path, tmp_path: Path) -> None:
-    """With kernels under sanitisers; every array also with other dtypes and lengths, and asked in every way."""
+    """With kernels under sanitisers; every array also with other dtypes and lengths, and by every kind of query."""
     (tmp_path / "package").mkdir()
     environment = copy_sanitised(tmp_path / "package")
     done = run(environment, "-m", "tests.support.damaged", broad_store, tmp_path / "work", seed, timeout=3_000)

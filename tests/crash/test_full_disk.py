@@ -1,4 +1,4 @@
-"""A full disk and a store that cannot be written: one clear line, the old generation serves, nothing is lost."""
+"""A full disk and an unwritable store: one clear error, the old generation serves, no document is lost."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ from tests.support.walk import read_all
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A small file system in a mount namespace of its own, which goes with the shell that made it."""
+    """A small file system in a mount namespace of its own, which ends with its shell."""
 
     folder: Path  # as it is reached from here
     inside: Path  # as the shell knows it
     shell: subprocess.Popen[str]
 
     def run(self, command: str) -> str:
-        """Run a command in the namespace; "" where it went well, else what it said."""
+        """Run a command in the namespace; return its error output, empty on success."""
         assert self.shell.stdin is not None
         assert self.shell.stdout is not None
         try:
@@ -61,20 +61,20 @@ class Disk:
             return f"failed: {error}"
 
     def fill(self, leave: int) -> None:
-        """Leave so many bytes free."""
+        """Leave that many bytes free."""
         self.empty()
         state = os.statvfs(self.folder)
         with (self.folder / "ballast").open("wb") as file:
             file.write(bytes(max(0, state.f_bavail * state.f_frsize - leave)))
 
     def empty(self) -> None:
-        """Take the ballast away."""
+        """Remove the ballast."""
         (self.folder / "ballast").unlink(missing_ok=True)
 
 
 @contextmanager
 def disk(folder: Path, size: str) -> Iterator[Disk]:
-    """A tmpfs, as root of a user namespace or as root; skips where the system allows neither."""
+    """A tmpfs, as root of a user namespace or as root; skip where the system allows neither."""
     why = []
     for unshare in (["unshare", "-rm"], ["unshare", "-m"]):
         if not shutil.which(unshare[0]):
@@ -111,7 +111,7 @@ SECRET = ["the zorbified harp", "a zorbified lute"]
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
-    """Eight commits in eight segments: enough for a merge."""
+    """A store of eight segments: enough for a merge."""
     folder = tmp_path_factory.mktemp("prepared")
     root = folder / "store"
     settings = Settings(cache=str(cache), threads=1, encoder=str(tiny_bert(folder / "tiny")))
@@ -125,7 +125,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
 
 
 def contents(root: Path) -> dict[str, str]:
-    """Turn to text; nothing twice, and everything verified."""
+    """Return turn → text, after checking that the store is whole and no turn is doubled."""
     report = verify(root)
     assert report.problems == ()
     snapshot = Snapshot.open(root)
@@ -141,7 +141,7 @@ def says(logs: dict[str, list[str]]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a command gave."""
+    """The output of a command."""
 
     status: int
     out: str
@@ -150,7 +150,7 @@ class Said:
 
 @pytest.fixture
 def helix(capsys: pytest.CaptureFixture[str], cache: Path) -> Callable[..., Said]:
-    """Run a command in this process: an error that is none of Helix's would come through."""
+    """Run a command in this process, so that an unexpected exception is not caught."""
 
     def run(*arguments: object) -> Said:
         capsys.readouterr()
@@ -162,7 +162,7 @@ def helix(capsys: pytest.CaptureFixture[str], cache: Path) -> Callable[..., Said
 
 
 def assert_one_clear_line(said: Said, command: str, root: Path) -> None:
-    """After what it said of its progress."""
+    """Check the last line of stderr; lines before it are progress."""
     assert said.status == 4, said
     *progress, line = said.err.strip().splitlines()
     assert all(told.startswith(("merging", "rewriting", "8 documents to go")) for told in progress), progress
@@ -177,7 +177,7 @@ STEPS = [0, *(4096 * 2**i for i in range(9))]
 """Bytes left free: 0 to 1 MB."""
 
 
-def test_an_ingest_that_does_not_fit(small: Disk, helix: Callable[..., Said], tmp_path: Path) -> None:
+def test_an_ingest_on_a_full_disk_loses_nothing(small: Disk, helix: Callable[..., Said], tmp_path: Path) -> None:
     root = small.folder / "store"
     before = contents(root)
     given: dict[str, list[str]] = {}
@@ -214,7 +214,7 @@ def test_an_ingest_that_does_not_fit(small: Disk, helix: Callable[..., Said], tm
 
 
 @pytest.mark.parametrize("command", [["compact"], ["compact", "--full"]])
-def test_a_compaction_that_does_not_fit(command: list[str], small: Disk, helix: Callable[..., Said]) -> None:
+def test_a_compaction_on_a_full_disk_loses_nothing(command: list[str], small: Disk, helix: Callable[..., Said]) -> None:
     root = small.folder / "store"
     before = contents(root)
     failures = 0
@@ -234,28 +234,28 @@ def test_a_compaction_that_does_not_fit(command: list[str], small: Disk, helix: 
     assert contents(root) == before
 
 
-def test_a_dense_index_that_does_not_fit(
+def test_a_dense_index_on_a_full_disk_loses_nothing(
     small: Disk, helix: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = small.folder / "store"
     before = contents(root)
-    build = compact_jobs.build_dense
+    build = compact_jobs._build_dense
 
     def full(segment: Path, folder: Path, tier: str) -> dict[str, object]:
         small.fill(0)
         return build(segment, folder, tier)
 
     monkeypatch.setattr(dense, "INDEXED_ROWS", 8)
-    monkeypatch.setattr(compact_jobs, "build_dense", full)
+    monkeypatch.setattr(compact_jobs, "_build_dense", full)
     assert_one_clear_line(helix("compact", "--store", root), "compact", root)
     assert contents(root) == before
     small.empty()
-    monkeypatch.setattr(compact_jobs, "build_dense", build)
+    monkeypatch.setattr(compact_jobs, "_build_dense", build)
     assert helix("compact", "--store", root).status == 0
     assert contents(root) == before
 
 
-def test_a_deletion_that_does_not_fit(small: Disk, helix: Callable[..., Said], tmp_path: Path) -> None:
+def test_a_deletion_on_a_full_disk_is_finished_later(small: Disk, helix: Callable[..., Said], tmp_path: Path) -> None:
     root = small.folder / "store"
     before = contents(root)
     after = {turn: text for turn, text in before.items() if not turn.startswith("attic")}
@@ -291,7 +291,7 @@ def test_old_generations_can_be_removed_from_a_full_disk(small: Disk, helix: Cal
 
 @pytest.mark.parametrize("leave", [0, 65_536])
 @pytest.mark.parametrize("command", ["reindex", "rollback", "touch"])
-def test_whatever_else_changes_a_store_and_does_not_fit(
+def test_other_commands_on_a_full_disk_lose_nothing(
     command: str, leave: int, small: Disk, helix: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = small.folder / "store"
@@ -330,7 +330,7 @@ WRITING = (
 )
 
 
-def test_a_store_on_a_read_only_disk(
+def test_a_store_on_a_read_only_disk_is_read_and_not_written(
     small: Disk, helix: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HELIX_ITEM_WORDS", "5")  # so that a reindex has something to do
@@ -352,7 +352,7 @@ def test_a_store_on_a_read_only_disk(
 
 @contextmanager
 def serving(root: Path, **options: object) -> Iterator[str]:
-    """A real `helix serve` of the store; its address."""
+    """Serve the store by a real `helix serve`; yield its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -380,8 +380,8 @@ NOBODY = 65_534
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a store away")
 @pytest.mark.parametrize("readable", [True, False])
-def test_a_store_of_somebody_else(readable: bool, prepared: Path, tmp_path: Path) -> None:
-    """Another user reads it where its owner allows that, and is told in one line what is refused."""
+def test_a_store_of_another_user_is_refused(readable: bool, prepared: Path, tmp_path: Path) -> None:
+    """It is readable where its owner allows that."""
     root = tmp_path / "store"
     shutil.copytree(prepared, root)
     log = write_log(tmp_path / "more.jsonl", "more", ["and more"])

@@ -47,7 +47,7 @@ def write_log(path: Path, session: str, texts: list[str]) -> Path:
 
 
 def items(root: Path) -> dict[str, str]:
-    """Every live item, by session and turn; fails where a turn is there twice."""
+    """Return every live item by (session, turn); fail on a doubled turn."""
     snapshot = open_store(root).snapshot
     rows = [row for row in range(snapshot.rows) if snapshot.alive[row]]
     entries = snapshot.text(rows)
@@ -58,7 +58,7 @@ def items(root: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def with_first(sample_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sample and a log of two turns; to be copied."""
+    """A store of the sample and a log of two turns; to be copied."""
     folder = tmp_path_factory.mktemp("first")
     shutil.copytree(sample_store, folder / "store", ignore=shutil.ignore_patterns("pins"))
     log = write_log(folder / "first.jsonl", "k1", ["the walnut loaf is in the oven", "take it out at noon"])
@@ -67,7 +67,9 @@ def with_first(sample_store: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_kill_at_any_step_loses_and_doubles_nothing(point: str, with_first: Path, tmp_path: Path, run_helix) -> None:
+def test_an_ingest_killed_at_any_step_loses_and_doubles_nothing(
+    point: str, with_first: Path, tmp_path: Path, run_helix
+) -> None:
     own_store = tmp_path / "store"
     shutil.copytree(with_first, own_store)
     before = items(own_store)
@@ -100,7 +102,7 @@ def test_a_kill_at_any_step_loses_and_doubles_nothing(point: str, with_first: Pa
     assert (state["pending"], state["dead"]) == (0, 0)
 
 
-def test_a_kill_in_the_very_first_ingest_leaves_a_store_that_goes_on(tmp_path: Path, run_helix) -> None:
+def test_a_kill_in_the_first_ingest_leaves_a_usable_store(tmp_path: Path, run_helix) -> None:
     log = write_log(tmp_path / "log.jsonl", "k1", ["the walnut loaf is in the oven"])
     for point in ("commit.segment", "commit.manifest"):
         assert run_helix("ingest", log, "--store", tmp_path / "s", HELIX_FAILPOINT=point).returncode == -signal.SIGKILL
@@ -112,7 +114,7 @@ def test_a_kill_in_the_very_first_ingest_leaves_a_store_that_goes_on(tmp_path: P
 
 
 @pytest.mark.soak
-def test_ten_kills_at_random_moments(own_store: Path, tmp_path: Path, run_helix) -> None:
+def test_ten_kills_at_random_moments_lose_nothing(own_store: Path, tmp_path: Path, run_helix) -> None:
     seed = 20_261_120
     rng = random.Random(seed)
     expected = items(own_store)
@@ -135,7 +137,7 @@ def test_ten_kills_at_random_moments(own_store: Path, tmp_path: Path, run_helix)
     assert items(own_store) == expected
 
 
-def test_four_ingests_at_once_take_every_document_exactly_once(own_store: Path, tmp_path: Path, run_helix) -> None:
+def test_four_concurrent_ingests_publish_every_document_once(own_store: Path, tmp_path: Path, run_helix) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     expected = items(own_store)

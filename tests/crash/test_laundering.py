@@ -1,4 +1,4 @@
-"""No rewrite gives damaged bytes a digest that fits: it refuses them by name, and goes on without them."""
+"""No rewrite gives damaged bytes a digest that fits: it names them and continues without them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from helix.snapshot.ledger.access_events import Event
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.verify import verify
 from pipelines.ingest.dedupe import read_retained
-from pipelines.maintain import compact as compaction
+from pipelines.maintain import merge_policy
 from pipelines.maintain.compact import compact
 from pipelines.maintain.deletion_plan import Selection
 from pipelines.maintain.forget import forget, resume
@@ -35,7 +35,7 @@ WHOLE = STORES / "format-3" / "whole"
 
 
 def item_of(root: Path) -> str:
-    """An item that lives, and was of use."""
+    """Return a live, useful item."""
     snapshot = Snapshot.open(root)
     return f"{snapshot.columns.key[np.flatnonzero(snapshot.alive & (snapshot.catalog.access_count > 0))[0]]:016x}"
 
@@ -53,7 +53,7 @@ OPERATIONS: dict[str, Callable[[Path, str], object]] = {
 
 
 def content(root: Path) -> Any:
-    """All that a reader of the store is given, whatever its files are called."""
+    """Return everything a reader gets from the store, independent of file names."""
     snapshot = Snapshot.open(root)
     opened = [
         (
@@ -68,7 +68,7 @@ def content(root: Path) -> Any:
 
 
 def questions(root: Path) -> list[list[str]]:
-    """What a model asked about each row."""
+    """Return the doc2query questions of each row."""
     snapshot = Snapshot.open(root)
     field = snapshot.lexical.expansion
     return field.of(np.arange(snapshot.rows)) if field else [[] for _ in range(snapshot.rows)]
@@ -80,7 +80,7 @@ def documents(root: Path) -> list[Any]:
 
 
 def spoil(path: Path, rng: random.Random) -> None:
-    """Damage a file so that it can still be read, where its format has checksums of its own or is compressed."""
+    """Damage a file so that it stays readable, where its format has checksums or compression."""
     path.chmod(0o600)
     if path.suffix == ".npz":
         with np.load(path) as arrays:
@@ -110,7 +110,7 @@ def flip(path: Path, rng: random.Random) -> None:
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.soak)])
-def test_damage_stays_visible_whatever_is_made_of_the_store(operation: str, step: int, tmp_path: Path) -> None:
+def test_damage_stays_visible_through_every_operation(operation: str, step: int, tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     shutil.copytree(WHOLE, whole)
     paths.create(whole)
@@ -142,7 +142,7 @@ def test_damage_stays_visible_whatever_is_made_of_the_store(operation: str, step
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Three segments of one session and project each, and three tables of documents."""
+    """A store of three segments, each of one session and project, and three document tables."""
     folder = tmp_path / "store"
     make_store(folder, [f"remark {i} about walnut bread" for i in range(6)], np.ones((6, DIM)) / 2)
     for text in ("the parsley is in the blue bowl", "the saffron is in the jar"):
@@ -150,7 +150,7 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_merge_goes_on_without_a_damaged_segment(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_merge_leaves_a_damaged_segment_out(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = current(root).segments[1]
     target = root / bad.files[3].path
     before = target.read_bytes()
@@ -169,7 +169,7 @@ def test_a_merge_goes_on_without_a_damaged_segment(root: Path, capsys: pytest.Ca
     assert verify(root).problems == ()
 
 
-def test_no_index_is_built_of_damaged_vectors(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_vectors_get_no_index(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dense, "INDEXED_ROWS", 2)
     first, bad, last = current(root).segments
     flip(root / f"segments/{bad.id}/vectors.i8.npy", random.Random(5))
@@ -180,8 +180,8 @@ def test_no_index_is_built_of_damaged_vectors(root: Path, monkeypatch: pytest.Mo
     assert {index.covers for index in current(root).indexes} == {(first.id,), (last.id,)}
 
 
-def test_damaged_tables_of_documents_are_not_joined(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "FANOUT", 3)
+def test_damaged_document_tables_are_not_joined(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merge_policy, "FANOUT", 3)
     table = pa.table({"document": ["d" * 64], "path": ["a.md"], "accepted": pa.array([0], pa.timestamp("us", "UTC"))})
     files = [writer.write_documents(root, table) for _ in range(4)]
     publish(root, documents=tuple(files))
@@ -192,7 +192,7 @@ def test_damaged_tables_of_documents_are_not_joined(root: Path, monkeypatch: pyt
     assert len(current(root).documents) == 2  # the others are joined
 
 
-def test_a_deletion_waits_for_a_damaged_segment_and_does_the_rest(root: Path) -> None:
+def test_a_deletion_leaves_a_damaged_segment_and_does_the_rest(root: Path) -> None:
     bad = current(root).segments[1]
     target = root / f"segments/{bad.id}/minhash.npy"
     before = target.read_bytes()
@@ -211,8 +211,8 @@ def test_a_deletion_waits_for_a_damaged_segment_and_does_the_rest(root: Path) ->
     assert not (root / "segments" / bad.id).exists()
 
 
-def test_a_value_that_a_commit_takes_over_is_read_with_the_checksum_of_its_page(root: Path) -> None:
-    """Of a large file a commit reads one page: the digest of all of it would take longer than the commit."""
+def test_a_retained_value_is_read_with_its_page_checksum(root: Path) -> None:
+    """A commit reads one page of a large file: its whole digest would take longer than the commit."""
     segment = current(root).segments[0]
     path = root / f"segments/{segment.id}/items.parquet"
     whole = read_retained(root, segment.id, 3)

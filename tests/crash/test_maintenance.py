@@ -1,5 +1,7 @@
-"""kill -9 at every step of compact, forget, reindex, gc and rollback, and races between them: the store stays whole, a
-reader sees the old generation or the new one, nothing accepted is lost, and the next run finishes what was begun.
+"""kill -9 at every step of compact, forget, reindex, gc and rollback, and races between them.
+
+The store stays whole, a reader sees the old generation or the new one, no accepted document is lost, and the next run
+finishes the interrupted one.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
@@ -50,6 +52,7 @@ from pipelines.ingest.accept import accept
 from pipelines.ingest.commit import commit
 from pipelines.ingest.enrich import enrich
 from pipelines.ingest.part import pipeline_fingerprint
+from pipelines.maintain import merge_policy
 from pipelines.maintain.compact import compact
 from pipelines.maintain.deletion_plan import Selection
 from pipelines.maintain.forget import forget, resume
@@ -63,7 +66,7 @@ from tests.support.walk import read_all
 
 # ---------------------------------------------------------------- processes that die
 
-# Children are forked from a server that has everything imported and nothing running: a kill costs milliseconds.
+# Children are forked from a server with all imports and no threads: a kill costs milliseconds.
 CONTEXT = get_context("forkserver")
 CONTEXT.set_forkserver_preload([__name__, "pytest", "faiss"])
 
@@ -76,8 +79,8 @@ def _child(work: Work, point: str, arguments: tuple[Any, ...]) -> None:
 
 
 def start(work: Work, *arguments: object, point: str = "") -> ForkServerProcess:
-    """`work` in a process of its own, which dies at the failpoint `point`."""
-    process = CONTEXT.Process(target=_child, args=(work, point, arguments), daemon=True)  # goes with a failed test
+    """Run `work` in a process of its own, which dies at the failpoint `point`."""
+    process = CONTEXT.Process(target=_child, args=(work, point, arguments), daemon=True)  # ends with a failed test
     process.start()
     return process
 
@@ -96,7 +99,6 @@ def forget_session(root: Path, settings: Settings, session: str) -> None:
 
 
 def compact_with_indexes(root: Path, settings: Settings) -> None:
-    """Compact as if 8 rows were many."""
     dense.INDEXED_ROWS = 8
     compact(root, settings)
 
@@ -107,7 +109,7 @@ def serially(root: Path, documents: Any, encoder: Encoder, settings: Settings, m
 
 
 def reindex(root: Path, settings: Settings, encoder: str = "", at_swap: str = "") -> None:
-    """A reindex in one process; `at_swap` names a failpoint that counts from the swap on."""
+    """Reindex in one process; `at_swap` names a failpoint that counts from the swap on."""
     swap = reindex_jobs.swap
 
     def armed(root: Path, settings: Settings) -> Any:
@@ -126,34 +128,54 @@ def roll_back(root: Path, settings: Settings, to: int) -> None:
 
 
 def wait_for(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(30, condition)
 
 
-def compact_slowly(root: Path, settings: Settings, began: Path, go: Path, amid: str) -> None:
-    """A compaction that says `began` and waits for `go`, once: when it has planned, or at a failpoint."""
-    plan = compact_jobs.plan
+def pause(began: Path, go: Path, amid: str) -> Callable[[str], None]:
+    """Return a failpoint that touches `began` and waits for `go`, once, at the step `amid`."""
 
     def wait(here: str) -> None:
         if here == amid and not began.exists():
             began.touch()
             wait_for(go.exists)
 
+    return wait
+
+
+def compact_slowly(root: Path, settings: Settings, began: Path, go: Path, amid: str) -> None:
+    """Compact with a pause after planning, or at a failpoint."""
+    plan, wait = merge_policy.plan_merge, pause(began, go, amid)
+
     def planned(manifest: Any) -> list[str]:
         chosen = plan(manifest)
         wait("plan")
         return chosen
 
-    compact_jobs.plan, compact_jobs.failpoint, merges.failpoint = planned, wait, wait
+    merge_policy.plan_merge, compact_jobs.failpoint, merges.failpoint = planned, wait, wait
     compact(root, settings)
+
+
+def reindex_slowly(root: Path, settings: Settings, began: Path, go: Path, amid: str) -> None:
+    """Reindex with a pause at a failpoint."""
+    reindex_jobs.failpoint = commits.failpoint = pause(began, go, amid)
+    reindex(root, settings)
+
+
+@contextlib.contextmanager
+def paused(work: Work, root: Path, settings: Settings, amid: str) -> Iterator[None]:
+    """Run `work` in a process that pauses at `amid` during the block, and ends after it."""
+    began, go = root.with_name("began"), root.with_name("go")
+    process = start(work, root, settings, began, go, amid)
+    wait_for(began.exists)
+    yield
+    go.touch()
+    end(process)
 
 
 # ---------------------------------------------------------------- stores
 
 LONG = " ".join(f"word{i} is said here." for i in range(20))  # 80 words: cut by a pipeline of fewer
-SECRET = "zorbified"  # stands in every turn of the session that is forgotten, and nowhere else
+SECRET = "zorbified"  # in every turn of the forgotten session, and nowhere else
 OLD = ["the zorbified harp is in the attic", "a zorbified lute, by Hildegard Zorbified", "both zorbified"]
 NEW = [OLD[0], "a zorbified lute, no: a zorbified zither", OLD[2], "and a zorbified drum"]
 LOGS: dict[str, list[str]] = {
@@ -166,7 +188,7 @@ Contents = Counter[tuple[str, str, str]]
 
 
 def says(logs: Mapping[str, list[str]], words: int = 150) -> Contents:
-    """What a store of these logs holds: session, turn, text."""
+    """Return (session, turn, text) of each item of these logs."""
     return Counter(
         (session, f"{session}:{i}", piece)
         for session, texts in logs.items()
@@ -186,7 +208,7 @@ def contents(root: Path) -> Contents:
 
 
 def take_in(root: Path, path: Path, settings: Settings, encoder: Encoder) -> None:
-    """Accept, enrich and publish one file, and nothing else: no tidying up."""
+    """Publish one file, without the upkeep of an ingest."""
     document = accept(root, path, settings).documents[0]
     enrich(root, document, encoder, TokenCounter(encoder.folder), settings)
     commit(root, encoder, settings)
@@ -214,9 +236,7 @@ SEGMENTS = 9
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory, settings: Settings, encoder: Encoder) -> Path:
-    """Nine commits, one row replaced, access counts and events, nothing merged yet. The last document is of two
-    sessions, and so is its segment.
-    """
+    """A store of nine commits, with a replaced row, access counts and events. Its last document has two sessions."""
     folder = tmp_path_factory.mktemp("prepared")
     root = folder / "store"
     paths.create(root)
@@ -241,13 +261,22 @@ WITHOUT = says({name: texts for name, texts in LOGS.items() if name != "attic"})
 
 @pytest.fixture
 def store(prepared: Path, tmp_path: Path) -> Path:
-    shutil.copytree(prepared, tmp_path / "store")
-    return tmp_path / "store"
+    return Path(shutil.copytree(prepared, tmp_path / "store"))
+
+
+@pytest.fixture(scope="module")
+def smaller(settings: Settings) -> Settings:
+    """The settings of another pipeline, which cuts smaller items."""
+    return replace(settings, item_words=WORDS)
+
+
+@pytest.fixture(scope="module")
+def pipeline(encoder: Encoder, smaller: Settings) -> str:
+    return pipeline_fingerprint(encoder.spec.fingerprint, smaller)
 
 
 @pytest.fixture
 def more(tmp_path: Path) -> Path:
-    """One more log."""
     return write_log(tmp_path / "more.jsonl", "more", ["an unrelated note about parsley"])
 
 
@@ -255,9 +284,8 @@ MORE = says({"more": ["an unrelated note about parsley"]})
 
 
 def assert_tidy(root: Path) -> None:
-    """One more writer and `gc` leave nothing that nobody names."""
     if list((root / "pins").iterdir()):
-        gc.collect()  # readers of earlier checks let go
+        gc.collect()  # releases readers of earlier checks
     collect(root, 1, 0.0, 10.0)
     report = verify(root)
     assert (report.problems, report.orphans, report.generations) == ((), (), 1)
@@ -272,7 +300,7 @@ PUBLISHING = ("commit.manifest", "commit.checked", "commit.current")
 
 
 @pytest.mark.parametrize("point", [*MERGING, *PUBLISHING])
-def test_a_kill_at_any_step_of_a_compaction(point: str, store: Path, settings: Settings) -> None:
+def test_a_compaction_survives_a_kill_at_any_step(point: str, store: Path, settings: Settings) -> None:
     reader = Memory(store, settings)
     kill(point, compact, store, settings)
     assert contents(store) == NOW
@@ -282,7 +310,7 @@ def test_a_kill_at_any_step_of_a_compaction(point: str, store: Path, settings: S
     assert contents(store) == NOW
     assert len(ledger.current(store)[1].documents) == 1
     collect(store, 1, 0.0, 10.0)
-    assert held(reader.snapshot) == NOW  # from files that only this reader keeps alive
+    assert held(reader.snapshot) == NOW  # from files that only this reader maps
     assert reader.recall("walnut loaf").items
     assert len(reader.snapshot.manifest.segments) == SEGMENTS
     assert reader.refresh()
@@ -293,7 +321,7 @@ def test_a_kill_at_any_step_of_a_compaction(point: str, store: Path, settings: S
 
 
 @pytest.mark.parametrize("point", ["compact.indexed", *PUBLISHING])
-def test_a_kill_while_a_dense_index_is_built(point: str, store: Path, settings: Settings) -> None:
+def test_building_a_dense_index_survives_a_kill_at_any_step(point: str, store: Path, settings: Settings) -> None:
     compact(store, settings)
     kill(point, compact_with_indexes, store, settings)
     assert contents(store) == NOW
@@ -304,13 +332,13 @@ def test_a_kill_while_a_dense_index_is_built(point: str, store: Path, settings: 
     assert_tidy(store)
 
 
-def test_two_compactions_of_the_same_segments(store: Path, settings: Settings, tmp_path: Path) -> None:
-    """Both have merged before either publishes: one is too late, and looks again."""
-    both = [
-        start(compact_slowly, store, settings, tmp_path / f"{i}", tmp_path / "go", "compact.merged") for i in range(2)
-    ]
-    wait_for(lambda: all((tmp_path / f"{i}").exists() for i in range(2)))
-    (tmp_path / "go").touch()
+def test_of_two_compactions_of_the_same_segments_one_plans_again(
+    store: Path, settings: Settings, tmp_path: Path
+) -> None:
+    began, go = [tmp_path / "0", tmp_path / "1"], tmp_path / "go"
+    both = [start(compact_slowly, store, settings, path, go, "compact.merged") for path in began]
+    wait_for(lambda: all(path.exists() for path in began))
+    go.touch()
     for process in both:
         end(process)
     assert len(ledger.current(store)[1].segments) == 1
@@ -319,36 +347,26 @@ def test_two_compactions_of_the_same_segments(store: Path, settings: Settings, t
 
 
 @pytest.mark.parametrize("amid", ["plan", "compact.begin", "compact.half", "compact.merged"])
-def test_a_compaction_whose_segments_are_collected_under_it(
-    amid: str, store: Path, settings: Settings, tmp_path: Path
-) -> None:
-    late = start(compact_slowly, store, settings, tmp_path / "began", tmp_path / "go", amid)
-    wait_for((tmp_path / "began").exists)
-    compact(store, settings, full=True)
-    collect(store, 1, 0.0, 10.0)
-    assert len(list((store / "segments").iterdir())) == 1
-    (tmp_path / "go").touch()
-    end(late)
+def test_a_compaction_whose_segments_are_collected_plans_again(amid: str, store: Path, settings: Settings) -> None:
+    with paused(compact_slowly, store, settings, amid):
+        compact(store, settings, full=True)
+        collect(store, 1, 0.0, 10.0)
+        assert len(list((store / "segments").iterdir())) == 1
     assert contents(store) == NOW
     assert_tidy(store)
 
 
-def test_commits_go_on_while_segments_are_merged(
+def test_commits_continue_while_segments_are_merged(
     store: Path, settings: Settings, encoder: Encoder, tmp_path: Path
 ) -> None:
-    """Ten commits in the middle of a merge: what they add stays beside it, what they replace is carried over."""
-    merging = start(compact_slowly, store, settings, tmp_path / "began", tmp_path / "go", "compact.half")
-    wait_for((tmp_path / "began").exists)
-    logs = dict(LOGS)
-    for i in range(7):
-        logs[f"s{i}"] = [f"talk {i} is about rye bread", *LOGS[f"s{i}"][1:], "and that is all"]
-        take_in(store, write_log(tmp_path / f"s{i}.jsonl", f"s{i}", logs[f"s{i}"]), settings, encoder)
-    for i in range(3):
-        logs[f"new{i}"] = [f"a new talk {i}"]
-        take_in(store, write_log(tmp_path / f"n{i}.jsonl", f"new{i}", logs[f"new{i}"]), settings, encoder)
-    assert len(ledger.current(store)[1].segments) == SEGMENTS + 10
-    (tmp_path / "go").touch()
-    end(merging)
+    """Ten commits during a merge: added rows stay, and replaced rows are carried over as deletes."""
+    new = {f"s{i}": [f"talk {i} is about rye bread", *LOGS[f"s{i}"][1:], "and that is all"] for i in range(7)}
+    new |= {f"new{i}": [f"a new talk {i}"] for i in range(3)}
+    logs = {**LOGS, **new}
+    with paused(compact_slowly, store, settings, "compact.half"):
+        for session, talk in new.items():
+            take_in(store, write_log(tmp_path / f"{session}.jsonl", session, talk), settings, encoder)
+        assert len(ledger.current(store)[1].segments) == SEGMENTS + 10
     assert contents(store) == says(logs)
     manifest = ledger.current(store)[1]
     assert len(manifest.segments) < 8
@@ -361,8 +379,7 @@ def compact_again_and_again(root: Path, settings: Settings, stop: Path) -> None:
         compact(root, settings, full=True)
 
 
-def test_ingests_and_compactions_at_once(store: Path, settings: Settings, tmp_path: Path) -> None:
-    """Every ingest tidies up too, so merges run into each other all the time."""
+def test_concurrent_ingests_and_compactions_lose_nothing(store: Path, settings: Settings, tmp_path: Path) -> None:
     logs = dict(LOGS)
     for i in range(10):
         logs[f"new{i}"] = [f"a new talk {i}", "which is short"]
@@ -404,7 +421,7 @@ def test_a_compaction_does_not_give_damage_a_digest_that_fits(store: Path, setti
 
 # ---------------------------------------------------------------- forget
 
-HIDDEN = ("forget.purge",)  # before the items are gone from recall
+HIDDEN = ("forget.purge",)  # before recall loses the items
 GONE = (
     *("forget.deleted", "forget.planned", *MERGING, "forget.rewritten", "forget.envelopes"),
     *("touch.begin", "touch.access", "touch.published", "forget.published"),
@@ -413,7 +430,7 @@ GONE = (
 
 
 def traces(root: Path, words: str = SECRET) -> list[str]:
-    """Files of the store that hold the words in whatever case, compressed or not."""
+    """Return the files of the store that hold the words in any case, compressed or not."""
     found = []
     for path, data in read_all(root):
         if path.suffix == ".parquet":
@@ -425,7 +442,7 @@ def traces(root: Path, words: str = SECRET) -> list[str]:
 
 @pytest.fixture(scope="module")
 def quoting(prepared: Path, tmp_path_factory: pytest.TempPathFactory, settings: Settings, encoder: Encoder) -> Path:
-    """A store in which the secret lies wherever it can: also in parts, among the dead, in interrupted merges."""
+    """A store with the secret also in parts, in dead documents and in interrupted merges."""
     folder = tmp_path_factory.mktemp("quoting")
     store = folder / "store"
     shutil.copytree(prepared, store)
@@ -443,16 +460,13 @@ def quoting(prepared: Path, tmp_path_factory: pytest.TempPathFactory, settings: 
 
 @pytest.fixture
 def quoted(quoting: Path, tmp_path: Path) -> Path:
-    shutil.copytree(quoting, tmp_path / "store")
-    return tmp_path / "store"
+    return Path(shutil.copytree(quoting, tmp_path / "store"))
 
 
 def assert_forgotten(root: Path, settings: Settings, ids: set[str], documents: set[str]) -> None:
     assert traces(root) == []
-    receipts = [json.loads(path.read_bytes()) for path in (root / "receipts").iterdir()]
-    assert len(receipts) == 1
-    receipt = receipts[0]
-    assert ids <= set(receipt["items"])  # and the turn that was given up
+    (receipt,) = [json.loads(path.read_bytes()) for path in (root / "receipts").iterdir()]
+    assert ids <= set(receipt["items"])  # plus the turn of the dead document
     assert documents <= set(receipt["documents"])
     for file in receipt["files"]:
         assert (file["after"] is not None) == (root / file["path"]).exists()
@@ -466,7 +480,7 @@ def assert_forgotten(root: Path, settings: Settings, ids: set[str], documents: s
 
 
 @pytest.mark.parametrize("point", [*HIDDEN, *GONE, *PUBLISHING])
-def test_a_kill_at_any_step_of_a_deletion(point: str, quoted: Path, settings: Settings, more: Path) -> None:
+def test_a_deletion_survives_a_kill_at_any_step(point: str, quoted: Path, settings: Settings, more: Path) -> None:
     root = quoted
     reader = Memory(root, settings)
     ids = {row["id"] for row in reader.snapshot.text(range(reader.snapshot.rows)) if row["session"] == "attic"}
@@ -478,12 +492,12 @@ def test_a_kill_at_any_step_of_a_deletion(point: str, quoted: Path, settings: Se
     }
     assert len(documents) == 2
     kill(point, forget_session, root, settings, "attic")
-    hidden = point in ("forget.purge", "commit.manifest", "commit.checked")  # the first time each is passed
+    hidden = point in ("forget.purge", "commit.manifest", "commit.checked")  # at its first occurrence
     assert contents(root) == (NOW if hidden else WITHOUT)
     if not hidden:
         assert reader.refresh()
         assert not any(SECRET in item.text for item in reader.recall(f"{SECRET} harp").items)
-    # Whoever writes next finishes it: an ingest of anything else, a compaction, the same command again.
+    # The next writer finishes it: another ingest, a compaction, the same command again.
     way = (*HIDDEN, *GONE, *PUBLISHING).index(point) % 3
     added: Contents = Counter()
     if way == 0:
@@ -499,22 +513,22 @@ def test_a_kill_at_any_step_of_a_deletion(point: str, quoted: Path, settings: Se
     del reader
     assert_forgotten(root, settings, ids, documents)
     assert_tidy(root)
-    # Neither the same bytes nor a log that has grown bring it back.
+    # A log that has grown does not bring it back.
     again = write_log(more.parent / "attic3.jsonl", "attic", [*NEW, "one zorbified more", "something else"])
     ingest(root, [again], settings)
     assert contents(root) == WITHOUT + added + Counter({("attic", "attic:5", "something else"): 1})
 
 
-def test_what_is_offered_again_after_it_was_forgotten_can_be_forgotten_again(
+def test_an_item_offered_again_after_a_deletion_can_be_forgotten_again(
     store: Path, settings: Settings, tmp_path: Path
 ) -> None:
-    """The item stays out of the segments, but its words are in the envelope of the log that has grown."""
+    """The item stays out of the segments, but the envelope of the log that grew has its words."""
     snapshot = Snapshot.open(store)
     drum = next(row["id"] for row in snapshot.text(range(snapshot.rows)) if row["text"] == "and a zorbified drum")
     forget(store, Selection(items=(drum,)), settings)
     assert contents(store) == NOW - Counter({("attic", "attic:3", "and a zorbified drum"): 1})
     assert traces(store, "zorbified drum") == []
-    assert traces(store, "zorbified zither")  # the rest of its document lives on
+    assert traces(store, "zorbified zither")  # the residue of its document
     ingest(store, [write_log(tmp_path / "again.jsonl", "attic", [*NEW, "something else"])], settings)
     assert ("attic", "attic:3", "and a zorbified drum") not in contents(store)
     assert traces(store, "zorbified drum")
@@ -524,27 +538,23 @@ def test_what_is_offered_again_after_it_was_forgotten_can_be_forgotten_again(
 
 
 @pytest.mark.parametrize("amid", ["plan", "compact.begin", "compact.half", "compact.merged"])
-def test_a_deletion_and_a_merge_at_once(amid: str, store: Path, settings: Settings, tmp_path: Path) -> None:
-    """The deletion waits for a merge that may hold what it deletes, and a merge that begins later does not hold it."""
-    merging = start(compact_slowly, store, settings, tmp_path / "began", tmp_path / "go", amid)
-    wait_for((tmp_path / "began").exists)
-    deleting = start(forget_session, store, settings, "attic")
-    if amid == "plan":
-        end(deleting)
-    else:
-        wait_for(lambda: "attic" not in {session for session, _, _ in contents(store)})
-        time.sleep(0.3)
-        assert deleting.is_alive()
-    (tmp_path / "go").touch()
-    end(merging)
+def test_a_deletion_during_a_merge_leaves_no_trace(amid: str, store: Path, settings: Settings) -> None:
+    """A deletion waits for merges that began before; later merges do not hold its items."""
+    with paused(compact_slowly, store, settings, amid):
+        deleting = start(forget_session, store, settings, "attic")
+        if amid == "plan":
+            end(deleting)
+        else:
+            wait_for(lambda: "attic" not in {session for session, _, _ in contents(store)})
+            time.sleep(0.3)
+            assert deleting.is_alive()
     end(deleting)
     assert contents(store) == WITHOUT
     assert traces(store) == []
     assert_tidy(store)
 
 
-def test_a_reader_goes_on_while_what_it_reads_is_deleted(store: Path, settings: Settings) -> None:
-    """Its files are mapped and stay so, also before its first question."""
+def test_a_reader_keeps_its_generation_during_a_deletion(store: Path, settings: Settings) -> None:
     reader = Memory(store, settings)
     forget(store, Selection(session="attic"), settings)
     collect(store, 1, 0.0, 10.0)
@@ -554,7 +564,7 @@ def test_a_reader_goes_on_while_what_it_reads_is_deleted(store: Path, settings: 
     assert not any(SECRET in item.text for item in reader.recall("zorbified harp").items)
 
 
-def test_forget_killed_and_called_again(store: Path, run_helix) -> None:
+def test_a_killed_forget_is_finished_by_the_same_command(store: Path, run_helix) -> None:
     killed = run_helix("forget", "--session", "attic", "--store", store, HELIX_FAILPOINT="forget.rewritten")
     assert killed.returncode == -signal.SIGKILL
     found = json.loads(run_helix("recall", "zorbified harp", "--store", store, "--json").stdout)
@@ -588,16 +598,15 @@ def assert_reindexed(root: Path, expected: Contents, pipeline: str) -> None:
 
 
 @pytest.mark.parametrize(("point", "at_swap"), [*((p, "") for p in BUILDING), *(("", p) for p in SWAPPING)])
-def test_a_kill_at_any_step_of_a_reindex(
-    point: str, at_swap: str, store: Path, settings: Settings, encoder: Encoder, more: Path
+def test_a_reindex_survives_a_kill_at_any_step(
+    point: str, at_swap: str, store: Path, settings: Settings, smaller: Settings, encoder: Encoder, more: Path
 ) -> None:
-    smaller = replace(settings, item_words=WORDS)
     reader = Memory(store, settings)
     kill(point, reindex, store, smaller, "", at_swap)
     swapped = at_swap in ("commit.current", "reindex.swapped")
     assert contents(store) == (CUT if swapped else NOW)
     assert held(reader.snapshot) == NOW
-    # The old lineage takes documents in meanwhile; the new one has them too.
+    # Documents the old lineage gets meanwhile are in the new one too.
     take_in(store, more, settings, encoder)
     assert contents(store) == (CUT if swapped else NOW) + MORE
     collect(store, 1, 0.0, 10.0)
@@ -612,7 +621,7 @@ def test_a_kill_at_any_step_of_a_reindex(
         assert not list((store / "parts").iterdir())
 
 
-def test_a_kill_on_the_way_to_another_encoder(
+def test_a_reindex_to_another_encoder_survives_kills(
     store: Path, settings: Settings, encoder: Encoder, weights: list[str]
 ) -> None:
     reader = Memory(store, settings)
@@ -626,7 +635,7 @@ def test_a_kill_on_the_way_to_another_encoder(
     lineage = ledger.current(store)[1].lineage
     assert (lineage.name, lineage.dim) == ("tiny-48", 48)
     assert_reindexed(store, NOW, pipeline_fingerprint(lineage.encoder, settings))
-    assert reader.recall("walnut loaf", project="default").degraded == ()  # by the old one, as if nothing had happened
+    assert reader.recall("walnut loaf", project="default").degraded == ()  # by the old lineage
     assert reader.refresh()
     assert reader.snapshot.manifest.lineage.dim == 48
     assert reader.recall("walnut loaf", project="default").degraded == ()
@@ -638,56 +647,35 @@ def test_a_kill_on_the_way_to_another_encoder(
     assert [path.name for path in (store / "encoders").iterdir()] == [encoder.spec.fingerprint]
 
 
-def reindex_slowly(root: Path, settings: Settings, began: Path, go: Path, amid: str) -> None:
-    """A reindex that says `began` and waits for `go`, once, at a failpoint."""
-
-    def wait(here: str) -> None:
-        if here == amid and not began.exists():
-            began.touch()
-            wait_for(go.exists)
-
-    reindex_jobs.failpoint = wait
-    commits.failpoint = wait
-    reindex(root, settings)
-
-
 def words_of(found: Contents) -> Counter[str]:
     return Counter(word for (_, _, text), n in found.items() for word in text.split() for _ in range(n))
 
 
 @pytest.mark.parametrize("amid", ["reindex.parts", "commit.documents", "reindex.committed", "reindex.compacted"])
-def test_what_is_forgotten_during_a_reindex_does_not_come_back(
-    amid: str, store: Path, settings: Settings, encoder: Encoder, tmp_path: Path
+def test_items_forgotten_during_a_reindex_do_not_come_back(
+    amid: str, store: Path, settings: Settings, smaller: Settings, pipeline: str
 ) -> None:
-    smaller = replace(settings, item_words=WORDS)
-    building = start(reindex_slowly, store, smaller, tmp_path / "began", tmp_path / "go", amid)
-    wait_for((tmp_path / "began").exists)
-    deleting = start(forget_session, store, settings, "attic")
-    if amid == "commit.documents":  # it holds the lock of the lineage that is built
-        wait_for(lambda: "attic" not in {session for session, _, _ in contents(store)})
-    else:
-        end(deleting)
-        assert contents(store) == WITHOUT
-        assert traces(store) == []
-    (tmp_path / "go").touch()
-    end(building)
+    with paused(reindex_slowly, store, smaller, amid):
+        deleting = start(forget_session, store, settings, "attic")
+        if amid == "commit.documents":  # the reindex holds the lock of its lineage
+            wait_for(lambda: "attic" not in {session for session, _, _ in contents(store)})
+        else:
+            end(deleting)
+            assert contents(store) == WITHOUT
+            assert traces(store) == []
     end(deleting)
-    # The rest of the document that was forgotten lives on: cut anew, or as it was.
+    # The residue of the forgotten document is in the new cut or the old one.
     assert words_of(contents(store)) == words_of(WITHOUT)
-    assert_reindexed(store, contents(store), pipeline_fingerprint(encoder.spec.fingerprint, smaller))
+    assert_reindexed(store, contents(store), pipeline)
     assert traces(store) == []
     assert_tidy(store)
 
 
-def test_a_deletion_that_was_killed_half_way_holds_for_what_is_swapped_in(
-    store: Path, settings: Settings, more: Path, tmp_path: Path
+def test_a_killed_deletion_also_covers_a_lineage_swapped_in_later(
+    store: Path, settings: Settings, smaller: Settings, more: Path
 ) -> None:
-    smaller = replace(settings, item_words=WORDS)
-    building = start(reindex_slowly, store, smaller, tmp_path / "began", tmp_path / "go", "reindex.compacted")
-    wait_for((tmp_path / "began").exists)
-    kill("commit.current", forget_session, store, settings, "attic")  # in CURRENT the items are gone, in NEXT not yet
-    (tmp_path / "go").touch()
-    end(building)
+    with paused(reindex_slowly, store, smaller, "reindex.compacted"):
+        kill("commit.current", forget_session, store, settings, "attic")  # gone from CURRENT, not yet from NEXT
     assert words_of(contents(store)) == words_of(WITHOUT)
     ingest(store, [more], settings)
     assert words_of(contents(store)) == words_of(WITHOUT + MORE)
@@ -695,7 +683,7 @@ def test_a_deletion_that_was_killed_half_way_holds_for_what_is_swapped_in(
     assert_tidy(store)
 
 
-def test_a_document_that_waits_and_cannot_be_read_does_not_stop_a_reindex(
+def test_an_unreadable_pending_document_does_not_stop_a_reindex(
     store: Path, settings: Settings, tmp_path: Path
 ) -> None:
     before = words_of(contents(store))
@@ -709,54 +697,39 @@ def test_a_document_that_waits_and_cannot_be_read_does_not_stop_a_reindex(
     assert document in ledger.pending(store)
 
 
-def test_what_was_forgotten_before_a_reindex_does_not_come_back(
+def test_items_forgotten_before_a_reindex_do_not_come_back(
     store: Path, settings: Settings, encoder: Encoder, tmp_path: Path
 ) -> None:
     forget(store, Selection(session="attic"), settings)
-    # The log is offered again: its envelope holds what was forgotten, its items must not.
     ingest(store, [write_log(tmp_path / "again.jsonl", "attic", [*NEW, "something else"])], settings)
     reindex(store, replace(settings, item_words=WORDS))
     found = contents(store)
     assert words_of(found) == words_of(WITHOUT) + Counter(["something", "else"])
-    # And the next lineage knows it still.
+    # The next lineage still knows.
     ingest(store, [write_log(tmp_path / "again2.jsonl", "attic", [*NEW, "something else", "at last"])], settings)
     assert words_of(contents(store)) == words_of(found) + Counter(["at", "last"])
 
 
-def test_a_reindex_goes_on_though_the_old_lineage_takes_items_of_the_new_pipeline(
-    store: Path, settings: Settings, encoder: Encoder, more: Path
+@pytest.mark.parametrize("started", [True, False])
+def test_a_reindex_covers_items_of_the_new_pipeline_in_the_old_lineage(
+    store: Path, smaller: Settings, encoder: Encoder, pipeline: str, more: Path, started: bool
 ) -> None:
-    """Whoever exports the new setting ingests with it too, before the reindex is through."""
-    smaller = replace(settings, item_words=WORDS)
-    kill("reindex.committed", reindex, store, smaller)
-    take_in(store, more, smaller, encoder)
+    if started:
+        kill("reindex.committed", reindex, store, smaller)
+    take_in(store, more, smaller, encoder)  # the lineage is otherwise of the old pipeline
     reindex(store, smaller)
-    assert_reindexed(store, CUT + MORE, pipeline_fingerprint(encoder.spec.fingerprint, smaller))
+    assert_reindexed(store, CUT + MORE, pipeline)
 
 
-def test_items_of_the_new_pipeline_do_not_pass_for_a_reindex(
-    store: Path, settings: Settings, encoder: Encoder, more: Path
-) -> None:
-    smaller = replace(settings, item_words=WORDS)
-    take_in(store, more, smaller, encoder)  # into the lineage as it is: the rest of it is of the old pipeline still
-    reindex(store, smaller)
-    assert_reindexed(store, CUT + MORE, pipeline_fingerprint(encoder.spec.fingerprint, smaller))
-
-
-def test_two_reindexes_at_once(store: Path, settings: Settings, encoder: Encoder, tmp_path: Path) -> None:
-    smaller = replace(settings, item_words=WORDS)
-    late = start(reindex_slowly, store, smaller, tmp_path / "began", tmp_path / "go", "reindex.compacted")
-    wait_for((tmp_path / "began").exists)
-    reindex(store, smaller)
-    before = current_name(store)
-    (tmp_path / "go").touch()
-    end(late)
-    assert current_name(store) == before  # nothing was built twice
-    assert_reindexed(store, CUT, pipeline_fingerprint(encoder.spec.fingerprint, smaller))
+def test_of_two_concurrent_reindexes_one_builds_nothing(store: Path, smaller: Settings, pipeline: str) -> None:
+    with paused(reindex_slowly, store, smaller, "reindex.compacted"):
+        reindex(store, smaller)
+        before = current_name(store)
+    assert current_name(store) == before
+    assert_reindexed(store, CUT, pipeline)
 
 
 def children(pid: int) -> set[int]:
-    """Processes that `pid` started, by what the kernel says."""
     found = set()
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -772,7 +745,7 @@ def alive(pid: int) -> bool:
 
 
 TWO = {"HELIX_THREADS": "2"}
-"""Has a reindex work in processes of its own, on one core, too."""
+"""Makes a reindex start processes also on one core."""
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
@@ -791,8 +764,7 @@ def test_the_processes_of_a_reindex_die_with_it(store: Path, encoder: Encoder, c
     assert contents(store) == NOW
 
 
-def test_a_process_of_a_reindex_that_dies_is_told_in_one_line(store: Path, run_helix) -> None:
-    # The first of the processes that enrich dies, not the one that waits for them.
+def test_a_dead_process_of_a_reindex_is_reported_in_one_line(store: Path, run_helix) -> None:
     dies = {"HELIX_FAILPOINT": "enrich.embedded"}
     failed = run_helix("reindex", "--store", store, HELIX_ITEM_WORDS=str(WORDS), **TWO, **dies)
     assert failed.returncode == 4
@@ -806,7 +778,7 @@ def test_a_process_of_a_reindex_that_dies_is_told_in_one_line(store: Path, run_h
     assert (again.returncode, "nothing to do" in again.stdout) == (0, True)
 
 
-def test_a_reindex_that_is_interrupted_ends_with_its_processes(store: Path) -> None:
+def test_an_interrupted_reindex_ends_with_its_processes(store: Path) -> None:
     mark = f"REINDEX_OF={store}"
     place = {"HELIX_STORE": str(store), "REINDEX_OF": str(store)}
     environ = {**os.environ, **TWO, **place, "HELIX_ITEM_WORDS": str(WORDS)}
@@ -817,15 +789,14 @@ def test_a_reindex_that_is_interrupted_ends_with_its_processes(store: Path) -> N
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 130, said.decode()
-    assert said.decode().splitlines()[1:] == ["helix reindex: stopped"]  # after what there was to do
+    assert said.decode().splitlines()[1:] == ["helix reindex: stopped"]  # after the number of documents
     wait_until(10, lambda: not started_by(mark))
     assert contents(store) == NOW
     made = [path for path in (store / "parts").glob("*-*") if (path / "part.json").is_file()]
-    assert len(made) < ledger.current(store)[1].counts["documents"]  # the rest of the work was not waited for
+    assert len(made) < ledger.current(store)[1].counts["documents"]  # it did not wait for the rest
 
 
 def started_by(mark: str) -> list[str]:
-    """Living processes with a mark in their environment."""
     found = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):
@@ -843,7 +814,7 @@ def read_and_die(root: Path, settings: Settings) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_kill_while_old_generations_are_removed(store: Path, settings: Settings) -> None:
+def test_removing_old_generations_survives_a_kill(store: Path, settings: Settings) -> None:
     kill("", read_and_die, store, settings)
     assert len(list((store / "pins").iterdir())) == 1
     reader = Memory(store, settings)
@@ -854,7 +825,7 @@ def test_a_kill_while_old_generations_are_removed(store: Path, settings: Setting
     assert report.problems == ()
     assert report.generations == 2  # the current one and the reader's
     assert contents(store) == held(reader.snapshot) == NOW
-    assert len(list((store / "pins").iterdir())) == 1  # the dead one's is gone
+    assert len(list((store / "pins").iterdir())) == 1  # that of the dead reader is gone
     collect(store, 1, 0.0, 10.0)
     assert held(reader.snapshot) == NOW
     assert verify(store).orphans == ()
@@ -866,35 +837,30 @@ def test_a_kill_while_old_generations_are_removed(store: Path, settings: Setting
 
 
 @pytest.mark.parametrize("amid", ["commit.segment", "commit.documents", "commit.encoder"])
-def test_gc_leaves_alone_what_a_reindex_is_about_to_publish(
-    amid: str, store: Path, settings: Settings, encoder: Encoder, tmp_path: Path
+def test_gc_retains_files_a_reindex_is_about_to_publish(
+    amid: str, store: Path, smaller: Settings, pipeline: str
 ) -> None:
-    smaller = replace(settings, item_words=WORDS)
-    building = start(reindex_slowly, store, smaller, tmp_path / "began", tmp_path / "go", amid)
-    wait_for((tmp_path / "began").exists)
-    collecting = start(collect, store, 1, 0.0, 30.0)
-    time.sleep(0.3)
-    (tmp_path / "go").touch()
-    end(building)
+    with paused(reindex_slowly, store, smaller, amid):
+        collecting = start(collect, store, 1, 0.0, 30.0)
+        time.sleep(0.3)
     end(collecting)
-    assert_reindexed(store, CUT, pipeline_fingerprint(encoder.spec.fingerprint, smaller))
+    assert_reindexed(store, CUT, pipeline)
 
 
 # ---------------------------------------------------------------- rollback
 
 
 @pytest.mark.parametrize("point", ["rollback.set_aside", *PUBLISHING])
-def test_a_kill_at_any_step_of_a_rollback(
+def test_a_rollback_survives_a_kill_at_any_step(
     point: str, store: Path, settings: Settings, encoder: Encoder, more: Path, tmp_path: Path
 ) -> None:
-    """Taken back is the document `more`; a kill before the end takes nothing back, or all of it."""
     to = ledger.current(store)[1].generation
     take_in(store, more, settings, encoder)
     reader = Memory(store, settings)
     kill(point, roll_back, store, settings, to)
     back = point == "commit.current"
     assert contents(store) == (NOW if back else NOW + MORE)
-    # Others go on: nothing that was set aside is lost or comes back by itself.
+    # Other writers continue: no set-aside document is lost or comes back by itself.
     other = write_log(tmp_path / "other.jsonl", "other", ["about saffron"])
     ingest(store, [other], settings)
     saffron = Counter({("other", "other:0", "about saffron"): 1})
@@ -904,7 +870,6 @@ def test_a_kill_at_any_step_of_a_rollback(
     assert contents(store) == NOW
     assert reader.refresh()
     assert held(reader.snapshot) == NOW
-    # Offered again, they go in again.
     ingest(store, [more, other], settings)
     assert contents(store) == NOW + MORE + saffron
     assert ledger.dead(store) == {}
@@ -912,10 +877,10 @@ def test_a_kill_at_any_step_of_a_rollback(
     assert_tidy(store)
 
 
-def test_a_reindex_after_a_rollback_that_was_killed(
+def test_a_reindex_after_a_killed_rollback_keeps_published_documents(
     store: Path, settings: Settings, encoder: Encoder, more: Path
 ) -> None:
-    """What is still published counts, whatever the rollback has said of it."""
+    """Documents the rollback set aside, and that are still published, count."""
     to = ledger.current(store)[1].generation
     take_in(store, more, settings, encoder)
     kill("rollback.set_aside", roll_back, store, settings, to)
@@ -924,34 +889,28 @@ def test_a_reindex_after_a_rollback_that_was_killed(
     assert ledger.dead(store) == {}
 
 
-def test_a_rollback_during_a_reindex(
-    store: Path, settings: Settings, encoder: Encoder, more: Path, tmp_path: Path
+def test_a_rollback_makes_a_reindex_start_over(
+    store: Path, settings: Settings, smaller: Settings, encoder: Encoder, pipeline: str, more: Path
 ) -> None:
-    """The new lineage holds what was taken back: it is begun anew."""
-    smaller = replace(settings, item_words=WORDS)
     to = ledger.current(store)[1].generation
     take_in(store, more, settings, encoder)
-    building = start(reindex_slowly, store, smaller, tmp_path / "began", tmp_path / "go", "reindex.compacted")
-    wait_for((tmp_path / "began").exists)
-    rollback(store, settings, to)
-    (tmp_path / "go").touch()
-    end(building)
-    assert_reindexed(store, CUT, pipeline_fingerprint(encoder.spec.fingerprint, smaller))
+    with paused(reindex_slowly, store, smaller, "reindex.compacted"):
+        rollback(store, settings, to)
+    assert_reindexed(store, CUT, pipeline)
 
 
 # ---------------------------------------------------------------- all of it
 
 
-def test_everything_in_turn_under_one_reader(
-    store: Path, settings: Settings, encoder: Encoder, more: Path, tmp_path: Path
+def test_a_reader_keeps_its_generation_through_every_operation(
+    store: Path, settings: Settings, smaller: Settings, more: Path
 ) -> None:
-    """A reader that never looks up answers the same all the time; one that does sees every step."""
     still, following = Memory(store, settings), Memory(store, settings)
     first = [item.id for item in still.recall("zorbified harp", project="default", now="2026-01-01").items]
     steps: list[tuple[Work, tuple[Any, ...], Contents]] = [
         (ingest, (store, [more], settings), NOW + MORE),
         (compact, (store, settings), NOW + MORE),
-        (reindex, (store, replace(settings, item_words=WORDS)), CUT + MORE),
+        (reindex, (store, smaller), CUT + MORE),
         (rollback, (store, settings), NOW + MORE),
         (forget, (store, Selection(session="attic"), settings), WITHOUT + MORE),
         (collect, (store, 1, 0.0, 10.0), WITHOUT + MORE),

@@ -1,4 +1,4 @@
-"""kill -9 at every step of a fold, and of those who append: no event is lost, none counts twice."""
+"""kill -9 at every step of a fold and of appenders: no event is lost, none counts twice."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def counts(root: Path) -> Counter[str]:
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_kill_at_any_step_of_a_fold(point: str, store: Path, run_helix) -> None:
+def test_a_fold_survives_a_kill_at_any_step(point: str, store: Path, run_helix) -> None:
     first, second, third = ids(store)
     living = Appender(store)
     living.append([Event(first, "used", AT)])
@@ -92,7 +92,7 @@ while True:
 """
 
 
-def test_an_appender_that_is_killed_loses_nothing_it_said_it_had(store: Path) -> None:
+def test_a_killed_appender_loses_no_acknowledged_event(store: Path) -> None:
     first = ids(store)[0]
     said = 0
     for turn in range(3):
@@ -109,8 +109,7 @@ def test_an_appender_that_is_killed_loses_nothing_it_said_it_had(store: Path) ->
     assert list((store / "events").iterdir()) == []
 
 
-def test_appenders_that_come_and_go_while_files_are_folded_and_removed(store: Path) -> None:
-    """Every append through a file of its own, and all the while somebody folds and removes files."""
+def test_folds_lose_no_event_of_appenders_that_come_and_go(store: Path) -> None:
     seed = 20_261_121
     wanted = ids(store)
     sent: list[Counter[str]] = [Counter() for _ in range(3)]

@@ -1,5 +1,7 @@
-"""Random lives of a store against a model of dictionaries: whatever is taken in, changed, forgotten, merged, reindexed,
-rolled back and collected in whatever order, the store holds the items the model holds, and says so.
+"""Random lives of a store against a model of dictionaries.
+
+Whatever is ingested, changed, forgotten, merged, reindexed, rolled back or collected, in any order, the store holds and
+reports the items of the model.
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ KEYS = {identity((session, turn)): (session, turn) for session in SESSIONS for t
 
 @dataclass(frozen=True)
 class Version:
-    """What one document says of a turn."""
+    """One document's version of a turn."""
 
     text: str
     project: str
@@ -103,13 +105,13 @@ class State:
 
 
 def newest(versions: Iterable[Version]) -> Version:
-    """The last accepted counts; of equal copies the earliest stays."""
+    """Return the last accepted version; of equal copies the earliest."""
     ordered = sorted(versions, key=lambda version: version.accepted)
     return next(version for version in ordered if version.content == ordered[-1].content)
 
 
 class Life(RuleBasedStateMachine):
-    """The store and its model, step by step. `encoder` and `base` are set by the test."""
+    """The store and its model, step by step. The test sets `encoder` and `base`."""
 
     encoder: Encoder
     counter: TokenCounter
@@ -150,7 +152,7 @@ class Life(RuleBasedStateMachine):
         return [name for name in self.documents if name not in self.state.done.keys() | self.dead]
 
     def publish_pending(self) -> None:
-        """What one commit makes of the documents that wait."""
+        """Apply a commit of the pending documents to the model."""
         if not self.history:  # the first commit begins the lineage, and only a reindex changes it
             self.state.pipeline = self.cut
         names = self.pending()
@@ -168,7 +170,7 @@ class Life(RuleBasedStateMachine):
         self.state.done |= {name: set(self.documents[name].says) for name in names}
 
     def rebuilt(self) -> State:
-        """What a reindex makes: every published document again, of a forgotten one the items that are left."""
+        """Return the model after a reindex: every published document again, or its residue."""
         names = [name for name in self.documents if name in self.state.done]
         says: dict[Key, list[Version]] = {}
         for name in names:
@@ -199,7 +201,7 @@ class Life(RuleBasedStateMachine):
         tail=st.booleans(),
     )
     def add(self, turns: list[tuple[str, str, str, str]], tail: bool) -> None:
-        """A new log, or the last one grown: its turns and some more, of which some are changed ones."""
+        """Add a new log, or more and changed turns to the last one."""
         lines: dict[Key, tuple[str, str]] = {}
         if tail and self.files:
             for line in map(json.loads, self.files[-1].read_text().splitlines()):
@@ -220,7 +222,7 @@ class Life(RuleBasedStateMachine):
         i=st.integers(0, 20), turns=st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(PROJECTS)), max_size=3)
     )
     def grow(self, i: int, turns: list[tuple[str, str]]) -> None:
-        """More turns at the end of a log: only they are taken in."""
+        """Append turns: only they are accepted."""
         path = self.files[i % len(self.files)]
         held = {(line["session"], line["id"]) for line in map(json.loads, path.read_text().splitlines())}
         free = [key for key in sorted(KEYS.values()) if key not in held]
@@ -234,7 +236,7 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: self.files)
     @rule(i=st.integers(0, 20))
     def again(self, i: int) -> None:
-        """A file that was offered before."""
+        """Offer a file again."""
         self.offer(self.files[i % len(self.files)])
 
     def offer(self, path: Path) -> None:
@@ -284,10 +286,10 @@ class Life(RuleBasedStateMachine):
             assert (len(manifest.segments), manifest.deletes) == (bool(self.state.items), ())
 
     def answers(self) -> Any:
-        """Ids and scores of a few questions: of the whole recall as one mapping, of the lexical leg to the last bit."""
+        """Return ids and scores of a few questions: of the whole recall as one mapping, of the BM25 leg bit by bit."""
         memory = Memory(self.root, self.settings)
-        if "encoder" not in memory.snapshot.__dict__:
-            memory.snapshot.__dict__["encoder"] = self.encoder
+        if "encoder" not in memory.snapshot.files.__dict__:
+            memory.snapshot.files.__dict__["encoder"] = self.encoder
         out: dict[str, float] = {}
         for question in (f"{WORDS[0]} of s1", f"the {WORDS[1]} in turn t2"):
             bundle = memory.recall(question, k=20, now="2026-02-01")
@@ -360,9 +362,7 @@ class Life(RuleBasedStateMachine):
         self.check()
 
     def owned(self) -> None:
-        """The store says which of the documents that say an item it keeps it for: the last for which it was worth more
-        or less. That it keeps it at all is the model's to know.
-        """
+        """Check the document of each item: the last one that changed its salience or confidence."""
         with ask(self.root, "SELECT id, document FROM items") as found:
             owner = {KEYS[name]: document for name, document in found.rows}
         for key, version in self.state.items.items():
@@ -470,12 +470,12 @@ class Life(RuleBasedStateMachine):
 
 @pytest.fixture
 def life(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[Life]:
-    """The machine with one encoder for all stores; what makes files durable or takes time of its own is left out."""
+    """The machine with one encoder for all stores, without fsync and slow steps."""
     (tmp_path / "inbox").mkdir()
     encoder = open_encoder(tmp_path, load())
     monkeypatch.setattr(os, "fsync", lambda handle: None)
     monkeypatch.setattr(pipelines.ingest.commit, "load_router", lambda *_: "not in this test")
-    monkeypatch.setattr(pipelines.maintain.reindex, "_encoder", lambda *given: encoder)
+    monkeypatch.setattr(pipelines.maintain.reindex, "_open_encoder", lambda *given: encoder)
     given = {"encoder": encoder, "counter": TokenCounter(encoder.folder), "base": load()}
     return type("Life", (Life,), given)
 
@@ -483,7 +483,7 @@ def life(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[L
 @pytest.mark.parametrize(
     ("lives", "steps"), [(5, 12), pytest.param(400, 25, marks=[pytest.mark.soak, pytest.mark.timeout(3_600)])]
 )
-def test_every_life_is_the_models(life: type[Life], lives: int, steps: int) -> None:
+def test_every_sequence_of_operations_matches_the_model(life: type[Life], lives: int, steps: int) -> None:
     run_state_machine_as_test(
         life,
         settings=settings(

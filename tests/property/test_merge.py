@@ -1,4 +1,4 @@
-"""A merge of segments is the segment that would have been written of the same rows at once, array by array."""
+"""A merge of segments equals one write of the same rows, array by array."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def make_rows(items: Sequence[dict[str, Any]], first: int, rng: np.random.Genera
 
 @pytest.fixture(autouse=True, scope="module")
 def no_fsync() -> Iterator[None]:
-    """Hundreds of segments whose durability nobody asks for."""
+    """Leave fsync out: these segments need no durability."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)
         yield
@@ -168,7 +168,7 @@ def test_a_merge_equals_one_write_of_all_rows(batches: list[list[dict[str, Any]]
 @settings(max_examples=15, deadline=None)
 @given(batches=BATCHES)
 def test_a_store_reads_the_same_in_any_number_of_segments(batches: list[list[dict[str, Any]]]) -> None:
-    """Order of terms, cues and titles of a store in segments with deleted rows, and of one made of the rest."""
+    """Compare order of terms, cues and titles, with deleted rows and without them."""
     items = [item for batch in batches for item in batch]
     kept = [item for item in items if item["kept"]]
     texts = [" ".join(item["words"]) for item in items]
@@ -207,7 +207,7 @@ def test_the_size_of_the_blocks_does_not_matter(batches: list[list[dict[str, Any
 
 
 def test_a_segment_of_an_earlier_release_is_merged(tmp_path: Path) -> None:
-    """It has no order of terms, no cues and no titles: there they are empty, and those of the others stay."""
+    """It lacks order of terms, cues and titles: they stay empty, and those of the others stay."""
     rng = np.random.default_rng(0)
     item = {"session": "s1", "mentions": [], "links": [], "facts": [], "role": "document"}
     old = make_rows([{**item, "words": ["walnut", "my"], "title": "Walnut"}, {**item, "words": ["redis"]}], 0, rng)

@@ -1,4 +1,4 @@
-"""Random sequences of growing, changing and repeated logs against a dictionary: the store holds the same items."""
+"""Random sequences of growing, changing and repeated logs against a dictionary of their items."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LOG = st.lists(TURN, min_size=1, max_size=6, unique_by=lambda turn: turn[:2])
 
 @pytest.fixture(autouse=True, scope="module")
 def quick() -> Iterator[None]:
-    """Dozens of stores: what makes files durable and what is trained are left out."""
+    """Leave fsync and training out, for dozens of stores."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)
         patch.setattr(pipelines.ingest.commit, "load_router", lambda *_: "not in this test")
@@ -87,8 +87,9 @@ LOGS = st.lists(st.lists(SAID, min_size=1, max_size=4, unique_by=lambda said: sa
 def test_the_order_of_commits_does_not_matter(
     commit_parts: Commit, logs: list[list[tuple[int, int, bool]]], order: random.Random, cuts: set[int]
 ) -> None:
-    """Documents are enriched in parallel and committed as they are ready: the last accepted version wins all the same,
-    and an item that moves with it from session to session is counted where it is.
+    """Documents are committed as they become ready: the last accepted version still wins.
+
+    An item that moves from session to session with it is counted where it is.
     """
     versions: dict[int, bool] = {}
     first: dict[tuple[int, bool], str] = {}  # turn, version → session of the first log that said it so
@@ -131,7 +132,7 @@ Commit = Callable[[Path, Sequence[tuple[int, list[dict[str, Any]]]]], None]
 
 @pytest.fixture
 def commit_parts(cache: Path, tmp_path: Path) -> Commit:
-    """Publishes documents, given as (order of acceptance, records), in one commit; without embedding anything."""
+    """Publish documents, given as (order of acceptance, records), in one commit, without embedding."""
     (tmp_path / "inbox").mkdir()
     encoder = open_encoder(tmp_path, load())
     fingerprint = pipeline_fingerprint(encoder.spec.fingerprint, load())

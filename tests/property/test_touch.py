@@ -1,4 +1,4 @@
-"""Random interleavings of appends, folds and kills against a Counter: every event counts exactly once."""
+"""Random interleavings of appends, folds and kills against a Counter: every event counts once."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ STEP = st.one_of(
 
 
 class Killed(BaseException):
-    """Nothing after it runs, as after SIGKILL; what is open is closed."""
+    """Ends the run like SIGKILL; open files are closed."""
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def killed_touch(root: Path, point: str) -> None:
 
 
 def torn(root: Path, appender: Appender, event: Event, length: int) -> None:
-    """An appender that dies in the middle of its last line."""
+    """Return an appender that dies inside its last line."""
     appender.append([event])
     file = appender._file
     assert file is not None

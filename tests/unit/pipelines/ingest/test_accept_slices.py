@@ -1,4 +1,4 @@
-"""A large log is accepted a slice of time at a go, so that whoever watches it has time for others."""
+"""A large log is accepted in slices of time, so that a watch has time for other files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def texts(inbox: Inbox, documents: list[str]) -> str:
     return "".join(ledger.read(inbox.root, document).text for document in documents)
 
 
-def test_the_rest_is_left_for_the_next_time(inbox: Inbox, tmp_path: Path) -> None:
+def test_a_slice_leaves_the_rest_for_the_next_call(inbox: Inbox, tmp_path: Path) -> None:
     path = log(tmp_path / "large.jsonl", "large", 50)
     slices = []
     while True:
@@ -49,13 +49,15 @@ def test_the_rest_is_left_for_the_next_time(inbox: Inbox, tmp_path: Path) -> Non
     assert accept_source(inbox, path, AcceptOptions(seconds=0.0)).is_duplicate
 
 
-def test_without_a_limit_all_of_it_is_taken(inbox: Inbox, tmp_path: Path) -> None:
+def test_without_a_limit_all_is_accepted(inbox: Inbox, tmp_path: Path) -> None:
     taken = accept_source(inbox, log(tmp_path / "large.jsonl", "large", 50), AcceptOptions())
     assert not taken.more
     assert texts(inbox, list(taken.documents)) == (tmp_path / "large.jsonl").read_text()
 
 
-def test_a_watch_takes_others_in_between(inbox: Inbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_accepts_other_files_between_slices(
+    inbox: Inbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("pipelines.ingest.watch.SLICE", 0.0)
     folder = tmp_path / "logs"
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""Which version of a turn a commit keeps."""
+"""The version of a turn that a commit publishes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_an_older_version_that_is_enriched_later_does_not_win(store) -> None:
     assert texts(root) == ["only the older one has this", "take it out at one"]
 
 
-def test_two_versions_in_one_commit(store) -> None:
+def test_of_two_versions_in_one_commit_the_later_counts(store) -> None:
     root, encoder, accepted = store
     counter = TokenCounter(encoder.folder)
     for turns in ([("s", "1", "noon")], [("s", "1", "one"), ("s", "2", "slice it")], [("s", "1", "one")]):
@@ -76,7 +76,7 @@ def test_two_versions_in_one_commit(store) -> None:
 @pytest.mark.parametrize(
     "order", [*itertools.permutations([0, 1, 2]), (1, (0, 2)), ((0, 2), 1), ((0, 1), 2), (2, (0, 1))]
 )
-def test_what_was_said_last_stays_however_the_work_is_ordered(store, order) -> None:
+def test_the_last_accepted_version_stays_in_any_order_of_work(store, order) -> None:
     """A turn is changed and changed back; workers may finish the three documents in any order."""
     root, encoder, accepted = store
     counter = TokenCounter(encoder.folder)
@@ -91,7 +91,7 @@ def test_what_was_said_last_stays_however_the_work_is_ordered(store, order) -> N
 
 
 def test_a_resumed_session_does_not_repeat_its_prefix(tmp_path: Path, cache: Path) -> None:
-    """Claude Code copies the turns so far, uuids and all, under a new session id."""
+    """Claude Code copies earlier turns, uuids and all, under a new session id."""
 
     def log(session: str, *uuids: str) -> str:
         records = [
@@ -122,7 +122,7 @@ def test_a_resumed_session_does_not_repeat_its_prefix(tmp_path: Path, cache: Pat
     assert verify(root).problems == ()
 
 
-def test_a_document_offered_again_after_its_death_is_tried_again(store) -> None:
+def test_a_dead_document_offered_again_is_retried(store) -> None:
     from helix.snapshot.ledger import inbox as ledger
 
     root, _, accepted = store
@@ -152,8 +152,8 @@ def test_an_adapters_mistake_costs_its_document_and_no_other(tmp_path: Path, cac
     assert texts(tmp_path / "store") == ["walnut bread"]
 
 
-def test_what_is_referred_to_later_matters_more(tmp_path: Path, cache: Path) -> None:
-    """A growing log: an earlier turn is published again with its new salience, and known since it was first said."""
+def test_a_later_reference_raises_salience(tmp_path: Path, cache: Path) -> None:
+    """An earlier turn is published again with its new salience and its first time."""
     log, root = tmp_path / "log.jsonl", tmp_path / "store"
     turns = [
         ("t0", "user", "The deploy of zephyrline goes through the blue pipeline."),
@@ -207,8 +207,8 @@ def _proposal(root: Path) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-def test_what_is_agreed_to_later_is_confirmed(tmp_path: Path, cache: Path, at_once: bool) -> None:
-    """An agent's proposal and the user's yes are seldom written in the same moment, or taken in at once."""
+def test_a_later_agreement_raises_confidence(tmp_path: Path, cache: Path, at_once: bool) -> None:
+    """An agent's proposal and the user's yes are seldom accepted together."""
     log, root = tmp_path / "log.jsonl", tmp_path / "store"
     log.write_text(PROPOSED)
     prepare_store(root, "auto")
@@ -239,8 +239,8 @@ def test_what_is_agreed_to_later_is_confirmed(tmp_path: Path, cache: Path, at_on
     assert verify(root).problems == ()
 
 
-def test_what_was_said_elsewhere_since_is_not_outdone(tmp_path: Path, cache: Path) -> None:
-    """The turn was edited in another file; that the first one goes on does not bring back what it said."""
+def test_a_revalued_row_does_not_replace_newer_content(tmp_path: Path, cache: Path) -> None:
+    """The turn was edited in another file, and the first file grew since."""
     log, other, root = tmp_path / "log.jsonl", tmp_path / "other.jsonl", tmp_path / "store"
     log.write_text(PROPOSED)
     ingest(root, [log], load())
@@ -253,8 +253,8 @@ def test_what_was_said_elsewhere_since_is_not_outdone(tmp_path: Path, cache: Pat
 
 
 @pytest.mark.parametrize("turn", ["t0", "t2"])
-def test_forgetting_a_turn_spares_what_was_judged_anew(tmp_path: Path, cache: Path, turn: str) -> None:
-    """Be it one it was first taken in with, or the one it was judged anew for."""
+def test_forgetting_a_turn_keeps_revalued_items(tmp_path: Path, cache: Path, turn: str) -> None:
+    """Also the turn that revalued them."""
     log, root = tmp_path / "log.jsonl", tmp_path / "store"
     for text in (PROPOSED, PROPOSED + AGREED):
         log.write_text(text)
@@ -273,7 +273,7 @@ WORDS = {"t0": "How do we ship zephyrline?", "t2": "Yes, do that."}
 
 @pytest.fixture
 def chain(tmp_path: Path) -> tuple[Path, list[str]]:
-    """A store whose inbox holds three links of a log, as a copy may show them: the last one is the oldest file."""
+    """A store whose inbox holds three increments of a log; the last one is the oldest file, as in a copy."""
     log, root, links = tmp_path / "log.jsonl", tmp_path / "store", list[str]()
     prepare_store(root, "auto")
     for text in (PROPOSED, PROPOSED + AGREED, PROPOSED + AGREED + _said("t3", "user", "Tell Ana.")):
@@ -285,7 +285,7 @@ def chain(tmp_path: Path) -> tuple[Path, list[str]]:
     return root, links
 
 
-def test_links_are_published_in_their_order_whatever_the_files_say(chain, cache: Path) -> None:
+def test_increments_are_published_in_order_despite_file_times(chain, cache: Path) -> None:
     root, links = chain
     encoder = open_encoder(root, load())
     for link in ledger.pending(root):
@@ -293,8 +293,8 @@ def test_links_are_published_in_their_order_whatever_the_files_say(chain, cache:
     assert list(commit(root, encoder, load()).documents) == links
 
 
-def test_a_reindex_of_links_in_any_order(chain, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does it wait for a link that is not published itself."""
+def test_a_reindex_accepts_increments_in_any_order(chain, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for no increment that is not published."""
     root, links = chain
     ledger.give_up(root, links[0], "nobody can read it")
     encoder = open_encoder(root, load())
@@ -324,7 +324,7 @@ def log_of(name: str, turns: int) -> list[tuple[str, str, str]]:
     return [(name, f"{name}{i}", f"remark {i} of {name} about walnut bread") for i in range(turns)]
 
 
-def test_small_documents_go_before_a_large_one(store) -> None:
+def test_small_documents_precede_a_large_one(store) -> None:
     root, encoder, accepted = store
     counter = TokenCounter(encoder.folder)
     large, *small = [accepted(*log_of(name, turns)) for name, turns in (("a", 80), ("b", 3), ("c", 4))]
@@ -338,7 +338,7 @@ def test_small_documents_go_before_a_large_one(store) -> None:
     assert commit(root, encoder, load(), limit=10).documents == ()
 
 
-def test_a_large_one_that_has_waited_goes_with_the_small_ones(store) -> None:
+def test_an_overdue_large_document_joins_the_small_ones(store) -> None:
     root, encoder, accepted = store
     counter = TokenCounter(encoder.folder)
     large, small = accepted(*log_of("a", 80)), accepted(*log_of("b", 3))
@@ -349,7 +349,7 @@ def test_a_large_one_that_has_waited_goes_with_the_small_ones(store) -> None:
     assert set(commit(root, encoder, load(), limit=10).documents) == {large, small}
 
 
-def test_no_link_goes_before_the_one_it_goes_on_from(chain, cache: Path) -> None:
+def test_no_increment_precedes_the_one_it_continues(chain, cache: Path) -> None:
     root, links = chain
     encoder = open_encoder(root, load())
     for link in ledger.pending(root):
@@ -359,7 +359,7 @@ def test_no_link_goes_before_the_one_it_goes_on_from(chain, cache: Path) -> None
         assert (done.documents, done.left) == ((link,), len(links) - i - 1)
 
 
-def test_many_small_commits_give_what_one_gives(store) -> None:
+def test_many_small_commits_equal_one(store) -> None:
     root, encoder, accepted = store
     counter = TokenCounter(encoder.folder)
     said = [accepted(*log_of(f"s{i}", 1 + 7 * i % 5), ("shared", "x", f"version {i}")) for i in range(8)]

@@ -1,4 +1,4 @@
-"""Sources that grow, are cut off, rotated, renamed and edited: what is taken in of each, and what is not again."""
+"""Sources that grow, are truncated, rotated, renamed and edited: new lines are accepted once."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.support.replay import Replay
 
 
 def said(number: int, text: str, session: str | None = "s") -> str:
-    """One line of a log."""
+    """Return one line of a log."""
     return json.dumps({"id": str(number), "text": text, **({"session": session} if session else {})}) + "\n"
 
 
 def unnamed(text: str) -> str:
-    """A line without session and id: the path and the line number stand for them."""
+    """Return a line without session and id, which path and line number replace."""
     return json.dumps({"text": text}) + "\n"
 
 
@@ -42,7 +42,7 @@ def inbox(replay: Replay) -> list[str]:
     return ["\n".join(ledger.read(replay.root, name).text.split("\n")[:-1]) for name in ledger.accepted(replay.root)]
 
 
-def test_only_what_is_new_is_taken_in(replay: Replay, log: Path) -> None:
+def test_only_new_lines_are_accepted(replay: Replay, log: Path) -> None:
     log.write_text(said(1, "walnuts") + said(2, "thyme"))
     (first,) = replay.offer(log)
     with log.open("a") as file:
@@ -55,7 +55,7 @@ def test_only_what_is_new_is_taken_in(replay: Replay, log: Path) -> None:
     assert replay.offer(log) == ()
 
 
-def test_a_file_nobody_touched_is_not_read(replay: Replay, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unchanged_file_is_not_read(replay: Replay, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log.write_text(said(1, "walnuts"))
     replay.offer(log)
 
@@ -67,7 +67,7 @@ def test_a_file_nobody_touched_is_not_read(replay: Replay, log: Path, monkeypatc
     assert log not in opened
 
 
-def test_half_a_line_waits_for_its_other_half(replay: Replay, log: Path) -> None:
+def test_half_a_line_waits_for_its_rest(replay: Replay, log: Path) -> None:
     first = said(1, "walnuts")
     whole = first + said(2, "the key is " + "gh" + "p_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8")
     log.write_text(first)
@@ -82,7 +82,7 @@ def test_half_a_line_waits_for_its_other_half(replay: Replay, log: Path) -> None
     assert not any("ghp_" in text for text in inbox(replay))
 
 
-def test_a_last_line_without_an_end_that_is_whole_is_taken_in(replay: Replay, log: Path) -> None:
+def test_a_whole_last_line_without_a_line_feed_is_accepted(replay: Replay, log: Path) -> None:
     log.write_text(said(1, "walnuts") + said(2, "thyme").rstrip())
     replay.offer(log)
     with log.open("a") as file:
@@ -96,7 +96,7 @@ def test_a_last_line_without_an_end_that_is_whole_is_taken_in(replay: Replay, lo
     ] == [1]
 
 
-def test_ids_by_line_go_on_where_they_stood(replay: Replay, log: Path) -> None:
+def test_ids_by_line_continue_across_increments(replay: Replay, log: Path) -> None:
     log.write_text(unnamed("walnuts") + "\n" + unnamed("thyme"))
     replay.offer(log)
     with log.open("a") as file:
@@ -107,7 +107,7 @@ def test_ids_by_line_go_on_where_they_stood(replay: Replay, log: Path) -> None:
     assert [record["ord"] for record in sorted(replay.items.values(), key=lambda r: r["turns"])] == [0, 1, 2]
 
 
-def test_one_that_was_cut_off_loses_nothing(replay: Replay, log: Path) -> None:
+def test_a_truncated_log_loses_nothing(replay: Replay, log: Path) -> None:
     log.write_text(said(1, "walnuts") + said(2, "thyme"))
     replay.offer(log)
     log.write_text(said(1, "walnuts"))
@@ -115,7 +115,7 @@ def test_one_that_was_cut_off_loses_nothing(replay: Replay, log: Path) -> None:
     assert replay.texts() == ["walnuts", "thyme"]
 
 
-def test_one_that_was_edited_says_what_it_says_now(replay: Replay, log: Path) -> None:
+def test_an_edited_log_has_its_present_content(replay: Replay, log: Path) -> None:
     log.write_text(unnamed("walnuts") + unnamed("thyme") + unnamed("salt"))
     replay.offer(log)
     log.write_text(unnamed("walnuts") + unnamed("rosemary") + unnamed("salt"))
@@ -145,7 +145,7 @@ def test_a_rotated_log_keeps_both(replay: Replay, log: Path, how: str) -> None:
     assert len({record["session"] for record in replay.items.values()}) == 3
 
 
-def test_a_renamed_log_goes_on(replay: Replay, log: Path) -> None:
+def test_a_renamed_log_continues(replay: Replay, log: Path) -> None:
     log.write_text(unnamed("walnuts"))
     replay.offer(log)
     new = log.rename(log.with_name("other.jsonl"))
@@ -158,7 +158,7 @@ def test_a_renamed_log_goes_on(replay: Replay, log: Path) -> None:
     assert replay.made == [1, 1]
 
 
-def test_another_file_in_the_place_of_a_removed_one_is_another_source(replay: Replay, log: Path) -> None:
+def test_a_file_that_replaces_a_removed_one_is_another_source(replay: Replay, log: Path) -> None:
     log.write_text(unnamed("walnuts"))
     replay.offer(log)
     log.unlink()
@@ -168,7 +168,7 @@ def test_another_file_in_the_place_of_a_removed_one_is_another_source(replay: Re
     assert sorted(replay.texts()) == ["salt", "thyme", "walnuts"]
 
 
-def test_the_beginning_may_look_like_something_else(replay: Replay, tmp_path: Path) -> None:
+def test_a_short_beginning_may_have_another_format(replay: Replay, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text("{")
     with pytest.raises(InputRefused):
@@ -181,7 +181,7 @@ def test_the_beginning_may_look_like_something_else(replay: Replay, tmp_path: Pa
     assert [record["source"] for record in replay.items.values()] == ["markdown"]
 
 
-def test_a_line_that_is_too_long_is_passed_over_and_named(
+def test_a_line_that_is_too_long_is_skipped_and_named(
     replay: Replay, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(links, "BLOCK", 64)
@@ -206,7 +206,7 @@ def test_problems_are_named_by_their_line_of_the_file(replay: Replay, log: Path)
     assert [problem.line for problem in ledger.read(replay.root, document).problems] == [3]
 
 
-def test_what_was_given_up_is_read_around(replay: Replay, log: Path) -> None:
+def test_a_dead_increment_is_skipped_by_later_ones(replay: Replay, log: Path) -> None:
     log.write_text(unnamed("walnuts"))
     replay.offer(log)
     with log.open("a") as file:
@@ -223,7 +223,7 @@ def test_what_was_given_up_is_read_around(replay: Replay, log: Path) -> None:
     assert accept_source(Inbox(replay.root, Settings()), log, AcceptOptions(retry=False)).documents == ()
 
 
-def test_what_is_forgotten_of_it_stays_forgotten(replay: Replay, log: Path) -> None:
+def test_forgotten_items_of_a_growing_log_stay_forgotten(replay: Replay, log: Path) -> None:
     log.write_text(unnamed("walnuts") + unnamed("a secret"))
     (document,) = replay.offer(log)
     ledger.forget(replay.root, document)
@@ -253,7 +253,7 @@ def test_a_kill_between_an_envelope_and_its_cursor_costs_nothing(replay: Replay,
     assert replay.texts() == ["walnuts", "thyme", "salt"]
 
 
-def test_without_cursors_all_of_it_is_there_already(replay: Replay, log: Path) -> None:
+def test_without_cursors_nothing_is_accepted_twice(replay: Replay, log: Path) -> None:
     log.write_text(said(1, "walnuts") + said(2, "thyme"))
     replay.offer(log)
     for path in (replay.root / "sources").iterdir():
@@ -292,7 +292,7 @@ def test_memory_does_not_grow_with_a_log(replay: Replay, log: Path, monkeypatch:
     assert peak(20_000) < 1.5 * peak(2_000)
 
 
-def test_windows_line_ends_and_marks(replay: Replay, log: Path) -> None:
+def test_windows_line_ends_and_byte_order_marks_are_read(replay: Replay, log: Path) -> None:
     log.write_bytes(b"\xef\xbb\xbf" + said(1, "walnuts").replace("\n", "\r\n").encode())
     replay.offer(log)
     with log.open("ab") as file:
@@ -318,7 +318,7 @@ def test_histories_with_a_dot_are_found(tmp_path: Path) -> None:
     assert found == {".aider.chat.history.md", "shown.md", ".specstory/history/a.md"}
 
 
-def test_a_key_that_was_cut_on_its_way_in_is_not_kept_in_parts(replay: Replay, tmp_path: Path) -> None:
+def test_a_key_cut_between_increments_is_redacted(replay: Replay, tmp_path: Path) -> None:
     rows = [f"MIIEpAIBAAKCAQEA{i}7Zq3vT9xLkP2mWcR8sYbN5dFhJ" for i in range(4)]
     kind = "RSA PRIVATE " + "KEY-----"
     key = "\n".join(["-----BEGIN " + kind, *rows, "-----END " + kind])

@@ -1,4 +1,4 @@
-"""From turns to items: what links them, what they state, how they are judged, what is left of them after forgetting."""
+"""From turns to items: links, facts, salience and confidence, and the residue after a deletion."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def turn(i: int, text: str, speaker: str | None = "Ana", **given: Any) -> Turn:
 
 
 def said(*turns: tuple[str, str]) -> tuple[Turn, ...]:
-    """Turns of (speaker, text)."""
+    """Return turns of (speaker, text)."""
     return tuple(turn(i, text, speaker) for i, (speaker, text) in enumerate(turns))
 
 
@@ -44,7 +44,7 @@ def found_in(*sessions: Iterable[Turn], **envelope: Any) -> ItemBatch:
 
 
 def linked(found: ItemBatch, kind: str) -> list[tuple[int, int]]:
-    """(item, the earlier one it is linked with) as their places."""
+    """Return (item, earlier linked item) as places."""
     place = {int(record["id"], 16): i for i, record in enumerate(found.records)}
     return [(i, place[key]) for i, row in enumerate(found.links) for key, code in row if LINKS[code] == kind]
 
@@ -91,7 +91,7 @@ def test_a_turn_answers_the_parent_its_source_names(parent: str | None, expected
     assert linked(found_in([*talk, turn(2, "I have the key.", "Cy", parent=parent)]), "reply") == expected
 
 
-def test_a_parent_goes_before_the_question_and_one_nobody_knows_does_not() -> None:
+def test_a_known_parent_precedes_the_question_and_an_unknown_one_does_not() -> None:
     talk = said(("Ana", "The shed is locked."), ("Bo", "Does it rain?"))
     assert linked(found_in([*talk, turn(2, "I have the key.", "Cy", parent="t0")]), "reply") == [(2, 0)]
     for parent in ("t1", "elsewhere", None):
@@ -157,7 +157,7 @@ def test_two_files_of_one_item_are_one_link_and_at_most_four_go_out() -> None:
     assert linked(found_in(talk), "same") == [(6, i) for i in range(4)]
 
 
-def test_what_more_than_fifty_pieces_name_links_nothing() -> None:
+def test_an_entity_of_more_than_fifty_items_links_nothing() -> None:
     def talk(n: int) -> list[Turn]:
         return [turn(i, f"Case {i} of src/hub.py.") for i in range(n)] + [turn(n, "See src/rare.py.")] * 2
 
@@ -176,7 +176,7 @@ def only(found: ItemBatch) -> Record:
 
 
 def states(text: str, **envelope: Any) -> Record:
-    """The one fact of a text that Ana says."""
+    """Return the one fact of a text by Ana."""
     return only(found_in([turn(0, text)], **envelope))
 
 
@@ -252,7 +252,7 @@ def test_one_person_of_a_session_is_named_alike_in_all_its_items() -> None:
     assert keys[2] == {"bo", "priya"}  # nobody in this session says who she is
 
 
-def test_what_is_indexed_names_who_speaks_or_the_heading() -> None:
+def test_the_indexed_text_names_the_speaker_or_the_heading() -> None:
     note = Turn("n", "Knead it.", role="document", origin="document", title="Bread > Dough")
     found = found_in([turn(0, "Where is it?"), turn(1, "There.", None), note, replace(note, id="m", title=None)])
     assert found.texts == ["Ana: Where is it?", "There.", "Bread > Dough. Knead it.", "Knead it."]
@@ -280,7 +280,7 @@ def test_salience_is_the_sum_of_its_parts() -> None:
         assert sum(amount for _, amount in record["salience_parts"]) == pytest.approx(record["salience"], abs=1e-4)
 
 
-def test_what_the_input_says_of_an_item_wins() -> None:
+def test_values_given_by_the_input_win() -> None:
     (plain,) = judged([turn(0, STATEMENT)])
     (pinned,) = judged([turn(0, STATEMENT, pinned=True)])
     (half,) = judged([turn(0, STATEMENT, priority=1.5)])
@@ -297,7 +297,7 @@ def test_what_the_input_says_of_an_item_wins() -> None:
     assert 0 < plain["type_confidence"] < 1
 
 
-def test_confidence_says_who_vouches() -> None:
+def test_confidence_names_its_source() -> None:
     answer = turn(1, "The walls are white.", "Helper", role="assistant", origin="assistant")
     person, machine = judged([turn(0, STATEMENT), answer])
     assert (person["vouched"], machine["vouched"]) == ("statement", "claim")
@@ -345,7 +345,7 @@ def test_the_model_decides_about_types_where_there_are_vectors() -> None:
     assert found.records[0]["type_confidence"] == pytest.approx(np.exp(5) / (np.exp(5) + 4), abs=1e-3)
 
 
-def test_where_a_project_and_its_readers_come_from() -> None:
+def test_project_and_acl_come_from_option_turn_or_session() -> None:
     (bare,) = judged([turn(0, STATEMENT)])
     assert (bare["project"], bare["acl"]) == (NO_PROJECT, [])
     (both,) = judged([turn(0, STATEMENT, project="own", acl=("bo", "ana"))], acl=("cy",))
@@ -357,7 +357,7 @@ def test_where_a_project_and_its_readers_come_from() -> None:
 # ---------------------------------------------------------------- after forgetting
 
 
-def test_what_is_left_of_a_document_has_its_names_facts_and_links_again_and_keeps_its_worth() -> None:
+def test_a_residue_has_its_entities_facts_and_links_and_keeps_its_salience() -> None:
     talk = said(
         ("Ana", "Should we move src/app/main.py to Lisbon?"),
         ("Bo", "Yes, go ahead. I live in Lisbon, and Priya Sharma likes src/app/main.py."),
@@ -388,7 +388,7 @@ def test_what_is_left_of_a_document_has_its_names_facts_and_links_again_and_keep
         assert dict(now["salience_parts"]) == pytest.approx(dict(then["salience_parts"]))
 
 
-def test_worth_is_kept_that_the_rest_of_the_session_no_longer_explains() -> None:
+def test_a_residue_keeps_salience_that_came_from_forgotten_items() -> None:
     talk = said(("Ana", "The blue ledger has 4711 pages."), ("Bo", "I counted the 4711 pages of the blue ledger too."))
     before = judged(talk)
     alone = judged(talk[:1])

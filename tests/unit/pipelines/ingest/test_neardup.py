@@ -1,4 +1,4 @@
-"""Marking near-duplicates: the earliest wins, nothing is dropped, and boilerplate costs no more than prose."""
+"""Marking near-duplicates: the earliest item is the original, none is dropped, and boilerplate stays cheap."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def prose(seed: int, words: int = 40) -> str:
 
 
 def changed(text: str, *places: int) -> str:
-    """The same text with another word at each of these places: two shingles fewer in common."""
+    """Return the text with another word at each of these places: two shingles fewer in common."""
     words = text.split()
     for place in places:
         words[place] = "another"
@@ -113,7 +113,7 @@ def test_near_duplicates_are_marked_and_not_dropped(tmp_path: Path, cache: Path)
 
 @pytest.mark.parametrize("seed", range(5))
 def test_marks_equal_a_comparison_of_every_pair(seed: int, tmp_path: Path, monkeypatch) -> None:
-    """All pairs of signatures compared; what shares no band is out of sight, as 2 in 10,000 pairs at 0.8 are."""
+    """Pairs without a common band are missed: 2 in 10,000 pairs at 0.8."""
     monkeypatch.setattr(near, "_FIRST", 1_000)
     rng = random.Random(seed)
     originals = [prose(100 * seed + i, rng.randint(15, 60)) for i in range(12)]
@@ -146,7 +146,7 @@ def test_marks_equal_a_comparison_of_every_pair(seed: int, tmp_path: Path, monke
 
 
 def test_boilerplate_repeated_a_thousand_times_is_quick() -> None:
-    """Every item shares every band with every other: a million pairs, of which a few thousand are looked at."""
+    """Every item shares every band: a million pairs, of which a few thousand are compared."""
     rows = np.repeat(compute_signatures([prose(1)]), 1_000, axis=0)
     names = np.arange(1, 1_001, dtype=np.uint64)
     began = time.perf_counter()

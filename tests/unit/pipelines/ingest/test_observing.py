@@ -1,4 +1,4 @@
-"""What is to be seen from outside: logs without a word of what was said, and metrics."""
+"""Telemetry: metrics, and logs without any text of a document."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def said(request: pytest.FixtureRequest) -> tuple[bool, logging.Logger, io.Strin
     return request.param, logger, stream
 
 
-def test_what_is_given_beside_the_message_is_told(said: tuple[bool, logging.Logger, io.StringIO]) -> None:
+def test_log_fields_are_sent_with_an_error(said: tuple[bool, logging.Logger, io.StringIO]) -> None:
     as_json, logger, stream = said
     logger.info("enriched", extra={"document": NAME, "items": 3})
     if as_json:
@@ -41,7 +41,7 @@ def test_what_is_given_beside_the_message_is_told(said: tuple[bool, logging.Logg
         assert stream.getvalue().endswith(f"enriched  document={NAME[:12]}… items=3\n")
 
 
-def test_the_arguments_of_a_task_are_not(said: tuple[bool, logging.Logger, io.StringIO]) -> None:
+def test_the_arguments_of_a_task_are_not_sent(said: tuple[bool, logging.Logger, io.StringIO]) -> None:
     _, logger, stream = said
     logger.info("received", extra={"data": {"args": "a zorbified word"}})
     assert "zorbified" not in stream.getvalue()
@@ -58,7 +58,7 @@ def value(text: str, series: str) -> float:
     return float(next(line for line in text.splitlines() if line.startswith(series)).rsplit(" ", 1)[1])
 
 
-def test_recalls_are_counted_by_what_came_of_them(client: TestClient) -> None:
+def test_recalls_are_counted_by_outcome(client: TestClient) -> None:
     for _ in range(3):
         assert client.get("/v1/recall", params={"query": "why sqlite"}).status_code == 200
     assert client.get("/v1/recall", params={"query": "why sqlite", "profile": "nobody"}).status_code == 400
@@ -77,7 +77,7 @@ def test_recalls_are_counted_by_what_came_of_them(client: TestClient) -> None:
     assert value(told, "process_resident_memory_bytes ") > 1e7
 
 
-def test_a_store_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_store_is_reported(tmp_path: Path) -> None:
     (tmp_path / "CURRENT").write_text("00000001-0123456789abcdef.json\n")
     with TestClient(create_app(QueryService(tmp_path, load())), "http://localhost") as made:
         assert made.get("/v1/recall", params={"query": "why"}).status_code == 503

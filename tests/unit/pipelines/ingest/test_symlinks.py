@@ -1,4 +1,4 @@
-"""Symbolic links in a walked folder: what one leads to elsewhere, nobody has named, and nobody's worker may read."""
+"""Symbolic links in a walked folder: targets outside it are not read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write(path: Path, text: str) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with two notes and every kind of link; beside it, what its owner did not name."""
+    """A folder with two notes and every kind of link, next to a folder that was not named."""
     secret = write(tmp_path / "elsewhere" / "secret.md", "the walnut is hidden")
     write(tmp_path / "elsewhere" / "more" / "secret.md", "the thyme is hidden")
     folder = tmp_path / "notes"
@@ -68,7 +68,7 @@ def test_a_link_out_of_a_walked_folder_is_refused_by_name(folder: Path, tmp_path
     assert not any("elsewhere" in why for why in said.values())
 
 
-def test_an_order_follows_no_link_out_either(folder: Path, tmp_path: Path) -> None:
+def test_an_order_follows_no_link_out_of_a_folder(folder: Path, tmp_path: Path) -> None:
     root = tmp_path / "store"
     paths.create(root)
     order = orders.place(root, orders.Order((str(folder),)))
@@ -77,8 +77,8 @@ def test_an_order_follows_no_link_out_either(folder: Path, tmp_path: Path) -> No
     assert {Path(entry["path"]).name for entry in report.refused} >= {Path(name).name for name in OUTSIDE}
 
 
-def test_what_is_named_is_followed(folder: Path, tmp_path: Path) -> None:
-    """A link to a file and one to a folder; what that folder holds is in the folder that was named."""
+def test_a_named_link_is_followed(folder: Path, tmp_path: Path) -> None:
+    """A link to a file and one to a folder; that folder counts as the named one."""
     root, report = tmp_path / "store", IngestReport()
     named = [folder / "secret.md", folder / "folder" / "more"]
     accept_all(root, named, Settings(), report, project=None, format="auto", acl=())
@@ -89,7 +89,9 @@ def test_what_is_named_is_followed(folder: Path, tmp_path: Path) -> None:
     assert report.refused == []
 
 
-def test_a_watch_follows_none_out_of_its_folder(folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_watch_follows_no_link_out_of_its_folder(
+    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     root = tmp_path / "store"
     paths.create(root)
     places = [Place("given", folder)]
@@ -107,7 +109,7 @@ def test_a_watch_follows_none_out_of_its_folder(folder: Path, tmp_path: Path, ca
     assert [name for name in OUTSIDE if not any(f"{folder / name} is a link" in line for line in told)] == []
 
 
-def test_a_watch_follows_what_it_was_given(folder: Path, tmp_path: Path) -> None:
+def test_a_watch_follows_a_named_link(folder: Path, tmp_path: Path) -> None:
     root = tmp_path / "store"
     paths.create(root)
     (tmp_path / "link.jsonl").symlink_to(write(tmp_path / "real.jsonl", json.dumps({"text": "sage"}) + "\n"))

@@ -1,4 +1,4 @@
-"""Watching folders: what changes is taken in, however it changes. Without a broker and without an encoder."""
+"""Watching folders: every kind of change is accepted. Without a broker and an encoder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def unnamed(text: str) -> str:
 
 
 class Watched:
-    """A watch in a thread, and what a store comes to hold by it."""
+    """A watch in a thread, and the store it fills."""
 
     def __init__(self, folder: Path, store: Path, places: Callable[[], Sequence[Place]], polling: bool) -> None:
         self.folder = folder
@@ -64,7 +64,7 @@ class Watched:
         assert not self.error
 
     def shows(self, *texts: str) -> bool:
-        """Whether it soon holds exactly these."""
+        """Return whether the store soon holds exactly these."""
         end = time.monotonic() + SOON
         while time.monotonic() < end:
             if sorted(self.replay.texts()) == sorted(texts):
@@ -90,7 +90,7 @@ def write(path: Path, text: str) -> None:
         file.write(text)
 
 
-def test_what_is_written_is_taken_in(watched: Watched) -> None:
+def test_a_written_turn_is_accepted(watched: Watched) -> None:
     log = watched.folder / "a.jsonl"
     write(log, unnamed("walnuts"))
     assert watched.shows("cumin", "walnuts")
@@ -114,7 +114,7 @@ def test_half_a_line_waits(watched: Watched) -> None:
     assert watched.shows("cumin", "thyme", "walnuts")
 
 
-def test_rotated_truncated_renamed_and_removed(watched: Watched) -> None:
+def test_rotated_truncated_renamed_and_removed_logs_are_followed(watched: Watched) -> None:
     log = watched.folder / "a.jsonl"
     write(log, unnamed("walnuts"))
     assert watched.shows("cumin", "walnuts")
@@ -131,7 +131,7 @@ def test_rotated_truncated_renamed_and_removed(watched: Watched) -> None:
     assert watched.shows("cumin", "walnuts", "thyme", "oil", "salt", "yeast")
 
 
-def test_a_restart_goes_on_where_it_stood(watched: Watched) -> None:
+def test_a_restart_continues_at_the_cursor(watched: Watched) -> None:
     log = watched.folder / "a.jsonl"
     write(log, unnamed("walnuts"))
     assert watched.shows("cumin", "walnuts")
@@ -161,7 +161,7 @@ def test_the_folder_itself_may_go_and_come_back(tmp_path: Path, monkeypatch: pyt
         made.stop()
 
 
-def test_a_single_file(tmp_path: Path) -> None:
+def test_a_single_file_is_watched(tmp_path: Path) -> None:
     log = tmp_path / "a.jsonl"
     log.write_text(unnamed("walnuts"))
     made = Watched(tmp_path, tmp_path / "store", lambda: [Place("given", log)], False)
@@ -174,7 +174,7 @@ def test_a_single_file(tmp_path: Path) -> None:
         made.stop()
 
 
-def test_where_the_system_tells_nothing_the_folders_are_looked_through(
+def test_folders_are_polled_without_change_reports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuses(*folders: Path, **how: object) -> object:
@@ -190,7 +190,7 @@ def test_where_the_system_tells_nothing_the_folders_are_looked_through(
         made.stop()
 
 
-def test_a_database_changes_beside_itself(tmp_path: Path) -> None:
+def test_a_change_of_a_databases_journal_counts(tmp_path: Path) -> None:
     path = tmp_path / "opencode.db"
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA journal_mode=WAL")
@@ -207,7 +207,7 @@ def test_a_database_changes_beside_itself(tmp_path: Path) -> None:
     connection.close()
 
 
-def test_what_takes_long_to_read_is_read_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_slow_to_read_is_read_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "a.md"
     log.write_text("# A note\n\nof some length")
     given = Watch(Inbox(tmp_path / "store", Settings()), list, lambda _: None)
@@ -224,7 +224,7 @@ def test_what_takes_long_to_read_is_read_less_often(tmp_path: Path, monkeypatch:
     assert given.due[log] - time.monotonic() > 1.0
 
 
-def test_an_error_of_the_store_is_tried_again(tmp_path: Path) -> None:
+def test_a_file_is_retried_after_an_error_of_the_store(tmp_path: Path) -> None:
     log = tmp_path / "a.jsonl"
     log.write_text(unnamed("walnuts"))
     given = Watch(Inbox(tmp_path / "no" / "store", Settings()), list, lambda _: None)
@@ -234,7 +234,7 @@ def test_an_error_of_the_store_is_tried_again(tmp_path: Path) -> None:
     assert given.due[log] > time.monotonic()
 
 
-def test_the_places_of_agents(tmp_path: Path) -> None:
+def test_the_places_of_agents_are_watched(tmp_path: Path) -> None:
     home = tmp_path
     assert find_places(home, {}) == []
     sessions = {

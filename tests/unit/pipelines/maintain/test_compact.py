@@ -1,4 +1,4 @@
-"""Compaction: its policy by hand and over thousands of commits, and what comes while a merge runs; a commit's bytes."""
+"""Compaction: its policy by hand and over thousands of commits, and changes during a merge."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NOBODY = Lock(Path("nowhere"), 1)
 
 
 def manifest_of(rows: Sequence[int], dead: dict[int, int] | None = None, documents: Sequence[int] = ()) -> Manifest:
-    """A generation of segments `0`, `1`, … with so many rows; `dead` says how many of them are deleted."""
+    """Return a generation of segments `0`, `1`, … with these rows; `dead` gives their deleted rows."""
     return Manifest(
         generation=1,
         parent=None,
@@ -97,7 +97,7 @@ def test_document_tables_of_a_full_tier_are_merged_next() -> None:
 
 
 def simulate(sizes: Sequence[int]) -> tuple[int, int, int]:
-    """Commits, compacted after each: (items, merges, rows the merges wrote). Checks the number of segments."""
+    """Run commits, each followed by a compaction; return (items, merges, rows written), checking their number."""
     manifest = manifest_of([])
     items = merges = written = 0
     for i, rows in enumerate(sizes):
@@ -138,7 +138,7 @@ def test_two_thousand_large_commits_leave_few_segments(kind: str) -> None:
     [("hundred", 2_000, 4), ("ten", 10_000, 8), ("one", 20_000, 12), ("mixed", 2_000, 4)],
 )
 def test_commits_of_any_size_leave_few_segments(kind: str, commits: int, rewritten: int) -> None:
-    """Below 8,192 rows a segment is of tier 0 whatever it holds: there the largest is left out."""
+    """Below 8,192 rows a segment is in tier 0: there the largest is left out."""
     items, merges, written = simulate(sizes(kind, commits))
     assert merges <= commits
     assert written <= rewritten * items
@@ -152,7 +152,7 @@ def live(snapshot: Snapshot) -> list[str]:
 
 
 def delete(root: Path, segment: str, rows: Sequence[int]) -> None:
-    """Publish a generation in which these rows are deleted too."""
+    """Publish a generation with these rows deleted too."""
     with writer.lock(root, 1.0) as held:
         name = manifests.current_name(root)
         assert name is not None
@@ -164,7 +164,7 @@ def delete(root: Path, segment: str, rows: Sequence[int]) -> None:
 
 
 def during_the_merge(monkeypatch: pytest.MonkeyPatch, then: Callable[[], object]) -> None:
-    """Run something once the first merge is written and before it is published."""
+    """Run something after the first merge is written and before it is published."""
     merge, waiting = module.merge, [then]
 
     def slow(*arguments: object) -> int:
@@ -245,7 +245,6 @@ def test_a_segment_all_of_whose_rows_are_deleted_goes(tmp_path: Path) -> None:
 
 
 def test_a_second_compaction_conflicts_and_plans_again(tmp_path: Path, monkeypatch) -> None:
-    """What the slower one merged is gone: it publishes nothing; nothing is lost and nothing is doubled."""
     root = tmp_path / "s"
     before = make_store(root, TEXTS, cuts=[3, 7], deleted={0: [1]})
     assert before.manifest is not None
@@ -259,7 +258,7 @@ def test_a_second_compaction_conflicts_and_plans_again(tmp_path: Path, monkeypat
 
 
 def test_a_commit_during_a_merge_survives(tmp_path: Path, monkeypatch, encoder: Encoder) -> None:
-    """It adds an item and replaces one of those that are being merged."""
+    """It adds an item and replaces one of the merged rows."""
     root = tmp_path / "s"
     paths = [tmp_path / f"{i}.jsonl" for i in range(4)]
     for i, path in enumerate(paths):
@@ -297,7 +296,7 @@ def take(root: Path, path: Path, encoder: Encoder) -> None:
 
 
 def cheap(n: int, first: int, dim: int) -> list[object]:
-    """n items of random vectors, as one batch for `commit_rows`."""
+    """Return n items of random vectors, as one batch."""
     rng = np.random.default_rng(first)
     texts = [f"note {first + i} on {rng.integers(10**9)} and {rng.integers(10**9)}" for i in range(n)]
     given = [{"session": f"s{(first + i) // 20}", "turn": f"t{first + i}"} for i in range(n)]
@@ -307,7 +306,7 @@ def cheap(n: int, first: int, dim: int) -> list[object]:
 
 
 def test_a_commit_writes_only_new_rows(tmp_path: Path, encoder: Encoder) -> None:
-    """The same commit on 300 items and on 3,000: one new item, one that replaces another of the same document."""
+    """The same commit on 300 items and on 3,000: one new item, one that replaces another."""
     small, large = tmp_path / "small", tmp_path / "large"
     log = tmp_path / "log.jsonl"
     for root, n in ((small, 300), (large, 3_000)):
@@ -331,7 +330,7 @@ def test_a_commit_writes_only_new_rows(tmp_path: Path, encoder: Encoder) -> None
 
 
 def new_bytes(root: Path, work: Callable[[], object]) -> dict[str, int]:
-    """Bytes of the files that `work` made, by folder; manifests apart, whose size is that of the list of segments."""
+    """Return the bytes of the files that `work` made, by folder, without manifests, which grow with the segments."""
 
     def files() -> dict[Path, int]:
         return {path: path.stat().st_size for path in root.rglob("*") if path.is_file()}

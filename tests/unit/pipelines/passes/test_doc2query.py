@@ -1,4 +1,4 @@
-"""The second pass of ingest, with a real T5: what it covers, how it goes on after a kill, what it survives."""
+"""The doc2query pass with a real T5: its coverage, kills and errors."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def encoder(root: Path, settings: Settings) -> Encoder:
 
 
 def asked(root: Path) -> dict[str, list[str]]:
-    """The questions of every live item that has any."""
+    """Return the questions of every live item that has any."""
     snapshot = Snapshot.open(root)
     if snapshot.lexical.expansion is None:
         return {}
@@ -211,7 +211,7 @@ def test_a_forgotten_item_leaves_no_question_behind(
 
 
 def files(root: Path) -> list[Path]:
-    """Files that hold text as it is: Parquet is compressed, and its queries are in queries.arrow too."""
+    """Return the files with plain text: Parquet is compressed, and queries.arrow has the same queries."""
     return [path for path in root.rglob("*") if path.is_file() and path.suffix != ".onnx"]
 
 

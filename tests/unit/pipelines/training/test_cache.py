@@ -1,4 +1,4 @@
-"""What is trained once an encoder is kept, found again, and named when it is damaged."""
+"""Models trained once an encoder are cached, and named when they are damaged."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ def test_a_router_is_trained_once_and_again_for_other_prompts(tmp_path: Path, mo
         return npz(len(trained))
 
     monkeypatch.setattr(classifier, "train_router", train)
-    assert [classifier.router(ENCODER, settings) for _ in range(2)] == [npz(1)] * 2
+    assert [classifier.load_router(ENCODER, settings) for _ in range(2)] == [npz(1)] * 2
     other: Any = SimpleNamespace(spec=SimpleNamespace(fingerprint="4567"))
-    assert classifier.router(other, settings) == npz(2)
+    assert classifier.load_router(other, settings) == npz(2)
     monkeypatch.setattr("pipelines.training.router.THRESHOLD", 0.5)
-    assert classifier.router(ENCODER, settings) == npz(3)
+    assert classifier.load_router(ENCODER, settings) == npz(3)
 
 
-def test_why_there_is_none_is_not_kept(tmp_path: Path, monkeypatch) -> None:
+def test_the_reason_for_a_missing_router_is_not_cached(tmp_path: Path, monkeypatch) -> None:
     settings = replace(Settings(), cache=str(tmp_path))
     monkeypatch.setattr(classifier, "train_router", lambda _: "not installed")
-    assert classifier.router(ENCODER, settings) == "not installed"
+    assert classifier.load_router(ENCODER, settings) == "not installed"
     monkeypatch.setattr(classifier, "train_router", lambda _: npz(1))
-    assert classifier.router(ENCODER, settings) == npz(1)
+    assert classifier.load_router(ENCODER, settings) == npz(1)
 
 
 @pytest.mark.parametrize("kind", ["router", "types"])
 def test_a_damaged_file_is_named(kind: str, tmp_path: Path, monkeypatch) -> None:
     settings = replace(Settings(), cache=str(tmp_path))
     monkeypatch.setattr(classifier, f"train_{kind}", lambda _: npz(1))
-    ask = {"router": classifier.router, "types": classifier.type_model}[kind]
+    ask = {"router": classifier.load_router, "types": classifier.load_type_model}[kind]
     if kind == "router":
         ask(ENCODER, settings)
     else:  # three weights are no classifier of types

@@ -1,4 +1,4 @@
-"""The retention model: its examples by hand, its training against scikit-learn, its life as an index of the store."""
+"""The retention model: examples by hand, training against scikit-learn, and its index in the store."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def usage(root: Path, rows: Any, at: float = BASE + 40 * DAY, kind: str = "used"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store in which the salient items were of use: salience .9 against .1."""
+    """A store in which the salient items were useful: salience .9 against .1."""
     root = tmp_path_factory.mktemp("retention") / "store"
     vectors = np.random.default_rng(3).normal(size=(N, 8))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -81,7 +81,7 @@ def model_bytes(root: Path) -> bytes | None:
 # ------------------------------------------------------------ what it learns from
 
 
-def test_a_positive_is_shown_as_it_was_before_it_was_of_use(tmp_path: Path) -> None:
+def test_a_positive_has_its_features_from_before_it_was_useful(tmp_path: Path) -> None:
     given = [
         {"time": BASE, "salience": 0.25, "type": "decision"},
         {"time": BASE, "salience": 0.75},
@@ -111,7 +111,7 @@ def test_a_positive_is_shown_as_it_was_before_it_was_of_use(tmp_path: Path) -> N
     assert negative[COLUMN["cosine"]] == pytest.approx(1.0, abs=0.01)
 
 
-def test_kinds_of_events_and_what_is_folded(store: Path) -> None:
+def test_useful_items_come_from_folded_and_new_events(store: Path) -> None:
     usage(store, [100], kind="wrong")
     usage(store, [101], kind="helpful")
     usage(store, [102], kind="fetched")
@@ -132,8 +132,8 @@ def test_only_the_latest_count_where_there_are_many(store: Path, monkeypatch: py
     assert access.count.tolist() == [2, 2]
 
 
-def test_a_negative_was_never_of_use(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not one that was, and is left out as one of too many."""
+def test_a_negative_was_never_useful(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Useful items beyond the limit are no negatives."""
     touch(store, SETTINGS)
     monkeypatch.setattr(retention, "MOST", 10)
     snap = Snapshot.open(store)
@@ -153,7 +153,7 @@ def test_the_forward_pass_is_that_of_scikit_learn(monkeypatch: pytest.MonkeyPatc
     kept: list[Any] = []
 
     class Kept(MLPClassifier):
-        def fit_model(self, x: Any, y: Any) -> Any:
+        def fit(self, x: Any, y: Any) -> Any:
             kept.append((self, x))
             return super().fit(x, y)
 
@@ -174,7 +174,7 @@ def test_the_forward_pass_is_that_of_scikit_learn(monkeypatch: pytest.MonkeyPatc
     assert dump(fit_model(x, y, FADING)) == dump(model)  # type: ignore[arg-type]
 
 
-def test_it_learns_what_was_of_use_and_says_so_at_the_query(store: Path) -> None:
+def test_the_model_scores_useful_items_higher(store: Path) -> None:
     done = train(store, SETTINGS)
     assert (done.positives, done.off) == (USED, "")
     snap = Snapshot.open(store)
@@ -198,7 +198,7 @@ def test_the_same_store_gives_the_same_model_once(store: Path, tmp_path: Path) -
         assert train(root, SETTINGS).off == ""
     assert model_bytes(store) == model_bytes(tmp_path / "twin")
     again = train(store, SETTINGS)
-    assert (again.generation, "very one" in again.off) == (2, True)
+    assert (again.generation, "is the same" in again.off) == (2, True)
     usage(store, np.arange(60, 80))
     assert train(store, SETTINGS).generation == 3
     assert model_bytes(store) != model_bytes(tmp_path / "twin")
@@ -207,7 +207,7 @@ def test_the_same_store_gives_the_same_model_once(store: Path, tmp_path: Path) -
     assert [index.kind for index in current.indexes].count(KIND) == 1
 
 
-def test_too_few_say_so_and_nothing_is_written(store: Path, tmp_path: Path) -> None:
+def test_too_few_useful_items_publish_nothing(store: Path, tmp_path: Path) -> None:
     few = tmp_path / "few"
     make_store(few, [f"walnut {i}" for i in range(60)])
     usage(few, np.arange(retention.FEWEST - 1))
@@ -222,13 +222,13 @@ def test_too_few_say_so_and_nothing_is_written(store: Path, tmp_path: Path) -> N
     assert train(tmp_path / "empty", SETTINGS).off == "nothing is published yet"
 
 
-def test_without_scikit_learn_it_says_so(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_scikit_learn_the_reason_is_reported(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.neural_network", None)
     assert "scikit-learn" in train(store, SETTINGS).off
     assert model_bytes(store) is None
 
 
-def test_a_training_is_due_when_enough_is_folded(store: Path) -> None:
+def test_a_training_is_due_after_enough_folded_events(store: Path) -> None:
     assert not is_due(store)
     touch(store, SETTINGS)
     assert is_due(store)
@@ -245,7 +245,7 @@ def test_a_training_is_due_when_enough_is_folded(store: Path) -> None:
 # ------------------------------------------------------------ its life in the store
 
 
-def test_the_worker_that_maintains_has_it_trained_when_it_is_due(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_maintenance_worker_trains_when_it_is_due(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from workers import tasks
 
     asked: list[str] = []
@@ -288,8 +288,8 @@ def test_a_kill_leaves_the_old_generation_or_the_new_one(point: str, after: bool
     assert not verify(store).orphans
 
 
-def test_the_command_says_what_it_did(store: Path, run_helix) -> None:
-    assert "trained on 60 items" in run_helix("train", "--store", store).stdout
+def test_the_command_reports_the_training(store: Path, run_helix) -> None:
+    assert "trained on 60 useful items" in run_helix("train", "--store", store).stdout
     assert "nothing was trained" in run_helix("train", "--store", store).stdout
 
 
@@ -307,7 +307,7 @@ def test_a_damaged_model_is_named(store: Path) -> None:
 
 @pytest.fixture
 def lived_in(own_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The sample and another log, the first dozen items of use, a model trained on them."""
+    """A store of the sample and another log with a dozen useful items, and its model."""
     monkeypatch.setattr(retention, "FEWEST", 8)
     log = tmp_path / "more.jsonl"
     turns = [{"session": "more", "id": f"m{i}", "text": f"the walnut loaf number {i} is in the oven"} for i in range(9)]
@@ -342,7 +342,7 @@ def test_the_model_outlives_commits_merges_and_deletions(lived_in: Path, tmp_pat
     assert verify(tmp_path / "copy").problems == ()
 
 
-def test_a_rollback_takes_the_model_of_that_generation(lived_in: Path) -> None:
+def test_a_rollback_restores_the_model_of_its_generation(lived_in: Path) -> None:
     first, generation = model_bytes(lived_in), Snapshot.open(lived_in).generation
     usage(lived_in, np.arange(15), time.time())
     assert not train(lived_in, load()).off
@@ -355,7 +355,7 @@ def test_a_rollback_takes_the_model_of_that_generation(lived_in: Path) -> None:
     assert model_bytes(lived_in) is None
 
 
-def test_a_store_that_was_reindexed_meanwhile_is_left_alone(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_reindexed_meanwhile_is_unchanged(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from dataclasses import replace
 
     from helix.snapshot import writer

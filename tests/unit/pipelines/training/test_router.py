@@ -1,7 +1,6 @@
-"""Which questions are answered without looking into the memory: few, and only those that need none.
+"""The router skips few questions, and only those that need no memory.
 
-`tests/support/data/no_memory_prompts.txt` was written before any of it was scored, and shares no line with what is
-trained on.
+`tests/support/data/no_memory_prompts.txt` was written before any scoring, and shares no line with the training prompts.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ def snap(sample_store: Path) -> Snapshot:
 
 
 def skipped(snap: Snapshot, texts: list[str]) -> list[str]:
-    """Those that the router skips, with the real encoder."""
+    """Return the texts that the router skips, with the real encoder."""
     queries = [make_query(text, snap, SETTINGS) for text in texts]
     return [query.text for query in queries if route(query, embed(query.text, snap.encoder), snap).skip]
 
@@ -94,7 +93,7 @@ def prompts() -> list[str]:
     return PROMPTS.read_text("utf-8").splitlines()
 
 
-def test_half_of_what_needs_no_memory_is_skipped(snap: Snapshot) -> None:
+def test_half_of_the_questions_without_memory_are_skipped(snap: Snapshot) -> None:
     found = skipped(snap, prompts())
     assert len(prompts()) == 200
     assert len(found) >= 100, sorted(set(prompts()) - set(found))
@@ -104,7 +103,7 @@ def test_the_prompts_are_not_those_trained_on() -> None:
     def key(text: str) -> str:
         return " ".join(re.findall(r"\w+|[^\w\s]", text.lower())).rstrip(" ?!.")
 
-    trained = {key(line) for name in ("memory.txt", "no_memory.txt") for line in train._lines(name)}
+    trained = {key(line) for name in ("memory.txt", "no_memory.txt") for line in train._read_lines(name)}
     kept = [key(text) for text in prompts()]
     assert len(set(kept)) == 200
     assert not trained & set(kept)
@@ -112,11 +111,11 @@ def test_the_prompts_are_not_those_trained_on() -> None:
 
 
 def test_a_trained_line_is_of_one_kind() -> None:
-    memory, none = (set(map(str.lower, train._lines(name))) for name in ("memory.txt", "no_memory.txt"))
+    memory, none = (set(map(str.lower, train._read_lines(name))) for name in ("memory.txt", "no_memory.txt"))
     assert not memory & none
 
 
-def test_what_looks_general_is_not_skipped(snap: Snapshot) -> None:
+def test_general_looking_questions_about_memory_are_not_skipped(snap: Snapshot) -> None:
     assert skipped(snap, LOOK_GENERAL) == []
 
 
@@ -138,7 +137,7 @@ def benchmark_questions(folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.skipif(BENCHMARKS not in os.environ, reason=f"{BENCHMARKS} names no folder")
-def test_of_the_benchmarks_one_question_in_a_thousand_is_skipped_at_most(snap: Snapshot) -> None:
+def test_at_most_one_benchmark_question_in_a_thousand_is_skipped(snap: Snapshot) -> None:
     questions = list(benchmark_questions(Path(os.environ[BENCHMARKS])))
     assert len(questions) > 1500
     found = skipped(snap, questions)
@@ -166,7 +165,7 @@ def test_of_the_benchmarks_one_question_in_a_thousand_is_skipped_at_most(snap: S
         "what is 17*23 " + "and what is that " * 30,
     ],
 )
-def test_what_speaks_of_memory_is_never_skipped(text: str) -> None:
+def test_questions_that_mention_memory_are_never_skipped(text: str) -> None:
     assert speaks_of_memory(text)
     assert not is_general(text, 1.0, 0.5)
 
@@ -183,7 +182,7 @@ def test_what_speaks_of_memory_is_never_skipped(text: str) -> None:
         "what's the time of day",
     ],
 )
-def test_what_does_not(text: str) -> None:
+def test_questions_without_such_words_may_be_skipped(text: str) -> None:
     assert not speaks_of_memory(text)
     assert is_general(text, 0.97, 0.96)
 
@@ -208,7 +207,7 @@ def test_what_does_not(text: str) -> None:
         "ok, great",
     ],
 )
-def test_what_carries_all_it_needs(text: str) -> None:
+def test_self_contained_questions_are_recognised(text: str) -> None:
     assert is_self_contained(text)
     assert is_general(text, AGREED + 0.01, 0.96)
     assert not is_general(text, AGREED - 0.01, 0.96)
@@ -231,12 +230,12 @@ def test_what_carries_all_it_needs(text: str) -> None:
         "12 * 3 " * 100,
     ],
 )
-def test_what_does_not_carry_it(text: str) -> None:
+def test_questions_that_lack_context_are_recognised(text: str) -> None:
     assert not is_self_contained(text)
     assert not is_general(text, 0.9, 0.96)
 
 
-def test_no_classifier_no_skip() -> None:
+def test_without_a_classifier_nothing_is_skipped() -> None:
     assert not is_general("what is 17*23", 0.0, 1.0)
     assert is_general("what is 17*23", 0.3, 0.2)  # a lower threshold counts for both
 

@@ -270,7 +270,7 @@ def test_what_is_folded_while_a_merge_goes_on_is_there_once(
     encode(root, model, settings, limit=2)
     from pipelines.maintain import compact as merging
 
-    real, calls = merging.carry_passes, []
+    real, calls = merging._merge_passes, []
 
     def meanwhile(*given: Any) -> Any:
         if calls:
@@ -281,7 +281,7 @@ def test_what_is_folded_while_a_merge_goes_on_is_there_once(
         encode(root, model, settings)
         return found
 
-    monkeypatch.setattr(merging, "carry_passes", meanwhile)
+    monkeypatch.setattr(merging, "_merge_passes", meanwhile)
     compact(root, settings, full=True)
     manifest = ledger.current(root)[1]
     assert manifest is not None
