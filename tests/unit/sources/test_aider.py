@@ -44,11 +44,8 @@ def said(text, **options):
     return [(turn.role, turn.text) for turn in turns(text, **options)]
 
 
-# ---------------------------------------------------------------- golden
-
-
 @pytest.mark.parametrize("name", ["aider.chat.history.md", "aider_published.md"])
-def test_what_is_complete_stays_as_it_is_while_the_file_grows(name):
+def test_complete_turns_do_not_change_while_the_file_grows(name):
     lines = (LOGS / name).read_text().split("\n")
     whole = {(s.id, turn.id): turn for s in log(name).sessions for turn in s.turns}
     seen = 0
@@ -59,9 +56,6 @@ def test_what_is_complete_stays_as_it_is_while_the_file_grows(name):
         assert all(key in whole for key, _ in found)
         seen = max(seen, len(found))
     assert seen >= len(whole) - 1
-
-
-# ---------------------------------------------------------------- who wrote a line
 
 
 def test_two_prompts_with_a_blank_line_between_them_are_two_turns():
@@ -89,7 +83,7 @@ def test_a_trimmed_session_has_no_breaks_and_is_read_all_the_same():
     ]
 
 
-def test_an_output_of_several_lines_ends_where_its_break_is():
+def test_an_output_of_several_lines_ends_at_its_break():
     text = chat(
         user("/run make") + "> cc tides.c\n\nld: symbol not found\nmake: *** [all] Error 1  \n\nThe linker fails."
     )
@@ -123,9 +117,6 @@ def test_the_costs_after_an_answer_are_the_tools_even_without_a_break():
 def test_tool_lines_around_a_blank_line_are_one_turn():
     text = chat(user("hi"), tool("Applied edit to a.py"), tool("Commit 4be91c2 fix: x"))
     assert said(text)[1:] == [("tool", "Applied edit to a.py\nCommit 4be91c2 fix: x")]
-
-
-# ---------------------------------------------------------------- what is left out
 
 
 @pytest.mark.parametrize(
@@ -182,11 +173,11 @@ def test_chatter_makes_no_turn_and_is_counted(line):
         "error: cannot format a.py: unindent does not match (line 52)",
     ],
 )
-def test_what_may_be_asked_for_later_is_kept(line):
+def test_prompts_like_a_programs_stay_if_a_person_may_ask_them(line):
     assert said(chat(user("hi"), tool(line))) == [("user", "hi"), ("tool", line)]
 
 
-def test_what_the_tool_says_twice_is_kept_once():
+def test_repeated_lines_of_the_tool_stay_once():
     text = chat(user("hi"), tool("Applied edit to a.py", "Applied edit to a.py", "  Applied edit to b.py"))
     assert said(text)[1] == ("tool", "Applied edit to a.py\n  Applied edit to b.py")
 
@@ -231,7 +222,7 @@ def test_commands_that_say_nothing_of_the_work_are_left_out(prompt):
         "/home/ines/a.log has the error",
     ],
 )
-def test_other_commands_are_what_a_person_said(prompt):
+def test_other_commands_are_prompts(prompt):
     assert said(chat(user(prompt), "Well.")) == [("user", prompt), ("assistant", "Well.")]
 
 
@@ -277,9 +268,6 @@ def test_our_own_memory_is_not_read_again():
     assert parsed.junk["memory"] > 2 * len("<memory>old</memory>")
 
 
-# ---------------------------------------------------------------- edits
-
-
 SEARCH = "<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE"
 
 
@@ -315,9 +303,6 @@ def test_of_long_new_code_both_ends_stay_and_the_rest_is_counted():
     assert parsed.junk["tool-output"] > 177
 
 
-# ---------------------------------------------------------------- sessions
-
-
 def test_sessions_of_one_second_stay_apart_and_keep_their_ids():
     empty = "# aider chat started at 2026-03-02 09:14:05\n\n"
     one, two = parse(empty + user("one") + "\n" + empty + empty + user("two")).sessions
@@ -325,14 +310,14 @@ def test_sessions_of_one_second_stay_apart_and_keep_their_ids():
     assert [session.id for session in parse(empty + user("one")).sessions] == [one.id]
 
 
-def test_what_stands_before_the_first_start_is_a_session_of_its_own():
+def test_text_before_the_first_start_is_a_session_of_its_own():
     first, second = parse(tool("Commit 4be91c2 fix: x") + chat(user("hi"))).sessions
     assert (first.id.count("@"), first.turns[0].time, first.turns[0].time_quality) == (0, MTIME, "file")
     assert first.title is None
     assert (second.title, second.turns[0].time) == ("hi", AT)
 
 
-def test_without_any_date_there_is_no_time():
+def test_turns_without_any_date_have_no_time():
     (session,) = parse(user("hi") + "\n" + tool("Aider v1"), mtime=None).sessions
     assert (session.turns[0].time, session.turns[0].time_quality) == (None, "none")
     (session,) = parse(user("hi"), path="2026-04-01 chat.md").sessions
@@ -364,9 +349,6 @@ def test_a_file_of_empty_chats_has_no_session():
     assert parse("").sessions == ()
 
 
-# ---------------------------------------------------------------- detect
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -384,7 +366,7 @@ def test_a_file_of_empty_chats_has_no_session():
     ],
     ids=range(11),
 )
-def test_hostile_text_takes_linear_time(text):
+def test_hostile_text_needs_linear_time(text):
     begun = time.process_time()
     aider.detect(take_sample(text, "x"))
     parse(text)

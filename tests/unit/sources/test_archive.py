@@ -47,10 +47,7 @@ def outside(tmp_path):
     return sorted(path.name for path in tmp_path.iterdir())
 
 
-# ---------------------------------------------------------------- what is taken
-
-
-def test_what_is_text_lands_under_its_own_name(tmp_path):
+def test_text_files_are_extracted_under_their_own_names(tmp_path):
     taken = {
         "conversations.json": b"[]",
         "general/2026-05-04.json": b"[1]",
@@ -113,9 +110,6 @@ def test_a_file_is_no_program(tmp_path):
     assert not (tmp_path / "out" / "a.txt").stat().st_mode & 0o7111
 
 
-# ---------------------------------------------------------------- what is refused
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -145,7 +139,7 @@ def test_a_member_over_the_limit_is_refused_and_one_at_it_is_not(tmp_path):
     assert unpacked(tmp_path, {"a.txt": b"x" * 100}, limit=100) == {"a.txt": b"x" * 100}
 
 
-def test_the_limit_is_on_what_is_inflated(tmp_path):
+def test_the_limit_counts_inflated_bytes(tmp_path):
     refused(tmp_path, {"a.txt": b"a", "big.txt": b"0" * (3 * MEGA)}, r"'big\.txt' has more than 1048576 bytes")
     assert (tmp_path / "out" / "big.txt").stat().st_size <= MEGA
 
@@ -159,7 +153,7 @@ def test_a_total_that_is_used_up_refuses_the_next(tmp_path):
     refused(tmp_path, {f"{n}.txt": b"x" * 400 for n in range(3)}, r"'2\.txt' has more than 399 bytes", total=1_199)
 
 
-def test_what_is_left_out_counts_towards_no_limit(tmp_path):
+def test_skipped_members_count_towards_no_limit(tmp_path):
     assert unpacked(tmp_path, {"big.png": b"0" * 5_000, "a.txt": b"a"}, limit=10, total=10) == {"a.txt": b"a"}
 
 
@@ -247,17 +241,14 @@ def test_an_archive_without_text_is_refused(tmp_path, members):
     refused(tmp_path, members, r"nothing in it is text.*\.json, \.jsonl")
 
 
-def test_what_is_no_archive_is_refused(tmp_path):
+def test_other_files_are_refused(tmp_path):
     path = tmp_path / "x.zip"
     path.write_text("PK is how they begin")
     with pytest.raises(InputRefused, match="cannot be read"):
         archive.unpack(path, tmp_path / "out", MEGA, MEGA)
 
 
-# ---------------------------------------------------------------- telling one
-
-
-def test_content_tells_an_archive_never_the_name(tmp_path):
+def test_an_archive_is_recognised_by_its_content(tmp_path):
     path = pack(tmp_path / "export.json", {"a.txt": b"a"})
     assert archive.is_archive(path)
     assert archive.is_archive(pack(tmp_path / "empty", {}))

@@ -32,7 +32,7 @@ def parse(name):
         ("notes.md", "markdown", 1, 10),
     ],
 )
-def test_every_file_goes_in_whole(name, source, sessions, turns):
+def test_every_sample_file_is_read_whole(name, source, sessions, turns):
     found = parse(name)
     assert {session.source for session in found} == {source}
     assert len(found) == sessions

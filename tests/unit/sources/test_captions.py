@@ -66,7 +66,7 @@ def test_a_turn_has_sixty_words_at_most():
     assert [len(words.split()) for _, words in said(text)] == [60, 20]
 
 
-def test_rolling_captions_are_said_once():
+def test_rolling_captions_are_read_once():
     text = vtt(
         cue(0, 2, "so today\n "),
         cue(2, 2.01, "so today\n "),
@@ -77,12 +77,12 @@ def test_rolling_captions_are_said_once():
     assert said(text) == [(None, "so today we talk about queues")]
 
 
-def test_captions_that_grow_on_one_line_are_said_once():
+def test_captions_that_grow_on_one_line_are_read_once():
     text = vtt(cue(0, 1, "hello"), cue(1, 2, "hello there"), cue(2, 3, "hello there friend"))
     assert said(text) == [(None, "hello there friend")]
 
 
-def test_what_another_person_or_a_later_moment_repeats_is_kept():
+def test_repetitions_by_another_speaker_or_later_stay():
     text = vtt(cue(0, 1, "<v Ana>Yes."), cue(1, 2, "<v Marco>Yes."), cue(10, 11, "<v Marco>Yes."))
     assert [words for _, words in said(text)] == ["Yes.", "Yes. Yes."]
 
@@ -140,7 +140,7 @@ def test_the_meeting_date(header, path, time, quality):
     assert (session.turns[0].time, session.turns[0].time_quality) == (time, quality)
 
 
-def test_without_any_date_there_is_no_time():
+def test_turns_without_any_date_have_no_time():
     (session,) = parse(vtt(cue(5, 6, "hi")), mtime=None).sessions
     assert (session.turns[0].time, session.turns[0].time_quality) == (None, "none")
 

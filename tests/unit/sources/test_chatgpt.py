@@ -57,14 +57,8 @@ def text_of(role, content, **more):
     return session.turns[0].text
 
 
-# ---------------------------------------------------------------- the whole
-
-
 def uid(number):
     return f"{number:08x}-5a1e-4c0d-9b00-0000000000{number:02x}"
-
-
-# ---------------------------------------------------------------- the tree
 
 
 EDITED = {
@@ -78,7 +72,7 @@ EDITED = {
 }
 
 
-def test_the_path_to_the_current_node_is_the_conversation_whatever_is_newest_or_first():
+def test_the_path_to_the_current_node_is_the_conversation():
     assert said(EDITED, "y2") == {
         "c1": ["Start", "Ready", "Second try", "Second answer"],
         "c1~x1": ["First try", "First answer"],
@@ -94,7 +88,7 @@ def test_without_a_current_node_the_newest_leaf_ends_the_conversation(current):
     assert list(said(EDITED, current)) == ["c1", "c1~x2"]
 
 
-def test_a_leaf_without_time_is_as_old_as_what_it_answers():
+def test_a_leaf_without_time_is_as_old_as_its_parent():
     nodes = {**EDITED, "y1": node("x1", "assistant", "First answer"), "y2": node("x2", "assistant", "Second answer")}
     assert list(said(nodes)) == ["c1", "c1~x1"]
 
@@ -148,7 +142,7 @@ def test_the_order_of_nodes_in_the_mapping_is_not_that_of_the_conversation():
     assert {turn.time for s in found for turn in s.turns} == {START + timedelta(seconds=1)}
 
 
-def test_edits_within_what_was_abandoned_are_branches_of_their_own():
+def test_edits_within_a_branch_are_branches():
     nodes = {
         **EDITED,
         "z1": node("y1", "user", "deeper", 10),
@@ -167,7 +161,7 @@ def test_an_edited_first_prompt_is_a_branch():
     assert said(nodes, "y") == {"c1": ["two"], "c1~x": ["one"]}
 
 
-def test_branches_whose_nodes_begin_alike_stay_apart():
+def test_branches_with_similar_node_ids_stay_separate():
     nodes = {
         "u": node(None, "user", "Q", 0),
         **{f"same-prefix-{n}": node("u", "user", f"try {n}", n) for n in range(1, 4)},
@@ -201,9 +195,6 @@ def test_parents_are_turns_seen_through_noise():
     assert [(turn.id, turn.parent) for turn in session.turns] == [("u", None), ("a", "u")]
 
 
-# ---------------------------------------------------------------- times and names
-
-
 def test_a_message_without_time_has_that_of_the_one_before_on_its_own_path():
     nodes = {
         "u": node(None, "user", "Q", 100),
@@ -220,7 +211,7 @@ def test_a_message_without_time_has_that_of_the_one_before_on_its_own_path():
 
 
 @pytest.mark.parametrize("time", [None, 0, -5, True, 1e300, 10**30, "soon", []])
-def test_without_any_time_there_is_none(time):
+def test_turns_without_any_time_have_none(time):
     (session,) = parse(conversation({"u": node(None, "user", "Q", time)}, create_time=time)).sessions
     assert (session.turns[0].time, session.turns[0].time_quality) == (None, "none")
 
@@ -256,9 +247,6 @@ def test_only_uuids_are_unique_across_sessions():
     assert [turn.unique for turn in session.turns] == [False, True]
 
 
-# ---------------------------------------------------------------- texts
-
-
 AUDIO = {"content_type": "audio_transcription", "text": "spoken", "direction": "in"}
 IMAGE = {"content_type": "image_asset_pointer", "asset_pointer": "sediment://x"}
 
@@ -273,7 +261,7 @@ IMAGE = {"content_type": "image_asset_pointer", "asset_pointer": "sediment://x"}
     ],
 )
 @pytest.mark.parametrize("role", ["user", "assistant", "tool"])
-def test_content_types_of_everybody(role, content, text):
+def test_every_content_type_is_read(role, content, text):
     assert text_of(role, content) == text
 
 
@@ -307,7 +295,7 @@ def test_tool_results_are_cut_and_counted():
     assert parsed.junk == Counter({"tool-output": 897})
 
 
-def test_a_run_that_failed_says_so():
+def test_a_failed_run_is_marked_as_an_error():
     content = {"content_type": "execution_output", "text": "Traceback"}
     assert (
         text_of("tool", content, aggregate_result={"status": "failed_with_in_kernel_exception"}) == "error: Traceback"
@@ -348,7 +336,7 @@ def test_a_message_to_a_tool_is_one_telling_line(recipient, content, line):
     ],
 )
 @pytest.mark.parametrize("role", ["assistant", "tool"])
-def test_marks_are_replaced_by_what_is_seen(role, marked, text):
+def test_marks_are_replaced_by_their_visible_text(role, marked, text):
     parsed = one(role, marked)
     assert parsed.sessions[0].turns[0].text == text
     assert parsed.junk == Counter({"host": len(marked) - len(text)})
@@ -366,7 +354,7 @@ def test_attached_files_are_named():
     )
 
 
-def test_who_speaks_in_a_group():
+def test_speakers_of_a_group_are_named():
     (session,) = one("user", "Hi", name="Ilse").sessions
     assert session.turns[0].speaker == "Ilse"
 
@@ -398,14 +386,14 @@ def test_who_speaks_in_a_group():
         ("assistant", "<memory>\n1\n</memory>", {}, "memory"),
     ],
 )
-def test_what_is_no_turn_is_counted(role, content, more, rule):
+def test_messages_that_are_no_turns_are_counted(role, content, more, rule):
     parsed = one(role, content, **more)
     assert parsed.sessions == ()
     assert not parsed.unknown
     assert parsed.junk == Counter({rule: len(content) if isinstance(content, str) and "<" in content else 7})
 
 
-def test_what_is_said_in_the_analysis_channel_is_reasoning_but_not_its_tool_calls():
+def test_the_analysis_channel_is_reasoning_except_its_tool_calls():
     said = conversation({"n": node(None, "assistant", "1234567"), "m": node("n", "assistant", "look", recipient="web")})
     for value in said["mapping"].values():
         value["message"]["channel"] = "analysis"
@@ -417,12 +405,12 @@ def test_what_is_said_in_the_analysis_channel_is_reasoning_but_not_its_tool_call
 @pytest.mark.parametrize(
     "content", [{"content_type": "multimodal_text", "parts": [IMAGE]}, {"content_type": "computer_output"}, ""]
 )
-def test_what_says_nothing_is_no_turn_and_not_unknown(content):
+def test_empty_messages_are_no_turns_and_not_unknown(content):
     parsed = one("tool", content)
     assert (parsed.sessions, +parsed.unknown, +parsed.junk) == ((), Counter(), Counter())
 
 
-def test_what_nobody_knows_is_counted():
+def test_unknown_types_are_counted():
     nodes = {
         "a": node(None, "assistant", {"content_type": "telepathy", "text": "hm"}),
         "b": node("a", "assistant", {"content_type": "multimodal_text", "parts": [{"content_type": "smell"}, "b"]}),
@@ -438,9 +426,6 @@ def test_what_nobody_knows_is_counted():
 
 def test_a_name_of_a_type_is_counted_in_short():
     assert one("user", {"content_type": "x" * 5_000}).unknown == Counter({"x" * 60: 1})
-
-
-# ---------------------------------------------------------------- whatever it holds
 
 
 def test_any_value_may_be_of_any_type():
@@ -483,14 +468,14 @@ def test_an_empty_export_has_no_sessions():
         assert chatgpt.parse(Document("x", text)).sessions == ()
 
 
-def test_a_cut_export_is_told_and_refused_with_a_remedy():
+def test_a_cut_export_is_detected_and_refused_with_a_remedy():
     text = LOG.read_text()[:9_000]
     assert chatgpt.detect(take_sample(text, "x"))
     with pytest.raises(InputRefused, match=r"not valid JSON.*export it again"):
         chatgpt.parse(Document("x", text))
 
 
-def test_a_long_tree_takes_no_recursion():
+def test_long_trees_need_no_recursion():
     nodes = {f"n{n}": node(f"n{n - 1}", "user", "x", n + 1) for n in range(20_000)}
     (session,) = parse(conversation(nodes)).sessions
     assert len(session.turns) == 20_000

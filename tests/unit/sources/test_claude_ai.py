@@ -61,8 +61,6 @@ def turns(*messages, **options):
     return session.turns
 
 
-# ---------------------------------------------------------------- the tree
-
 EDITED = (
     human("u1", ROOT, "Start", at="2026-05-01T10:00:00Z"),
     answer("a1", "u1", "Ready", at="2026-05-01T10:00:01Z"),
@@ -73,7 +71,7 @@ EDITED = (
 )
 
 
-def test_the_newest_leaf_ends_the_conversation_unless_the_export_says_where_it_ends():
+def test_the_newest_leaf_ends_the_conversation_by_default():
     assert said(*EDITED) == {
         "c1": ["Start", "Ready", "First try", "First answer"],
         "c1~x2": ["Second try", "Second answer"],
@@ -96,7 +94,7 @@ def test_a_regenerated_answer_is_left_out_and_counted():
     assert parsed.junk == Counter({"abandoned": 3})
 
 
-def test_a_document_alone_is_what_a_person_asked():
+def test_a_document_alone_counts_as_a_prompt():
     pasted = human("x", "a", attachments=[{"file_name": "p", "extracted_content": "pasted"}])
     found = said(
         human("u", ROOT, "Q"), answer("a", "u", "A"), pasted, answer("y", "x", "seen"), human("z", "a", "Else")
@@ -111,12 +109,12 @@ def test_an_edited_first_prompt_is_a_branch():
     }
 
 
-def test_older_exports_have_no_parents_there_each_answers_the_one_before():
+def test_messages_without_parents_answer_the_one_before():
     found = turns(human("u", None, "Q"), answer("a", None, "A"), human("v", None, "R"))
     assert [(turn.id, turn.parent) for turn in found] == [("u", None), ("a", "u"), ("v", "a")]
 
 
-def test_what_answers_a_deleted_message_or_itself_answers_the_one_before():
+def test_a_deleted_or_circular_parent_becomes_the_message_before():
     found = turns(human("u", ROOT, "Q"), answer("a", "gone", "A"), human("v", "v", "R"), answer("b", "v", "B"))
     assert [(turn.id, turn.parent) for turn in found] == [("u", None), ("a", "u"), ("v", "a"), ("b", "v")]
 
@@ -124,9 +122,6 @@ def test_what_answers_a_deleted_message_or_itself_answers_the_one_before():
 def test_cycles_end():
     found = said(human("a", "c", "A"), answer("b", "a", "B"), human("c", "b", "C"))
     assert sorted(text for texts in found.values() for text in texts) == ["A", "B", "C"]
-
-
-# ---------------------------------------------------------------- messages
 
 
 def test_blocks_go_before_the_text_that_repeats_them():
@@ -154,7 +149,7 @@ def test_messages_of_blocks_only():
         "Viewing artifacts created via the Analysis Tool web feature preview isn’t yet supported on mobile.",
     ],
 )
-def test_what_stands_for_another_block_is_no_answer(line):
+def test_placeholders_of_other_blocks_are_no_answer(line):
     parsed = parse(
         conversation(answer("a", ROOT, f"Hello\n```\n{line}\n```\n\nWorld"), answer("b", "a", content=[block(line)]))
     )
@@ -198,7 +193,7 @@ def test_a_tool_result_is_a_turn_that_answers_the_message(content, text):
     ]
 
 
-def test_a_result_alone_answers_what_was_said_before():
+def test_a_result_alone_answers_the_turn_before():
     found = turns(human("u", ROOT, "Q"), answer("a", "u", content=[result("R")]), human("v", "a", "S"))
     assert [(turn.id, turn.parent) for turn in found] == [("u", None), ("a:tool-1", "u"), ("v", "a:tool-1")]
 
@@ -209,7 +204,7 @@ def test_tool_results_are_cut_and_counted():
     assert parsed.junk == Counter({"tool-output": 897})
 
 
-def test_attachments_are_documents_and_both_ends_of_long_ones_are_kept():
+def test_attachments_are_documents_with_both_ends_of_long_ones():
     long = "A" * 15_000 + "B" * 15_000
     files = [
         {"file_name": "a.md", "extracted_content": long},
@@ -243,7 +238,7 @@ def test_our_own_memory_and_the_hosts_marks_go_from_everything():
     assert found.junk == Counter({"memory": 3 * (len(memory) + 1), "host": len(reminder) + 1})
 
 
-def test_thoughts_are_counted_and_what_is_known_to_say_nothing_is_not():
+def test_thoughts_are_counted_and_known_noise_is_not():
     thought = {"type": "thinking", "thinking": "12345", "summaries": [{"summary": "s"}]}
     blocks = [
         thought,
@@ -257,7 +252,7 @@ def test_thoughts_are_counted_and_what_is_known_to_say_nothing_is_not():
     assert (parsed.junk, +parsed.unknown) == (Counter({"reasoning": 5}), Counter())
 
 
-def test_what_nobody_knows_is_counted():
+def test_unknown_types_are_counted():
     blocks = [{"type": "telepathy", "text": "hm"}, {"type": ["x"]}, {"text": "y"}, block("A")]
     parsed = parse(
         conversation(answer("a", ROOT, content=blocks), message("b", "a", "robot", "x"), message("c", "b", None, "y")),
@@ -322,9 +317,6 @@ def test_titles_projects_and_ids_of_conversations():
     assert [s.id for s in sessions] == ["c1", "x-711af773-1", "c1-2"]
 
 
-# ---------------------------------------------------------------- whatever it holds
-
-
 def test_any_value_may_be_of_any_type():
     blocks = [
         {"type": "thinking", "thinking": "hm"},
@@ -367,14 +359,14 @@ def test_a_conversation_alone():
         assert [s.id for s in claude_ai.parse(Document("x", text)).sessions] == ["c1", "c1~x2"]
 
 
-def test_a_cut_export_is_told_and_refused_with_a_remedy():
+def test_a_cut_export_is_detected_and_refused_with_a_remedy():
     text = (LOGS / "claude_ai.json").read_text()[:5_000]
     assert claude_ai.detect(take_sample(text, "x"))
     with pytest.raises(InputRefused, match=r"not valid JSON.*export it again"):
         claude_ai.parse(Document("x", text))
 
 
-def test_a_long_conversation_takes_no_recursion():
+def test_long_conversations_need_no_recursion():
     chat = [human(f"u{n}", f"u{n - 1}" if n else ROOT, "x") for n in range(20_000)]
     assert len(turns(*chat)) == 20_000
 

@@ -50,9 +50,6 @@ def said(*records, **options):
     return [turn.text for turn in turns(*records, **options)]
 
 
-# ---------------------------------------------------------------- turns
-
-
 def test_one_answer_over_several_lines_is_one_turn():
     found = turns(
         user("u1", None, "Hi"),
@@ -121,7 +118,7 @@ def test_a_long_tool_result_keeps_both_ends():
     assert found == "A" * 50 + " … " + "B" * 50
 
 
-def test_a_tool_result_of_exactly_the_limit_is_whole():
+def test_a_tool_result_of_exactly_the_limit_stays_whole():
     assert said(result("r1", None, "A" * 100), tool_chars=100) == ["A" * 100]
 
 
@@ -133,7 +130,7 @@ def test_tool_results_as_blocks_and_as_errors():
     assert found == ["one\ntwo", "error: File not read yet"]
 
 
-def test_what_a_person_adds_to_a_tool_result_is_a_turn_of_its_own():
+def test_text_next_to_a_tool_result_is_a_turn_of_its_own():
     block = {"type": "tool_result", "tool_use_id": "t", "content": "denied", "is_error": True}
     found = turns(user("r1", None, [block, text("Use uv instead")]))
     assert [(turn.id, turn.role, turn.text) for turn in found] == [
@@ -156,9 +153,6 @@ def test_times_are_utc_and_bad_ones_are_none():
         None,
     ]
     assert [turn.time_quality for turn in found] == ["exact", "exact", "none", "none"]
-
-
-# ---------------------------------------------------------------- noise
 
 
 @pytest.mark.parametrize(
@@ -186,7 +180,7 @@ def test_times_are_utc_and_bad_ones_are_none():
     ],
     ids=lambda noise: noise["type"],
 )
-def test_noise_makes_no_turn_and_no_fuss(noise):
+def test_noise_is_neither_a_turn_nor_a_problem(noise):
     parsed = parse(user("u1", None, "Hi"), noise, answer("a1", noise.get("uuid", "u1"), "Hello"))
     assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi", "Hello"]
     assert parsed.sessions[0].turns[1].parent == "u1"
@@ -240,10 +234,7 @@ def test_a_line_separator_inside_a_string_does_not_end_the_line():
     assert said(line) == ["one\u2028two\u0085three"]
 
 
-# ---------------------------------------------------------------- the graph
-
-
-def test_parents_come_before_children_whatever_the_file_order():
+def test_parents_precede_children_in_any_file_order():
     records = [answer("a1", "u1", "two"), user("u2", "a1", "three"), user("u1", None, "one")]
     assert said(*records) == ["one", "two", "three"]
 
@@ -278,7 +269,7 @@ def test_cycles_lose_nothing_and_end():
     assert said(*records) == ["one", "two", "three", "four"]
 
 
-def test_records_without_uuid_are_taken_but_are_not_unique():
+def test_records_without_uuid_are_turns_but_not_unique():
     found = turns({"type": "user", "sessionId": "s1", "message": {"content": "Hi"}})
     assert [(turn.id, turn.unique) for turn in found] == [("line-1", False)]
 
@@ -314,7 +305,7 @@ def test_a_rewind_is_seen_through_noise():
     assert [[turn.text for turn in s.turns] for s in parse(*records).sessions] == [["Start", "Second"], ["First"]]
 
 
-def test_a_rewind_to_the_first_prompt_is_seen_behind_a_start_hook():
+def test_a_rewind_to_the_first_prompt_is_found_after_a_start_hook():
     records = [
         record("progress", "p0", None),
         user("x1", "p0", "First"),
@@ -338,7 +329,7 @@ def test_rewinds_within_rewinds_and_three_attempts():
     assert found == {"s1": ["Start", "C"], "s1~x1": ["A", "a", "A2"], "s1~x3": ["A1"], "s1~y1": ["B"]}
 
 
-def test_branches_whose_uuids_begin_alike_stay_apart():
+def test_branches_with_similar_uuids_stay_separate():
     records = [user("u1", None, "Start"), *(user(f"same-prefix-{n}", "u1", f"try {n}") for n in range(3))]
     sessions = parse(*records).sessions
     assert len({s.id for s in sessions}) == 3
@@ -363,7 +354,7 @@ def test_prompts_without_any_parent_are_no_rewind():
     assert said(user("u1", None, "one"), user("u2", None, "two")) == ["one", "two"]
 
 
-def test_after_a_compaction_the_conversation_goes_on():
+def test_a_compaction_continues_the_conversation():
     records = [
         *REWOUND,
         record("system", "cb", None, subtype="compact_boundary", logicalParentUuid="c1"),
@@ -397,9 +388,6 @@ def test_subagents_are_marked():
     assert [turn.origin for turn in turns(*records)] == ["human", "subagent", "subagent"]
 
 
-# ---------------------------------------------------------------- sessions
-
-
 def test_several_sessions_in_one_file():
     records = [
         user("u1", None, "one", session="s1"),
@@ -415,7 +403,7 @@ def test_a_fork_into_another_session_is_no_rewind():
     assert [(s.id, s.branch_of) for s in parse(*records).sessions] == [("s1", None), ("s2", None)]
 
 
-def test_what_goes_on_from_an_abandoned_branch_in_another_session_is_that_session():
+def test_a_session_may_continue_an_abandoned_branch_of_another():
     records = [*REWOUND, user("v1", "b1", "On from the first try", session="s2")]
     assert [(s.id, s.branch_of) for s in parse(*records).sessions] == [
         ("s1", None),
@@ -447,7 +435,7 @@ def test_a_warmup_subagent_goes_without_its_session():
     assert said(*records) == ["Hi"]
 
 
-def test_warming_up_as_a_topic_is_kept():
+def test_warming_up_as_a_topic_stays():
     assert said(user("u1", None, "Warmup of the cache fails")) == ["Warmup of the cache fails"]
 
 
@@ -522,12 +510,9 @@ def test_a_long_prompt_gives_a_title_of_80_characters():
         {"type": "ai-title", "aiTitle": 5},
     ],
 )
-def test_values_of_the_wrong_kind_hurt_nobody(odd):
+def test_values_of_wrong_types_cost_no_other_turn(odd):
     parsed = parse(user("u1", None, "Hi"), odd)
     assert parsed.sessions[0].turns[0].text == "Hi"
-
-
-# ---------------------------------------------------------------- subagents, our own answers, what is left out
 
 
 def test_a_subagent_that_is_named_has_a_session_of_its_own():
@@ -563,7 +548,7 @@ def test_a_subagents_own_file_keeps_its_name():
         ("Bash", {"command": "cd /srv && HELIX_STORE=m helix sql 'SELECT 1'"}),
     ],
 )
-def test_what_helix_answered_is_not_taken_for_news(name, given):
+def test_results_of_helix_are_no_turns(name, given):
     asked = {"type": "tool_use", "id": "t9", "name": name, "input": given}
     told = {"type": "tool_result", "tool_use_id": "t9", "content": "The timeout is 30 s."}
     parsed = parse(
@@ -581,7 +566,7 @@ def test_talking_about_helix_is_news(given):
     assert len(said(answer("a1", None, [call("Bash", **given)]))) == 1
 
 
-def test_what_is_left_out_is_counted():
+def test_left_out_texts_are_counted():
     parsed = parse(
         user("u1", None, "<system-reminder>\nBe brief.\n</system-reminder>\nFix it"),
         answer("a1", "u1", [{"type": "thinking", "thinking": "hm, hm"}, text("Done")], mid="m1"),

@@ -34,9 +34,6 @@ def encoded(size: int, seed: int = 0) -> str:
     return base64.b64encode(random.Random(seed).randbytes(size)).decode()
 
 
-# ---------------------------------------------------------------- encoded data
-
-
 def test_a_picture_becomes_a_note_of_its_length() -> None:
     data = encoded(3_000)
     (text,), junk = texts(("user", f"Look: data:image/png;base64,{data} - what is wrong?"))
@@ -67,14 +64,11 @@ def test_data_over_many_lines() -> None:
         "ein" + "Donaudampfschifffahrtsgesellschaft" * 7,
     ],
 )
-def test_what_is_no_data_stays(text: str) -> None:
+def test_runs_that_are_no_data_stay(text: str) -> None:
     assert texts(("user", text)) == ([text], Counter())
 
 
-# ---------------------------------------------------------------- repetitions
-
-
-def test_what_is_pasted_into_every_prompt_is_said_once() -> None:
+def test_text_pasted_into_every_prompt_stays_once() -> None:
     found, junk = texts(
         ("user", f"{PASTE}\n\nSet the timeout to 30 s."),
         ("assistant", "Done."),
@@ -98,9 +92,6 @@ def test_answers_short_texts_other_sessions_and_chats_repeat_themselves() -> Non
         assert len(texts(("user", PASTE), ("user", PASTE), source=source)[0]) == 2
     both = remove_noise(Parsed((session(("user", PASTE)), session(("user", PASTE), name="other"))))
     assert [len(each.turns) for each in both.sessions] == [1, 1]
-
-
-# ---------------------------------------------------------------- programs that watch a session
 
 
 @pytest.mark.parametrize(
@@ -140,9 +131,6 @@ def test_one_prompt_of_a_person_keeps_the_session() -> None:
     assert len(texts(("user", prompt), source="jsonl")[0]) == 1
 
 
-# ---------------------------------------------------------------- what comes later changes nothing
-
-
 @given(st.lists(st.sampled_from([PASTE, encoded(300), "a short one", f"{PASTE}\n\nmore", "Warmup"]), max_size=8))
 def test_a_prefix_reads_the_same(said: list[str]) -> None:
     turns = [("user", "Fix the queue"), *(("user" if i % 2 else "tool", text) for i, text in enumerate(said))]
@@ -152,16 +140,13 @@ def test_a_prefix_reads_the_same(said: list[str]) -> None:
         assert whole[: len(part)] == part
 
 
-# ---------------------------------------------------------------- rows of a tool's output
-
-
 def test_a_progress_bar_is_two_lines() -> None:
     bar = [f"Downloading torch {n}% |{'█' * (n // 10)}| {n}/100 MB" for n in range(0, 101, 5)]
     text = "\n".join(["Collecting torch", *bar, "Installed."])
     assert keep_ends(text, 5_000).split("\n") == ["Collecting torch", bar[0], bar[-1], "Installed."]
 
 
-def test_of_what_a_terminal_wrote_over_the_last_stays() -> None:
+def test_overwritten_terminal_lines_keep_their_last_state() -> None:
     assert keep_ends("10%\r20%\r100% done\nnext\r\n", 100) == "100% done\nnext\n"
 
 

@@ -75,11 +75,8 @@ def uuid7(ts, tail="7e42-8b11-5c7d90e1f203"):
     return f"{stamp[:8]}-{stamp[8:]}-{tail}"
 
 
-# ---------------------------------------------------------------- whole logs
-
-
 @pytest.mark.parametrize("name", ["codex.jsonl", "codex-fork.jsonl", "codex-legacy.jsonl"])
-def test_what_is_read_of_a_log_stays_when_it_grows(name):
+def test_turns_of_a_log_stay_when_it_grows(name):
     lines = (LOGS / name).read_text(encoding="utf-8").splitlines(keepends=True)
     whole = [turn for session in golden(name).sessions for turn in session.turns]
     for end in range(1, len(lines)):
@@ -93,9 +90,6 @@ def test_what_is_read_of_a_log_stays_when_it_grows(name):
             last = whole[len(part) - 1]
             assert (part[-1].id, part[-1].time, part[-1].parent) == (last.id, last.time, last.parent)
             assert last.text.startswith(part[-1].text)
-
-
-# ---------------------------------------------------------------- turns
 
 
 def test_calls_join_the_message_before_them_until_something_else_speaks():
@@ -222,12 +216,9 @@ def test_calls_after_an_empty_result_are_another_turn():
     assert said(says("One."), call("c1"), gives("", "c1"), call("c2")) == ["One.\n[shell] ls", "[shell] ls"]
 
 
-def test_a_result_without_its_call_is_taken():
+def test_a_result_without_its_call_is_a_turn():
     (turn,) = turns(gives("found", "gone"))
     assert (turn.id, turn.parent, turn.text) == ("gone:output", None, "found")
-
-
-# ---------------------------------------------------------------- what nobody typed
 
 
 @pytest.mark.parametrize(
@@ -252,7 +243,7 @@ def test_a_result_without_its_call_is_taken():
         "<memory>\nold\n</memory>",
     ],
 )
-def test_what_a_host_says_as_the_user_is_no_turn(noise):
+def test_host_texts_as_the_user_are_no_turns(noise):
     parsed = parse(meta(), user("Hi"), user(noise), says("Hello"))
     assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi", "Hello"]
     assert sum(parsed.junk.values()) == len(noise)
@@ -275,7 +266,7 @@ def test_instructions_are_no_turn(role):
         ("# Files mentioned by the user:\n\n## a.png: /tmp/a.png\n\n## My request for Codex:\nFix it", "Fix it"),
     ],
 )
-def test_what_a_person_typed_around_it_is_kept(sent, typed):
+def test_typed_text_around_host_texts_stays(sent, typed):
     assert said(user(sent)) == [typed]
 
 
@@ -284,7 +275,7 @@ def test_parts_of_one_prompt_are_one_turn():
     assert said(user("<image name=[Image #1]>", picture, "</image>", "What is this?")) == ["What is this?"]
 
 
-def test_a_command_a_person_ran_is_kept_without_its_output():
+def test_a_shell_command_of_a_person_stays_without_its_output():
     ran = "<command>\nls\n</command>\n<result>\nExit code: 0\nOutput:\na\n</result>"
     (turn,) = turns(user(f"<user_shell_command>\n{ran}\n</user_shell_command>"))
     assert (turn.text, turn.origin) == ("$ ls", "human")
@@ -303,7 +294,7 @@ def test_reasoning_is_counted_and_no_turn():
     assert parsed.junk["reasoning"] == 8
 
 
-def test_the_memory_we_gave_is_taken_out_of_answers_too():
+def test_our_own_memory_is_cut_from_answers():
     assert said(says("<memory>\nold\n</memory>\nNew.")) == ["New."]
 
 
@@ -328,7 +319,7 @@ def test_citations_are_cut_and_an_unclosed_one_stays():
         {"record_type": "state"},
     ],
 )
-def test_noise_makes_no_turn_and_no_fuss(noise):
+def test_noise_is_neither_a_turn_nor_a_problem(noise):
     parsed = parse(meta(), user("Hi"), noise, says("Hello"))
     assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi", "Hello"]
     assert not parsed.unknown
@@ -366,10 +357,7 @@ def test_half_a_line_is_reported_and_the_rest_goes_in():
     assert [problem.line for problem in parsed.problems] == [3, 4]
 
 
-# ---------------------------------------------------------------- events
-
-
-def test_events_beside_items_say_nothing():
+def test_events_are_ignored_in_a_log_with_items():
     assert said(
         event("user_message", message="Hi"),
         user("Hi"),
@@ -409,15 +397,12 @@ def test_without_message_items_events_are_the_turns():
         (record("compacted", {"message": "We said hi."}), ["We said hi."]),
     ],
 )
-def test_a_single_event_is_held_until_what_follows_shows_that_it_is_alone(follows, texts):
+def test_a_single_event_is_held_until_the_next_record(follows, texts):
     assert parse(meta(), event("user_message", message="Hi")).sessions == ()
     assert said(event("user_message", message="Hi"), follows) == ["Hi", *texts]
 
 
-# ---------------------------------------------------------------- rollback and compaction
-
-
-def test_a_rollback_drops_the_last_prompts_with_what_followed():
+def test_a_rollback_drops_the_last_prompts_and_all_after_them():
     records = [user("One"), says("1"), user("Two"), call(), gives("2"), user("Three"), says("3")]
     for number, left in ((1, ["One", "1", "Two", "[shell] ls", "2"]), (2, ["One", "1"]), (9, [])):
         assert said(*records, event("thread_rolled_back", num_turns=number), user("Next")) == [*left, "Next"]
@@ -433,7 +418,7 @@ def test_rollbacks_add_up():
     assert said(user("One"), says("1"), user("Two"), says("2"), user("Three"), back, back) == ["One", "1"]
 
 
-def test_a_result_of_a_call_that_was_taken_back_answers_nothing():
+def test_a_result_of_a_rolled_back_call_has_no_parent():
     (turn,) = turns(user("One"), call(), event("thread_rolled_back", num_turns=1), gives("late"))
     assert (turn.text, turn.parent) == ("late", None)
 
@@ -443,7 +428,7 @@ def test_a_rollback_shifts_no_id():
     assert [turn.id for turn in found] == ["m-2", "5"]
 
 
-def test_a_picture_alone_is_a_prompt_to_roll_back_to_and_a_shell_command_is_none():
+def test_a_rollback_counts_pictures_as_prompts_but_not_shell_commands():
     picture = {"type": "input_image", "image_url": "data:"}
     shell = user("<user_shell_command>\n<command>ls</command>\n</user_shell_command>")
     assert said(user("One"), user(picture), says("A cat."), shell, event("thread_rolled_back", num_turns=1)) == ["One"]
@@ -474,10 +459,7 @@ def test_the_instructions_before_a_summary_are_cut():
     ]
 
 
-# ---------------------------------------------------------------- agents
-
-
-def test_what_other_agents_say_is_marked():
+def test_messages_of_other_agents_are_marked():
     envelope = {"author": "/root/scout", "recipient": "/root", "content": "Two hits.", "trigger_turn": False}
     found = turns(
         user("Hi"),
@@ -527,8 +509,6 @@ def test_codex_talking_to_itself_about_other_sessions_is_left_out(more):
     assert parsed.sessions == ()
     assert parsed.junk["host"] == len("Judge this transcriptok")
 
-
-# ---------------------------------------------------------------- forks
 
 FORKED_AT = "2026-02-11T11:30:00.000Z"
 COPIED_AT = "2026-02-11T11:30:00.200Z"
@@ -586,7 +566,7 @@ def test_a_copy_ends_at_a_turn_that_started_after_the_fork():
     assert own(session) == ["New"]
 
 
-def test_a_copy_that_names_no_turns_ends_where_time_goes_on():
+def test_a_copy_without_turn_ids_ends_at_a_gap_in_time():
     (session,) = forked(*copied(user("Old"), says("Old answer")), user("New", ts=LATER), says("Answer", ts=LATER))
     assert own(session) == ["New", "Answer"]
 
@@ -596,7 +576,7 @@ def test_a_context_of_a_later_turn_ends_a_copy_too():
     assert own(session) == ["New"]
 
 
-def test_a_turn_id_that_tells_no_time_does_not_end_a_copy():
+def test_a_turn_id_without_time_does_not_end_a_copy():
     (session,) = forked(
         *copied(
             user("Old"), record("turn_context", {"turn_id": "0f9c4bed-c6e4-4c31-9d55-3f0b8a6d1e01"}), user("Old, too")
@@ -606,7 +586,7 @@ def test_a_turn_id_that_tells_no_time_does_not_end_a_copy():
     assert own(session) == ["New"]
 
 
-def test_a_fork_of_a_fork_and_one_that_says_nothing_yet():
+def test_forks_of_forks_and_empty_forks():
     assert forked(*copied(user("Old")), *copied(user("Older"))) == ()
     nested = [*copied(user("Old")), *copied(user("Older"))]
     assert own(forked(*nested, fork_meta(), user("New"))[0]) == ["New"]
@@ -627,9 +607,6 @@ def test_a_rollback_inside_a_copy_is_the_parents():
 def test_the_first_line_decides_and_a_later_one_of_another_session_starts_no_copy():
     (session,) = parse(meta("s1"), user("One"), meta("s2", cwd="/w/other"), user("Two")).sessions
     assert (session.id, session.project, own(session)) == ("s1", "tidewatch", ["One", "Two"])
-
-
-# ---------------------------------------------------------------- sessions
 
 
 @pytest.mark.parametrize(
@@ -668,7 +645,7 @@ def test_the_title_is_the_last_name_given_else_the_first_prompt():
     assert parse(meta(), says("x")).sessions[0].title is None
 
 
-def test_times_are_utc_and_where_there_is_none_the_session_gives_it():
+def test_times_are_utc_with_the_start_of_the_session_as_default():
     found = turns(user("a", ts="2026-02-11T10:00:00+01:00"), user("b", ts="yesterday"), user("c", ts=1_770_800_400))
     assert [(turn.time, turn.time_quality) for turn in found] == [
         (datetime(2026, 2, 11, 9, tzinfo=UTC), "exact"),
@@ -686,13 +663,11 @@ def test_nothing_gives_nothing(text):
     assert codex.parse(Document("a.jsonl", text)).sessions == ()
 
 
-# ---------------------------------------------------------------- hostile values
-
 ODD = [None, 7, True, "", "x", [], [None, 4, ["a"]], {}, {"type": ["x"]}, [{"type": {}, "text": 5}]]
 
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)
-def test_values_of_the_wrong_kind_hurt_nobody(odd):
+def test_values_of_wrong_types_cost_no_other_turn(odd):
     kinds = ["session_meta", "turn_context", "response_item", "event_msg", "compacted", "inter_agent_communication"]
     names = ["type", "role", "content", "message", "id", "call_id", "arguments", "input", "action", "output", "summary"]
     events = ["user_message", "task_started", "thread_name_updated", "error"]

@@ -54,18 +54,12 @@ def answered(*response, **more):
     return said(parse(chat(request(*response, **more))))[1:]
 
 
-# ---------------------------------------------------------------- whole sessions
-
-
 def test_ids_stay_while_a_log_grows():
     lines = LOG.read_text().splitlines(keepends=True)
     whole = {turn.id for turn in parse("".join(lines)).sessions[0].turns}
     for number in range(4, len(lines)):
         (found,) = parse("".join(lines[:number])).sessions
         assert {turn.id for turn in found.turns} - {"request_c", "request_c:response"} <= whole
-
-
-# ---------------------------------------------------------------- the log
 
 
 @pytest.mark.parametrize(
@@ -121,7 +115,7 @@ def test_an_operation_that_cannot_be_carried_out_is_reported_and_alone(operation
     assert (line, why.startswith(reason)) == (2, True)
 
 
-def test_a_log_without_its_beginning_gives_what_is_there():
+def test_a_log_without_its_beginning_gives_its_rest():
     parsed = log(
         {"kind": 2, "k": ["requests"], "v": [request(md("one"))]},
         {"kind": 1, "k": ["customTitle"], "v": "T"},
@@ -132,16 +126,13 @@ def test_a_log_without_its_beginning_gives_what_is_there():
     assert (line, "the log was cut" in why) == (1, True)
 
 
-def test_a_log_with_a_broken_line_goes_on():
+def test_a_broken_line_does_not_end_a_log():
     text = (
         json.dumps(snapshot(request(md("one")))) + "\n{half\n" + json.dumps({"kind": 1, "k": ["customTitle"], "v": "T"})
     )
     parsed = parse(text)
     assert parsed.sessions[0].title == "T"
     assert [problem.line for problem in parsed.problems] == [2]
-
-
-# ---------------------------------------------------------------- answers
 
 
 @pytest.mark.parametrize(
@@ -186,7 +177,7 @@ def test_the_parts_of_an_answer(parts, text):
     assert parsed.unknown == {}
 
 
-def test_a_block_of_code_is_left_out_where_it_is_an_edit():
+def test_code_blocks_of_edits_are_left_out():
     uri = {"kind": "codeblockUri", "uri": {"path": "/a.py"}}
     edit = {"kind": "textEditGroup", "edits": []}
     assert answered(
@@ -194,7 +185,7 @@ def test_a_block_of_code_is_left_out_where_it_is_an_edit():
     ) == ["First:\nThen:\n```py\nx = 1\n```\n\n```py\ny = 2\n```"]
 
 
-def test_calls_that_stand_only_beside_the_answer():
+def test_calls_outside_of_the_answer_are_read():
     rounds = [{"toolCalls": [{"id": "t1", "name": "grep", "arguments": '{"pattern":"tide"}'}, {"name": 7}, 7]}, 7]
     metadata = {"toolCallRounds": rounds, "toolCallResults": {"t1": {"content": [{"value": "3 hits"}]}}}
     parsed = parse(chat(request(md("a"), result={"metadata": metadata})))
@@ -231,13 +222,13 @@ def test_results_that_stand_only_in_the_answer(part, text):
     assert answered(part)[1:] == [text]
 
 
-def test_a_result_is_taken_once():
+def test_a_result_is_read_once():
     shown_too = call("Ran it", toolCallId="c1x", resultDetails={"output": [{"value": "3 hits, shown"}]})
     metadata = {"toolCallResults": {"t1": {"content": [{"value": "3 hits"}]}}}
     assert answered(shown_too, result={"metadata": metadata}) == ["[run] Ran it", "3 hits"]
 
 
-def test_what_helix_itself_answers_is_no_turn():
+def test_results_of_helix_are_no_turns():
     calls = [{"id": "t1", "name": "mcp_helix_recall", "arguments": '{"query":"a"}'}, {"id": "t2", "name": "grep"}]
     results = {"t1": {"content": [{"value": "We took DuckDB"}]}, "t2": {"content": [{"value": "a.py"}]}}
     metadata = {"toolCallRounds": [{"toolCalls": calls}], "toolCallResults": results}
@@ -267,9 +258,6 @@ def test_a_long_result_keeps_both_ends():
     assert parsed.junk == {"tool-output": 897}
 
 
-# ---------------------------------------------------------------- requests
-
-
 @pytest.mark.parametrize(
     ("more", "texts"),
     [
@@ -280,7 +268,7 @@ def test_a_long_result_keeps_both_ends():
         ({"shouldBeRemovedOnSend": None, "isHidden": False, "isCanceled": True}, ["Hi", "one two three"]),
     ],
 )
-def test_what_was_undone_is_left_out(more, texts):
+def test_undone_requests_are_left_out(more, texts):
     stops = [{"kind": "undoStop", "id": "s1"}, md(" two"), {"kind": "undoStop", "id": "s2"}, md(" three")]
     assert said(parse(chat(request(md("one"), *stops, **more)))) == texts
 
@@ -294,12 +282,12 @@ def test_what_was_undone_is_left_out(more, texts):
         ({"text": "<system-reminder>\nx\n</system-reminder>\nmine"}, "mine"),
     ],
 )
-def test_what_was_asked(message, text):
+def test_the_prompt_of_a_request(message, text):
     assert said(parse(chat(request(message=message)))) == [text]
 
 
 @pytest.mark.parametrize("more", [{"isSystemInitiated": True}, {"confirmation": "Continue"}])
-def test_what_the_editor_asks_is_no_turn(more):
+def test_requests_of_the_editor_are_no_turns(more):
     parsed = parse(chat(request(md("a"), **more)))
     assert shown(parsed) == [("r1:response", "assistant", "a", None)]
     assert parsed.junk == {"host": 2}
@@ -357,11 +345,8 @@ def test_a_chat_without_any_request_is_no_session():
     assert parse(chat()).sessions == ()
 
 
-# ---------------------------------------------------------------- what it is
-
-
 @pytest.mark.parametrize("given", [CHAT.read_text()[:5000], "[]", "{}", "", '{"requests":{}}', '{"kind":0,"v":7}', "7"])
-def test_what_is_no_session_is_refused(given):
+def test_other_json_is_refused(given):
     with pytest.raises(InputRefused) as refused:
         parse(given)
     assert refused.value.remedy
@@ -382,7 +367,7 @@ def test_what_is_no_session_is_refused(given):
         {"message": {}, "result": {"metadata": {"toolCallRounds": [{"toolCalls": [{"arguments": 7}]}]}}},
     ],
 )
-def test_values_of_the_wrong_kind_hurt_nobody(odd):
+def test_values_of_wrong_types_cost_no_other_turn(odd):
     assert said(parse(chat(request(md("a")), odd, customTitle=7, sessionId=7)))[:2] == ["Hi", "a"]
     assert said(log(snapshot(request(md("a"))), {"kind": 2, "k": ["requests"], "v": [odd]}))[:2] == ["Hi", "a"]
 

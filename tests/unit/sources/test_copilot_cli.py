@@ -48,7 +48,7 @@ def said(*records, **options):
     return [turn.text for turn in turns(*records, **options)]
 
 
-def test_a_log_that_grew_only_gained_turns_where_nothing_is_taken_back():
+def test_a_growing_log_without_rewinds_only_gains_turns():
     lines = [line for line in LOG.read_text().splitlines() if "snapshot_rewind" not in line]
     whole = parse(*lines).sessions
     for number in range(5, len(lines)):
@@ -72,7 +72,7 @@ def test_a_rewind_drops_an_event_and_all_after_it():
     assert said(*records[:3], unknown) == ["one", "two", "three"]
 
 
-def test_parents_are_turns_whatever_lies_between():
+def test_parents_are_turns_despite_noise_between():
     found = turns(
         asks("u1", "one"),
         event("x", "assistant.turn_start", "u1"),
@@ -112,11 +112,11 @@ def test_events(record, texts):
         {**answers("a", "found"), "agentId": "agent-1"},
     ],
 )
-def test_what_a_subagent_says_is_marked(record):
+def test_turns_of_subagents_are_marked(record):
     assert [turn.origin for turn in turns(record)] == ["subagent"]
 
 
-def test_what_helix_itself_answers_is_no_turn():
+def test_results_of_helix_are_no_turns():
     parsed = parse(
         answers("a", "Let me see.", None, call("c1", "helix-recall", query="a"), call("c2", command="ls")),
         result("r1", "c1", "We took DuckDB", "a"),
@@ -189,13 +189,13 @@ def test_session_and_project(records, id, project):
     assert (found.project, found.title) == (project, "Hi")
 
 
-def test_a_broken_line_is_reported_and_the_rest_taken():
+def test_a_broken_line_is_reported_and_costs_no_other():
     parsed = parse(asks("u", "Hi"), "{half", answers("a", "Ho", "u"))
     assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi", "Ho"]
     assert [problem.line for problem in parsed.problems] == [2]
 
 
-def test_nothing_said_is_no_session():
+def test_a_log_without_turns_is_no_session():
     assert parse(event("s", "session.start", sessionId="s1")).sessions == ()
     assert parse("").sessions == ()
 
@@ -214,5 +214,5 @@ def test_nothing_said_is_no_session():
         {"type": "session.error", "data": {"message": 7}},
     ],
 )
-def test_values_of_the_wrong_kind_hurt_nobody(odd):
+def test_values_of_wrong_types_cost_no_other_turn(odd):
     assert said(asks("u", "Hi"), odd)[0] == "Hi"

@@ -92,9 +92,6 @@ def shown(turns):
     return [(turn.id, turn.role, turn.origin, turn.text, turn.parent) for turn in turns]
 
 
-# ---------------------------------------------------------------- the database
-
-
 @pytest.fixture
 def sessions(tmp_path):
     path = database(tmp_path / "state.vscdb", STORE["cursorDiskKV"], heads=STORE["composerHeaders"])
@@ -285,7 +282,7 @@ def test_values_that_are_too_large_are_left_out_and_counted(tmp_path, monkeypatc
     assert parse(second.text).sessions == ()
 
 
-def test_values_that_cannot_be_read_hurt_nobody(tmp_path):
+def test_unreadable_values_cost_no_other(tmp_path):
     values = {
         "composerData:c0": "{half",
         "composerData:c2": "null",
@@ -298,7 +295,7 @@ def test_values_that_cannot_be_read_hurt_nobody(tmp_path):
     assert said(parse(one.text)) == ["café �"]
 
 
-def test_what_is_in_the_log_of_a_running_editor_is_seen_and_it_can_write(tmp_path):
+def test_the_log_of_a_running_editor_is_read_and_it_can_write(tmp_path):
     path = database(tmp_path / "state.vscdb", store(bubble("b1", 1, "Hi")) | store(bubble("b2", 1, "Ho"), id="c2"))
     with closing(sqlite3.connect(path, isolation_level=None)) as running:
         running.execute("PRAGMA journal_mode=WAL")
@@ -326,7 +323,7 @@ def test_a_locked_or_damaged_database_is_refused(tmp_path, monkeypatch):
         cursor.collect(tmp_path / "half.vscdb")
 
 
-def test_other_databases_are_not_taken(tmp_path):
+def test_other_databases_are_not_collected(tmp_path):
     editor = database(tmp_path / "editor.vscdb", items={"theme": "dark"}, tables=("ItemTable",))
     assert cursor.collect(editor) is None
     (tmp_path / "text.vscdb").write_text("x")
@@ -334,13 +331,10 @@ def test_other_databases_are_not_taken(tmp_path):
     assert opencode.collect(database(tmp_path / "own.vscdb", store(bubble("b1", 1, "Hi")))) is None
 
 
-def test_what_sqlite_keeps_beside_a_database_belongs_to_it(tmp_path):
+def test_sidecars_of_a_database_are_companions(tmp_path):
     path = database(tmp_path / "state.vscdb")
     assert cursor.is_companion(path.with_name("state.vscdb-wal"))
     assert not cursor.is_companion(path)
-
-
-# ---------------------------------------------------------------- bubbles
 
 
 def test_tool_calls_go_on_with_the_answer_before_them():
@@ -422,14 +416,14 @@ def test_a_result_nested_too_deep_is_text():
     assert said(parsed)[1].startswith("[[[")
 
 
-def test_what_helix_itself_answers_is_no_turn():
+def test_results_of_helix_are_no_turns():
     asked = tool("t1", "mcp_helix_recall", rawArgs='{"query":"a"}', result='{"text":"We took DuckDB"}')
     parsed = session(bubble("b1", 2, "Let me see."), asked, tool("t2", rawArgs='{"pattern":"a"}'))
     assert said(parsed) == ["Let me see.\n[grep] a"]
     assert parsed.junk == {"memory": len("We took DuckDB")}
 
 
-def test_what_helix_itself_answers_is_no_turn_of_a_transcript():
+def test_results_of_helix_are_no_turns_of_a_transcript():
     call = {"type": "tool_use", "id": "t1", "name": "Shell", "input": {"command": "helix recall a"}}
     results = ({"type": "tool_result", "tool_use_id": id, "content": "We took DuckDB"} for id in ("t1", "t2"))
     parsed = transcript(record("assistant", "So.", call), record("user", *results))
@@ -444,7 +438,7 @@ def test_thinking_is_counted_and_left_out(thinking):
     assert parsed.junk == {"reasoning": 2}
 
 
-def test_only_an_id_that_cannot_be_of_another_is_unique_everywhere():
+def test_only_a_uuid_is_unique_everywhere():
     parsed = session(bubble("b1", 1, "a"), bubble(bubble_id(1), 1, "b"), {"type": 1, "text": "c"}, bubble("b1", 1, "d"))
     assert [(turn.id, turn.unique) for turn in parsed.sessions[0].turns] == [
         ("b1", False),
@@ -454,7 +448,7 @@ def test_only_an_id_that_cannot_be_of_another_is_unique_everywhere():
     ]
 
 
-def test_times_are_never_earlier_than_what_is_known_before():
+def test_a_missing_time_is_that_of_the_message_before():
     parsed = session(
         bubble("b1", 1, "a"), bubble("b2", 1, "b", createdAt="2026-06-02T09:00:00Z"), bubble("b3", 1, "c", createdAt=5)
     )
@@ -463,9 +457,6 @@ def test_times_are_never_earlier_than_what_is_known_before():
         (datetime(2026, 6, 2, 9, tzinfo=UTC), "exact"),
         (datetime(2026, 6, 2, 9, tzinfo=UTC), "derived"),
     ]
-
-
-# ---------------------------------------------------------------- transcripts
 
 
 def test_a_transcript_that_grew_only_gained_turns():
@@ -498,7 +489,7 @@ def test_a_transcript_that_grew_only_gained_turns():
         ("a </user_query> b", "a </user_query> b"),
     ],
 )
-def test_what_a_person_typed(text, asked):
+def test_typed_text_is_extracted(text, asked):
     assert said(transcript(record("user", text))) == list(filter(None, [asked]))
 
 
@@ -537,7 +528,7 @@ def test_the_mark_of_a_thought_that_was_left_out(text, kept):
     assert said(transcript(record("user", "Hi"), record("assistant", text))) == list(filter(None, ["Hi", kept]))
 
 
-def test_the_transcript_of_a_subagent_lies_in_a_folder_of_them():
+def test_transcripts_in_the_folder_subagents_are_of_subagents():
     parsed = transcript(record("user", "List"), record("assistant", "a"), path="7f/subagents/9a.jsonl")
     assert [turn.origin for turn in parsed.sessions[0].turns] == ["subagent", "subagent"]
 
@@ -546,14 +537,11 @@ def test_a_folder_is_named_only_by_the_editor():
     assert transcript(record("user", "Workspace Path: /etc\nwhat is it?")).sessions[0].project is None
 
 
-def test_a_broken_line_is_reported_and_the_rest_taken():
+def test_a_broken_line_is_reported_and_costs_no_other():
     text = json.dumps(record("user", "Hi")) + "\n{half\n" + json.dumps(record("assistant", "Ho")) + "\n"
     parsed = parse(text)
     assert said(parsed) == ["Hi", "Ho"]
     assert [problem.line for problem in parsed.problems] == [2]
-
-
-# ---------------------------------------------------------------- what it is
 
 
 @pytest.mark.parametrize(
@@ -570,7 +558,7 @@ def test_a_broken_line_is_reported_and_the_rest_taken():
         {"type": 1, "text": 7, "bubbleId": ["x"], "createdAt": float(10**300)},
     ],
 )
-def test_bubbles_of_the_wrong_kind_hurt_nobody(odd):
+def test_bubbles_of_wrong_types_cost_no_other(odd):
     assert said(session(bubble("b1", 1, "Hi"), odd, createdAt=[], subagentInfo=7, folder=7, name=7))[0] == "Hi"
 
 
@@ -586,7 +574,7 @@ def test_bubbles_of_the_wrong_kind_hurt_nobody(odd):
         {"role": "assistant", "message": {"content": [{"type": "thinking", "thinking": 7}]}},
     ],
 )
-def test_records_of_the_wrong_kind_hurt_nobody(odd):
+def test_records_of_wrong_types_cost_no_other(odd):
     assert said(transcript(record("user", "Hi"), odd))[0] == "Hi"
 
 

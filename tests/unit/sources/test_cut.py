@@ -60,7 +60,7 @@ def column_of(replay: Replay, name: str) -> set[Any]:
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_the_pieces_say_what_the_whole_says(replay: Replay, tmp_path: Path, name: str) -> None:
+def test_pieces_give_the_items_of_the_whole(replay: Replay, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_text(TEXTS[name])
     documents = replay.offer(path)
@@ -77,7 +77,7 @@ def test_the_pieces_say_what_the_whole_says(replay: Replay, tmp_path: Path, name
     assert {ledger.read(replay.root, document).path for document in documents} == {str(path)}
 
 
-def test_a_store_that_took_it_whole_has_nothing_twice(replay: Replay, tmp_path: Path) -> None:
+def test_a_store_with_the_whole_export_gets_nothing_twice(replay: Replay, tmp_path: Path) -> None:
     path = tmp_path / "note.md"
     path.write_text(NOTE)
     replay.apply(whole(replay.root, path))
@@ -86,7 +86,7 @@ def test_a_store_that_took_it_whole_has_nothing_twice(replay: Replay, tmp_path: 
     assert said(replay) == before
 
 
-def test_of_a_later_version_only_what_changed_is_read(replay: Replay, tmp_path: Path) -> None:
+def test_a_later_version_is_read_only_in_its_changed_pieces(replay: Replay, tmp_path: Path) -> None:
     path = tmp_path / "note.md"
     path.write_text(NOTE)
     count = len(replay.offer(path))
@@ -105,7 +105,7 @@ def test_of_a_later_version_only_what_changed_is_read(replay: Replay, tmp_path: 
     assert "Walnuts and thyme, the third and last time." in replay.texts()
 
 
-def test_a_file_nobody_touched_is_not_read(replay: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_untouched_file_is_not_read(replay: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "note.md"
     path.write_text(NOTE)
     replay.offer(path)
@@ -138,7 +138,7 @@ def test_secrets_and_problems_are_counted_once(replay: Replay, tmp_path: Path) -
     assert not any("A1b2C3" in envelope.text for envelope in envelopes)
 
 
-def test_what_was_given_up_is_tried_again(replay: Replay, tmp_path: Path) -> None:
+def test_a_failed_document_is_ingested_again(replay: Replay, tmp_path: Path) -> None:
     path = tmp_path / "note.md"
     path.write_text(NOTE)
     _, second, *_ = replay.offer(path)

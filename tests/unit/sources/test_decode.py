@@ -73,7 +73,7 @@ def test_the_longest_line_allowed_has_exactly_the_limit(spare):
     assert [problem.line for problem in problems] == [2] * spare
 
 
-def test_json_lines_of_which_nothing_is_left_are_refused():
+def test_json_lines_without_a_usable_line_are_refused():
     with pytest.raises(InputRefused, match=r"no usable line.*longer than"):
         decode(b'{"text": "' + b"x" * LIMIT + b'"}\n', LIMIT)
 
@@ -83,7 +83,7 @@ def test_a_long_line_of_other_text_is_refused_by_number():
         decode(b"# short\n\n" + b"y" * (LIMIT + 1) + b"\nshort\n", LIMIT)
 
 
-def test_a_line_of_exactly_the_limit_is_taken_in_other_text_too():
+def test_a_line_of_exactly_the_limit_is_accepted_in_any_text():
     text = "short\n" + "y" * LIMIT + "\nshort\n"
     assert decode(text.encode(), LIMIT) == (text, [])
 
@@ -98,6 +98,6 @@ def test_a_line_of_exactly_the_limit_is_taken_in_other_text_too():
         (r'{"a": "\u0022 \u005c \u007f \u0007 \u00e9"}', r'{"a": "\u0022 \u005c \u007f \u0007 \u00e9"}'),
     ],
 )
-def test_printable_ascii_behind_escapes_is_written_plainly(written: str, plain: str) -> None:
+def test_escapes_of_printable_ascii_are_resolved(written: str, plain: str) -> None:
     assert unescape_ascii(written) == plain
     assert json.loads(written) == json.loads(plain)

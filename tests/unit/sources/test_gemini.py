@@ -60,10 +60,7 @@ def golden(name):
     return gemini.parse(Document(f"logs/{name}", text))
 
 
-# ---------------------------------------------------------------- whole logs
-
-
-def test_what_is_read_of_a_log_stays_when_it_grows():
+def test_turns_of_a_log_stay_when_it_grows():
     lines = (LOGS / "gemini.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     order = [turn.id for turn in golden("gemini.jsonl").sessions[0].turns]
     for end in range(1, len(lines)):
@@ -74,15 +71,12 @@ def test_what_is_read_of_a_log_stays_when_it_grows():
         assert [id for id in ids if id in order] == [id for id in order if id in ids]
 
 
-# ---------------------------------------------------------------- replay
-
-
-def test_a_repeated_id_takes_the_place_of_the_first():
+def test_a_repeated_id_replaces_the_first():
     found = turns(user("u1", "Hi"), answer("a1", "Half"), user("u2", "Bye"), answer("a1", "Whole"))
     assert [(turn.id, turn.text) for turn in found] == [("u1", "Hi"), ("a1", "Whole"), ("u2", "Bye")]
 
 
-def test_a_rewind_drops_the_message_it_names_and_all_behind_it():
+def test_a_rewind_drops_its_message_and_all_after_it():
     records = [user("u1", "One"), answer("a1", "1"), user("u2", "Two"), answer("a2", "2")]
     assert said(*records, {"$rewindTo": "u2"}, user("u3", "Next")) == ["One", "1", "Next"]
     assert said(*records, {"$rewindTo": "u1"}, user("u3", "Next")) == ["Next"]
@@ -99,7 +93,7 @@ def test_a_message_that_was_dropped_may_come_again():
     ]
 
 
-def test_a_list_takes_the_place_of_all_messages():
+def test_a_list_replaces_all_messages():
     assert said(user("u1", "One"), user("u2", "Two"), put(user("u2", "Second")), user("u3", "Three")) == [
         "Second",
         "Three",
@@ -114,7 +108,7 @@ def test_a_log_of_lists_only_is_its_last_list():
 SUMMARY = user("sum", "<state_snapshot>\nAll so far.\n</state_snapshot>")
 
 
-def test_what_is_summed_up_stays_and_is_said_once():
+def test_summarised_messages_stay_once():
     before = [user("u1", "One"), answer("a1", "1"), user("u2", "Two"), answer("a2", "2", call("c2"))]
     after = [
         put(SUMMARY, user("new", "Two"), answer("a2", "2", call("c2"))),
@@ -130,7 +124,7 @@ def test_calls_tell_messages_of_one_text_apart():
     assert [turn.id for turn in found] == ["u1", "a1", "sum", "a2"]
 
 
-def test_what_is_said_of_the_session():
+def test_id_project_and_title_of_the_session():
     (session,) = parse(
         HEAD,
         {"type": "user", "content": "Hi"},
@@ -148,9 +142,6 @@ def test_without_ids_the_line_or_the_index_names():
     assert [turn.id for turn in turns(put(nameless, nameless))] == ["#0", "#1"]
     (session,) = parse({**HEAD, "messages": [nameless, answer("a1", "Hello"), nameless]}).sessions
     assert [turn.id for turn in session.turns] == ["0", "a1", "2"]
-
-
-# ---------------------------------------------------------------- turns
 
 
 def test_a_message_and_its_calls_are_one_turn_and_each_result_another():
@@ -178,13 +169,13 @@ def test_calls_without_ids_keep_their_results_apart():
     ]
 
 
-def test_results_without_ids_are_never_taken_for_those_of_another_call():
+def test_results_without_ids_never_match_another_call():
     first = {k: v for k, v in call(output="A").items() if k != "id"}
     nameless = {"functionResponse": {"name": "glob", "response": {"output": "B"}}}
     assert said(answer("a1", "", first), message("user", "u1", [nameless]))[1:] == ["A", "B"]
 
 
-def test_a_name_that_is_taken_steps_aside_and_is_not_unique():
+def test_a_repeated_id_gets_a_number_and_is_not_unique():
     found = turns(answer(UUID, "", call("c", output="A"), call("c", output="B")))
     assert [(turn.id, turn.unique) for turn in found[1:]] == [(f"{UUID}:c", True), (f"{UUID}:c-2", False)]
 
@@ -235,7 +226,7 @@ def test_no_result_is_no_turn(given):
         ("Output: a\nExit Code: 3\nof a child\nExit Code: 0", "a\nExit Code: 3\nof a child"),
     ],
 )
-def test_the_shell_says_whether_it_failed(output, text):
+def test_a_failed_shell_command_is_an_error(output, text):
     assert said(answer("a1", "", call(tool="run_shell_command", output=output)))[1] == text
     assert said(answer("a1", "", call(tool="read_file", output=output)))[1] == output
 
@@ -267,7 +258,7 @@ def test_calls_and_results_among_the_parts():
     ]
 
 
-def test_what_an_answer_lists_is_not_taken_from_the_parts_again():
+def test_listed_calls_are_not_read_again_from_the_parts():
     made = {"functionCall": {"name": "read_file", "args": {}}}
     found = turns(
         message("gemini", "a1", [{"text": "Looking."}, made], toolCalls=[call(output="A")]),
@@ -303,7 +294,7 @@ def test_the_shape_of_a_model_history():
     ]
 
 
-def test_without_any_time_there_is_none():
+def test_turns_without_any_time_have_none():
     (session,) = parse({"messages": [{"type": "gemini", "content": "Hi"}]}).sessions
     assert (session.turns[0].time, session.turns[0].time_quality) == (None, "none")
 
@@ -313,8 +304,6 @@ def test_subagents_are_marked():
     (session,) = parse(head, user("u1", "Find"), answer("a1", "Found", call(output="A")), later).sessions
     assert [turn.origin for turn in session.turns] == ["subagent"] * 3
 
-
-# ---------------------------------------------------------------- what nobody typed
 
 CONTEXT = "<session_context>\nThis is the Gemini CLI.\n- **Workspace Directories:**\n  - {}\n</session_context>"
 
@@ -331,14 +320,14 @@ CONTEXT = "<session_context>\nThis is the Gemini CLI.\n- **Workspace Directories
         "<memory>\nold\n</memory>",
     ],
 )
-def test_what_the_client_says_as_the_user_is_no_turn(noise):
+def test_client_texts_as_the_user_are_no_turns(noise):
     parsed = parse(HEAD, user("u1", noise), user("u2", "Hi"))
     assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi"]
     assert sum(parsed.junk.values()) == len(noise)
 
 
 @pytest.mark.parametrize("text", ["Got it. Thanks for the context!", "Got it. Thanks for the additional context!"])
-def test_what_the_client_puts_into_the_models_mouth_is_no_turn(text):
+def test_client_texts_as_the_model_are_no_turns(text):
     parsed = parse(HEAD, user("u1", "Hi"), answer("a1", text))
     assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi"]
     assert parsed.junk["host"] == len(text)
@@ -365,7 +354,7 @@ FILES = "--- Content from referenced files ---\nContent from @a.py:\n{}\n--- End
         ([CONTEXT.format("/w/till") + "\nHi"], "Hi"),
     ],
 )
-def test_what_a_person_typed_among_it_is_kept(texts, typed):
+def test_typed_text_among_client_texts_stays(texts, typed):
     assert said(user("u1", *texts)) == [typed]
 
 
@@ -376,7 +365,7 @@ def test_the_context_a_tool_came_upon_is_no_result():
     assert parsed.junk == {"host": len(f"\n{found}")}
 
 
-def test_what_was_shown_goes_before_what_was_sent():
+def test_the_displayed_text_takes_precedence_over_the_sent_one():
     assert said(user("u1", "You are an expert. Plan it.", displayContent="/plan it")) == ["/plan it"]
     assert said(user("u1", "Plan it.", displayContent=[])) == ["Plan it."]
     marked = "Look:\n--- Content from referenced files ---\nmeans what?"
@@ -412,9 +401,6 @@ def test_half_a_line_is_reported_and_the_rest_goes_in():
     assert [problem.line for problem in parsed.problems] == [3, 4]
 
 
-# ---------------------------------------------------------------- sessions
-
-
 @pytest.mark.parametrize(
     ("head", "first", "path", "project"),
     [
@@ -445,7 +431,7 @@ def test_the_project_is_the_working_folder(head, first, path, project):
     assert session.project == project
 
 
-def test_the_first_prompt_is_the_title_where_there_is_none():
+def test_the_first_prompt_is_the_default_title():
     assert parse(HEAD, user("u1", "Fix\nit"), answer("a1", "x")).sessions[0].title == "Fix it"
     assert parse(HEAD, answer("a1", "x")).sessions[0].title is None
 
@@ -463,7 +449,7 @@ def test_a_cut_document_is_refused():
         gemini.parse(Document("a.json", text[: len(text) // 2]))
 
 
-def test_a_log_whose_first_line_is_cut_at_a_comma_is_lines_all_the_same():
+def test_a_first_line_cut_at_a_comma_still_begins_lines():
     parsed = parse('{"sessionId":"s1",', user("u1", "Hi"), answer("a1", "Hello"))
     assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi", "Hello"]
     assert [problem.line for problem in parsed.problems] == [1]
@@ -481,13 +467,11 @@ def test_nothing_gives_nothing(text):
     assert gemini.parse(Document("a.jsonl", text)).sessions == ()
 
 
-# ---------------------------------------------------------------- hostile values
-
 ODD = [None, 7, True, "", "x", [], [None, 4, ["a"]], {}, {"type": ["x"]}, [{"text": 5, "thought": {}}]]
 
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)
-def test_values_of_the_wrong_kind_hurt_nobody(odd):
+def test_values_of_wrong_types_cost_no_other_turn(odd):
     records = [{"$set": odd}, {"$set": {"summary": odd, "directories": odd, "sessionId": odd, "kind": odd}}]
     records += [{**HEAD, "startTime": odd}, {"sessionId": odd, "projectHash": odd}, {"type": odd}, {"role": odd}]
     for kind in ("user", "gemini", "info", odd):

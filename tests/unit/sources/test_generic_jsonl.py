@@ -187,7 +187,7 @@ def test_sessions_keep_first_seen_order_and_lines_their_project():
     ]
 
 
-def test_a_given_id_used_twice_in_a_session_is_a_problem_elsewhere_it_is_not():
+def test_a_given_id_may_repeat_only_in_another_session():
     parsed = parse(
         {"session": "a", "id": "1", "text": "x"},
         {"session": "a", "id": 1, "text": "y"},

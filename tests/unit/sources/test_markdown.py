@@ -56,7 +56,7 @@ def test_text_before_the_first_heading():
     assert sections("hello\n\n# A\nx") == [("start", None, "hello"), ("a", "A", "x")]
 
 
-def test_empty_sections_vanish_and_equal_names_are_told_apart():
+def test_empty_sections_vanish_and_equal_names_get_numbers():
     text = "# Log\n## Fix\na\n## Fix\nb\n## Empty\n## Fix\nc\n## Fix 2\nd\n## !!\ne"
     assert [name for name, _, _ in sections(text)] == [
         "log/fix",
@@ -105,8 +105,6 @@ def test_plain_text_is_grouped_by_paragraphs_up_to_150_words():
         ("p5", 1, None),
     ]
 
-
-# ---------------------------------------------------------------- front matter, titles, times
 
 FRONT = '---\ntitle: "My notes"\ndate: 2026-05-13\nproject: ledgerline\ntags:\n  - a\n---\n# Top\ntext\n'
 

@@ -34,8 +34,6 @@ def at(*when):
     return datetime(*when, tzinfo=UTC)
 
 
-# ---------------------------------------------------------------- shapes
-
 SHAPES = {
     "zoom": ("[{name}] {stamp}\n{text}\n\n", ("10:02:11", "10:02:19", "10:02:31")),
     "otter": ("{name}  {stamp}  \n{text}\n\n", ("0:12", "0:19", "1:00:31")),
@@ -86,9 +84,6 @@ def test_names(name):
     assert [speaker for _, speaker, _ in said(text)] == [name, "Ben", name]
 
 
-# ---------------------------------------------------------------- turns
-
-
 def test_neighbours_of_one_speaker_are_one_turn_up_to_sixty_words():
     lines = [f"[00:{n:02d}] Ana: " + f"w{n} " * 20 for n in range(4)] + ["[00:09] Ben: So be it, all of it."]
     found = said("\n".join(lines))
@@ -104,7 +99,7 @@ def test_a_stamp_that_comes_twice_gets_a_number():
     assert [name for name, _, _ in said(text)] == ["00:01", "00:01-2", "00:01-3"]
 
 
-def test_a_name_that_comes_once_speaks_where_a_turn_can_begin():
+def test_a_single_name_speaks_only_at_the_start_of_a_block():
     talk = "Ana: We need to decide today.\nYou see\nRemote: nobody is there.\n\nBen: I agree with all of it.\n\n"
     assert said(
         talk + "Cleo: So do I, for once.\n\nAna: Then it is decided, thank you.\nGood bye, everyone out there."
@@ -126,7 +121,7 @@ def test_a_sentence_that_ends_with_a_time_is_no_speaker():
     ]
 
 
-def test_one_who_only_opens_the_meeting_is_heard_and_a_label_is_not():
+def test_a_single_opening_sentence_is_a_turn_and_a_label_is_not():
     talk = "Ana: We need to decide today.\nBen: Do we, so soon?\nAna: Yes, we do indeed.\n"
     assert said("Moderator: Welcome to all of you.\n" + talk)[0] == ("1", "Moderator", "Welcome to all of you.")
     assert said("Room: Pier 4\n" + talk)[0] == ("2", "Ana", "We need to decide today.")
@@ -142,13 +137,11 @@ def test_our_own_memory_is_not_heard():
     assert parsed.junk["memory"] >= len("<memory>old</memory>")
 
 
-def test_what_the_recorder_says_at_the_end_is_not_heard():
+def test_the_footer_of_the_recorder_is_left_out():
     ends = "Meeting ended after 00:42:10 👋\nTranscribed by https://otter.ai\nBen Okafor stopped transcription\n"
     text = "Ana  0:01\nWe go home now.\n\nBen  0:05\nYes, all of us.\n\nAna  0:09\nGood bye to you.\n" + ends
     assert said(text)[-1] == ("0:09", "Ana", "Good bye to you.")
 
-
-# ---------------------------------------------------------------- times
 
 OFFSETS = (
     "[{0}] Ana: We go home now, all of us.\n[{1}] Ben: Yes, that is what we do.\n[{0}] Ana: Good bye to all of you.\n"
@@ -199,12 +192,12 @@ def test_a_long_stamp_soon_after_the_beginning_is_an_offset():
     assert times(OFFSETS.format("00:01:02", "00:01:03"), path="2026-03-04_08-00-00.txt")[0] == at(2026, 3, 4, 8, 1, 2)
 
 
-def test_without_any_date_there_is_no_time():
+def test_turns_without_any_date_have_no_time():
     (session,) = parse(TWO, mtime=None).sessions
     assert {(turn.time, turn.time_quality) for turn in session.turns} == {(None, "none")}
 
 
-def test_marks_between_turns_say_when_they_were_said():
+def test_marks_between_turns_give_their_times():
     turns = ("Ana: We go home now.", "Ben: Yes, all of us.", "Ana: Good bye to you.")
     text = "".join(f"00:{10 * n:02d}:00\n\n{turn}\n\n" for n, turn in enumerate(turns, 1))
     text += "Transcription ended after 00:42:10\n"
@@ -212,7 +205,7 @@ def test_marks_between_turns_say_when_they_were_said():
     assert times(text, path="2026-03-04.txt") == [at(2026, 3, 4, 0, 10 * n) for n in (1, 2, 3)]
 
 
-def test_a_time_beyond_the_calendar_is_none():
+def test_a_time_beyond_the_calendar_is_left_out():
     (session,) = parse("9999-12-31\n\n" + TWO.replace("01:00:00", "99:00:00")).sessions
     assert (session.turns[-1].time, session.turns[-1].time_quality) == (None, "none")
 
@@ -234,8 +227,6 @@ def test_titles(header, title):
     assert session.title == title
 
 
-# ---------------------------------------------------------------- detect
-
 TALKS = "Ana: We go home now, all of us.\n\nBen: Yes, that is what we do.\n\nAna: Good bye to all of you.\n"
 
 
@@ -249,7 +240,7 @@ def test_an_unknown_shape_is_read_as_well_as_can_be_when_the_format_is_named():
     assert said("Ana: hello\nBen: hi") == [("1", "Ana", "hello"), ("2", "Ben", "hi")]
 
 
-def test_a_text_in_which_nobody_speaks_is_refused():
+def test_a_text_without_speakers_is_refused():
     with pytest.raises(InputRefused, match=r"no speaker in it.*Name: text"):
         parse("just some prose\nof two lines\n")
 
@@ -273,7 +264,7 @@ def test_a_text_in_which_nobody_speaks_is_refused():
     ],
     ids=range(13),
 )
-def test_hostile_text_takes_linear_time(text):
+def test_hostile_text_needs_linear_time(text):
     begun = time.process_time()
     meeting.detect(take_sample(text, "x"))
     with contextlib.suppress(InputRefused):

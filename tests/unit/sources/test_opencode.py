@@ -115,10 +115,7 @@ def collected(path):
     return list(found)
 
 
-# ---------------------------------------------------------------- a whole session
-
-
-def test_the_database_and_the_files_of_earlier_versions_give_what_the_export_gives(tmp_path):
+def test_database_and_files_parse_like_the_export(tmp_path):
     export = json.loads(EXPORT.read_text())
     expected = parse(EXPORT.read_text())
     for path in (database(tmp_path / "opencode.db", export), storage(tmp_path / "storage", export)):
@@ -137,7 +134,7 @@ def test_the_same_state_gives_the_same_text(tmp_path):
     assert collected(first)[0].text == collected(again)[0].text == collected(first)[0].text
 
 
-def test_what_is_no_part_of_the_conversation_does_not_change_the_text(tmp_path):
+def test_unparsed_fields_do_not_change_the_text(tmp_path):
     path = database(tmp_path / "a.db", session(message("m1", "user", text("Hi"))))
     (before,) = collected(path)
     with closing(sqlite3.connect(path)) as made:
@@ -146,16 +143,13 @@ def test_what_is_no_part_of_the_conversation_does_not_change_the_text(tmp_path):
     assert collected(path)[0].text == before.text
 
 
-def test_what_is_not_parsed_is_not_taken_along(tmp_path):
+def test_unparsed_fields_are_not_collected(tmp_path):
     heavy = {"metadata": {"diff": "-x"}, "attachments": [{"url": "data:image/png;base64,AA"}]}
     file = {"id": "p2", "type": "file", "url": "data:image/png;base64,AA"}
     given = message("m1", "assistant", tool("p1", status="completed", output="ok", **heavy), file, system="Be brief.")
     (one,) = collected(database(tmp_path / "o.db", session(given)))
     assert not any(word in one.text for word in ("-x", "base64", "brief"))
     assert [turn.text for turn in parse(one.text).sessions[0].turns] == ["[bash]", "ok"]
-
-
-# ---------------------------------------------------------------- the database
 
 
 def test_each_session_is_one_text(tmp_path):
@@ -185,7 +179,7 @@ def test_messages_and_parts_are_in_the_order_of_their_times_then_of_their_ids(tm
     assert [t.text for t in parse(collected(path)[0].text).sessions[0].turns] == ["p2\np1", "p3\np4", "p5"]
 
 
-def test_what_is_in_the_log_of_a_running_program_is_seen(tmp_path):
+def test_the_log_of_a_running_program_is_read(tmp_path):
     path = database(tmp_path / "o.db", session(message("m1", "user", text("one"))), wal=True)
     with closing(sqlite3.connect(path)) as running:
         running.execute("PRAGMA wal_autocheckpoint=0")
@@ -195,7 +189,7 @@ def test_what_is_in_the_log_of_a_running_program_is_seen(tmp_path):
         assert [one.name for one in collected(path)] == ["ses_1", "ses_2"]
 
 
-def test_a_running_program_can_write_while_sessions_are_taken(tmp_path):
+def test_a_running_program_can_write_while_sessions_are_read(tmp_path):
     path = database(tmp_path / "o.db", session(message("m1", "user", text("one"))), session(id="ses_2"))
     found = opencode.collect(path)
     assert next(found).name == "ses_1"
@@ -264,7 +258,7 @@ def connect_where_nothing_can_be_created(monkeypatch):
     return asked
 
 
-def test_where_nothing_can_be_created_a_database_without_a_log_is_read_as_it_is(tmp_path, monkeypatch):
+def test_a_database_without_a_log_is_read_in_a_read_only_folder(tmp_path, monkeypatch):
     path = database(tmp_path / "o.db", session(message("m1", "user", text("one"))))
     asked = connect_where_nothing_can_be_created(monkeypatch)
     assert [one.name for one in collected(path)] == ["ses_1"]
@@ -272,7 +266,7 @@ def test_where_nothing_can_be_created_a_database_without_a_log_is_read_as_it_is(
 
 
 @pytest.mark.parametrize("log", ["o.db-wal", "o.db-journal"])
-def test_where_nothing_can_be_created_a_database_with_a_log_is_refused(tmp_path, monkeypatch, log):
+def test_a_database_with_a_log_is_refused_in_a_read_only_folder(tmp_path, monkeypatch, log):
     path = database(tmp_path / "o.db", session(message("m1", "user", text("one"))))
     (tmp_path / log).write_bytes(b"changes")
     asked = connect_where_nothing_can_be_created(monkeypatch)
@@ -314,7 +308,7 @@ def test_rows_that_cannot_be_read_are_left_out_and_counted(tmp_path):
     assert parsed.unknown == {"(not valid JSON)": 3, "role (no type)": 1}
 
 
-def test_a_session_can_be_taken_in_another_thread_than_it_was_asked_for(tmp_path):
+def test_sessions_can_be_read_in_another_thread(tmp_path):
     found = opencode.collect(database(tmp_path / "o.db", session(message("m1", "user", text("one")))))
     names = []
     thread = threading.Thread(target=lambda: names.extend(one.name for one in found))
@@ -331,20 +325,17 @@ def test_a_session_can_be_taken_in_another_thread_than_it_was_asked_for(tmp_path
         "CREATE TABLE ItemTable (key, value)",
     ],
 )
-def test_other_databases_are_not_taken(tmp_path, schema):
+def test_other_databases_are_not_collected(tmp_path, schema):
     with closing(sqlite3.connect(tmp_path / "x.db")) as made:
         made.executescript(schema)
     assert opencode.collect(tmp_path / "x.db") is None
 
 
-def test_what_is_no_database_is_not_taken(tmp_path):
+def test_other_files_are_not_collected(tmp_path):
     (tmp_path / "opencode.db").write_text("not one")
     assert opencode.collect(tmp_path / "opencode.db") is None
     assert opencode.collect(tmp_path / "missing.db") is None
     assert opencode.collect(tmp_path) is None
-
-
-# ---------------------------------------------------------------- the files of earlier versions
 
 
 def test_parts_of_all_messages_in_one_folder(tmp_path):
@@ -394,7 +385,7 @@ def test_an_id_is_never_a_way_to_another_folder(tmp_path, id):
         ("x.json", {"info": {}, "messages": []}),
     ],
 )
-def test_other_files_are_not_collected(tmp_path, name, value):
+def test_files_that_only_resemble_a_session_are_not_collected(tmp_path, name, value):
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value))
@@ -418,15 +409,13 @@ def test_files_that_belong_to_a_session_are_no_inputs(tmp_path):
     assert {path.relative_to(tmp_path).as_posix() for path in inputs} == {own.relative_to(tmp_path).as_posix(), *others}
 
 
-def test_what_sqlite_keeps_beside_a_database_belongs_to_it(tmp_path):
+def test_sidecars_of_a_database_are_companions(tmp_path):
     database(tmp_path / "o.db", session())
     for name in ("o.db-wal", "o.db-shm", "o.db-journal", "notes.md-wal"):
         (tmp_path / name).write_bytes(b"x")
     companions = [path.name for path in sorted(tmp_path.iterdir()) if opencode.is_companion(path)]
     assert companions == ["o.db-journal", "o.db-shm", "o.db-wal"]
 
-
-# ---------------------------------------------------------------- what was taken back
 
 TAKEN_BACK = (
     message("m1", "user", text("one")),
@@ -449,15 +438,12 @@ TAKEN_BACK = (
         ("m2", ["one", "two\n[bash]\nthree", "x", "four"]),
     ],
 )
-def test_a_revert_leaves_out_what_was_taken_back(revert, texts):
+def test_a_revert_leaves_out_reverted_messages(revert, texts):
     assert said(*TAKEN_BACK, revert=revert) == texts
 
 
-def test_a_session_that_was_taken_back_whole_is_none():
+def test_a_wholly_reverted_session_is_none():
     assert parse(session(*TAKEN_BACK, revert={"messageID": "m1"})).sessions == ()
-
-
-# ---------------------------------------------------------------- turns
 
 
 @pytest.mark.parametrize(("role", "origin"), [("user", "human"), ("assistant", "assistant")])
@@ -501,7 +487,7 @@ def test_a_tool_is_a_line_and_a_result(state, texts):
     assert said(message("m1", "assistant", tool("p1", **state))) == texts
 
 
-def test_a_long_result_keeps_both_ends_and_what_is_cut_is_counted():
+def test_a_long_result_keeps_both_ends_and_counts_the_rest():
     value = session(message("m1", "assistant", tool("p1", status="completed", output="A" * 500 + "B" * 500)))
     parsed = parse(value, tool_chars=103)
     assert parsed.sessions[0].turns[1].text == "A" * 50 + " … " + "B" * 50
@@ -509,14 +495,14 @@ def test_a_long_result_keeps_both_ends_and_what_is_cut_is_counted():
 
 
 @pytest.mark.parametrize(("name", "given"), [("helix_recall", {"query": "a"}), ("bash", {"command": "helix recall a"})])
-def test_what_helix_itself_answers_is_no_turn(name, given):
+def test_results_of_helix_are_no_turns(name, given):
     asked = tool("p1", name, status="completed", input=given, output="We took DuckDB")
     parsed = parse(session(message("m1", "assistant", asked, text("So.", "p2"))))
     assert [turn.text for turn in parsed.sessions[0].turns] == ["So."]
     assert parsed.junk == {"memory": len("We took DuckDB")}
 
 
-def test_what_the_host_writes_is_no_turn_and_counted():
+def test_host_texts_are_no_turns_and_are_counted():
     parsed = parse(session(message("m1", "user", text("<file>x</file>", synthetic=True), text("note", ignored=True))))
     assert parsed.sessions == ()
     assert parsed.junk == {"host": len("<file>x</file>") + len("note")}
@@ -570,13 +556,10 @@ def test_title_and_project(info, title, project):
     assert (found.title, found.project) == (title, project)
 
 
-# ---------------------------------------------------------------- what it is
-
-
 @pytest.mark.parametrize(
     "given", [EXPORT.read_text()[:9000], "[]", '{"info":{}}', '{"info":{},"messages":{}}', "", '"x"']
 )
-def test_what_is_not_the_whole_of_a_session_is_refused(given):
+def test_parts_of_a_session_are_refused(given):
     with pytest.raises(InputRefused) as refused:
         parse(given)
     assert refused.value.remedy
@@ -597,6 +580,6 @@ def test_what_is_not_the_whole_of_a_session_is_refused(given):
         {"info": {"role": "assistant"}, "parts": [{"type": "tool", "state": {"status": "error", "error": [1]}}]},
     ],
 )
-def test_values_of_the_wrong_kind_hurt_nobody(odd):
+def test_values_of_wrong_types_cost_no_other_turn(odd):
     value = session(message("m1", "user", text("Hi")), odd, time=7, revert=[1])
     assert parse(value).sessions[0].turns[0].text == "Hi"

@@ -100,7 +100,7 @@ def test_the_cap_on_tool_results_can_be_chosen():
     assert len(whole.text) == 1_000
 
 
-def test_every_format_says_how_it_is_read():
+def test_every_format_declares_how_it_is_read():
     for adapter in sources.FORMATS.values():
         assert isinstance(adapter.JSON, bool)
         assert isinstance(adapter.GROWS, bool)

@@ -50,9 +50,6 @@ def collected(path):
     return found
 
 
-# ---------------------------------------------------------------- days and threads
-
-
 def test_a_thread_is_a_session_its_first_message_too_once_it_is_answered():
     top, root, reply = say(0, "top"), say(1, "root", thread_ts=ts(1), reply_count=1), say(60, "reply", thread_ts=ts(1))
     assert sessions(top, root, reply) == {"general/2026-05-04": ["top"], f"general/{ts(1)}": ["root", "reply"]}
@@ -70,12 +67,12 @@ def test_a_thread_is_a_session_its_first_message_too_once_it_is_answered():
         ({}, False),
     ],
 )
-def test_what_makes_a_message_the_first_of_a_thread(more, answered):
+def test_answered_messages_open_threads(more, answered):
     found = sessions(say(1, "root", thread_ts=ts(1), **more))
     assert list(found) == [f"general/{ts(1)}" if answered else "general/2026-05-04"]
 
 
-def test_a_reply_on_another_day_lands_in_the_thread_and_says_what_it_answers():
+def test_a_reply_on_another_day_joins_the_thread_and_has_a_parent():
     (session,) = parse(day(say(86_400, "later", thread_ts=ts(1)))).sessions
     assert (session.id, session.turns[0].id, session.turns[0].parent) == (f"general/{ts(1)}", ts(86_400), ts(1))
 
@@ -93,8 +90,6 @@ def test_messages_of_one_second_are_in_order():
 def test_a_message_counts_once():
     assert sessions(say(0, "a"), say(0, "a")) == {"general/2026-05-04": ["a"]}
 
-
-# ---------------------------------------------------------------- text
 
 USERS = {"U01": "Noor", "W02": "Bram V."}
 
@@ -179,11 +174,11 @@ KIT = [
     ],
 )
 @pytest.mark.parametrize("text_before", ["", " ", "This content can't be displayed."])
-def test_blocks_say_what_the_text_does_not(blocks, text, text_before):
+def test_blocks_are_read_without_a_text(blocks, text, text_before):
     assert one(text_before, blocks=blocks, users=USERS).text == text
 
 
-def test_blocks_repeat_the_text_where_there_is_one():
+def test_blocks_do_not_repeat_the_text():
     assert one("Said", blocks=RICH, attachments=[{"text": "unfurled"}]).text == "Said"
 
 
@@ -198,7 +193,7 @@ def test_blocks_repeat_the_text_where_there_is_one():
         ({"fields": [{"title": "State", "value": "open"}, {"value": "x"}, 7]}, "State: open\nx"),
     ],
 )
-def test_without_text_and_blocks_what_is_attached_counts(attached, text):
+def test_attachments_count_without_text_and_blocks(attached, text):
     assert one("", attachments=[7, attached]).text == text
 
 
@@ -207,9 +202,6 @@ def test_files_are_named():
     assert one("Look", files=files).text == "Look\n[file] a b.png\n[file] untitled"
     assert one("", files=files[:1]).text == "[file] a b.png"
     assert one("", file={"name": "old.txt"}, subtype="file_share").text == "[file] old.txt"
-
-
-# ---------------------------------------------------------------- who speaks
 
 
 @pytest.mark.parametrize(
@@ -248,14 +240,11 @@ def test_a_name_of_the_list_goes_before_that_in_a_message():
     assert one("x", users=USERS, user_profile={"display_name": "was"}).speaker == "Noor"
 
 
-def test_what_bots_say_is_cut_what_people_say_is_not():
+def test_long_texts_of_bots_are_cut_and_of_people_are_not():
     long = "A" * 500 + "B" * 500
     parsed = parse(day(say(0, long), say(1, long, bot_id="B1")), tool_chars=103)
     assert [len(turn.text) for turn in parsed.sessions[0].turns] == [1000, 103]
     assert parsed.junk == Counter({"tool-output": 897})
-
-
-# ---------------------------------------------------------------- noise
 
 
 @pytest.mark.parametrize(
@@ -288,13 +277,13 @@ def test_hidden_messages_are_telemetry():
 @pytest.mark.parametrize(
     "subtype", ["me_message", "file_share", "thread_broadcast", "bot_message", "slackbot_response"]
 )
-def test_what_is_said_in_another_way_is_said(subtype):
+def test_similar_paragraphs_stay(subtype):
     parsed = parse(day(say(0, "x", subtype=subtype)))
     assert [turn.text for turn in parsed.sessions[0].turns] == ["x"]
     assert not parsed.unknown
 
 
-def test_what_nobody_knows_is_counted():
+def test_unknown_types_are_counted():
     value = day(
         say(0, "x", subtype="telepathy"),
         {"type": "reaction", "ts": "1.0"},
@@ -312,9 +301,6 @@ def test_a_name_of_a_type_is_counted_in_short():
     assert parse(day(say(0, "x", subtype="y" * 5_000))).unknown == Counter({"y" * 60: 1})
 
 
-# ---------------------------------------------------------------- a file alone
-
-
 @pytest.mark.parametrize(
     ("path", "session"),
     [
@@ -330,13 +316,13 @@ def test_a_bare_day_is_of_the_channel_of_its_folder(path, session):
     assert [(turn.speaker, turn.text) for turn in parsed.sessions[0].turns] == [("Noor", "hi @U02"), ("U02", "yes")]
 
 
-def test_what_is_no_json_is_refused():
+def test_text_that_is_no_json_is_refused():
     with pytest.raises(InputRefused, match=r"not valid JSON.*export it again"):
         slack.parse(Document("x", '[{"type":"message","ts":'))
 
 
 @pytest.mark.parametrize("text", ["[]", "7", "{}", '{"slack":1,"messages":[]}', '"x"'])
-def test_without_messages_there_are_no_sessions(text):
+def test_exports_without_messages_have_no_sessions(text):
     assert slack.parse(Document("x", text)).sessions == ()
 
 
@@ -374,9 +360,6 @@ def test_blocks_may_be_nested_as_deep_as_they_like():
     assert one("", blocks=[blocks]).text == "deep"
 
 
-# ---------------------------------------------------------------- collecting
-
-
 @pytest.fixture
 def export(tmp_path):
     shutil.copytree(EXPORT, tmp_path / "export")
@@ -401,12 +384,12 @@ def test_a_day_is_one_text_that_explains_itself(export):
     assert slack.detect(take_sample(found.text, "x"))
 
 
-def test_only_those_who_speak_or_are_spoken_of_are_named(export):
+def test_only_occurring_users_are_named(export):
     value = json.loads(collected(export / "deploys" / "2026-05-04.json").text)
     assert value["users"] == {"U0NOOR001": "Noor", "U0BRAM002": "Bram Visser", "U0ILSE003": "Ilse K."}
 
 
-def test_a_collected_day_says_what_the_file_says(export):
+def test_a_collected_day_parses_like_its_file(export):
     path = export / "deploys" / "2026-05-04.json"
     users = {user["id"]: user for user in json.loads((export / "users.json").read_text())}
     raw = json.loads(path.read_text())
@@ -417,7 +400,7 @@ def test_a_collected_day_says_what_the_file_says(export):
     assert bare == whole
 
 
-def test_what_differs_from_export_to_export_is_left_out(export):
+def test_fields_that_change_with_each_export_are_left_out(export):
     path = export / "deploys" / "2026-05-04.json"
     before = collected(path).text
     messages = json.loads(path.read_text())
@@ -484,7 +467,7 @@ def test_which_name_is_shown(tmp_path, user, name):
     assert json.loads(collected(path).text)["users"] == {"U0ABC": name}
 
 
-def test_the_list_of_a_whole_organisation_names_people_too(tmp_path):
+def test_the_list_of_an_organisation_names_users(tmp_path):
     write(tmp_path / "org_users.json", [{"id": "U0ABC", "name": "noor"}])
     path = write(tmp_path / "general" / "2026-05-04.json", [say(0, "x", user="U0ABC")])
     assert json.loads(collected(path).text)["users"] == {"U0ABC": "noor"}
@@ -507,14 +490,14 @@ DEEP = "[" * 300 + "]" * 300
         json.dumps([{"id": "x", "mapping": {}}]),
     ],
 )
-def test_what_is_no_day_is_not_collected(tmp_path, text):
+def test_other_files_are_not_collected(tmp_path, text):
     path = tmp_path / "general" / "2026-05-04.json"
     path.parent.mkdir()
     path.write_text(text)
     assert slack.collect(path) is None
 
 
-def test_other_bytes_and_what_is_not_there_are_not_collected(tmp_path):
+def test_other_bytes_and_missing_files_are_not_collected(tmp_path):
     path = tmp_path / "2026-05-04.json"
     assert slack.collect(path) is None
     path.write_bytes(b'[{"ts": "1.0", "type": "message", "text": "\xff"}]')
@@ -524,10 +507,7 @@ def test_other_bytes_and_what_is_not_there_are_not_collected(tmp_path):
     assert slack.collect(tmp_path) is None
 
 
-# ---------------------------------------------------------------- what belongs to an export
-
-
-def test_lists_beside_the_channels_and_empty_days_belong_to_an_export(export):
+def test_lists_and_empty_days_are_companions_in_an_export(export):
     write(export / "dms.json", [])
     write(export / "canvases.json", [{"id": "F01", "title": "Plan"}])
     write(export / "notes.json", [{"id": "x"}])
@@ -547,7 +527,7 @@ def test_lists_beside_the_channels_and_empty_days_belong_to_an_export(export):
     }
 
 
-def test_the_same_names_elsewhere_belong_to_nothing(tmp_path):
+def test_the_same_names_elsewhere_are_no_companions(tmp_path):
     users = write(tmp_path / "users.json", [{"id": "U1", "name": "x"}])
     day = write(tmp_path / "general" / "2026-05-04.md", [])
     assert not slack.is_companion(users)
@@ -562,6 +542,6 @@ def test_other_content_under_such_a_name_belongs_to_nothing(export, text):
     assert not slack.is_companion(export / "users.json")
 
 
-def test_what_cannot_be_read_belongs_to_nothing(tmp_path):
+def test_unreadable_files_are_no_companions(tmp_path):
     assert not slack.is_companion(tmp_path / "users.json")
     assert not slack.is_companion(tmp_path / "2026-05-04.json")

@@ -40,9 +40,6 @@ def said(*blocks, **options):
     return [(turn.role, turn.text) for turn in turns(*blocks, **options)]
 
 
-# ---------------------------------------------------------------- headings
-
-
 @pytest.mark.parametrize(
     ("heading", "role", "origin", "at"),
     [
@@ -80,7 +77,7 @@ def test_a_heading_without_a_time_has_the_last_one_before_it(heading):
         ("", "bells.md", None, None, "none"),
     ],
 )
-def test_before_any_time_the_top_the_name_or_the_file_tells_it(top, path, mtime, at, quality):
+def test_early_turns_have_the_time_of_the_top_the_name_or_the_file(top, path, mtime, at, quality):
     (turn,) = parse(f"{TOP}{top}_**User**_\n\nhello\n", path=path, mtime=mtime).sessions[0].turns
     assert (turn.time, turn.time_quality) == (at, quality)
 
@@ -95,16 +92,13 @@ def test_before_any_time_the_top_the_name_or_the_file_tells_it(top, path, mtime,
         "_**Reader (2026-04-14 08:30:00Z)**_",
     ],
 )
-def test_what_only_resembles_a_heading_is_text(line):
+def test_lines_that_resemble_a_heading_are_text(line):
     assert said(user(f"see\n\n{line}\n\nthere")) == [("user", f"see\n\n{line}\n\nthere")]
 
 
-def test_a_heading_stands_between_blank_lines():
+def test_a_heading_needs_blank_lines_around_it():
     quoted = "look:\n_**User (2026-04-14 08:30:00Z)**_\n\nthere\n\n_**User**_\nend"
     assert said(user(quoted)) == [("user", quoted)]
-
-
-# ---------------------------------------------------------------- tools
 
 
 @pytest.mark.parametrize(
@@ -155,7 +149,7 @@ def test_a_tool_block_without_an_end_stops_at_the_next_heading_or_tool():
     ]
 
 
-def test_what_a_person_pastes_is_no_tool():
+def test_pasted_text_is_no_tool_output():
     pasted = tool("`ls`") + "\n\n<think>hm</think>"
     assert said(user(pasted)) == [("user", pasted)]
 
@@ -166,9 +160,6 @@ def test_thoughts_are_left_out_and_counted():
     assert [turn.text for turn in parsed.sessions[0].turns] == ["Hello."]
     assert parsed.junk["reasoning"] == len(thought) - 2
     assert said(agent("<think>never ends"), user("next")) == [("user", "next")]
-
-
-# ---------------------------------------------------------------- what nobody said
 
 
 @pytest.mark.parametrize(
@@ -186,13 +177,13 @@ def test_thoughts_are_left_out_and_counted():
         "[Image: source: /tmp/a.png]",
     ],
 )
-def test_what_the_host_wrote_is_no_prompt_and_is_counted(text):
+def test_host_texts_are_no_prompts_and_are_counted(text):
     parsed = parse(TOP + user("hi") + user(text, "2026-04-14 08:31:00Z"))
     assert [turn.text for turn in parsed.sessions[0].turns] == ["hi"]
     assert parsed.junk["host"] == len(text)
 
 
-def test_what_a_command_stands_for_follows_at_once_and_is_no_prompt():
+def test_a_text_at_once_after_a_command_is_no_prompt():
     command = "<command-name>/triage</command-name>\n<command-args>41</command-args>"
     at, soon, later = "2026-04-14T08:30:00.225Z", "2026-04-14T08:30:00.226Z", "2026-04-14T08:30:09.226Z"
     assert said(user("hi", at), user(command, at), user("Sort it.", soon)) == [("user", "hi")]
@@ -200,12 +191,12 @@ def test_what_a_command_stands_for_follows_at_once_and_is_no_prompt():
     assert said(user("hi", at), user("Sort it.", soon)) == [("user", "hi"), ("user", "Sort it.")]
 
 
-def test_what_a_command_stands_for_cannot_be_told_without_times():
+def test_the_text_of_a_command_is_unknown_without_times():
     command = "_**User**_\n\n<command-name>/triage</command-name>\n\n"
     assert said(command, "_**User**_\n\nSort it.\n") == [("user", "Sort it.")]
 
 
-def test_what_a_skill_stands_for_is_no_prompt_unless_the_skill_failed():
+def test_the_text_of_a_skill_is_no_prompt_unless_the_skill_failed():
     skill = tool("**Input:**\n\n- skill: `review`", "Skill", "generic")
     failed = tool("```text\n<tool_use_error>Unknown skill</tool_use_error>\n```", "Skill", "generic")
     assert said(agent(skill), user("# Review")) == [("assistant", "[Skill] skill: review")]
@@ -224,9 +215,6 @@ def test_our_own_memory_is_not_read_again():
     )
     assert [turn.text for turn in parsed.sessions[0].turns] == ["mine", "Fine.\n\n[Bash] x", "new"]
     assert parsed.junk["memory"] >= 3 * len("<memory>old</memory>")
-
-
-# ---------------------------------------------------------------- sessions
 
 
 def test_without_a_session_in_it_the_path_gives_the_id():
@@ -248,7 +236,7 @@ def test_titles(top, title):
     assert session.title == title
 
 
-def test_without_any_prompt_there_is_no_title():
+def test_sessions_without_a_prompt_have_no_title():
     (session,) = parse(TOP + agent("Hello.")).sessions
     assert session.title is None
 
@@ -274,9 +262,6 @@ def test_a_history_without_turns_has_no_session():
     assert parse("").sessions == ()
 
 
-# ---------------------------------------------------------------- detect
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -294,14 +279,14 @@ def test_a_history_without_turns_has_no_session():
     ],
     ids=range(11),
 )
-def test_hostile_text_takes_linear_time(text):
+def test_hostile_text_needs_linear_time(text):
     begun = time.process_time()
     specstory.detect(take_sample(text, "x"))
     parse(text)
     assert time.process_time() - begun < 5
 
 
-def test_what_helix_answered_is_not_taken_for_news():
+def test_results_of_helix_are_no_turns():
     text = (
         "<!-- Claude Code Session 5f0c2b7e-3d41-4c86-9a17-6e2f8d90b3a4 (2026-05-04 10:00:00Z) -->\n\n# A session\n\n"
         "_**User (2026-05-04 10:00:00Z)**_\n\nWhat was the timeout?\n\n---\n\n"

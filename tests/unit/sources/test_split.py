@@ -47,9 +47,6 @@ def envelopes(replay: Replay) -> list[ledger.Envelope]:
     return [ledger.read(replay.root, name) for name in ledger.accepted(replay.root)]
 
 
-# ---------------------------------------------------------------- a list
-
-
 def values(text: str, longest: int = 1 << 20) -> list[Any]:
     data = text.encode()
     found = list(json_list.read_list(io.BytesIO(data), longest))
@@ -78,7 +75,7 @@ def test_the_values_of_a_list(text: str, block: int, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     "text", ["", "x", "{}", "[", "[1", "[1,", "[1,]", "[1 2]", "[1] 2", '["a', '[{"a":]', "[tru", "[,1]", "[[1]"]
 )
-def test_what_is_no_whole_list(text: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_lists_are_refused(text: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_list, "_BLOCK", block)
     with pytest.raises(ValueError):
         values(text)
@@ -100,9 +97,6 @@ def test_a_value_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         values("[" * 100_000)
 
 
-# ---------------------------------------------------------------- an export
-
-
 def test_each_conversation_is_a_document(replay: Replay, export: Path) -> None:
     documents = replay.offer(write(export, [WALNUTS, THYME], indent=1))
     assert [ledger.read(replay.root, name).path for name in documents] == [str(export)] * 2
@@ -111,7 +105,7 @@ def test_each_conversation_is_a_document(replay: Replay, export: Path) -> None:
     assert {record["session"] for record in replay.items.values()} == {"c-1", "c-2"}
 
 
-def test_of_a_later_export_only_what_changed_is_taken_in(replay: Replay, export: Path) -> None:
+def test_a_later_export_changes_only_its_new_conversations(replay: Replay, export: Path) -> None:
     _, thyme = replay.offer(write(export, [WALNUTS, THYME]))
     salt = chatgpt("c-3", "Is there salt?", id="c")
     document, new = replay.offer(write(export, [GROWN, salt, WALNUTS]))
@@ -128,7 +122,7 @@ def test_a_later_export_may_have_another_name(replay: Replay, export: Path) -> N
     assert replay.made == [2, 2, 2]
 
 
-def test_what_is_missing_from_a_later_export_stays(replay: Replay, export: Path) -> None:
+def test_conversations_missing_from_a_later_export_stay(replay: Replay, export: Path) -> None:
     replay.offer(write(export, [WALNUTS, THYME]))
     assert replay.offer(write(export, [THYME])) == ()
     assert "In the pantry." in replay.texts()
@@ -145,14 +139,14 @@ def test_conversations_that_did_not_change_are_not_read_a_second_time(
     assert [json.loads(text) for text in read] == [GROWN]
 
 
-def test_a_file_nobody_touched_is_not_read(replay: Replay, export: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_untouched_file_is_not_read(replay: Replay, export: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     replay.offer(write(export, [WALNUTS, THYME]))
     monkeypatch.setattr(accepting.sources, "split", None)
     assert accept(replay.root, export, Settings()).documents == ()
 
 
 @pytest.mark.parametrize("values", [[WALNUTS, THYME], [claude_ai("d-1", "Salt?", "Here."), claude_ai(None, "Oil?")]])
-def test_a_store_that_took_it_whole_has_nothing_twice(replay: Replay, export: Path, values: list[Any]) -> None:
+def test_a_store_with_the_whole_export_gets_nothing_twice(replay: Replay, export: Path, values: list[Any]) -> None:
     write(export, values)
     replay.apply(whole(replay.root, export))
     before = replay.said()
@@ -180,7 +174,7 @@ def test_an_id_that_comes_twice_is_two_conversations(replay: Replay, export: Pat
     assert replay.said() == other.said()
 
 
-def test_what_lies_beside_the_conversations_is_counted(replay: Replay, export: Path) -> None:
+def test_other_values_of_an_export_are_counted(replay: Replay, export: Path) -> None:
     write(export, [{"rows": 1}, {"rows": 2}, WALNUTS, {"rows": 3}])
     documents = replay.offer(export)
     assert [json.loads(ledger.read(replay.root, name).text) for name in documents] == [
@@ -191,7 +185,7 @@ def test_what_lies_beside_the_conversations_is_counted(replay: Replay, export: P
     assert replay.offer(export) == ()
 
 
-def test_of_a_cut_export_nothing_is_taken(replay: Replay, export: Path) -> None:
+def test_a_cut_export_is_refused_whole(replay: Replay, export: Path) -> None:
     whole_text = json.dumps([WALNUTS, THYME])
     for end in (len(whole_text) - 1, len(whole_text) // 2 + 40):
         export.write_text(whole_text[:end])
@@ -232,7 +226,7 @@ def test_a_file_that_is_written_to_meanwhile_is_refused(
         replay.offer(export)
 
 
-def test_secrets_are_taken_out_of_each(replay: Replay, export: Path) -> None:
+def test_every_conversation_is_redacted(replay: Replay, export: Path) -> None:
     export.write_text(json.dumps([WALNUTS, chatgpt("c-9", *MARKS)]).replace("ghp_", "\\u0067hp_"))
     documents = replay.offer(export)
     assert "REDACTED:github-pat" in ledger.read(replay.root, documents[1]).text
@@ -240,7 +234,7 @@ def test_secrets_are_taken_out_of_each(replay: Replay, export: Path) -> None:
     assert not any("A1b2C3" in envelope.text for envelope in envelopes(replay))
 
 
-def test_what_was_given_up_is_tried_again(replay: Replay, export: Path) -> None:
+def test_a_failed_document_is_ingested_again(replay: Replay, export: Path) -> None:
     first, second = replay.offer(write(export, [WALNUTS, THYME]))
     ledger.give_up(replay.root, first, "it is poison")
     assert accept_source(Inbox(replay.root, Settings()), export, AcceptOptions(retry=False)).documents == ()
@@ -251,7 +245,7 @@ def test_what_was_given_up_is_tried_again(replay: Replay, export: Path) -> None:
     assert replay.offer(export) == (second,)
 
 
-def test_without_the_list_of_what_is_known_all_of_it_is_there_already(replay: Replay, export: Path) -> None:
+def test_an_export_without_its_index_adds_nothing_twice(replay: Replay, export: Path) -> None:
     replay.offer(write(export, [WALNUTS, THYME]))
     (parts,) = (replay.root / "sources").glob("*.parts")
     for damage in (b"not a list", b"", None):
@@ -319,9 +313,6 @@ def test_memory_is_that_of_a_conversation(replay: Replay, export: Path, monkeypa
 
     peak(5)
     assert peak(400) < 2 * peak(20)
-
-
-# ---------------------------------------------------------------- the clock
 
 
 class Clock:

@@ -29,7 +29,7 @@ def test_our_own_memory_is_cut(text, left):
         "<domain>\n  <memory unit='KiB'>1048576</memory>\n</domain>",
     ],
 )
-def test_what_people_write_about_memory_stays(text):
+def test_text_about_memory_stays(text):
     assert strip_memory(text) == text
 
 
@@ -60,13 +60,13 @@ def test_tags_in_a_sentence_unclosed_or_foreign_stay(text):
     assert strip_host(text) == text
 
 
-def test_a_command_typed_in_the_shell_is_kept_as_such():
+def test_a_command_typed_in_the_shell_stays():
     assert strip_host(
         "<bash-input>git push</bash-input>\n<bash-stdout>ok</bash-stdout><bash-stderr></bash-stderr>"
     ) == ("$ git push")
 
 
-def test_command_arguments_are_kept_when_they_are_a_phrase():
+def test_command_arguments_stay_if_they_are_a_phrase():
     command = "<command-name>/review</command-name>\n<command-args>{}</command-args>"
     assert strip_host(command.format("only the webhook code")) == "only the webhook code"
     assert strip_host(command.format("opus")) == ""

@@ -42,17 +42,11 @@ def said(run, **options):
     return [(turn.id, turn.role, turn.text) for turn in session.turns]
 
 
-# ---------------------------------------------------------------- golden
-
-
 def test_copies_in_two_folders_have_equal_turns_in_two_sessions():
     text = (LOGS / "swe_lighthouse.traj").read_text()
     (one,), (two,) = (parse(text, path=f"{folder}/k.traj").sessions for folder in ("a", "b"))
     assert one.turns == two.turns
     assert one.id != two.id
-
-
-# ---------------------------------------------------------------- the task
 
 
 @pytest.mark.parametrize(
@@ -107,13 +101,10 @@ def test_a_demonstration_is_no_part_of_the_run(mark):
     assert parsed.junk["host"] == len("Another task")
 
 
-def test_without_a_task_there_is_no_title():
+def test_a_run_without_a_task_has_no_title():
     (session,) = parse(run(step())).sessions
     assert session.title is None
     assert [turn.id for turn in session.turns] == ["0", "0:tool"]
-
-
-# ---------------------------------------------------------------- steps
 
 
 @pytest.mark.parametrize(
@@ -128,12 +119,12 @@ def test_without_a_task_there_is_no_title():
         (step("ls", thought="mine\n<memory>\nold\n</memory>"), "mine\n[bash] ls"),
     ],
 )
-def test_a_step_is_what_was_thought_and_a_line_for_what_was_done(step, text):
+def test_a_step_is_its_thought_and_a_line_for_its_action(step, text):
     step["observation"] = ""
     assert said(run(step)) == [("0", "assistant", text)]
 
 
-def test_calls_stand_for_an_action_that_is_not_said():
+def test_calls_replace_a_missing_action():
     call = {"function": {"name": "open", "arguments": '{"path": "a.py"}'}, "id": "c", "type": "function"}
     odd = {"function": {"name": "run", "arguments": "{broken"}}
     history = [message("user", "Task"), message("assistant", "", tool_calls=[call, odd, None, {"function": 3}])]
@@ -156,9 +147,6 @@ def test_observations_lose_the_prompt_of_the_shell_and_our_own_memory():
 def test_a_step_without_an_observation_makes_no_second_turn_and_shifts_nothing():
     found = said(run(step(observation=None), step(observation=""), step()))
     assert [name for name, _, _ in found] == ["0", "1", "2", "2:tool"]
-
-
-# ---------------------------------------------------------------- sessions
 
 
 @pytest.mark.parametrize(
@@ -214,7 +202,7 @@ def test_unknown_roles_are_counted_and_never_fatal():
         {"action": None, "observation": [{"type": "text"}], "thinking_blocks": [3, {"thinking": 3}], "tool_calls": 3},
     ],
 )
-def test_values_of_the_wrong_kind_hurt_nobody(odd):
+def test_values_of_wrong_types_cost_no_other_turn(odd):
     assert said(run(odd, step()))[-2:] == [("1", "assistant", "I look.\n[bash] ls"), ("1:tool", "tool", "a.py")]
     history = [message("user", "Task"), {**odd, "role": "assistant", "content": 3, "agent": 1}]
     assert said({"history": history})[0] == ("history:0", "user", "Task")
@@ -230,12 +218,9 @@ def test_values_of_the_wrong_kind_hurt_nobody(odd):
         ('{"messages": []}', "neither trajectory nor history"),
     ],
 )
-def test_what_is_no_run_is_refused_with_a_remedy(text, why):
+def test_other_json_is_refused_with_a_remedy(text, why):
     with pytest.raises(InputRefused, match=rf"^{why}.*;"):
         parse(text)
-
-
-# ---------------------------------------------------------------- detect
 
 
 @pytest.mark.parametrize("name", ["swe_lighthouse.traj", "swe_history.traj"])
@@ -251,7 +236,7 @@ def test_detects_its_own(name, indent, end):
     ["<pr_description>" * 50_000, "\n" * 200_000, "INSTRUCTIONS:" * 50_000, "(Open file: " * 50_000, SHELL * 20_000],
     ids=range(5),
 )
-def test_hostile_text_takes_linear_time(text):
+def test_hostile_text_needs_linear_time(text):
     begun = time.process_time()
     parse(run(step(observation=text, thought=text), history=[message("user", text)]))
     swe_agent.detect(take_sample("{" + text, "x"))

@@ -44,7 +44,7 @@ def client(service: QueryService) -> Iterator[TestClient]:
 
 
 @pytest.mark.parametrize("kind", RECALLS)
-def test_a_recall_waits_while_all_turns_are_taken(client: TestClient, service: QueryService, kind: str) -> None:
+def test_a_recall_waits_while_all_slots_are_busy(client: TestClient, service: QueryService, kind: str) -> None:
     method, path, body = RECALLS[kind]
     release = threading.Event()
     taken = [service._pool.submit(release.wait, 60) for _ in range(MAX_RUNNING)]
@@ -81,6 +81,6 @@ def test_so_many_at_once_and_in_the_order_they_came(service: QueryService) -> No
     assert all(abs(place - number) < MAX_RUNNING for place, number in enumerate(begun))
 
 
-def test_what_goes_wrong_in_a_turn_is_told(service: QueryService) -> None:
+def test_an_error_in_a_slot_reaches_its_caller(service: QueryService) -> None:
     with pytest.raises(KeyError, match="lost"):
         asyncio.run(service.run_in_turn({}.__getitem__, "lost"))
