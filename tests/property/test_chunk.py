@@ -15,7 +15,7 @@ TEXT = st.lists(PART, max_size=60).map("".join)
 
 
 @given(TEXT, st.integers(1, 60))
-def test_nothing_but_white_space_is_lost(text: str, max_words: int) -> None:
+def test_only_white_space_is_lost(text: str, max_words: int) -> None:
     pieces = chunk(text, max_words)
     assert "".join("".join(pieces).split()) == "".join(text.split())
     assert all(piece and piece == piece.strip() for piece in pieces)
@@ -23,7 +23,7 @@ def test_nothing_but_white_space_is_lost(text: str, max_words: int) -> None:
 
 
 @given(TEXT)
-def test_pieces_lie_in_the_text_in_order(text: str) -> None:
+def test_pieces_are_in_the_text_in_order(text: str) -> None:
     at = 0
     for piece in chunk(text, 20):
         found = text.index(piece, at)

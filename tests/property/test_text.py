@@ -21,15 +21,15 @@ def test_total_and_bounded(text: str) -> None:
 
 
 @given(st.one_of(ANY_TEXT, CODE), st.one_of(ANY_TEXT, CODE))
-def test_white_space_separates(left: str, right: str) -> None:
+def test_white_space_separates_terms(left: str, right: str) -> None:
     assert tokenise(f"{left} {right}") == tokenise(left) + tokenise(right)
 
 
 @given(ANY_TEXT)
-def test_compatible_forms_are_one(text: str) -> None:
+def test_compatible_forms_give_the_same_terms(text: str) -> None:
     assert tokenise(unicodedata.normalize("NFKC", text)) == tokenise(text)
 
 
 @given(st.text("abcdefghijklmnopqrstuvwxyz_", min_size=1, max_size=40), st.sampled_from([".", ",", "!", "?", ";", ")"]))
-def test_sentence_punctuation_never_sticks(word: str, mark: str) -> None:
+def test_sentence_punctuation_is_no_part_of_a_term(word: str, mark: str) -> None:
     assert tokenise(word + mark) == tokenise(word)

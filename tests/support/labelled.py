@@ -1,8 +1,9 @@
-"""Labelled sets, and precision and recall on them: measuring tests add lines, the summary prints them."""
+"""Labelled sets and tables of cases, with precision and recall, which measuring tests report in the summary."""
 
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +24,11 @@ def load_labelled(name: str, split: str | None = None) -> list[dict[str, Any]]:
     """
     lines = (DATA / f"{name}.jsonl").read_text("utf-8").splitlines()
     return [row for row in map(json.loads, lines) if split in (None, row["split"])]
+
+
+def load_cases(name: str) -> dict[str, dict[str, Any]]:
+    """Return the tables of `tests/support/data/cases/<name>.toml`: text → expected result, or lists of texts."""
+    return tomllib.loads((DATA / "cases" / f"{name}.toml").read_text("utf-8"))
 
 
 def rate(right: int, wrong: int, missed: int) -> Rates:

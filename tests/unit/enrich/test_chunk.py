@@ -1,6 +1,6 @@
-from __future__ import annotations
+"""Cuts of long turns into pieces."""
 
-import pytest
+from __future__ import annotations
 
 from helix.enrich.chunk import MAX_WORD, TAIL_ROOM, chunk
 
@@ -13,24 +13,23 @@ def test_a_short_text_is_one_piece() -> None:
     assert chunk("  One.\n\nTwo. ") == ["One.\n\nTwo."]
 
 
-@pytest.mark.parametrize("text", ["", " \n\t ", "\u3000"])
-def test_white_space_gives_nothing(text: str) -> None:
-    assert chunk(text) == []
+def test_white_space_gives_no_piece() -> None:
+    assert [chunk(text) for text in ("", " \n\t ", "\u3000")] == [[], [], []]
 
 
-def test_paragraphs_are_kept_together_before_lines() -> None:
+def test_paragraphs_stay_together_before_lines() -> None:
     first, second = _words(60, "a") + "\n" + _words(30, "a"), _words(80, "b")
     assert chunk(f"{first}\n\n{second}", 100) == [first, second]
 
 
-def test_then_lines_then_sentences() -> None:
+def test_lines_stay_together_before_sentences() -> None:
     lines = [_words(60, "a"), _words(60, "b")]
     assert chunk("\n".join(lines), 100) == lines
     sentences = [_words(59, "a") + " end.", _words(59, "b") + ' end!"']
     assert chunk(" ".join(sentences), 100) == sentences
 
 
-def test_words_at_last() -> None:
+def test_a_long_sentence_is_cut_between_words() -> None:
     assert [len(piece.split()) for piece in chunk(_words(250), 100)] == [100, 100, 50]
 
 
@@ -59,7 +58,7 @@ def test_a_small_tail_joins_the_piece_before() -> None:
 def test_an_endless_word_is_cut() -> None:
     pieces = chunk("x" * 10_100)
     assert "".join(pieces) == "x" * 10_100
-    # One word of 2,000 characters weighs 84 words: two do not go together, a short rest does.
+    # One word of 2,000 characters counts as 84 words: two do not fit together, a short rest does.
     assert [len(piece) for piece in pieces] == [MAX_WORD] * 4 + [MAX_WORD + 100]
 
 
@@ -69,7 +68,7 @@ def test_unspaced_scripts_are_cut_at_their_sentences() -> None:
     assert max(map(len, chunk("猫" * 5_000, 100))) <= 2 * 100
 
 
-@pytest.mark.parametrize("unit", ["a ", "\n", ". ", "```\n", "a\n \n", '."', "漢", " \n"])
-def test_a_megabyte_of_anything_is_linear(unit: str) -> None:
-    text = unit * (500_000 // len(unit))
-    assert "".join("".join(chunk(text)).split()) == "".join(text.split())
+def test_a_megabyte_of_anything_is_linear() -> None:
+    for unit in ("a ", "\n", ". ", "```\n", "a\n \n", '."', "漢", " \n"):
+        text = unit * (500_000 // len(unit))
+        assert "".join("".join(chunk(text)).split()) == "".join(text.split()), unit

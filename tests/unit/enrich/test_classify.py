@@ -23,44 +23,16 @@ from helix.errors import StoreError
 from helix.settings import Settings
 from helix.types import ROLES, TYPES
 from pipelines.training import router as train
-from tests.support.labelled import Rates, add_report, load_labelled, rate_pairs
+from tests.support.labelled import Rates, add_report, load_cases, load_labelled, rate_pairs
 
 ROLE = {"human": "user", "assistant": "assistant", "tool": "tool", "document": "document"}
-TYPED = (
-    ("We decided to use DuckDB instead of SQLite because it reads Parquet.", "human", "decision"),
-    ("uhhh we decided on utils, not schema for GetIntFromMap, wth?", "human", "decision"),
-    ("Let's go with Redis streams.", "human", "decision"),
-    ("We'll use 3600 s as the visibility timeout.", "human", "decision"),
-    ("No more snapshots on weekends, that's final.", "human", "decision"),
-    ("You picked the smaller frame, mainly for the price.", "assistant", "decision"),
-    ("To deploy, run the following:\n1. Build the image\n2. Push it", "assistant", "procedural"),
-    ("Step 1: install uv. Step 2: create the environment.", "assistant", "procedural"),
-    ("How to rebuild: first stop the workers, then delete the index, finally reindex.", "human", "procedural"),
-    ("- Run `pip install helix`\n- Set HELIX_STORE\n- Restart the worker", "assistant", "procedural"),
-    ("Rinse the lentils, cover them with water, simmer for half an hour.", "document", "procedural"),
-    ("Winter service. Close the valve. Open all taps.", "document", "procedural"),
-    ("If the pump hums, open the valve, then press the green switch.", "human", "procedural"),
-    ("```python\ndef recall(query):\n    return search(query)\n```", "assistant", "code"),
-    ('Traceback (most recent call last):\n  File "a.py", line 3, in f\nValueError: no', "human", "code"),
-    ("diff --git a/x.py b/x.py\n@@ -1,2 +1,3 @@\n+import os", "human", "code"),
-    ("/repo/src/main.rs\n/repo/src/lib.rs", "tool", "code"),
-    ("I prefer tabs over spaces.", "human", "semantic"),
-    ("My wife is a doctor and I'm allergic to nuts.", "human", "semantic"),
-    ("I’m a welder by trade.", "human", "semantic"),  # a curly apostrophe
-    ("The inbox is the ledger of accepted documents.", "document", "semantic"),
-    ("I went to the park with Max yesterday, it was lovely.", "human", "episodic"),
-    ("Let me check how analytics events are used.", "assistant", "episodic"),
-    ("rename the exporter and add a test", "human", "episodic"),
-    ("why did we decide to drop the mobile app?", "human", "episodic"),
-    ("", "human", "episodic"),
-    (";)", "human", "episodic"),
-)
 
 
 def test_types_by_cues() -> None:
-    found = [(text, origin, *classify(text, ROLE[origin], origin)) for text, origin, _ in TYPED]
-    assert [row[:3] for row in found] == [*TYPED]
-    assert all(0 <= score < 1 for *_, score in found)
+    rows = [(kind, *row) for kind, table in load_cases("types").items() for row in table["items"]]
+    found = [(*classify(text, ROLE[origin], origin), text, origin) for _, text, origin in rows]
+    assert [(kind, text, origin) for kind, _, text, origin in found] == rows
+    assert all(0 <= score < 1 for _, score, *_ in found)
 
 
 def test_an_imperative_instructs_or_requests_by_its_origin() -> None:

@@ -1,4 +1,4 @@
-"""doc2query for real: tiny models exported with optimum, quantised, run, and compared with what they came from."""
+"""doc2query with tiny models: exported with optimum, quantised, run, and compared with their source."""
 
 from __future__ import annotations
 
@@ -35,25 +35,21 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def weights(copying_t5: Path) -> Path:
-    return copying_t5
+def export(weights: Path, folder: Path, precision: str) -> Path:
+    export_seq2seq(weights, folder, precision=precision)
+    return folder
 
 
 @pytest.fixture(scope="module")
-def plain(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def plain(copying_t5: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The copying model in fp32."""
-    folder = tmp_path_factory.mktemp("fp32")
-    export_seq2seq(weights, folder, precision="fp32")
-    return folder
+    return export(copying_t5, tmp_path_factory.mktemp("fp32"), "fp32")
 
 
 @pytest.fixture(scope="module")
-def small(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small(copying_t5: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The copying model in int8."""
-    folder = tmp_path_factory.mktemp("int8")
-    export_seq2seq(weights, folder, precision="int8")
-    return folder
+    return export(copying_t5, tmp_path_factory.mktemp("int8"), "int8")
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +58,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
 
 
 @pytest.fixture(scope="module")
-def kept(found: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cached(found: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cache_seq2seq(found, tmp_path_factory.mktemp("seq2seq-cache"))
 
 
@@ -84,14 +80,12 @@ def test_off_and_absent_are_reasons_not_errors(empty_hub: Path, tmp_path: Path) 
     assert "nobody/nothing" in str(find_seq2seq("nobody/nothing", Settings(models=str(tmp_path))))
 
 
-@pytest.mark.parametrize("place", ["msmarco-t5-small-v1", "doc2query/msmarco-t5-small-v1"])
-def test_the_default_is_found_in_the_models_folder(
-    place: str, found: ModelFolder, empty_hub: Path, tmp_path: Path
-) -> None:
-    folder = tmp_path / "models" / place
-    shutil.copytree(found.folder, folder)
-    there = find_seq2seq("", Settings(models=str(tmp_path / "models")))
-    assert there == ModelFolder(seq2seq.DEFAULT, folder, "models folder", "Apache-2.0")
+def test_the_default_is_found_in_the_models_folder(found: ModelFolder, empty_hub: Path, tmp_path: Path) -> None:
+    for number, place in enumerate(("msmarco-t5-small-v1", "doc2query/msmarco-t5-small-v1")):
+        models = tmp_path / str(number)
+        shutil.copytree(found.folder, models / place)
+        expected = ModelFolder(seq2seq.DEFAULT, models / place, "models folder", "Apache-2.0")
+        assert find_seq2seq("", Settings(models=str(models))) == expected
 
 
 def test_weights_are_found_in_the_hub_cache_and_by_path(found: ModelFolder, empty_hub: Path) -> None:
@@ -110,32 +104,32 @@ def test_a_sentence_encoder_is_refused_by_name(found: ModelFolder, empty_hub: Pa
     assert isinstance(find_seq2seq(str(folder), Settings()), str)
 
 
-# ---------------------------------------------------------------- exporting, kept
+# ---------------------------------------------------------------- exporting, caching
 
 
-def test_an_export_is_kept_and_says_what_it_is(found: ModelFolder, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_is_cached_and_described(found: ModelFolder, cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("exported again"))
-    assert cache_seq2seq(found, kept.parent.parent) == kept
-    assert is_seq2seq_cached(found, kept.parent.parent)
-    spec = load_spec(kept)
+    assert cache_seq2seq(found, cached.parent.parent) == cached
+    assert is_seq2seq_cached(found, cached.parent.parent)
+    spec = load_spec(cached)
     assert (spec.name, spec.licence, spec.start, list(spec.eos)) == ("tiny/random", "none", tiny_t5.PAD, [tiny_t5.EOS])
     assert spec.precision == choose_precision(spec.measured, LEAST_AGREEMENT)
     assert 0 <= spec.measured["agreement"] <= 1
     assert min(spec.measured["fp32_seconds"], spec.measured["int8_seconds"]) > 0
-    assert sorted(path.name for path in kept.iterdir()) == sorted([*spec.files, "model.json"])
-    assert kept.stat().st_mode & 0o077 == 0
+    assert sorted(path.name for path in cached.iterdir()) == sorted([*spec.files, "model.json"])
+    assert cached.stat().st_mode & 0o077 == 0
 
 
-def test_other_weights_are_exported_beside(found: ModelFolder, kept: Path, tmp_path: Path) -> None:
+def test_other_weights_are_not_cached(found: ModelFolder, cached: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(found.folder, other)
     config = orjson.loads((other / "generation_config.json").read_bytes())
     (other / "generation_config.json").write_bytes(orjson.dumps({**config, "eos_token_id": 7}))
-    assert not is_seq2seq_cached(ModelFolder(found.name, other, "path", ""), kept.parent.parent)
+    assert not is_seq2seq_cached(ModelFolder(found.name, other, "path", ""), cached.parent.parent)
 
 
 @pytest.mark.soak
-def test_two_may_export_at_once(found: ModelFolder, tmp_path: Path) -> None:
+def test_parallel_exports_give_one_folder(found: ModelFolder, tmp_path: Path) -> None:
     folders: list[Path] = []
     workers = [threading.Thread(target=lambda: folders.append(cache_seq2seq(found, tmp_path))) for _ in range(2)]
     for worker in workers:
@@ -148,7 +142,7 @@ def test_two_may_export_at_once(found: ModelFolder, tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "seq2seq").iterdir()] == [folders[0].name]
 
 
-def test_a_failed_export_says_why_and_leaves_nothing(found: ModelFolder, tmp_path: Path) -> None:
+def test_a_failed_export_names_the_reason_and_leaves_no_file(found: ModelFolder, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(found.folder, broken)
     whole = (broken / "model.safetensors").read_bytes()
@@ -158,44 +152,37 @@ def test_a_failed_export_says_why_and_leaves_nothing(found: ModelFolder, tmp_pat
     assert list((tmp_path / "cache" / "seq2seq").iterdir()) == []
 
 
-def test_an_unwritable_cache_is_an_error_of_ours(found: ModelFolder, tmp_path: Path) -> None:
+def test_an_unwritable_cache_is_an_encoder_error(found: ModelFolder, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(EncoderError, match="HELIX_CACHE"):
         cache_seq2seq(found, tmp_path / "file")
 
 
-@pytest.mark.parametrize("name", ["encoder_model.onnx", "decoder_model_merged.onnx", "tokenizer.json", "config.json"])
-def test_a_damaged_file_is_named(name: str, kept: Path, tmp_path: Path) -> None:
+def test_a_damaged_or_missing_file_is_named(cached: Path, tmp_path: Path) -> None:
     folder = tmp_path / "copy"
-    shutil.copytree(kept, folder)
-    whole = bytearray((folder / name).read_bytes())
-    whole[len(whole) // 2] ^= 1
-    (folder / name).write_bytes(whole)
-    with pytest.raises(EncoderError, match=rf"changed: .*{name}"):
-        Generator(folder)
-    (folder / name).unlink()
-    with pytest.raises(EncoderError, match=rf"missing: .*{name}"):
-        Generator(folder)
+    shutil.copytree(cached, folder)
+    for name in ("encoder_model.onnx", "decoder_model_merged.onnx", "tokenizer.json", "config.json"):
+        data = (folder / name).read_bytes()
+        middle = len(data) // 2
+        (folder / name).write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
+        with pytest.raises(EncoderError, match=rf"changed: .*{name}"):
+            Generator(folder)
+        (folder / name).unlink()
+        with pytest.raises(EncoderError, match=rf"missing: .*{name}"):
+            Generator(folder)
+        (folder / name).write_bytes(data)
+    for description in (b"", b"{}", b"[1]", b'{"format": 1}'):
+        (folder / "model.json").write_bytes(description)
+        with pytest.raises(EncoderError, match=r"unreadable: .*model\.json"):
+            Generator(folder)
 
 
-@pytest.mark.parametrize("given", [b"", b"{}", b"[1]", b'{"format": 1}'])
-def test_a_damaged_description_is_named(given: bytes, kept: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "copy"
-    shutil.copytree(kept, folder)
-    (folder / "model.json").write_bytes(given)
-    with pytest.raises(EncoderError, match=r"unreadable: .*model\.json"):
-        Generator(folder)
-
-
-@pytest.mark.parametrize(
-    ("agreement", "fp32", "int8", "expected"),
-    [(1.0, 2.0, 1.0, "int8"), (0.9, 2.0, 1.9, "int8"), (0.89, 2.0, 1.0, "fp32"), (1.0, 1.0, 1.1, "fp32")],
-)
-def test_int8_has_to_be_faster_and_as_good(agreement: float, fp32: float, int8: float, expected: str) -> None:
-    assert (
-        choose_precision({"agreement": agreement, "fp32_seconds": fp32, "int8_seconds": int8}, LEAST_AGREEMENT)
-        == expected
-    )
+def test_int8_has_to_be_faster_and_as_good() -> None:
+    for agreement, fp32, int8, expected in (
+        (1.0, 2.0, 1.0, "int8"), (0.9, 2.0, 1.9, "int8"), (0.89, 2.0, 1.0, "fp32"), (1.0, 1.0, 1.1, "fp32")
+    ):  # fmt: skip
+        measured = {"agreement": agreement, "fp32_seconds": fp32, "int8_seconds": int8}
+        assert choose_precision(measured, LEAST_AGREEMENT) == expected, measured
 
 
 # ---------------------------------------------------------------- the network against transformers
@@ -206,7 +193,7 @@ def greedy(step: int, rows: Any, logits: Any, tokens: Any) -> Any:
 
 
 def generated(model: Any, network: Network, texts: Sequence[str], steps: int) -> list[list[int]]:
-    """What transformers or optimum makes of the same tokens by greedy search, without special ones."""
+    """Return the output of transformers or optimum for the same tokens by greedy search, without special tokens."""
     import torch
 
     inputs = network.tokens(texts)
@@ -219,15 +206,15 @@ def generated(model: Any, network: Network, texts: Sequence[str], steps: int) ->
 
 
 @pytest.mark.parametrize("source", ["optimum", "transformers"])
-def test_greedy_decoding_is_that_of_the_reference(source: str, weights: Path, plain: Path, tmp_path: Path) -> None:
+def test_greedy_decoding_equals_the_reference(source: str, copying_t5: Path, plain: Path, tmp_path: Path) -> None:
     if source == "optimum":
         from optimum.onnxruntime import ORTModelForSeq2SeqLM as Reference
 
-        reference = Reference.from_pretrained(weights, export=True, use_merged=True)
+        reference = Reference.from_pretrained(copying_t5, export=True, use_merged=True)
     else:
         from transformers import AutoModelForSeq2SeqLM as Reference
 
-        reference = Reference.from_pretrained(weights)
+        reference = Reference.from_pretrained(copying_t5)
     network = Network(plain, 1)
     ours = network.decode(network.tokens(TEXTS), 1, 12, greedy)
     assert ours == generated(reference, network, TEXTS, 12)
@@ -235,17 +222,17 @@ def test_greedy_decoding_is_that_of_the_reference(source: str, weights: Path, pl
     assert all(ours)
 
 
-def test_every_step_of_every_copy_has_the_reference_s_logits(weights: Path, plain: Path) -> None:
-    """Rows are led along random paths of different lengths: leaving the batch must not mix up who attends to what."""
+def test_every_step_of_every_copy_has_the_logits_of_the_reference(copying_t5: Path, plain: Path) -> None:
+    """Rows follow random paths of different lengths; a row that leaves must not mix up the attention of the others."""
     import torch
     from transformers import AutoModelForSeq2SeqLM
 
-    reference, network = AutoModelForSeq2SeqLM.from_pretrained(weights), Network(plain, 1)
+    reference, network = AutoModelForSeq2SeqLM.from_pretrained(copying_t5), Network(plain, 1)
     inputs, copies, steps = network.tokens(TEXTS), 3, 10
     rng = np.random.default_rng(1)
     paths = rng.integers(3, 400, (len(inputs) * copies, steps))
     ends = rng.integers(1, steps - 1, len(paths))
-    ends[[0, 7]] = steps  # these two never end
+    ends[[0, 7]] = steps  # two rows never end
     seen: list[tuple[int, int, Any, Any]] = []
     sizes: list[int] = []
 
@@ -256,7 +243,7 @@ def test_every_step_of_every_copy_has_the_reference_s_logits(weights: Path, plai
 
     out = network.decode(inputs, copies, steps, lead)
     assert [len(row) for row in out] == np.minimum(ends, steps).tolist()
-    assert sizes[-1] < sizes[0] / 3  # what has ended was left out
+    assert sizes[-1] < sizes[0] / 3  # ended rows leave the batch
     with torch.no_grad():
         for step, row, logits, tokens in seen:
             before = torch.tensor([[tiny_t5.PAD, *paths[row, :step].tolist()]])
@@ -266,7 +253,7 @@ def test_every_step_of_every_copy_has_the_reference_s_logits(weights: Path, plai
             np.testing.assert_allclose(whole[torch.tensor(tokens)].numpy(), expected.numpy(), atol=2e-3)
 
 
-def test_bart_with_its_forced_first_token(tmp_path: Path, found: ModelFolder) -> None:
+def test_bart_has_a_forced_first_token(tmp_path: Path, found: ModelFolder) -> None:
     import torch
     from transformers import AutoModelForSeq2SeqLM, BartConfig, BartForConditionalGeneration
 
@@ -297,7 +284,7 @@ def test_bart_with_its_forced_first_token(tmp_path: Path, found: ModelFolder) ->
 
 
 def recorded(network: Network, texts: Sequence[str], path: Any) -> Any:
-    """Logits of the best tokens at every step along a given path, float32[texts, steps, 10]."""
+    """Return the logits of the best tokens at every step of a path, float32[texts, steps, 10]."""
     seen = []
 
     def lead(step: int, rows: Any, logits: Any, tokens: Any) -> Any:
@@ -317,7 +304,7 @@ def test_int8_is_near_fp32_and_its_files_are_small(plain: Path, small: Path) -> 
         assert (small / name).stat().st_size < 0.5 * (plain / name).stat().st_size
 
 
-def test_int8_does_not_hang_on_the_batch(small: Path) -> None:
+def test_int8_does_not_depend_on_the_batch(small: Path) -> None:
     network = Network(small, 1)
     path = np.random.default_rng(0).integers(3, 400, (len(TEXTS), 4))
     together = recorded(network, TEXTS, path)
@@ -325,7 +312,7 @@ def test_int8_does_not_hang_on_the_batch(small: Path) -> None:
     assert np.abs(together - alone).max() < 0.02 * together.std()
 
 
-def test_weights_come_back_within_half_a_step() -> None:
+def test_quantised_weights_are_within_half_a_step() -> None:
     weight = np.random.default_rng(0).normal(size=(40, 7)).astype(np.float32)
     weight[:, 3] = 0
     for axis, top in ((0, 127), (0, 63), (1, 127)):
@@ -347,33 +334,27 @@ def generator(request: pytest.FixtureRequest) -> Generator:
     return Generator(request.getfixturevalue(request.param), threads=1)
 
 
-def test_questions_are_of_their_text(generator: Generator) -> None:
+def test_questions_have_the_words_of_their_text(generator: Generator) -> None:
     written = generator.write_questions(TEXTS)
     for queries in written:
         assert 1 <= len(queries) <= 3
         assert len(set(queries)) == len(queries)
-    words = [
-        (word, text)
-        for text, queries in zip(TEXTS, written, strict=True)
-        for query in queries
-        for word in query.split()
-    ]
+    pairs = [(query, text) for text, queries in zip(TEXTS, written, strict=True) for query in queries]
+    words = [(word, text) for query, text in pairs for word in query.split()]
     right = sum(word in keys_of(text) for word, text in words)
     assert right >= 0.8 * len(words) > 10
     assert max(len(queries) for queries in written) > 1  # sampled, not the same one three times
 
 
-def test_a_text_s_questions_are_its_own(generator: Generator) -> None:
+def test_questions_do_not_depend_on_the_other_texts(generator: Generator) -> None:
     together = generator.write_questions(TEXTS)
     assert generator.write_questions(TEXTS[::-1])[::-1] == together
     assert [generator.write_questions([text])[0] for text in TEXTS] == together
-    assert (
-        generator.write_questions(TEXTS[:2]) + generator.write_questions(TEXTS[2:]) == together
-    )  # gone on with after a kill
+    assert generator.write_questions(TEXTS[:2]) + generator.write_questions(TEXTS[2:]) == together  # as after a restart
     assert generator.write_questions([TEXTS[1], TEXTS[0], TEXTS[1]]) == [together[1], together[0], together[1]]
 
 
-def test_batches_at_once_are_those_one_after_the_other(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parallel_batches_equal_sequential_ones(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("helix.enrich.doc2query._BATCH", 2)
     texts = [f"{text} {place}" for place in ("", "server", "driver and reader", "march index") for text in TEXTS]
     alone = [Generator(plain, 1).write_questions([text])[0] for text in texts]
@@ -381,13 +362,13 @@ def test_batches_at_once_are_those_one_after_the_other(plain: Path, monkeypatch:
     assert Generator(plain, 1).write_questions(texts) == Generator(plain, 4).write_questions(texts) == alone
 
 
-def test_another_seed_asks_something_else(plain: Path) -> None:
+def test_another_seed_gives_other_questions(plain: Path) -> None:
     first, again, other = (Generator(plain, 1, seed=seed).write_questions(TEXTS) for seed in (1, 1, 2))
     assert first == again
     assert first != other
 
 
-def test_no_text_no_questions(generator: Generator) -> None:
+def test_blank_texts_have_no_questions(generator: Generator) -> None:
     assert generator.write_questions([]) == []
     blank = generator.write_questions(["", " \n\t", TEXTS[0], "\x00"])
     assert blank[:2] == [[], []]
@@ -403,7 +384,7 @@ def test_only_the_first_tokens_are_read(plain: Path) -> None:
     assert Generator(plain, 1).write_questions([long + " redis"])[0]
 
 
-def test_a_megabyte_is_no_matter(plain: Path) -> None:
+def test_a_megabyte_does_not_stall(plain: Path) -> None:
     generator = Generator(plain, 1)
     start = time.perf_counter()
     generator.write_questions(
@@ -412,13 +393,13 @@ def test_a_megabyte_is_no_matter(plain: Path) -> None:
     assert time.perf_counter() - start < 10
 
 
-def test_a_question_keeps_to_its_length(plain: Path) -> None:
+def test_a_question_has_at_most_max_tokens(plain: Path) -> None:
     for most in (1, 2):
         queries = [query for each in Generator(plain, 1, max_tokens=most).write_questions(TEXTS) for query in each]
         assert max(len(query.split()) for query in queries) == most
 
 
-def test_as_many_questions_as_asked_for(plain: Path) -> None:
+def test_n_bounds_the_questions(plain: Path) -> None:
     assert all(len(queries) == 1 for queries in Generator(plain, 1, n=1).write_questions(TEXTS))
     assert max(len(queries) for queries in Generator(plain, 1, n=6).write_questions(TEXTS)) > 3
     with pytest.raises(UsageError, match="at least one"):
@@ -435,7 +416,7 @@ def test_many_texts_of_all_lengths(plain: Path) -> None:
     assert all(written)
 
 
-def test_batches_are_of_like_length_and_bounded(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_are_sorted_by_length_and_bounded(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[list[int]] = []
 
     def decode(self: Network, inputs: Sequence[Sequence[int]], copies: int, *_: Any) -> list[list[int]]:
@@ -453,15 +434,9 @@ def test_batches_are_of_like_length_and_bounded(plain: Path, monkeypatch: pytest
     assert len(calls) < 8
 
 
-def test_the_fingerprint_is_of_all_that_matters(plain: Path, small: Path) -> None:
-    made = [
-        Generator(plain, 1),
-        Generator(plain, 1, n=2),
-        Generator(plain, 1, max_tokens=8),
-        Generator(plain, 1, seed=1),
-        Generator(small, 1),
-    ]
-    prints = [generator.fingerprint for generator in made]
+def test_the_fingerprint_covers_model_and_constants(plain: Path, small: Path) -> None:
+    options: list[dict[str, int]] = [{}, {"n": 2}, {"max_tokens": 8}, {"seed": 1}]
+    prints = [Generator(plain, 1, **each).fingerprint for each in options] + [Generator(small, 1).fingerprint]
     assert len(set(prints)) == len(prints)
     assert all(len(each) == 16 and int(each, 16) >= 0 for each in prints)
     assert Generator(plain, 2).fingerprint == prints[0]
@@ -499,7 +474,7 @@ def test_sampling_at_the_ends_of_the_range() -> None:
 
 
 def encoding(seen: list[list[str]]) -> Callable[[Sequence[str]], Any]:
-    """Cosines .8, .6 and 0 to (1, 0), vectors not of unit length."""
+    """Return an encoder with cosines .8, .6 and 0 to (1, 0), by vectors not of unit length."""
     table = {"near": [8.0, 6.0], "edge": [3.0, 4.0], "far": [0.0, 2.0], "zero": [0.0, 0.0]}
 
     def encode(texts: Sequence[str]) -> Any:
@@ -509,19 +484,19 @@ def encoding(seen: list[list[str]]) -> Callable[[Sequence[str]], Any]:
     return encode
 
 
-def test_far_questions_go_and_the_order_stays() -> None:
+def test_far_questions_are_dropped_and_the_order_stays() -> None:
     seen: list[list[str]] = []
     items = np.array([[5.0, 0.0], [0.0, 1.0], [1.0, 0.0]], np.float32)
-    asked = [["far", "edge", "near"], ["far", "near"], []]
-    assert keep_near(asked, items, encoding(seen), 0.59) == [["edge", "near"], ["far", "near"], []]
+    questions = [["far", "edge", "near"], ["far", "near"], []]
+    assert keep_near(questions, items, encoding(seen), 0.59) == [["edge", "near"], ["far", "near"], []]
     assert seen == [["far", "edge", "near"]]  # once, each text once
-    assert keep_near(asked, items, encoding(seen), 0.61) == [["near"], ["far"], []]
+    assert keep_near(questions, items, encoding(seen), 0.61) == [["near"], ["far"], []]
     assert keep_near([["zero"]], items[:1], encoding(seen), 0.01) == [[]]
 
 
 def test_nothing_to_filter_runs_no_encoder() -> None:
     def encode(texts: Sequence[str]) -> Any:
-        pytest.fail("asked for nothing")
+        pytest.fail("no text to encode")
 
     assert keep_near([[], []], np.zeros((2, 4), np.float32), encode) == [[], []]
     assert keep_near([], np.zeros((0, 4), np.float32), encode) == []

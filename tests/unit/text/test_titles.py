@@ -1,4 +1,4 @@
-"""Titles in running text: every run of terms by its number, and the documents of a store by theirs."""
+"""Titles in running text: hashes of runs of terms, and the documents of a store they find."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def ids(text: str) -> U32:
     return shorten_ids(hash_terms(tokenise(text)))
 
 
-def number(terms: list[int]) -> int:
-    """The formula of the module, in whole numbers without a bound."""
+def naive_hash(terms: list[int]) -> int:
+    """Compute the formula of the module in unbounded integers."""
     return sum((term + 1) * BASE ** (i + 1) for i, term in enumerate(terms)) % 2**64
 
 
@@ -35,12 +35,11 @@ TERMS = st.lists(st.one_of(st.integers(0, 3), st.sampled_from([2**32 - 1, 2**31]
 
 
 @given(st.lists(TERMS, max_size=3))
-def test_every_run_by_its_number(texts: list[list[int]]) -> None:
-    """Of every text for itself, where every number may be that of a title."""
+def test_every_run_has_its_hash(texts: list[list[int]]) -> None:
     of = np.repeat(np.arange(len(texts)), [len(terms) for terms in texts])
     key, start, size = find_title_runs(of, np.array([*chain(*texts)], np.uint32), np.full(1 << 17, 255, np.uint8))
     naive = [
-        (number(terms[begin : begin + count]), sum(map(len, texts[:i])) + begin, count)
+        (naive_hash(terms[begin : begin + count]), sum(map(len, texts[:i])) + begin, count)
         for i, terms in enumerate(texts)
         for begin in range(len(terms))
         for count in range(1, min(MAX_TERMS, len(terms) - begin) + 1)
@@ -50,8 +49,8 @@ def test_every_run_by_its_number(texts: list[list[int]]) -> None:
 
 @given(TERMS, st.sets(st.integers(0, 13)))
 def test_only_runs_that_may_be_titles(terms: list[int], begin: set[int]) -> None:
-    """All that are asked for, and others at most where the lowest bits of their numbers are the same."""
-    wanted = [number(terms[i : i + 3]) for i in sorted(begin) if i < len(terms)]
+    """The filter passes all wanted runs, and others with the same lowest bits."""
+    wanted = [naive_hash(terms[i : i + 3]) for i in sorted(begin) if i < len(terms)]
     key, _, _ = find_title_runs(
         np.zeros(len(terms), np.int64), np.array(terms, np.uint32), build_key_filter(np.array(wanted, np.uint64))
     )
@@ -60,44 +59,44 @@ def test_only_runs_that_may_be_titles(terms: list[int], begin: set[int]) -> None
 
 
 @given(TERMS)
-def test_the_number_of_a_title_is_that_of_the_run(terms: list[int]) -> None:
+def test_a_title_and_its_run_have_one_hash(terms: list[int]) -> None:
     found = hash_title(np.array(terms, np.uint32))
-    assert found == (number(terms) if 0 < len(terms) <= MAX_TERMS else None)
+    assert found == (naive_hash(terms) if 0 < len(terms) <= MAX_TERMS else None)
 
 
-def test_the_number_of_two_terms_by_hand() -> None:
+def test_the_hash_of_two_terms_by_hand() -> None:
     assert hash_title(np.array([0], np.uint32)) == BASE
     assert hash_title(np.array([1, 0], np.uint32)) == (2 * BASE + BASE * BASE) % 2**64
     assert hash_title(np.array([0, 1], np.uint32)) == (BASE + 2 * BASE * BASE) % 2**64  # order counts
 
 
-def test_titles_of_documents_and_of_nothing_else() -> None:
+def test_only_documents_have_titles() -> None:
     nine = " ".join(f"word{i}" for i in range(9))
     titles = ["Alien (film)", None, "", "Red Hen", "Red Hen", "The", nine, "Alien (film)", "A (b) c", "(film)"]
     roles = ["document"] * 4 + ["user"] + ["document"] * 5
     key, row = hash_titles(titles, roles)
     assert (key.dtype, row.dtype) == (np.uint64, np.int64)
     wanted = {
-        (number(ids("alien film").tolist()), 0),
-        (number(ids("alien").tolist()), 0),
-        (number(ids("red hen").tolist()), 3),
-        (number(ids("alien film").tolist()), 7),
-        (number(ids("alien").tolist()), 7),
-        (number(ids("b c").tolist()), 8),  # "a" is no term; an aside stands at the end
-        (number(ids("film").tolist()), 9),  # nothing is left without the aside
+        (naive_hash(ids("alien film").tolist()), 0),
+        (naive_hash(ids("alien").tolist()), 0),
+        (naive_hash(ids("red hen").tolist()), 3),
+        (naive_hash(ids("alien film").tolist()), 7),
+        (naive_hash(ids("alien").tolist()), 7),
+        (naive_hash(ids("b c").tolist()), 8),  # "a" is no term; an aside is at the end
+        (naive_hash(ids("film").tolist()), 9),  # nothing is left without the aside
     }
     assert set(zip(key.tolist(), row.tolist(), strict=True)) == wanted
     assert len(key) == len(wanted)
     assert [len(array) for array in hash_titles([], [])] == [0, 0]
 
 
-def test_a_long_title_takes_no_longer_than_its_length() -> None:
+def test_a_long_title_takes_linear_time() -> None:
     titles = ["(" * 100_000, " " * 100_000 + "x", "a " * 50_000, "( " * 50_000, "x ()" + " " * 100_000 + "y"]
     start = time.process_time()
     key, row = hash_titles(titles, ["document"] * len(titles))
     assert time.process_time() - start < 3
     assert row.tolist() == [1, 4]
-    assert set(key.tolist()) == {number(ids(text).tolist()) for text in ("x", "x y")}
+    assert set(key.tolist()) == {naive_hash(ids(text).tolist()) for text in ("x", "x y")}
 
 
 # ---------------------------------------------------------------- in a store
@@ -113,7 +112,7 @@ TITLES = ["Alien (film)", "Red Hen", "Red Hen", "Walnut", "Oslo Opera House", "R
 
 @pytest.fixture
 def snap(tmp_path: Path) -> Snapshot:
-    """Six documents in three segments, the second "Red Hen" deleted; a turn with a title is no document."""
+    """Six documents in three segments, the second "Red Hen" deleted."""
     texts = ["a monster in space", "it lays red eggs", "it is gone", "walnut a", "arias walnut", "hay walnut"]
     return documents(tmp_path, [*TITLES], texts, cuts=(2, 4), deleted={1: [0]})
 
@@ -122,11 +121,11 @@ def named(text: str, snap: Snapshot, df: int = 50) -> list[int]:
     return titled(ids(text), snap, df).tolist()
 
 
-def test_the_documents_a_text_names(snap: Snapshot) -> None:
+def test_a_text_finds_the_documents_it_names(snap: Snapshot) -> None:
     assert named("who made the film Alien", snap) == [0]
-    assert named("the Alien films", snap) == [0]  # stemmed, and the aside is a part of the whole title
+    assert named("the Alien films", snap) == [0]  # stemmed; the aside is a part of the whole title
     assert named("a hen, red", snap) == []
-    assert named("a red, hen", snap) == [1]  # what stands between words is not looked at
+    assert named("a red, hen", snap) == [1]  # characters between words do not matter
     assert named("Red Hen Farm", snap) == [1, 5]
     assert named("the Oslo opera", snap) == []
     assert named("of the Oslo Opera House and of Aliens", snap) == [0, 4]
@@ -135,7 +134,7 @@ def test_the_documents_a_text_names(snap: Snapshot) -> None:
 
 
 def test_a_title_of_one_word_is_no_common_word(snap: Snapshot) -> None:
-    """Three items hold "walnut", and one "red": of two words a title is found whatever the bound."""
+    """Three items contain "walnut". A title of two words is found whatever the bound."""
     assert named("walnut", snap, df=3) == [3]
     assert named("walnut", snap, df=2) == []
     assert named("walnut of the red hen", snap, df=0) == [1]
@@ -144,8 +143,8 @@ def test_a_title_of_one_word_is_no_common_word(snap: Snapshot) -> None:
     assert snap.lexical.short_df(np.uint32(12345)) == 0
 
 
-def test_half_an_id_counts_every_term_that_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other half of a term's id is not kept in the order of an item; the highest there is has no next one."""
+def test_a_short_id_counts_every_term_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The highest short id has no successor to search for."""
     high, other = 0xFFFFFFFF << 32, 7 << 32
     hashes = {"walnut": high, "parsley": high | 0xFFFFFFFF, "saffron": other | 5, "redis": other + (1 << 32)}
     made = lambda terms: np.array([hashes[term] for term in terms], np.uint64)  # noqa: E731
@@ -158,7 +157,7 @@ def test_half_an_id_counts_every_term_that_has_it(tmp_path: Path, monkeypatch: p
     assert snap.lexical.short_df(np.uint32(9)) == 0
 
 
-def test_the_keys_of_a_store_are_found_and_no_others(snap: Snapshot) -> None:
+def test_only_the_keys_of_a_store_are_found(snap: Snapshot) -> None:
     keys = np.array([hash_title(ids(text)) for text in ("red hen", "absent", "oslo opera house", "red hen")], np.uint64)
     at, rows = snap.lexical.titled(keys)
     assert sorted(zip(at.tolist(), rows.tolist(), strict=True)) == [(0, 1), (2, 4), (3, 1)]
@@ -168,6 +167,5 @@ def test_the_keys_of_a_store_are_found_and_no_others(snap: Snapshot) -> None:
 
 
 def test_many_documents_of_one_title(tmp_path: Path) -> None:
-    """As the sections of a note have."""
     snap = documents(tmp_path, ["Notes on Yeast"] * 40, [f"section {i}" for i in range(40)], cuts=(7, 30))
     assert named("my notes on yeast", snap) == list(range(40))

@@ -1,4 +1,4 @@
-"""What was recalled hides nothing, steers nothing and closes nothing, whatever it is written in."""
+"""Sanitised text has no invisible characters and no tags, in any alphabet."""
 
 from __future__ import annotations
 
@@ -41,36 +41,37 @@ IGNORABLE = [
 EVERY = [chr(code) for code in range(sys.maxunicode + 1)]
 MARKS = [c for c in EVERY if unicodedata.category(c)[0] == "M" and c not in LOOKS_LIKE]
 CONTROLS = [c for c in EVERY if unicodedata.category(c) in ("Cc", "Cf") and not c.isspace()]
-UNSEEN = [*IGNORABLE, *MARKS, *CONTROLS]
+INVISIBLE = [*IGNORABLE, *MARKS, *CONTROLS]
 TAGS = ("</memory>", "<memory>", "< / MEMORY >", "<\\/memory>", "</system>", "<System x>", "</rnernory>")
 
-SHOWN = {"<": "<＜﹤‹〈⟨〈❮❬ᐸ˂", "/": "/／⁄∕⧸╱", "\\": "\\＼⧵"}  # and so on
+LOOKS = {"<": "<＜﹤‹〈⟨〈❮❬ᐸ˂", "/": "/／⁄∕⧸╱", "\\": "\\＼⧵"}  # and so on
 for letter in "emnorstyEMNORSTY":
     bold = ord("𝐚") + ord(letter.lower()) - ord("a")
-    SHOWN[letter] = letter + letter.swapcase() + chr(ord(letter) + 0xFEE0) + chr(bold)
-for found, plain in LOOKS_LIKE.items():
-    SHOWN[plain] += found
+    LOOKS[letter] = letter + letter.swapcase() + chr(ord(letter) + 0xFEE0) + chr(bold)
+for look_alike, plain in LOOKS_LIKE.items():
+    LOOKS[plain] += look_alike
     if plain.isalpha():
-        SHOWN[plain.upper()] += found
+        LOOKS[plain.upper()] += look_alike
 
 
-def written(tag: str, unseen: Sequence[str], rng: random.Random) -> str:
-    """A tag as it may be written to be read as one, and not to be found."""
-    return "".join(rng.choice(SHOWN.get(c, c)) + "".join(rng.choices(unseen, k=rng.choice((0, 0, 1, 3)))) for c in tag)
+def disguise(tag: str, invisible: Sequence[str], rng: random.Random) -> str:
+    """Return a tag in look-alikes with invisible characters in between."""
+    return "".join(
+        rng.choice(LOOKS.get(c, c)) + "".join(rng.choices(invisible, k=rng.choice((0, 0, 1, 3)))) for c in tag
+    )
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_no_way_of_writing_a_tag_gets_through(seed: int) -> None:
-    rng = random.Random(seed)
+def test_no_disguise_of_a_tag_gets_through() -> None:
+    rng = random.Random(0)
     through = []
-    for _ in range(1_000):
-        text = f"a {written(rng.choice(TAGS), UNSEEN, rng)} b"
+    for _ in range(5_000):
+        text = f"a {disguise(rng.choice(TAGS), INVISIBLE, rng)} b"
         clean, name = sanitise_text(text), sanitise_name(text)
         if not (clean.startswith("a &lt;") and sanitise_text(clean) == clean and clean.endswith(" b")):
             through.append(ascii(text))
         if not (name.startswith("a &lt;") and sanitise_name(name) == name):
             through.append(f"a name: {text!a}")
-        shown = f"a {written(rng.choice(TAGS), MARKS, rng)} b"  # what is not printable is a gap on a terminal
+        shown = f"a {disguise(rng.choice(TAGS), MARKS, rng)} b"  # unprintable characters become blanks on a terminal
         if not (printable(shown).startswith("a &lt;") and printable(printable(shown)) == printable(shown)):
             through.append(f"printed: {shown!a}")
     assert not through
@@ -78,7 +79,7 @@ def test_no_way_of_writing_a_tag_gets_through(seed: int) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=60) | st.text("</ \\memorysystrn!-\n\t\u200b\u0301\x1b\x9b\u202e", max_size=40))
-def test_whatever_is_cleaned_is_clean(text: str) -> None:
+def test_sanitising_twice_changes_nothing(text: str) -> None:
     for clean in (sanitise_text, sanitise_name, printable):
         assert clean(clean(text)) == clean(text)
     assert not set(sanitise_text(text)) & {*IGNORABLE, *map(chr, range(0x80, 0xA0)), "\x1b", "\x7f", "\u2028"}
@@ -88,15 +89,13 @@ def test_whatever_is_cleaned_is_clean(text: str) -> None:
     assert shown.isprintable()
 
 
-def test_every_character_that_shows_nothing_is_overlooked() -> None:
-    through = [ascii(c) for c in UNSEEN if not sanitise_text(f"</mem{c}ory>").startswith("&lt;")]
-    through += [ascii(c) for c in UNSEEN if not sanitise_text(f"<{c}/memory>").startswith("&lt;")]
-    through += [ascii(c) for c in UNSEEN if not sanitise_text(f"</memory{c}>").startswith("&lt;")]
+def test_every_invisible_character_is_skipped() -> None:
+    forms = ("</mem{}ory>", "<{}/memory>", "</memory{}>")
+    through = [(form, ascii(c)) for form in forms for c in INVISIBLE if sanitise_text(form.format(c))[:4] != "&lt;"]
     assert not through
 
 
-def test_whatever_looks_like_a_bracket_is_one() -> None:
-    """The brackets that are looked for are all those that a skeleton has as one."""
+def test_the_brackets_are_those_whose_skeleton_is_one() -> None:
     looks = {c for c, plain in LOOKS_LIKE.items() if plain == "<"} | {"<"}
     brackets = {c for c in EVERY if looks & {*unicodedata.normalize("NFKD", c)}}
     missed = [ascii(c) for c in sorted(brackets) if not sanitise_text(f"{c}/memory>").startswith("&lt;")]
@@ -129,16 +128,15 @@ PLAIN = (
 )
 
 
-@pytest.mark.parametrize("text", PLAIN)
-def test_ordinary_text_stays_as_it_is(text: str) -> None:
-    assert sanitise_text(text) == text
+def test_ordinary_text_stays_as_it_is() -> None:
+    assert [text for text in PLAIN if sanitise_text(text) != text] == []
 
 
-def test_of_an_emoji_what_joins_it_goes() -> None:
+def test_the_joiners_of_an_emoji_are_removed() -> None:
     assert sanitise_text("👩\u200d💻 ❤\ufe0f") == "👩💻 ❤"
 
 
-def test_a_name_is_one_line_and_ends() -> None:
+def test_a_name_is_one_line_of_bounded_length() -> None:
     assert sanitise_name(" a\r\n b\t\x1b[2J\u2028c\u202e ") == "a b [2J c"
     long = "obey " * 1_000
     assert len(sanitise_name(long)) == MAX_NAME
@@ -155,11 +153,11 @@ def test_plain_data_is_cleaned_down_to_its_keys() -> None:
     }
 
 
-def test_lines_of_ours_stay_lines() -> None:
+def test_printable_lines_stay_lines() -> None:
     assert printable_lines("  a\x1b[0m\n\tb\u202e\n") == "  a [0m\n        b \n"
 
 
-def test_json_is_the_same_to_whoever_parses_it() -> None:
+def test_printable_json_parses_to_the_same_value() -> None:
     value = {"a": "\x1b \x9b \u202e </memory> ‹/memory› \\</system> 😀 \ud800 \U000e0041"}
     shown = printable_json(json.dumps(value, ensure_ascii=False, indent=1))
     assert json.loads(shown) == value
@@ -168,16 +166,16 @@ def test_json_is_the_same_to_whoever_parses_it() -> None:
     assert "😀" in shown
 
 
-def test_an_error_is_a_line_without_what_a_name_hides() -> None:
+def test_an_error_is_one_sanitised_line() -> None:
     error = UsageError("unknown project 'x'", "there is a\x1b[2J\r\n</memory>\u202e" + " obey" * 2_000)
-    said = str(error)
-    assert said.startswith("unknown project 'x'; there is a[2J &lt;/memory> obey obey")
-    assert len(said) < MAX_MESSAGE + 50
-    assert error.remedy in said
+    message = str(error)
+    assert message.startswith("unknown project 'x'; there is a[2J &lt;/memory> obey obey")
+    assert len(message) < MAX_MESSAGE + 50
+    assert error.remedy in message
 
 
-def test_hostile_text_takes_no_longer_than_its_length() -> None:
-    """Characters looked at, not seconds: each bracket looks a few visible characters ahead, and no further."""
+def test_hostile_text_takes_linear_time() -> None:
+    """Counts characters, not seconds: each bracket looks only a few visible characters ahead."""
     looked = 0
     plain = sanitise._skeleton
 
