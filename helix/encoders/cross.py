@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from helix.encoders.rerank_model import BATCH, load_spec
-from helix.encoders.session import TOKEN_CHARS, Session, batch_by_length, open_tokenizer, pad_tokens
+from helix.encoders.session import TOKEN_CHARS, OnnxSession, batch_by_length, open_tokenizer, pad_tokens
 from helix.types import F32
 
 
@@ -22,7 +22,7 @@ class CrossEncoder:
             EncoderError: a file is missing or changed, or it is no cross-encoder.
         """
         self.spec = load_spec(folder, "cross")
-        self._session = Session(
+        self._session = OnnxSession(
             folder / "model.onnx", threads, "reranker", "run 'helix models export' again", "take another reranker"
         )
         tokenizer = folder / "tokenizer.json"

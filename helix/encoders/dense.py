@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import orjson
 
-from helix.encoders.session import Session, Tokens, batch_by_length, open_tokenizer, pad_tokens, unit_rows
+from helix.encoders.session import OnnxSession, Tokens, batch_by_length, open_tokenizer, pad_tokens, unit_rows
 from helix.encoders.spec import FILES, check_files, read_spec, shorten
 from helix.errors import EncoderError
 from helix.types import F32, I64
@@ -89,7 +89,7 @@ class Encoder:
         self.folder = folder
         self.spec = load_spec(folder, expect)
         self._tokenizer = open_tokenizer(folder / "tokenizer.json", self.spec.max_tokens)
-        self._session = Session(folder / "model.onnx", threads, "encoder", _REMEDY, "export it for encoding")
+        self._session = OnnxSession(folder / "model.onnx", threads, "encoder", _REMEDY, "export it for encoding")
 
     @property
     def dim(self) -> int:
@@ -130,7 +130,7 @@ class Encoder:
         """Return the inputs of one ONNX run: int64[n, longest] each, padded at the end."""
         return pad_tokens(tokens, self.spec.pad)
 
-    def hidden(self, feed: Mapping[str, I64]) -> F32:
+    def run(self, feed: Mapping[str, I64]) -> F32:
         """Return the output of one ONNX run: float32[n, longest, width], or float32[n, width] if pooled."""
         return self._session.run(feed)
 
@@ -153,7 +153,7 @@ class Encoder:
 
     def _embed_run(self, tokens: Sequence[Tokens]) -> F32:
         feed = self.feed(tokens)
-        return pool_tokens(self.hidden(feed), feed["attention_mask"], self.spec)
+        return pool_tokens(self.run(feed), feed["attention_mask"], self.spec)
 
 
 def pool_tokens(hidden: F32, mask: I64, spec: EncoderSpec) -> F32:
@@ -188,5 +188,5 @@ def measure_session(encoder: Encoder, texts: Sequence[str], batch: int = 32) -> 
     feeds = [encoder.feed([tokens[i] for i in positions]) for positions in batch_by_length(tokens, batch)]
     start = time.perf_counter()
     for feed in feeds:
-        encoder.hidden(feed)
+        encoder.run(feed)
     return len(texts) / max(time.perf_counter() - start, 1e-9)

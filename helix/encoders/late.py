@@ -13,7 +13,7 @@ from helix.encoders.dense import Encoder
 from helix.encoders.rerank_model import BATCH, load_spec
 from helix.encoders.session import (
     TOKEN_CHARS,
-    Session,
+    OnnxSession,
     Tokens,
     batch_by_length,
     open_tokenizer,
@@ -47,7 +47,7 @@ def open_late(folder: Path, threads: int = 0) -> LateEncoder:
         EncoderError: a file is missing or changed, or it is no late-interaction encoder.
     """
     spec = load_spec(folder, "late")
-    session = Session(
+    session = OnnxSession(
         folder / "model.onnx", threads, "reranker", "run 'helix models export' again", "take another reranker"
     )
     # Two tokenizers, as each holds one length; the marker takes one token.
@@ -82,7 +82,7 @@ def reuse_encoder(encoder: Encoder) -> LateEncoder:
         EncoderError: the model gives one vector a text.
     """
     special = encoder.tokens([""])[0]
-    hidden = encoder.hidden(encoder.feed([special]))
+    hidden = encoder.run(encoder.feed([special]))
     if hidden.ndim != 3:
         raise EncoderError(
             f"{encoder.spec.name} pools its token vectors by itself and gives none for late interaction",
@@ -94,7 +94,7 @@ def reuse_encoder(encoder: Encoder) -> LateEncoder:
         tokens = encoder.tokens(cut)
         lead = encoder.tokens([prefix])[0] if prefix else special[:0]
         retained = [~np.isin(ids, special) & (np.arange(len(ids)) >= _count_shared(ids, lead)) for ids in tokens]
-        return _embed_tokens(tokens, retained, lambda batch: encoder.hidden(encoder.feed(batch)))
+        return _embed_tokens(tokens, retained, lambda batch: encoder.run(encoder.feed(batch)))
 
     return LateEncoder(
         encoder.spec.name,

@@ -27,7 +27,7 @@ def quantise_weights(model: Any, top: int) -> None:
     """
     from onnx import helper
 
-    graph = _Graph(model, top)
+    graph = _Int8Graph(model, top)
     for number, scope in enumerate(_list_scopes(model.graph)):
         nodes: list[Any] = []
         quantised: dict[str, str] = {}  # activation → prefix of its int8 form, shared by the products that read it
@@ -49,7 +49,7 @@ def quantise_weights(model: Any, top: int) -> None:
         model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
 
 
-class _Graph:
+class _Int8Graph:
     """The outermost graph of a model, with int8 copies of its weights."""
 
     def __init__(self, model: Any, top: int) -> None:

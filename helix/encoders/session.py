@@ -46,7 +46,7 @@ def open_session(path: Path, threads: int, noun: str, remedy: str) -> Any:
         raise EncoderError(f"{noun} unreadable: {path}: {error}", remedy) from None
 
 
-class Session:
+class OnnxSession:
     """A graph that reads tokens and gives one array. Safe to share between threads."""
 
     def __init__(self, path: Path, threads: int, noun: str, remedy: str, other: str) -> None:

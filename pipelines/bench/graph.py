@@ -19,14 +19,15 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import LINKS
 from helix.types import I64
 from pipelines.embedded.ingest import ingest
-from pipelines.eval.sets.registry import Benchmark, read, turn
+from pipelines.eval.sets.benchmark import Benchmark, turn_key
+from pipelines.eval.sets.registry import read_set
 
 MOST = 50  # items an entity may have: hubs carry nothing in recall either
 
 
 def diagnose(name: str, path: Path, work: Path, settings: Settings) -> dict[str, Any]:
     """The report of one benchmark set, ingested into `work`."""
-    found = read(name, path, work / "documents")
+    found = read_set(name, path, work / "documents")
     ingest(work / "store", list(found.documents), settings)
     snap = Snapshot.open(work / "store")
     gold = gold_pairs(snap, found)
@@ -56,7 +57,7 @@ def gold_pairs(snap: Snapshot, found: Benchmark) -> I64:
     row: dict[str, list[int]] = {}
     for i, entry in enumerate(entries):
         for one in entry["turns"]:
-            row.setdefault(turn(entry["session"], one), []).append(i)
+            row.setdefault(turn_key(entry["session"], one), []).append(i)
     codes: set[int] = set()
     for question in found.questions:
         rows = sorted({i for one in question.gold for i in row.get(one, ())})

@@ -1,4 +1,4 @@
-"""From answers to the figures of a benchmark report: a question's metrics, a row's means with their intervals."""
+"""From answers to figures: the metrics of a question, the means of a row with their intervals."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.eval.metrics import all_at, any_at, bootstrap, ndcg_at, recall_at, reciprocal_rank
-from pipelines.eval.sets.registry import Question
+from pipelines.eval.sets.benchmark import Question
 
 KS = (1, 5, 10, 20)
 BUDGETS = (500, 1_000, 2_000)
-"""Tokens of the packs that are looked into."""
+"""Tokens of the packs."""
 METRICS = (
     *(f"any@{k}" for k in KS),
     *(f"rec@{k}" for k in KS),
@@ -24,22 +24,22 @@ METRICS = (
     *(f"pack@{budget}" for budget in BUDGETS),
 )
 GAINS = ("rec@10", "ndcg@10")
-"""What is compared with the better leg, question by question."""
+"""Metrics compared with the better leg, question by question."""
 
 Floats = npt.NDArray[np.float64]
 
 
-class Answer(NamedTuple):
-    """What one way of asking gave for one question."""
+class RankedAnswer(NamedTuple):
+    """The answer to one question in one way."""
 
     ranking: Sequence[str]  # turns, best first, each once
     packs: Mapping[int, AbstractSet[str]]  # turns in the pack, by its budget in tokens
-    skipped: bool = False  # taken for a question that needs no memory
+    skipped: bool = False  # the skip rules took it for a question that needs no memory
     ms: float = 0.0
 
 
-def score(question: Question, answer: Answer) -> dict[str, float]:
-    """The METRICS of one question. The reciprocal rank is cut by nothing but the length of the ranking."""
+def score_answer(question: Question, answer: RankedAnswer) -> dict[str, float]:
+    """Return the METRICS of one question. Only the length of the ranking cuts the reciprocal rank."""
     ranking, gold = answer.ranking, question.gold
     grades = dict.fromkeys(gold, 1.0) if question.grades is None else question.grades
     at = {"any": any_at, "rec": recall_at, "all": all_at}
@@ -51,25 +51,26 @@ def score(question: Question, answer: Answer) -> dict[str, float]:
     }
 
 
-def matrix(questions: Sequence[Question], answers: Sequence[Answer]) -> Floats:
-    """float64[questions, METRICS]."""
+def score_answers(questions: Sequence[Question], answers: Sequence[RankedAnswer]) -> Floats:
+    """Return float64[questions, METRICS]."""
     pairs = zip(questions, answers, strict=True)
-    return np.array([list(score(question, answer).values()) for question, answer in pairs], np.float64)
+    return np.array([list(score_answer(question, answer).values()) for question, answer in pairs], np.float64)
 
 
-def row(values: Floats, answers: Sequence[Answer], sizes: Sequence[int]) -> dict[str, Any]:
-    """One row of the report.
+def make_row(values: Floats, answers: Sequence[RankedAnswer], sizes: Sequence[int]) -> dict[str, Any]:
+    """Return one row of the report.
 
     Args:
-        values: of `matrix`.
+        values: from `score_answers`.
         sizes: turns of each question's haystack.
 
     Returns:
         The mean of each metric; `low` and `high` of rec@10; `ci`: (low, high) of each; `skipped`; `short`: questions
-        for which fewer turns came back than the largest k, though there were more; `p50` and `p95` in milliseconds.
+        with fewer turns in the answer than the largest k, though the haystack has more; `p50` and `p95` in
+        milliseconds.
     """
     low, high = bootstrap(values)
-    ci = {name: _rounded(low[i], high[i]) for i, name in enumerate(METRICS)}
+    ci = {name: _round(low[i], high[i]) for i, name in enumerate(METRICS)}
     ms = [answer.ms for answer in answers]
     return {
         **{name: round(float(mean), 4) for name, mean in zip(METRICS, values.mean(axis=0), strict=True)},
@@ -83,52 +84,55 @@ def row(values: Floats, answers: Sequence[Answer], sizes: Sequence[int]) -> dict
     }
 
 
-def gain(values: Floats, legs: Mapping[str, Floats]) -> dict[str, Any]:
-    """By metric of GAINS (difference to the leg with the better mean, low, high), by the paired bootstrap; `over` names
-    the leg of each."""
-    out: dict[str, Any] = {"over": {}}
+def measure_gain(values: Floats, legs: Mapping[str, Floats]) -> dict[str, Any]:
+    """Compare with the leg of the better mean by the paired bootstrap.
+
+    Returns:
+        (difference, low, high) by metric of GAINS; `over`: the leg of each.
+    """
+    gain: dict[str, Any] = {"over": {}}
     for name in GAINS:
         i = METRICS.index(name)
         best = max(legs, key=lambda leg: float(legs[leg][:, i].mean()))
         difference = values[:, i] - legs[best][:, i]
-        out[name] = _rounded(difference.mean(), *bootstrap(difference))
-        out["over"][name] = best
-    return out
+        gain[name] = _round(difference.mean(), *bootstrap(difference))
+        gain["over"][name] = best
+    return gain
 
 
-def kinds(questions: Sequence[Question], values: Floats) -> dict[str, dict[str, float]]:
-    """Kind of question → how many there are, any@10 and rec@10 with its interval; nothing where a set has no kinds."""
-    of = np.array([question.kind for question in questions])
-    out: dict[str, dict[str, float]] = {}
+def summarise_kinds(questions: Sequence[Question], values: Floats) -> dict[str, dict[str, float]]:
+    """Return by kind the number of questions, any@10, and rec@10 with its interval; {} for a set without kinds."""
+    kinds = np.array([question.kind for question in questions])
+    summary: dict[str, dict[str, float]] = {}
     for kind in sorted({question.kind for question in questions} - {""}):
-        own = values[of == kind]
+        own = values[kinds == kind]
         hits, recalls = own[:, METRICS.index("any@10")], own[:, METRICS.index("rec@10")]
-        low, high = _rounded(*bootstrap(recalls))
-        any_, rec = _rounded(hits.mean(), recalls.mean())
-        out[kind] = {"questions": len(own), "any@10": any_, "rec@10": rec, "low": low, "high": high}
-    return out
+        low, high = _round(*bootstrap(recalls))
+        any_, rec = _round(hits.mean(), recalls.mean())
+        summary[kind] = {"questions": len(own), "any@10": any_, "rec@10": rec, "low": low, "high": high}
+    return summary
 
 
-def warnings(sizes: Sequence[int]) -> list[str]:
-    """A line for every k that is more than a fifth of a haystack: so near the whole of it, finding is no merit.
+def list_warnings(sizes: Sequence[int]) -> list[str]:
+    """Return a line for each k of more than a fifth of a haystack, where finding means little.
 
     Args:
         sizes: turns of each question's haystack.
     """
-    found = [(k, sum(k * 5 > size for size in sizes)) for k in KS]
+    counts = {k: sum(k * 5 > size for size in sizes) for k in KS}
     return [
         f"k = {k} is more than a fifth of the haystack for {n} of {len(sizes)} questions (the smallest has "
         f"{min(sizes)} turns)"
-        for k, n in found
+        for k, n in counts.items()
         if n
     ]
 
 
-def shortfalls(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A line on the rows for which too few turns came back to fill the largest k, if there are such."""
-    found = [f"{way} {one['short']:,}" for way, one in rows.items() if one["short"]]
-    return [f"questions for which fewer than {KS[-1]} turns came back: {', '.join(found)}"] if found else []
+def list_shortfalls(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return a line on the rows with answers of fewer turns than the largest k, if there are any."""
+    short = [f"{way} {row['short']:,}" for way, row in rows.items() if row["short"]]
+    return [f"questions for which fewer than {KS[-1]} turns came back: {', '.join(short)}"] if short else []
 
 
-def _rounded(*values: Any) -> list[float]:
+def _round(*values: Any) -> list[float]:
     return [round(float(value), 4) for value in values]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 
-def written(path: Path, value: Any) -> Path:
+def write_json(path: Path, value: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value))
     return path
@@ -16,47 +16,50 @@ def written(path: Path, value: Any) -> Path:
 def locomo(path: Path) -> Path:
     """Two conversations. In the second the answer comes last of seven long turns that all match."""
 
-    def says(speaker: str, turn: str, text: str, **more: str) -> dict[str, str]:
+    def make_turn(speaker: str, turn: str, text: str, **more: str) -> dict[str, str]:
         return {"speaker": speaker, "dia_id": turn, "text": text, **more}
 
-    def asks(question: str, *evidence: str, category: int = 2) -> dict[str, Any]:
+    def ask(question: str, *evidence: str, category: int = 2) -> dict[str, Any]:
         return {"question": question, "answer": "", "evidence": list(evidence), "category": category}
 
     first = {
         "session_1_date_time": "1:56 pm on 8 May, 2023",
         "session_1": [
-            says("Ana", "D1:1", "The zorblatt is in the shed."),
-            says("Bo", "D1:2", "A quibblex, quibblex and quibblex."),
-            says("Ana", "D1:3", "One quibblex went with the others to the old house by the lake."),
+            make_turn("Ana", "D1:1", "The zorblatt is in the shed."),
+            make_turn("Bo", "D1:2", "A quibblex, quibblex and quibblex."),
+            make_turn("Ana", "D1:3", "One quibblex went with the others to the old house by the lake."),
         ],
         "session_2_date_time": "12:09 am on 1 June, 2023",
-        "session_2": [says("Bo", "D2:1", "Look.", blip_caption="a photo of a wumpling"), says("Ana", "D2:2", "Nice.")],
+        "session_2": [
+            make_turn("Bo", "D2:1", "Look.", blip_caption="a photo of a wumpling"),
+            make_turn("Ana", "D2:2", "Nice."),
+        ],
         "session_3_date_time": "9:00 am on 2 June, 2023",
         "session_3": [],
     }
-    asked = [
-        asks("Zorblatt?", "D1:1"),
-        asks("Wumpling or zorblatt?", "D1:1; D2:1"),
-        asks("A wumpling?", "D2:1", "D2:2", category=4),
-        asks("Quibblex?", "D1:3"),
-        asks("Where did we leave our flimmern?", "D1:2"),
-        asks("Nobody knows where.", "D"),
-        asks("Nobody knows when."),
+    questions = [
+        ask("Zorblatt?", "D1:1"),
+        ask("Wumpling or zorblatt?", "D1:1; D2:1"),
+        ask("A wumpling?", "D2:1", "D2:2", category=4),
+        ask("Quibblex?", "D1:3"),
+        ask("Where did we leave our flimmern?", "D1:2"),
+        ask("Nobody knows where.", "D"),
+        ask("Nobody knows when."),
     ]
     long = [" ".join(["dromble"] * (8 - i) + ["tree"] * (130 + i)) for i in range(7)]
     second = {
         "session_1_date_time": "10:00 am on 3 July, 2023",
-        "session_1": [says("Cy", f"D1:{i + 1}", text) for i, text in enumerate(long)],
+        "session_1": [make_turn("Cy", f"D1:{i + 1}", text) for i, text in enumerate(long)],
     }
     value = [
-        {"sample_id": "conv-a", "conversation": first, "qa": asked},
-        {"sample_id": "conv-b", "conversation": second, "qa": [asks("Dromble?", "D1:7")]},
+        {"sample_id": "conv-a", "conversation": first, "qa": questions},
+        {"sample_id": "conv-b", "conversation": second, "qa": [ask("Dromble?", "D1:7")]},
     ]
-    return written(path, value)
+    return write_json(path, value)
 
 
 def beam(folder: Path) -> Path:
-    def message(i: int, role: str, content: str, **more: str) -> dict[str, Any]:
+    def make_message(i: int, role: str, content: str, **more: str) -> dict[str, Any]:
         return {"id": i, "role": role, "content": content, **more}
 
     chat = [
@@ -64,19 +67,25 @@ def beam(folder: Path) -> Path:
             "batch_number": 1,
             "time_anchor": "March-15-2024",
             "turns": [
-                [message(0, "user", "Where is the zorblatt? ->-> 1,1"), message(1, "assistant", "In the shed.")],
-                [message(2, "user", "And now?", time_anchor="March-17-2024"), message(3, "assistant", "There still.")],
+                [
+                    make_message(0, "user", "Where is the zorblatt? ->-> 1,1"),
+                    make_message(1, "assistant", "In the shed."),
+                ],
+                [
+                    make_message(2, "user", "And now?", time_anchor="March-17-2024"),
+                    make_message(3, "assistant", "There still."),
+                ],
             ],
         },
-        {"batch_number": 2, "turns": [message(4, "user", "Thanks.")]},
+        {"batch_number": 2, "turns": [make_message(4, "user", "Thanks.")]},
     ]
-    asked = {
+    probes = {
         "abstention": [{"question": "Who?", "source_chat_ids": []}, {"question": "What?"}],
         "ordering": [{"question": "Where was it?", "source_chat_ids": {"first": [[1]], "then": [3, 4]}}],
         "extraction": [{"question": "What was asked?", "source_chat_ids": [0, 99]}],
     }
-    written(folder / "7" / "chat.json", chat)
-    written(folder / "7" / "probing_questions" / "probing_questions.json", asked)
+    write_json(folder / "7" / "chat.json", chat)
+    write_json(folder / "7" / "probing_questions" / "probing_questions.json", probes)
     (folder / "empty").mkdir()
     return folder
 
@@ -92,7 +101,7 @@ def musique(folder: Path) -> Path:
         {"title": "House", "paragraph_text": "It stands by the lake.", "is_supporting": True},
         {"title": "Lake", "paragraph_text": "It is deep.", "is_supporting": False},
     ]
-    written(folder / "tiny_corpus.json", corpus)
-    return written(
+    write_json(folder / "tiny_corpus.json", corpus)
+    return write_json(
         folder / "tiny.json", [{"id": "2hop__1_2", "question": "How deep is it?", "paragraphs": paragraphs}]
     ).parent

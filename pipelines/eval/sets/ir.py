@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipelines.eval.sets.registry import Benchmark, Question, counted, gold_passage, passage, write
+from pipelines.eval.sets.benchmark import Benchmark, Question, count_note, make_passage, passage_key, write_lines
 
 _Text = tuple[str, str, str]
 """Id, title, text."""
@@ -19,39 +19,39 @@ _LEAST = 4  # Cleverdon's codes: 1 is a complete answer, 4 of minimum interest, 
 
 
 def convert(path: Path, folder: Path, name: str) -> Benchmark:
-    """Every document is one of its own; one without text, of which Cranfield has two, is left out.
+    """Make a document of each; those without text, of which Cranfield has two, are left out.
 
     Raises:
-        FileNotFoundError: neither layout lies there.
+        FileNotFoundError: the folder has neither layout.
     """
-    read = _npl if (path / "doc-text").is_file() else _smart
-    texts, queries, grades = read(path)
+    texts, queries, grades = _read_npl(path) if (path / "doc-text").is_file() else _read_smart(path)
     documents = {identity: (title, text) for identity, title, text in texts if text or title}
-    lines = (passage(identity, text or title, name, title) for identity, (title, text) in documents.items())
-    document = write(folder / "documents.jsonl", lines)
+    lines = (make_passage(identity, text or title, name, title) for identity, (title, text) in documents.items())
+    document = write_lines(folder / "documents.jsonl", lines)
     questions, unknown = [], 0
-    for identity, asked in queries:
+    for identity, text in queries:
         judged = grades.get(identity, {})
-        known = {gold_passage(one): grade for one, grade in judged.items() if one in documents}
+        known = {passage_key(one): grade for one, grade in judged.items() if one in documents}
         unknown += len(judged) - len(known)
-        questions.append(Question(name, asked, frozenset(known), grades=known))
+        questions.append(Question(name, text, frozenset(known), grades=known))
     return Benchmark(
         (document,),
         tuple(questions),
-        notes=counted(unknown, "judgements name no document with text and were dropped"),
+        notes=count_note(unknown, "judgements name no document with text and were dropped"),
     )
 
 
-_Read = tuple[list[_Text], list[tuple[str, str]], dict[str, dict[str, float]]]
+_Collection = tuple[list[_Text], list[tuple[str, str]], dict[str, dict[str, float]]]
 """Documents; id and text of queries; grades above 0 by query and document."""
 
 
-def _smart(folder: Path) -> _Read:
-    """SMART's layout. Judgements number the queries by their order, whatever number stands behind their .I."""
-    documents = list(_fields(_one(folder, "*.all*")))
-    queries = [(str(i), text or title) for i, (_, title, text) in enumerate(_fields(_one(folder, "*.qry")), 1)]
+def _read_smart(folder: Path) -> _Collection:
+    """Read SMART's layout. Judgements number the queries by their order, not by their .I."""
+    documents = list(_read_fields(_find_file(folder, "*.all*")))
+    entries = _read_fields(_find_file(folder, "*.qry"))
+    queries = [(str(i), text or title) for i, (_, title, text) in enumerate(entries, 1)]
     grades: dict[str, dict[str, float]] = {}
-    for line in _one(folder, "*qrel").read_text("utf-8").splitlines():
+    for line in _find_file(folder, "*qrel").read_text("utf-8").splitlines():
         if line.strip():
             query, document, code = line.split()[:3]
             if 1 <= int(code) <= _LEAST:
@@ -59,15 +59,15 @@ def _smart(folder: Path) -> _Read:
     return documents, queries, grades
 
 
-def _one(folder: Path, pattern: str) -> Path:
-    found = sorted(folder.glob(pattern))
-    if not found:
+def _find_file(folder: Path, pattern: str) -> Path:
+    files = sorted(folder.glob(pattern))
+    if not files:
         raise FileNotFoundError(f"no {pattern}, and no doc-text")
-    return found[0]
+    return files[0]
 
 
-def _fields(path: Path) -> Iterator[_Text]:
-    """Records of SMART's layout. Cranfield repeats the title at the start of the text: it is taken once."""
+def _read_fields(path: Path) -> Iterator[_Text]:
+    """Yield records of SMART's layout. Cranfield repeats the title at the start of the text; it is dropped there."""
     record: dict[str, list[str]] = {}
     identity, field = "", ""
     for line in [*path.read_text("utf-8").splitlines(), ".I end"]:
@@ -83,16 +83,16 @@ def _fields(path: Path) -> Iterator[_Text]:
             record, identity, field = {}, match[2] or "", ""
 
 
-def _npl(folder: Path) -> _Read:
-    """NPL's layout; relevance has no grades."""
-    documents = [(identity, "", text) for identity, text in _numbered(folder / "doc-text")]
-    queries = list(_numbered(folder / "query-text"))
-    judged = {identity: text.split() for identity, text in _numbered(folder / "rlv-ass")}
-    return documents, queries, {query: dict.fromkeys(found, 1.0) for query, found in judged.items()}
+def _read_npl(folder: Path) -> _Collection:
+    """Read NPL's layout; relevance has no grades."""
+    documents = [(identity, "", text) for identity, text in _read_numbered(folder / "doc-text")]
+    judged = _read_numbered(folder / "rlv-ass")
+    grades = {query: dict.fromkeys(text.split(), 1.0) for query, text in judged}
+    return documents, list(_read_numbered(folder / "query-text")), grades
 
 
-def _numbered(path: Path) -> Iterator[tuple[str, str]]:
-    """A number in a line of its own, then lines of text up to one with nothing but a slash; the last may lack it."""
+def _read_numbered(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield a number and its text: lines up to one with only a slash, which the last text may lack."""
     lines: list[str] = []
     for line in [*path.read_text("utf-8").splitlines(), "/"]:
         if line.strip() != "/":

@@ -1,7 +1,7 @@
 """QMSum (Zhong et al. 2021): meetings, and queries about them with the spans of turns that answer.
 
-A file is one meeting, or several as JSON lines or a list; a folder holds such files, or the split `test` as its authors
-lay it. A general query asks for the whole meeting and has no span: it is left out.
+A file is one meeting, or several as JSON lines or a list; a folder holds such files, or its authors' split `test`. A
+general query is about the whole meeting and has no span: it is left out.
 """
 
 from __future__ import annotations
@@ -12,39 +12,39 @@ from typing import Any
 
 import orjson
 
-from pipelines.eval.sets.registry import Benchmark, Question, counted, turn, write
+from pipelines.eval.sets.benchmark import Benchmark, Question, count_note, turn_key, write_lines
 
 
 def convert(path: Path, folder: Path, name: str) -> Benchmark:
-    """One file, one session and one project a meeting; a turn's id is its place in the transcript, from 0."""
+    """Make a file, a session and a project of each meeting; a turn's id is its place in the transcript, from 0."""
     documents: list[Path] = []
     questions: list[Question] = []
     general = wrong = 0
-    for meeting, content in _meetings(path):
-        said = content["meeting_transcripts"]
-        texts = [(entry.get("content") or "").strip() for entry in said]
+    for meeting, content in _read_meetings(path):
+        turns = content["meeting_transcripts"]
+        texts = [(entry.get("content") or "").strip() for entry in turns]
         lines = [
-            {"session": meeting, "id": str(i), "speaker": said[i]["speaker"], "text": text, "project": meeting}
+            {"session": meeting, "id": str(i), "speaker": turns[i]["speaker"], "text": text, "project": meeting}
             for i, text in enumerate(texts)
             if text
         ]
-        documents.append(write(folder / f"{len(documents):05}.jsonl", lines))
+        documents.append(write_lines(folder / f"{len(documents):05}.jsonl", lines))
         general += len(content.get("general_query_list") or ())
         for entry in content.get("specific_query_list") or ():
-            places, lost = _places(entry.get("relevant_text_span") or (), len(texts))
+            places, lost = _resolve(entry.get("relevant_text_span") or (), len(texts))
             wrong += lost
-            gold = frozenset(turn(meeting, i) for i in places if texts[i])
+            gold = frozenset(turn_key(meeting, i) for i in places if texts[i])
             questions.append(Question(meeting, entry["query"], gold))
     return Benchmark(
         tuple(documents),
         tuple(questions),
         {"general query": general} if general else {},
-        counted(wrong, "spans lie outside their transcript and were cut or dropped"),
+        count_note(wrong, "spans leave their transcript and were cut or dropped"),
     )
 
 
-def _meetings(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Name and content of each; the names are told apart by a number where a file holds several."""
+def _read_meetings(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield name and content of each; meetings of one file are numbered."""
     files = [path]
     if path.is_dir():
         path = path / "test" if (path / "test").is_dir() else path
@@ -53,21 +53,21 @@ def _meetings(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         if not files:
             raise FileNotFoundError("no *.json and no *.jsonl")
     for file in files:
-        found = _contents(file)
-        for i, content in enumerate(found):
-            yield (file.stem if len(found) == 1 else f"{file.stem}-{i}"), content
+        contents = _read_contents(file)
+        for i, content in enumerate(contents):
+            yield (file.stem if len(contents) == 1 else f"{file.stem}-{i}"), content
 
 
-def _contents(file: Path) -> list[dict[str, Any]]:
+def _read_contents(file: Path) -> list[dict[str, Any]]:
     raw = file.read_bytes()
     if file.suffix == ".jsonl":
         return [orjson.loads(line) for line in raw.splitlines() if line.strip()]
-    found = orjson.loads(raw)
-    return found if isinstance(found, list) else [found]
+    content = orjson.loads(raw)
+    return content if isinstance(content, list) else [content]
 
 
-def _places(spans: Sequence[Sequence[str]], n: int) -> tuple[set[int], int]:
-    """Turns within the spans, both ends included, and how many spans leave a transcript of n turns."""
+def _resolve(spans: Sequence[Sequence[str]], n: int) -> tuple[set[int], int]:
+    """Return the turns within the spans, ends included, and the number of spans that leave n turns."""
     places: set[int] = set()
     wrong = 0
     for first, last in spans:

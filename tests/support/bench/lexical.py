@@ -76,23 +76,23 @@ class Store:
         return sum(int(self.alive[rows.astype(np.int64) + start].sum()) for start, rows, _ in found)
 
 
-def exhaustive(query: Any, snap: Any, plan: Plan, k: int, k1: float, b: float) -> Leg:
+def exhaustive(query: Any, field: Any, plan: Plan, k: int, k1: float, b: float) -> Leg:
     """What `search_lexical` has to equal: every posting of every term scored, in the same order of terms."""
     terms = []
     for term in query.terms:
-        parts = snap.lexical.term(term)
+        parts = field.term(term)
         if parts:
             rows = np.concatenate([local.astype(np.intp) + start for start, local, _ in parts])
             tf = np.concatenate([tfs for *_, tfs in parts])
-            weight = float(compute_idf(snap.lexical.df(term), snap.live))
-            terms.append((snap.lexical.df(term), int(term), weight, rows, tf))
-    scores = np.zeros(snap.rows, np.float32)
+            weight = float(compute_idf(field.df(term), field.live))
+            terms.append((field.df(term), int(term), weight, rows, tf))
+    scores = np.zeros(field.rows, np.float32)
     for *_, weight, rows, tf in sorted(terms, key=lambda entry: entry[:2]):
-        scores[rows] += compute_gain(tf, snap.lexical.norm(k1, b)[rows], weight, k1)
+        scores[rows] += compute_gain(tf, field.norm(k1, b)[rows], weight, k1)
     if plan.allowed is not None:
         scores *= plan.allowed
     hits = np.flatnonzero(scores)
-    best = hits[select_top(scores[hits], snap.columns.key[hits], k)]
+    best = hits[select_top(scores[hits], field.key[hits], k)]
     return Leg("bm25", best.astype(np.uint32), scores[best])
 
 

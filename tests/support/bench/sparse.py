@@ -211,20 +211,21 @@ class World:
         from helix.settings import load
         from helix.text.tokenize import tokenise
         from pipelines.embedded.ingest import ingest
-        from pipelines.eval.evaluate import asked_at
-        from pipelines.eval.sets.registry import read, turn
+        from pipelines.eval.evaluate import last_moment
+        from pipelines.eval.sets.benchmark import turn_key
+        from pipelines.eval.sets.registry import read_set
 
         settings = dataclasses.replace(load(), answers=0, profiles=str(folder / "profiles"))
-        found = read(name, path, folder / "documents")
+        found = read_set(name, path, folder / "documents")
         if not (folder / "store").is_dir():
             ingest(folder / "store", list(found.documents), settings)
         self.memory, self.settings = Memory(folder / "store", settings), settings
         snap = self.snap = self.memory.snapshot
         self.rows = np.flatnonzero(snap.alive)
         entries = snap.text(self.rows)
-        self.turns = [{turn(entry["session"], one) for one in entry["turns"]} for entry in entries]
+        self.turns = [{turn_key(entry["session"], one) for one in entry["turns"]} for entry in entries]
         self.own = [Counter(tokenise(entry["text"])) for entry in entries]
-        days = {project: asked_at(snap, project) for project in (None, *snap.projects)}
+        days = {project: last_moment(snap, project) for project in (None, *snap.projects)}
         asked = [question for question in found.questions[::each] if question.project in days]
         self.questions = [question._replace(at=question.at or days[question.project]) for question in asked]
         self.words = [set(tokenise(question.text)) for question in self.questions]
@@ -275,14 +276,14 @@ class World:
         return Sparse(terms, self.idf[terms].astype(np.float32))
 
     def recall_at(self, profile: str, k: int = 10) -> float:
-        from pipelines.eval.sets.registry import turn
+        from pipelines.eval.sets.benchmark import turn_key
 
         shares = []
         for question in self.questions:
             found = self.memory.recall(
                 question.text, project=question.project, profile=profile, k=30, budget=1_000, now=question.at
             )
-            ranking = list(dict.fromkeys(turn(item.session, one) for item in found.items for one in item.turns))
+            ranking = list(dict.fromkeys(turn_key(item.session, one) for item in found.items for one in item.turns))
             shares.append(len(set(ranking[:k]) & question.gold) / len(question.gold))
         return float(np.mean(shares))
 
@@ -296,12 +297,12 @@ def simulate(name: str, path: Path, each: int) -> None:
             text = f'base = "helix"\n[sim]\nsparse = {weight}\n'
             (folder / "profiles" / f"sparse-{round(100 * weight)}.toml").write_text(text)
         world = World(name, path, each, folder)
-        loaded = world.snap.__dict__
+        loaded = world.snap.files.__dict__
         print(f"{name}: {len(world.questions)} questions, {len(world.rows)} items; rec@10 by the weight in `sim`")
         print(f"without: {world.recall_at('helix'):.3f}", flush=True)
         loaded["sparse_encoder"] = SimpleNamespace(encode=world.encode)
         for p in (None, 0.0, 0.1, 0.2, 0.35):
-            loaded["impacts"] = world.field(p)
+            world.snap.lexical.__dict__["impacts"] = world.field(p)
             world.snap._views.clear()
             found = [world.recall_at(f"sparse-{round(100 * weight)}") for weight in weights]
             said = "own words alone" if p is None else f"p = {p}"

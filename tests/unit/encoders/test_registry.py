@@ -271,11 +271,11 @@ def test_pull_fetches_the_weights_in_the_form_that_is_used(tmp_path: Path, monke
     )
     settings = Settings(models=str(tmp_path))
     for name in ("nomic-embed-text-v1.5", "gte-small"):
-        models.pull(name, settings)
+        models.pull_model(name, settings)
     assert list(fetched) == ["nomic-ai/nomic-embed-text-v1.5", "thenlper/gte-small"]
     first, second = fetched.values()
     assert first ^ second == {"onnx/model.onnx", "model.safetensors"}
-    rows = {row["name"]: row for row in models.known(settings)}
+    rows = {row["name"]: row for row in models.list_models(settings)}
     assert (rows["arctic-embed-l-v2.0"]["context"], rows["arctic-embed-l-v2.0"]["matryoshka"]) == (8192, [256])
 
 
@@ -365,8 +365,8 @@ def test_a_fault_of_the_tokeniser_reaches_the_caller(plain: Encoder, monkeypatch
 
 def test_the_session_is_measured_on_the_same_work(plain: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     runs: list[int] = []
-    hidden = plain.hidden
-    monkeypatch.setattr(plain, "hidden", lambda feed: runs.append(len(feed["input_ids"])) or hidden(feed))
+    run = plain.run
+    monkeypatch.setattr(plain, "run", lambda feed: runs.append(len(feed["input_ids"])) or run(feed))
     assert measure_session(plain, TEXTS, 2) > 0
     plain.passages(TEXTS, 2)
     assert runs == [2, 2, 1] * 2

@@ -194,7 +194,7 @@ def test_a_model_that_pools_by_itself_has_no_token_vectors() -> None:
     odd: Any = SimpleNamespace(
         tokens=lambda texts: [np.array([1, 2], np.int32) for _ in texts],
         feed=lambda tokens: {},
-        hidden=lambda feed: np.zeros((1, 8), np.float32),
+        run=lambda feed: np.zeros((1, 8), np.float32),
         spec=SimpleNamespace(name="odd"),
     )
     with pytest.raises(EncoderError, match="odd pools its token vectors by itself"):

@@ -85,7 +85,7 @@ def plain(source: Path) -> Exported:
 
 
 @pytest.fixture(scope="module")
-def known(known_splade: Path, source: Path) -> Exported:
+def known_export(known_splade: Path, source: Path) -> Exported:
     """An export of the model of known expansions. Read it only."""
     return export(known_splade, source.parent / "known")
 
@@ -116,8 +116,8 @@ def test_the_graph_gives_the_models_weights(tmp_path: Path, name: str) -> None:
         assert queries.encode("").terms.tolist() == []
 
 
-def test_a_word_expands_as_the_model_says(tmp_path: Path, known: Exported, known_inference_free: Path) -> None:
-    (document,) = DocumentEncoder(known[0], 1).encode(["the car"])
+def test_a_word_expands_as_the_model_says(tmp_path: Path, known_export: Exported, known_inference_free: Path) -> None:
+    (document,) = DocumentEncoder(known_export[0], 1).encode(["the car"])
     weights = dict(zip(document.terms.tolist(), document.weights.tolist(), strict=True))
     assert set(weights) == {term("car"), term("automobile"), term("engine")}
     assert weights[term("car")] == pytest.approx(np.log1p(tiny_sparse.OWN), abs=0.05)
@@ -282,10 +282,10 @@ def test_an_encoder_is_exported_once_and_found_by_folder_and_name(tmp_path: Path
     assert not is_sparse_encoder_cached(source, cache)
 
 
-def test_a_question_needs_neither_torch_nor_transformers(known: Exported) -> None:
+def test_a_question_needs_neither_torch_nor_transformers(known_export: Exported) -> None:
     code = (
         "import sys; from pathlib import Path; from helix.encoders.sparse import open_query\n"
-        f"query = open_query(Path({str(known[0])!r}), 1).encode('car')\n"
+        f"query = open_query(Path({str(known_export[0])!r}), 1).encode('car')\n"
         "assert len(query.terms) == 3, query\n"
         "assert not {'torch', 'transformers', 'sentence_transformers', 'onnx'} & {m.split('.')[0] for m in sys.modules}"
     )

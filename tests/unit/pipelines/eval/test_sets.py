@@ -1,4 +1,4 @@
-"""Benchmark sets in their authors' layouts: what is ingested, what is asked, which turns are gold, what is left out."""
+"""Benchmark sets in their authors' layouts: documents, questions, gold turns, and the questions left out."""
 
 from __future__ import annotations
 
@@ -11,15 +11,20 @@ from typing import Any
 import pytest
 
 from helix.errors import InputRefused, UsageError
-from pipelines.eval.sets.registry import SETS, Benchmark, Question, read
-from tests.support.benchmarks import beam, locomo, musique, written
+from pipelines.eval.sets.benchmark import Benchmark, Question
+from pipelines.eval.sets.registry import SETS, read_set
+from tests.support.benchmarks import beam, locomo, musique, write_json
 
 
-def lines(found: Benchmark) -> list[dict[str, Any]]:
-    return [json.loads(line) for path in found.documents for line in path.read_text().splitlines()]
+def convert(name: str, path: Path) -> Benchmark:
+    return read_set(name, path, path.parent / f"{path.name}-converted")
 
 
-def json_lines(path: Path, *values: Any) -> Path:
+def read_turns(benchmark: Benchmark) -> list[dict[str, Any]]:
+    return [json.loads(line) for path in benchmark.documents for line in path.read_text().splitlines()]
+
+
+def write_json_lines(path: Path, *values: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(value) + "\n" for value in values) + "\n")
     return path
@@ -29,9 +34,9 @@ def json_lines(path: Path, *values: Any) -> Path:
 
 
 def test_locomo(tmp_path: Path) -> None:
-    found = read("locomo", locomo(tmp_path / "in.json"), tmp_path / "out")
-    assert [path.name for path in found.documents] == ["conv-a.jsonl", "conv-b.jsonl"]
-    turns = lines(found)
+    benchmark = convert("locomo", locomo(tmp_path / "in.json"))
+    assert [path.name for path in benchmark.documents] == ["conv-a.jsonl", "conv-b.jsonl"]
+    turns = read_turns(benchmark)
     assert [(turn["session"], turn["id"]) for turn in turns[:6]] == [
         ("conv-a/1", "D1:1"),
         ("conv-a/1", "D1:2"),
@@ -48,20 +53,20 @@ def test_locomo(tmp_path: Path) -> None:
     ]
     assert (turns[3]["speaker"], turns[3]["text"]) == ("Bo", "Look. [shares a photo of a wumpling]")
     assert {turn["project"] for turn in turns} == {"conv-a", "conv-b"}
-    # Those without evidence that names a turn are no questions about the turns.
-    assert [(q.project, q.text, q.gold, q.kind) for q in found.questions[:3]] == [
+    # Questions without evidence that names a turn are left out.
+    assert [(q.project, q.text, q.gold, q.kind) for q in benchmark.questions[:3]] == [
         ("conv-a", "Zorblatt?", {"conv-a/1\tD1:1"}, "temporal"),
         ("conv-a", "Wumpling or zorblatt?", {"conv-a/1\tD1:1", "conv-a/2\tD2:1"}, "temporal"),
         ("conv-a", "A wumpling?", {"conv-a/2\tD2:1", "conv-a/2\tD2:2"}, "single-hop"),
     ]
-    assert len(found.questions) == 6
-    assert found.questions[-1].gold == {"conv-b/1\tD1:7"}
-    assert found.left_out == {"no gold turn": 2}
-    assert found.notes == ("1 pieces of evidence name no turn and were dropped",)
+    assert len(benchmark.questions) == 6
+    assert benchmark.questions[-1].gold == {"conv-b/1\tD1:7"}
+    assert benchmark.left_out == {"no gold turn": 2}
+    assert benchmark.notes == ("1 pieces of evidence name no turn and were dropped",)
 
 
 def test_mistyped_evidence_of_locomo(tmp_path: Path) -> None:
-    def asked(*evidence: str) -> dict[str, Any]:
+    def ask(*evidence: str) -> dict[str, Any]:
         return {"question": " ".join(evidence), "evidence": list(evidence), "category": 9}
 
     talk = {
@@ -69,23 +74,23 @@ def test_mistyped_evidence_of_locomo(tmp_path: Path) -> None:
         for n in (1, 11)
     }
     talk |= {f"session_{n}_date_time": "1:56 pm on 8 May, 2023" for n in (1, 11)}
-    wrong = [asked("D:11:2"), asked("D1:02 D11:6"), asked("D1:7", "D1:6"), asked("D2:1"), asked("D", "D1:1; D11:1")]
-    path = written(tmp_path / "in.json", [{"sample_id": "c", "conversation": talk, "qa": wrong}])
-    found = read("locomo", path, tmp_path / "out")
-    assert {q.text: {one.partition("\t")[2] for one in q.gold} for q in found.questions} == {
+    wrong = [ask("D:11:2"), ask("D1:02 D11:6"), ask("D1:7", "D1:6"), ask("D2:1"), ask("D", "D1:1; D11:1")]
+    path = write_json(tmp_path / "in.json", [{"sample_id": "c", "conversation": talk, "qa": wrong}])
+    benchmark = convert("locomo", path)
+    assert {q.text: {one.partition("\t")[2] for one in q.gold} for q in benchmark.questions} == {
         "D:11:2": {"D11:2"},
         "D1:02 D11:6": {"D1:2", "D11:6"},
-        "D1:7 D1:6": {"D1:6"},  # what is known stays
+        "D1:7 D1:6": {"D1:6"},  # the known turn stays
         "D D1:1; D11:1": {"D1:1", "D11:1"},
     }
-    assert found.left_out == {"no gold turn": 1}
-    assert found.notes[0].startswith("3 pieces of evidence")  # D1:7, D2:1, D
-    assert found.questions[0].kind == "9"
+    assert benchmark.left_out == {"no gold turn": 1}
+    assert benchmark.notes[0].startswith("3 pieces of evidence")  # D1:7, D2:1, D
+    assert benchmark.questions[0].kind == "9"
 
 
 def test_beam(tmp_path: Path) -> None:
-    found = read("beam", beam(tmp_path / "in"), tmp_path / "out")
-    turns = lines(found)
+    benchmark = convert("beam", beam(tmp_path / "in"))
+    turns = read_turns(benchmark)
     assert [(turn["session"], turn["id"], turn["role"]) for turn in turns] == [
         ("chat-7/1", "0", "user"),
         ("chat-7/1", "1", "assistant"),
@@ -95,16 +100,16 @@ def test_beam(tmp_path: Path) -> None:
     ]
     assert turns[0]["text"] == "Where is the zorblatt?"
     days = [turn["ts"][:10] for turn in turns]
-    # The batch has an anchor; a turn may have its own; what has none is no earlier than what came before.
+    # The batch has an anchor; a turn may have its own; others keep the date before.
     assert days[0] == days[1] == "2024-03-15"
     assert days[2] == "2024-03-17"
     assert days[4] >= "2024-03-15"
-    assert [(q.project, q.text, q.gold, q.kind) for q in found.questions] == [
+    assert [(q.project, q.text, q.gold, q.kind) for q in benchmark.questions] == [
         ("chat-7", "Where was it?", {"chat-7/1\t1", "chat-7/1\t3", "chat-7/2\t4"}, "ordering"),
         ("chat-7", "What was asked?", {"chat-7/1\t0"}, "extraction"),
     ]
-    assert found.left_out == {"no gold turn": 2}
-    assert found.notes == ("1 source ids name no message and were dropped",)
+    assert benchmark.left_out == {"no gold turn": 2}
+    assert benchmark.notes == ("1 source ids name no message and were dropped",)
 
 
 def haystack(identity: str, sessions: list[list[dict[str, Any]]], **more: Any) -> dict[str, Any]:
@@ -121,22 +126,26 @@ def haystack(identity: str, sessions: list[list[dict[str, Any]]], **more: Any) -
     return given | more
 
 
-def says(role: str, content: str, **more: bool) -> dict[str, Any]:
+def make_turn(role: str, content: str, **more: bool) -> dict[str, Any]:
     return {"role": role, "content": content, **more}
 
 
 def test_longmemeval(tmp_path: Path) -> None:
-    chat = [says("user", "Hello."), says("assistant", " "), says("user", "It is in the shed.", has_answer=True)]
-    other = [says("user", "Morning.", has_answer=False), says("assistant", "Morning.", has_answer=False)]
+    chat = [
+        make_turn("user", "Hello."),
+        make_turn("assistant", " "),
+        make_turn("user", "It is in the shed.", has_answer=True),
+    ]
+    other = [make_turn("user", "Morning.", has_answer=False), make_turn("assistant", "Morning.", has_answer=False)]
     entries = [
         haystack("q1", [other, chat, other]),
         haystack("q2", [chat, other], question_date="no date", question_type="multi-session"),
         haystack("q3_abs", [chat]),
         haystack("q4", [other, other], answer_session_ids=[]),
     ]
-    found = read("longmemeval", written(tmp_path / "in.json", entries), tmp_path / "out")
-    turns = lines(found)
-    # The same session in two haystacks, and twice in one: never mixed up. What is empty is no turn, and takes no id.
+    benchmark = convert("longmemeval", write_json(tmp_path / "in.json", entries))
+    turns = read_turns(benchmark)
+    # A session in two haystacks, and twice in one, stays distinct. An empty turn is left out, its number unused.
     assert [(turn["project"], turn["session"], turn["id"]) for turn in turns[:9]] == [
         ("q1", "q1/s1", "0"),
         ("q1", "q1/s1", "1"),
@@ -155,43 +164,43 @@ def test_longmemeval(tmp_path: Path) -> None:
         "2023-05-22T10:00:02+00:00",
         None,
     ]
-    first, second = found.questions
+    first, second = benchmark.questions
     assert (first.project, first.gold, first.kind) == ("q1", {"q1/s2\t2"}, "single-session-user")
     assert first.at == datetime(2023, 5, 30, 23, 40, tzinfo=UTC)
     assert (second.gold, second.kind, second.at) == ({"q2/s1\t2"}, "multi-session", None)
-    assert found.left_out == {"abstention": 1, "no gold turn": 1}
-    assert found.notes == ()
+    assert benchmark.left_out == {"abstention": 1, "no gold turn": 1}
+    assert benchmark.notes == ()
 
 
-def test_without_a_marked_turn_the_user_s_turns_of_the_answer_sessions_are_gold(tmp_path: Path) -> None:
-    chat = [says("user", "In the shed."), says("assistant", "I see."), says("user", "Or so.")]
-    path = written(tmp_path / "in.json", [haystack("q", [chat, chat])])
-    found = read("longmemeval", path, tmp_path / "out")
-    assert found.questions[0].gold == {"q/s2\t0", "q/s2\t2"}
-    assert found.notes[0].startswith("1 questions have no marked turn")
+def test_without_a_marked_turn_the_users_turns_of_the_answer_sessions_are_gold(tmp_path: Path) -> None:
+    chat = [make_turn("user", "In the shed."), make_turn("assistant", "I see."), make_turn("user", "Or so.")]
+    path = write_json(tmp_path / "in.json", [haystack("q", [chat, chat])])
+    benchmark = convert("longmemeval", path)
+    assert benchmark.questions[0].gold == {"q/s2\t0", "q/s2\t2"}
+    assert benchmark.notes[0].startswith("1 questions have no marked turn")
 
 
 def meeting(*spans: list[str], general: int = 1) -> dict[str, Any]:
-    said = ["Welcome.", "The zorblatt is late.", "", "We wait for it.", "Goodbye."]
+    texts = ["Welcome.", "The zorblatt is late.", "", "We wait for it.", "Goodbye."]
     return {
         "topic_list": [{"topic": "zorblatt", "relevant_text_span": [["1", "3"]]}],
         "general_query_list": [{"query": "Sum it up.", "answer": "-"}] * general,
         "specific_query_list": [{"query": "What is late?", "answer": "-", "relevant_text_span": list(spans)}],
-        "meeting_transcripts": [{"speaker": "Ana", "content": text} for text in said],
+        "meeting_transcripts": [{"speaker": "Ana", "content": text} for text in texts],
     }
 
 
 def qmsum_folder(folder: Path) -> Path:
-    written(folder / "a.json", meeting(["1", "3"]))
-    return written(folder / "b.json", meeting(["0", "0"], ["4", "9"])).parent
+    write_json(folder / "a.json", meeting(["1", "3"]))
+    return write_json(folder / "b.json", meeting(["0", "0"], ["4", "9"])).parent
 
 
 def qmsum_lines(folder: Path) -> Path:
-    return json_lines(folder / "test.jsonl", meeting(["1", "3"]), meeting(["0", "0"], ["4", "9"]))
+    return write_json_lines(folder / "test.jsonl", meeting(["1", "3"]), meeting(["0", "0"], ["4", "9"]))
 
 
 def qmsum_list(folder: Path) -> Path:
-    return written(folder / "test.json", [meeting(["3", "1"]), meeting(["0", "0"], ["4", "9"])])
+    return write_json(folder / "test.json", [meeting(["3", "1"]), meeting(["0", "0"], ["4", "9"])])
 
 
 @pytest.mark.parametrize(
@@ -199,34 +208,34 @@ def qmsum_list(folder: Path) -> Path:
     [(qmsum_folder, ("a", "b")), (qmsum_lines, ("test-0", "test-1")), (qmsum_list, ("test-0", "test-1"))],
 )
 def test_qmsum(lay: Callable[[Path], Path], names: tuple[str, str], tmp_path: Path) -> None:
-    found = read("qmsum", lay(tmp_path / "in"), tmp_path / "out")
+    benchmark = convert("qmsum", lay(tmp_path / "in"))
     a, b = names
-    turns = lines(found)
+    turns = read_turns(benchmark)
     assert [(turn["project"], turn["session"], turn["id"]) for turn in turns] == [
         (name, name, i) for name in names for i in "0134"
     ]
     assert (turns[1]["speaker"], turns[1]["text"]) == ("Ana", "The zorblatt is late.")
-    # Both ends of a span belong to it, and nobody is to find a turn without words.
-    assert [(q.project, q.text, q.gold) for q in found.questions] == [
+    # Both ends of a span belong to it; a turn without words is no gold.
+    assert [(q.project, q.text, q.gold) for q in benchmark.questions] == [
         (a, "What is late?", {f"{a}\t1", f"{a}\t3"}),
         (b, "What is late?", {f"{b}\t0", f"{b}\t4"}),
     ]
-    assert found.left_out == {"general query": 2}
-    assert found.notes == ("1 spans lie outside their transcript and were cut or dropped",)
+    assert benchmark.left_out == {"general query": 2}
+    assert benchmark.notes == ("1 spans leave their transcript and were cut or dropped",)
 
 
 def test_one_meeting_of_qmsum_in_a_file(tmp_path: Path) -> None:
-    found = read("qmsum", written(tmp_path / "talk.json", meeting(["1", "1"])), tmp_path / "out")
-    assert [q.gold for q in found.questions] == [{"talk\t1"}]
+    benchmark = convert("qmsum", write_json(tmp_path / "talk.json", meeting(["1", "1"])))
+    assert [q.gold for q in benchmark.questions] == [{"talk\t1"}]
 
 
 @pytest.mark.parametrize("name", ["test/a.json", "test.jsonl"])
-def test_of_the_splits_of_qmsum_the_test_split_is_asked(tmp_path: Path, name: str) -> None:
+def test_the_test_split_of_qmsum_is_asked(tmp_path: Path, name: str) -> None:
     for split in ("train", "val", "test"):
-        json_lines(tmp_path / name.replace("test", split), meeting([str(len(split) - 1)] * 2))
-    found = read("qmsum", tmp_path, tmp_path / "out")
-    assert [len(found.documents), *(len(q.gold) for q in found.questions)] == [1, 1]
-    assert {one.partition("\t")[0] for one in found.questions[0].gold} == {Path(name).stem}
+        write_json_lines(tmp_path / name.replace("test", split), meeting([str(len(split) - 1)] * 2))
+    benchmark = convert("qmsum", tmp_path)
+    assert [len(benchmark.documents), *(len(q.gold) for q in benchmark.questions)] == [1, 1]
+    assert {one.partition("\t")[0] for one in benchmark.questions[0].gold} == {Path(name).stem}
 
 
 # ---------------------------------------------------------------- multi-hop
@@ -235,16 +244,16 @@ def test_of_the_splits_of_qmsum_the_test_split_is_asked(tmp_path: Path, name: st
 @pytest.mark.parametrize("name", ["", "tiny.json"])
 def test_musique(tmp_path: Path, name: str) -> None:
     folder = musique(tmp_path / "in")
-    found = read("musique", folder / name, tmp_path / "out")
-    passages = lines(found)
+    benchmark = convert("musique", folder / name)
+    passages = read_turns(benchmark)
     assert [(one["id"], one["title"], one["text"]) for one in passages] == [
         ("0", "Lake", "It is deep."),
         ("1", "House", "It stands by the lake."),
         ("2", "Lake", "Another one."),
     ]
-    assert len({one["session"] for one in passages}) == 3  # nothing joins two passages but what they say
-    # Two passages share a title: the text tells which one supports the answer.
-    assert found.questions == (
+    assert len({one["session"] for one in passages}) == 3  # only words join two passages
+    # Two passages share a title: the text decides which one supports the answer.
+    assert benchmark.questions == (
         Question("musique", "How deep is it?", frozenset({"corpus/1\t1", "corpus/2\t2"}), "2hop"),
     )
 
@@ -260,63 +269,65 @@ CONTEXT = [
 @pytest.mark.parametrize("name", ["hotpotqa", "2wikimultihopqa"])
 @pytest.mark.parametrize("joined", ["", " ", "dict"])
 def test_supporting_titles(tmp_path: Path, name: str, joined: str) -> None:
-    corpus: Any = [{"title": title, "text": joined.join(said), "idx": i} for i, (title, said) in enumerate(CONTEXT)]
+    corpus: Any = [
+        {"title": title, "text": joined.join(sentences), "idx": i} for i, (title, sentences) in enumerate(CONTEXT)
+    ]
     if joined == "dict":  # as HotpotQA's corpus was published first
-        corpus = {title: said for title, said in CONTEXT if said != ["Another one."]}
+        corpus = {title: sentences for title, sentences in CONTEXT if sentences != ["Another one."]}
     facts = [["House", 0], ["Lake", 1], ["House", 1]]
     entry = {"_id": "x", "question": "How deep?", "type": "bridge", "supporting_facts": facts, "context": CONTEXT[:2]}
-    written(tmp_path / f"{name}_corpus.json", corpus)
-    written(tmp_path / f"{name}.json", [entry])
-    found = read(name, tmp_path, tmp_path / "out")
-    assert found.questions == (Question(name, "How deep?", frozenset({"corpus/0\t0", "corpus/1\t1"}), "bridge"),)
-    assert {one["project"] for one in lines(found)} == {name}
+    write_json(tmp_path / f"{name}_corpus.json", corpus)
+    write_json(tmp_path / f"{name}.json", [entry])
+    benchmark = convert(name, tmp_path)
+    assert benchmark.questions == (Question(name, "How deep?", frozenset({"corpus/0\t0", "corpus/1\t1"}), "bridge"),)
+    assert {one["project"] for one in read_turns(benchmark)} == {name}
     if joined:
-        assert lines(found)[1]["text"] in ("It stands. By the lake.", "It stands.  By the lake.")
+        assert read_turns(benchmark)[1]["text"] in ("It stands. By the lake.", "It stands.  By the lake.")
 
 
 def test_a_folder_of_several_multi_hop_sets(tmp_path: Path) -> None:
     for name in ("hotpotqa", "musique_dev"):
-        written(tmp_path / f"{name}_corpus.json", [{"title": name, "text": "Deep."}])
+        write_json(tmp_path / f"{name}_corpus.json", [{"title": name, "text": "Deep."}])
         paragraph = {"title": name, "paragraph_text": "Deep.", "is_supporting": True}
-        written(tmp_path / f"{name}.json", [{"id": "2hop__1", "question": f"{name}?", "paragraphs": [paragraph]}])
-    assert read("musique", tmp_path, tmp_path / "out").questions[0].text == "musique_dev?"
-    assert read("hotpotqa", tmp_path, tmp_path / "out").questions[0].text == "hotpotqa?"
-    with pytest.raises(InputRefused, match="several sets lie there"):
-        read("2wikimultihopqa", tmp_path, tmp_path / "out")
+        write_json(tmp_path / f"{name}.json", [{"id": "2hop__1", "question": f"{name}?", "paragraphs": [paragraph]}])
+    assert convert("musique", tmp_path).questions[0].text == "musique_dev?"
+    assert convert("hotpotqa", tmp_path).questions[0].text == "hotpotqa?"
+    with pytest.raises(InputRefused, match="holds several sets"):
+        convert("2wikimultihopqa", tmp_path)
 
 
 @pytest.mark.parametrize(
     ("corpus", "refused"),
     [
         ([{"title": "Barn", "text": "It is deep."}], True),  # another title
-        ([{"title": "Lake", "text": "Reworded."}], False),  # the title tells
-        ([{"title": "Lake", "text": "One."}, {"title": "Lake", "text": "Two."}], True),  # it does not
+        ([{"title": "Lake", "text": "Reworded."}], False),  # one title
+        ([{"title": "Lake", "text": "One."}, {"title": "Lake", "text": "Two."}], True),  # two of that title
         ([{"title": " lake", "text": "It is  deep. "}, {"title": "Lake", "text": "Two."}], False),
     ],
 )
 def test_a_gold_passage_that_is_not_in_the_corpus(tmp_path: Path, corpus: Any, refused: bool) -> None:
     paragraph = {"title": "Lake", "paragraph_text": "It is deep.", "is_supporting": True}
-    written(tmp_path / "x_corpus.json", corpus)
-    written(tmp_path / "x.json", [{"id": "2hop__1", "question": "?", "paragraphs": [paragraph]}])
+    write_json(tmp_path / "x_corpus.json", corpus)
+    write_json(tmp_path / "x.json", [{"id": "2hop__1", "question": "?", "paragraphs": [paragraph]}])
     if refused:
         with pytest.raises(InputRefused, match="gold passage 'Lake' is not in the corpus"):
-            read("musique", tmp_path, tmp_path / "out")
+            convert("musique", tmp_path)
     else:
-        assert read("musique", tmp_path, tmp_path / "out").questions[0].gold == {"corpus/0\t0"}
+        assert convert("musique", tmp_path).questions[0].gold == {"corpus/0\t0"}
 
 
 # ---------------------------------------------------------------- retrieval
 
 
 def beir(folder: Path, qrels: str = "qrels/test.tsv", head: str = "query-id\tcorpus-id\tscore\n") -> Path:
-    json_lines(
+    write_json_lines(
         folder / "corpus.jsonl",
         {"_id": "MED-1", "title": "Shed", "text": "The zorblatt is in it."},
         {"_id": "2", "title": "", "text": "Another one."},
         {"_id": "3", "title": "Only a title", "text": ""},
         {"_id": "4", "title": "", "text": " "},
     )
-    json_lines(folder / "queries.jsonl", *({"_id": f"q{i}", "text": f"Question {i}?"} for i in range(1, 5)))
+    write_json_lines(folder / "queries.jsonl", *({"_id": f"q{i}", "text": f"Question {i}?"} for i in range(1, 5)))
     judged = ["q1\tMED-1\t2", "q1\t3\t1", "q1\t2\t0", "q1\t99\t1", "q3\t2\t1", "q4\t2\t0", "q4\t4\t1"]
     path = folder / qrels
     path.parent.mkdir(exist_ok=True)
@@ -332,19 +343,19 @@ def test_beir(tmp_path: Path, qrels: str, head: str) -> None:
     folder = beir(tmp_path / "in", qrels, head)
     if "/" in qrels:
         (folder / "qrels" / "train.tsv").write_text("q2\t2\t1\n")  # another split is not asked
-    found = read("beir", folder, tmp_path / "out")
-    assert [(one["session"], one["id"], one.get("title"), one["text"]) for one in lines(found)] == [
+    benchmark = convert("beir", folder)
+    assert [(one["session"], one["id"], one.get("title"), one["text"]) for one in read_turns(benchmark)] == [
         ("corpus/MED-1", "MED-1", "Shed", "The zorblatt is in it."),
         ("corpus/2", "2", None, "Another one."),
         ("corpus/3", "3", "Only a title", "Only a title"),
     ]
     grades = {"corpus/MED-1\tMED-1": 2.0, "corpus/3\t3": 1.0}
-    assert found.questions == (
+    assert benchmark.questions == (
         Question("beir", "Question 1?", frozenset(grades), grades=grades),
         Question("beir", "Question 3?", frozenset({"corpus/2\t2"}), grades={"corpus/2\t2": 1.0}),
     )
-    assert found.left_out == {f"not judged in {Path(qrels).name}": 1, "no gold turn": 1}
-    assert found.notes == ("2 judgements name no document of the corpus and were dropped",)
+    assert benchmark.left_out == {f"not judged in {Path(qrels).name}": 1, "no gold turn": 1}
+    assert benchmark.notes == ("2 judgements name no document of the corpus and were dropped",)
 
 
 def cranfield(folder: Path) -> Path:
@@ -362,19 +373,19 @@ def cranfield(folder: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["cranfield", "ir"])
 def test_cranfield(tmp_path: Path, name: str) -> None:
-    found = read(name, cranfield(tmp_path / "in"), tmp_path / "out")
-    assert [(one["id"], one["title"], one["text"]) for one in lines(found)] == [
-        ("1", "a zorblatt in a shed .", "it is .5 deep ."),  # its title is not said twice
+    benchmark = convert(name, cranfield(tmp_path / "in"))
+    assert [(one["id"], one["title"], one["text"]) for one in read_turns(benchmark)] == [
+        ("1", "a zorblatt in a shed .", "it is .5 deep ."),  # its title is in the text once
         ("3", "only a title .", "only a title ."),
     ]
-    # Judgements count the queries; code 1 is the best, 4 the least, and what is beyond is not relevant.
-    assert [(q.project, q.text, q.grades) for q in found.questions] == [
+    # Judgements count the queries; code 1 is the best, 4 the least, and others are not relevant.
+    assert [(q.project, q.text, q.grades) for q in benchmark.questions] == [
         (name, "where is it .", {"corpus/1\t1": 4.0, "corpus/3\t3": 1.0}),
         (name, "what else .", {"corpus/3\t3": 3.0}),
     ]
-    assert [q.gold for q in found.questions] == [{"corpus/1\t1", "corpus/3\t3"}, {"corpus/3\t3"}]
-    assert found.left_out == {"no gold turn": 1}
-    assert found.notes == ("1 judgements name no document with text and were dropped",)
+    assert [q.gold for q in benchmark.questions] == [{"corpus/1\t1", "corpus/3\t3"}, {"corpus/3\t3"}]
+    assert benchmark.left_out == {"no gold turn": 1}
+    assert benchmark.notes == ("1 judgements name no document with text and were dropped",)
 
 
 def test_npl(tmp_path: Path) -> None:
@@ -383,55 +394,49 @@ def test_npl(tmp_path: Path) -> None:
     (folder / "doc-text").write_text("1\na zorblatt  in\na shed\n   /\n2\nanother one\n   /\n")
     (folder / "query-text").write_text("1\nWHERE IS IT\n/\n2\nWHAT\nELSE\n/\n")
     (folder / "rlv-ass").write_text("1\n    1     2\n   /\n2\n    2\n")  # the last lacks its slash
-    found = read("npl", folder, tmp_path / "out")
-    assert [(one["id"], one["text"]) for one in lines(found)] == [("1", "a zorblatt  in a shed"), ("2", "another one")]
-    assert [(q.text, q.gold) for q in found.questions] == [
+    benchmark = convert("npl", folder)
+    assert [(one["id"], one["text"]) for one in read_turns(benchmark)] == [
+        ("1", "a zorblatt  in a shed"),
+        ("2", "another one"),
+    ]
+    assert [(q.text, q.gold) for q in benchmark.questions] == [
         ("WHERE IS IT", {"corpus/1\t1", "corpus/2\t2"}),
         ("WHAT ELSE", {"corpus/2\t2"}),
     ]
 
 
-# ---------------------------------------------------------------- what is no set
+# ---------------------------------------------------------------- other data
 
 
-def nothing(path: Path) -> Path:
-    return path / "missing"
+def write_unasked(path: Path) -> None:
+    write_json(path / "1" / "chat.json", [])
+    write_json(path / "x_corpus.json", [])
+    entry = {"id": "a", "question": "?", "paragraphs": [{"title": "t", "is_supporting": True}]}
+    write_json(path / "x.json", [entry])
 
 
-def empty(path: Path) -> Path:
-    path.mkdir()
-    return path
+NO_DATE = [{"sample_id": "a", "conversation": {"session_1": [{"text": "no date"}]}, "qa": []}]
 
-
-def no_json(path: Path) -> Path:
-    path.write_text("Where is the shed?")
-    return path
-
-
-def other_json(path: Path) -> Path:
-    return written(path, {"questions": [1, 2]})
-
-
-def other_list(path: Path) -> Path:
-    return written(path, [{"sample_id": "a", "conversation": {"session_1": [{"text": "no date"}]}, "qa": []}])
-
-
-def unasked(path: Path) -> Path:
-    written(path / "1" / "chat.json", [])
-    written(path / "x_corpus.json", [])
-    written(path / "x.json", [{"id": "a", "question": "?", "paragraphs": [{"title": "t", "is_supporting": True}]}])
-    return path
+WRONG: dict[str, Callable[[Path], object]] = {
+    "missing": bool,
+    "empty": Path.mkdir,
+    "no JSON": lambda path: path.write_text("Where is the shed?"),
+    "other JSON": lambda path: write_json(path, {"questions": [1, 2]}),
+    "other list": lambda path: write_json(path, NO_DATE),
+    "unasked": write_unasked,
+}
 
 
 @pytest.mark.parametrize("name", SETS)
-@pytest.mark.parametrize("wrong", [nothing, empty, no_json, other_json, other_list, unasked])
-def test_what_is_no_set_is_refused_in_one_line(name: str, wrong: Callable[[Path], Path], tmp_path: Path) -> None:
-    path = wrong(tmp_path / "in")
-    with pytest.raises(InputRefused) as refused:
-        read(name, path, tmp_path / "out")
-    assert str(path) in str(refused.value)
-    assert "helix eval --help" in str(refused.value)
-    assert "\n" not in str(refused.value)
+def test_other_data_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
+    for case, write in WRONG.items():
+        path = tmp_path / case
+        write(path)
+        with pytest.raises(InputRefused) as refused:
+            convert(name, path)
+        assert str(path) in str(refused.value), case
+        assert "helix eval --help" in str(refused.value), case
+        assert "\n" not in str(refused.value), case
 
 
 @pytest.mark.parametrize("missing", ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv"])
@@ -439,21 +444,21 @@ def test_a_missing_file_is_named(tmp_path: Path, missing: str) -> None:
     folder = beir(tmp_path / "in")
     (folder / missing).unlink()
     with pytest.raises(InputRefused, match=missing.replace(".", r"\.")):
-        read("beir", folder, tmp_path / "out")
+        convert("beir", folder)
 
 
-def test_a_set_without_gold_and_one_nobody_knows(tmp_path: Path) -> None:
-    path = written(tmp_path / "in.json", [{"sample_id": "a", "conversation": {}, "qa": [{"question": "?"}]}])
+def test_a_set_without_gold_and_an_unknown_name_are_refused(tmp_path: Path) -> None:
+    path = write_json(tmp_path / "in.json", [{"sample_id": "a", "conversation": {}, "qa": [{"question": "?"}]}])
     with pytest.raises(InputRefused, match="holds no question with gold turns"):
-        read("locomo", path, tmp_path / "out")
+        convert("locomo", path)
     with pytest.raises(UsageError, match=r"no set 'squad'.*locomo, beam, .*musique"):
-        read("squad", path, tmp_path / "out")
+        convert("squad", path)
 
 
 def test_a_question_without_words_is_left_out(tmp_path: Path) -> None:
     path = locomo(tmp_path / "in.json")
     value = json.loads(path.read_text())
     value[0]["qa"][0]["question"] = " \n"
-    found = read("locomo", written(path, value), tmp_path / "out")
-    assert len(found.questions) == 5
-    assert found.left_out == {"no text": 1, "no gold turn": 2}
+    benchmark = convert("locomo", write_json(path, value))
+    assert len(benchmark.questions) == 5
+    assert benchmark.left_out == {"no text": 1, "no gold turn": 2}
