@@ -41,7 +41,7 @@ function finish(made, props, children) {
     if (name.startsWith('on')) made.addEventListener(name.slice(2), /** @type {EventListener} */ (value));
     else made.setAttribute(name, value === true ? '' : String(value));
   }
-  made.append(...kept(children));
+  made.append(...toNodes(children));
   return made;
 }
 
@@ -69,7 +69,7 @@ export function withSpaces(...children) {
  * @param {...Child} children
  */
 export function fill(into, ...children) {
-  into.replaceChildren(...kept(children));
+  into.replaceChildren(...toNodes(children));
 }
 
 /**

@@ -27,7 +27,7 @@ from helix.snapshot.replication import remote as sync
 from helix.stages.pack import CLOSE, OPEN
 from query.mcp import build_server
 from query.service import QueryService
-from tests.contract.test_terminal import STYLE, Shown, shown  # noqa: F401
+from tests.contract.test_terminal import STYLE, Draw, draw  # noqa: F401
 from tests.support.serving import serving
 
 STEERS = "\x1b[31m\x07\x9b2J\x7f\u202e\u2066\u200e\u2028"
@@ -238,12 +238,12 @@ def test_the_json_of_commands_has_the_same_data(store: Path, memory: Memory, run
     assert found["context"].startswith(OPEN)
 
 
-def test_drawn_output_is_clean(store: Path, monkeypatch: pytest.MonkeyPatch, shown: Shown) -> None:  # noqa: F811
+def test_drawn_output_is_clean(store: Path, monkeypatch: pytest.MonkeyPatch, draw: Draw) -> None:  # noqa: F811
     monkeypatch.setenv("HELIX_STORE", str(store))
     monkeypatch.setattr(sync, "shut_down", lambda: None)  # keeps this process alive
     texts = {}
     for n, call in enumerate(READS):
-        text = unwrap(STYLE.sub("", shown(lambda call=call: main(call), 160)))
+        text = unwrap(STYLE.sub("", draw(lambda call=call: main(call), 160)))
         texts[f"{n} {call[0]}"] = re.sub(r"\s*\n\s*", " ", shorten_data(call, text))  # a table folds its cells
     assert not find_faults(texts)
 
