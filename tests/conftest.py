@@ -174,6 +174,11 @@ def copy_store(store: Path, target: Path) -> Path:
 
 
 @pytest.fixture
+def stores() -> None:
+    """A mark for a test that makes a store and takes long."""
+
+
+@pytest.fixture
 def processes() -> None:
     """A mark for a test that starts processes without another fixture of this file."""
 

@@ -47,6 +47,8 @@ from query.schema.requests import PrincipalRequest
 from query.service import QueryService
 from tests.support.tiny import BASE, fact, make_store, record
 
+pytestmark = pytest.mark.usefixtures("stores")  # for its mark
+
 DIM = 8
 WORDS = ("walnut", "parsley", "saffron", "queue", "timeout", "harbour", "lantern", "ledger", "orchid", "granite")
 PEOPLE = ("ana", "bo", "cleo", "dmitri", "esme")

@@ -21,6 +21,8 @@ from helix.settings import Settings
 from tests.property.test_acl import One, Parts, build, opened, placed, questions, recalled, world
 from tests.support.tiny import BASE
 
+pytestmark = pytest.mark.usefixtures("stores")  # for its mark
+
 ZERO = datetime.fromtimestamp(BASE, UTC)
 SPAN = 1_000  # seconds over which things are said, come in and end
 

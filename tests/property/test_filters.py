@@ -41,6 +41,8 @@ from helix.types import TYPES, Leg
 from tests.support.queries import make_query
 from tests.support.tiny import BASE, SETTINGS
 
+pytestmark = pytest.mark.usefixtures("stores")  # for its mark
+
 N, DIM = 150_000, 16
 CUTS = (110_000, 140_000)  # the last segment has no index
 SIZES = (1, 10, 1_000, 10_000, 100_000)

@@ -9,7 +9,7 @@ import pytest
 
 NEEDS: Final[Mapping[str, frozenset[str]]] = {
     "needs_encoder": frozenset({"cache", "copying_t5", "known_splade", "known_inference_free"}),
-    "needs_store": frozenset({"sample_store"}),
+    "needs_store": frozenset({"sample_store", "stores"}),
     "needs_redis": frozenset({"redis_url"}),
     "needs_browser": frozenset({"browser"}),
     "needs_process": frozenset({"forks", "processes"}),
