@@ -44,20 +44,6 @@ def said(text, **options):
     return [(turn.role, turn.text) for turn in turns(text, **options)]
 
 
-@pytest.mark.parametrize("name", ["aider.chat.history.md", "aider_published.md"])
-def test_complete_turns_do_not_change_while_the_file_grows(name):
-    lines = (LOGS / name).read_text().split("\n")
-    whole = {(s.id, turn.id): turn for s in log(name).sessions for turn in s.turns}
-    seen = 0
-    for count in range(1, len(lines)):
-        part = parse("\n".join(lines[:count]) + "\n", path=f"logs/{name}")
-        found = [((s.id, turn.id), turn) for s in part.sessions for turn in s.turns]
-        assert all(whole[key] == turn for key, turn in found[:-1])
-        assert all(key in whole for key, _ in found)
-        seen = max(seen, len(found))
-    assert seen >= len(whole) - 1
-
-
 def test_two_prompts_with_a_blank_line_between_them_are_two_turns():
     assert said(chat(user("one"), user("two"), "Yes.")) == [("user", "one"), ("user", "two"), ("assistant", "Yes.")]
 

@@ -4,9 +4,6 @@ import pytest
 
 from helix.sources import copilot_cli
 from helix.types import Document
-from tests.support.paths import DATA
-
-LOG = DATA / "logs" / "copilot_cli.jsonl"
 
 
 def event_id(number):
@@ -46,15 +43,6 @@ def turns(*records, **options):
 
 def said(*records, **options):
     return [turn.text for turn in turns(*records, **options)]
-
-
-def test_a_growing_log_without_rewinds_only_gains_turns():
-    lines = [line for line in LOG.read_text().splitlines() if "snapshot_rewind" not in line]
-    whole = parse(*lines).sessions
-    for number in range(5, len(lines)):
-        for part, session in zip(parse(*lines[:number]).sessions, whole, strict=False):
-            assert part.turns == session.turns[: len(part.turns)]
-            assert (part.id, part.project) == (session.id, session.project)
 
 
 def test_a_rewind_drops_an_event_and_all_after_it():

@@ -14,7 +14,6 @@ from helix.types import Document
 from tests.support.paths import DATA
 
 LOGS = DATA / "logs"
-TRANSCRIPT = LOGS / "cursor_transcript.jsonl"
 STORE = json.loads((LOGS / "cursor_store.json").read_text())
 
 HEIGHTS = "5b0c7a52-3d1e-4f86-9a40-1c6e2f7d8b91"
@@ -457,15 +456,6 @@ def test_a_missing_time_is_that_of_the_message_before():
         (datetime(2026, 6, 2, 9, tzinfo=UTC), "exact"),
         (datetime(2026, 6, 2, 9, tzinfo=UTC), "derived"),
     ]
-
-
-def test_a_transcript_that_grew_only_gained_turns():
-    lines = TRANSCRIPT.read_text().splitlines(keepends=True)
-    whole = parse("".join(lines)).sessions[0]
-    for number in range(2, len(lines)):
-        (part,) = parse("".join(lines[:number])).sessions
-        assert part.turns == whole.turns[: len(part.turns)]
-        assert (part.title, part.project, part.id) == (whole.title, whole.project, whole.id)
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def replay(tmp_path: Path) -> Replay:
 
 def said(replay: Replay) -> dict[str, Any]:
     """Every item but for its place, of which only the order is the same."""
-    return {item: (*values[:6], *values[7:]) for item, values in replay.said().items()}
+    return {item: (*values[:6], *values[7:]) for item, values in replay.compare_fields().items()}
 
 
 def column_of(replay: Replay, name: str) -> set[Any]:

@@ -7,9 +7,7 @@ import pytest
 from helix.errors import InputRefused
 from helix.sources import gemini
 from helix.types import Document
-from tests.support.paths import DATA
 
-LOGS = DATA / "logs"
 HEAD = {"sessionId": "s1", "projectHash": "3f1c", "startTime": "2026-06-17T08:00:00.000Z", "kind": "main"}
 AT = "2026-06-17T08:00:30.000Z"
 UUID = "5d0e7a31-0001-4c6b-8a2f-90b1c2d3e4f5"
@@ -53,22 +51,6 @@ def turns(*records, **options):
 
 def said(*records, **options):
     return [turn.text for turn in turns(*records, **options)]
-
-
-def golden(name):
-    text = (LOGS / name).read_text(encoding="utf-8")
-    return gemini.parse(Document(f"logs/{name}", text))
-
-
-def test_turns_of_a_log_stay_when_it_grows():
-    lines = (LOGS / "gemini.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    order = [turn.id for turn in golden("gemini.jsonl").sessions[0].turns]
-    for end in range(1, len(lines)):
-        sessions = gemini.parse(Document("logs/gemini.jsonl", "".join(lines[:end]))).sessions
-        ids = [turn.id for session in sessions for turn in session.turns]
-        taken_back = [id for id in ids if id not in order]  # by the rewind of line 11
-        assert bool(taken_back) == (8 < end < 11)
-        assert [id for id in ids if id in order] == [id for id in order if id in ids]
 
 
 def test_a_repeated_id_replaces_the_first():

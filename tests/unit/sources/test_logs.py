@@ -5,7 +5,7 @@ counts. After a change that is wanted, `python -m tests.unit.sources.test_logs` 
 """
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
 import pytest
@@ -17,6 +17,7 @@ from tests.support.paths import DATA
 
 LOGS, RECORDS = DATA / "logs", DATA / "parsed"
 MTIME = datetime(2026, 1, 1, tzinfo=UTC)
+DROPPED = {"codex.jsonl": 2, "copilot_cli.jsonl": 3, "gemini.jsonl": 2}  # turns of a log that a rollback drops
 TURN = asdict(Turn("", ""))
 
 
@@ -47,6 +48,10 @@ def write_record(name):
         rows += [{name: value for name, value in turn.items() if value != TURN[name]} for turn in turns]
     rows.append({"problems": parsed.problems, "unknown": dict(sorted(parsed.unknown.items())), "junk": parsed.junk})
     return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
+
+
+def turns_of(parsed):
+    return {(session.id, turn.id): turn for session in parsed.sessions for turn in session.turns}
 
 
 def record_of(name):
@@ -86,6 +91,25 @@ def test_a_log_is_claimed_only_by_its_own_adapter(name):
         sample = take_sample(head, "x")
         claims = {other.NAME for other in sources.FORMATS.values() if other.detect(sample)}
         assert claims - {"jsonl", "markdown"} == {own.NAME}
+
+
+@pytest.mark.parametrize("name", [name for name in DOCUMENTS if adapter_of(name).GROWS and name != "gemini.json"])
+def test_turns_stay_when_a_log_grows(name):
+    """Only the last turn may still grow, and only a rollback drops turns. Gemini writes an answer again."""
+    document, adapter = DOCUMENTS[name], adapter_of(name)
+    lines = document.text.splitlines(keepends=True)
+    whole = turns_of(adapter.parse(document))
+    dropped = set()
+    for end in range(1, len(lines)):
+        part = turns_of(adapter.parse(replace(document, text="".join(lines[:end]))))
+        dropped |= part.keys() - whole.keys()
+        stay = [key for key in part if key in whole]
+        assert stay == [key for key in whole if key in part]
+        for key in stay if adapter.NAME != "gemini" else ():
+            grown = replace(part[key], text=whole[key].text) if key == list(part)[-1] else part[key]
+            assert grown == whole[key]
+            assert whole[key].text.startswith(part[key].text) or adapter.NAME == "aider"  # an edit is still open
+    assert len(dropped) == DROPPED.get(name, 0)
 
 
 if __name__ == "__main__":

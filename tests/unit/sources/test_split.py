@@ -22,6 +22,7 @@ from helix.snapshot.ledger import inbox as ledger
 from helix.sources.common import json_list
 from helix.sources.registry import split
 from pipelines.ingest import accept as accepting
+from pipelines.ingest import envelopes, source
 from pipelines.ingest.accept import accept, accept_source
 from pipelines.ingest.source import AcceptOptions, Inbox
 from tests.support.exports import chatgpt, claude_ai, whole, write
@@ -41,10 +42,6 @@ def replay(tmp_path: Path) -> Replay:
 @pytest.fixture
 def export(tmp_path: Path) -> Path:
     return tmp_path / "conversations.json"
-
-
-def envelopes(replay: Replay) -> list[ledger.Envelope]:
-    return [ledger.read(replay.root, name) for name in ledger.accepted(replay.root)]
 
 
 def values(text: str, longest: int = 1 << 20) -> list[Any]:
@@ -133,8 +130,8 @@ def test_conversations_that_did_not_change_are_not_read_a_second_time(
 ) -> None:
     replay.offer(write(export, [WALNUTS, THYME]))
     read: list[str] = []
-    really = accepting.redact_log
-    monkeypatch.setattr(accepting, "redact_log", lambda text: read.append(text) or really(text))
+    really = envelopes.redact_log
+    monkeypatch.setattr(envelopes, "redact_log", lambda text: read.append(text) or really(text))
     replay.offer(write(export, [WALNUTS, GROWN]))
     assert [json.loads(text) for text in read] == [GROWN]
 
@@ -149,18 +146,18 @@ def test_an_untouched_file_is_not_read(replay: Replay, export: Path, monkeypatch
 def test_a_store_with_the_whole_export_gets_nothing_twice(replay: Replay, export: Path, values: list[Any]) -> None:
     write(export, values)
     replay.apply(whole(replay.root, export))
-    before = replay.said()
+    before = replay.compare_fields()
     assert before
     assert len(replay.offer(export)) == len(values)
-    assert replay.said() == before
+    assert replay.compare_fields() == before
 
 
-def test_without_an_id_its_place_names_it(replay: Replay, export: Path) -> None:
+def test_a_conversation_without_an_id_is_named_by_its_place(replay: Replay, export: Path) -> None:
     values = [chatgpt(None, "Walnuts?", id="a"), {"rows": 1}, chatgpt(None, "Thyme?", id="b")]
     replay.offer(write(export, values))
     other = Replay(replay.root.with_name("other"))
     other.apply(whole(other.root, export))
-    assert replay.said() == other.said()
+    assert replay.compare_fields() == other.compare_fields()
     assert {record["session"].rpartition("-")[2] for record in replay.items.values()} == {"0", "2"}
 
 
@@ -171,7 +168,7 @@ def test_an_id_that_comes_twice_is_two_conversations(replay: Replay, export: Pat
     assert {record["session"] for record in replay.items.values()} == {"c", "c-2"}
     other = Replay(replay.root.with_name("other"))
     other.apply(whole(other.root, export))
-    assert replay.said() == other.said()
+    assert replay.compare_fields() == other.compare_fields()
 
 
 def test_other_values_of_an_export_are_counted(replay: Replay, export: Path) -> None:
@@ -189,14 +186,14 @@ def test_a_cut_export_is_refused_whole(replay: Replay, export: Path) -> None:
     whole_text = json.dumps([WALNUTS, THYME])
     for end in (len(whole_text) - 1, len(whole_text) // 2 + 40):
         export.write_text(whole_text[:end])
-        with pytest.raises(InputRefused, match="of a cut file nothing is taken"):
+        with pytest.raises(InputRefused, match="nothing is read from a cut file"):
             replay.offer(export)
     assert ledger.accepted(replay.root) == []
     export.write_text(whole_text)
     assert len(replay.offer(export)) == 2
 
 
-def test_no_export_is_left_as_it_is(tmp_path: Path) -> None:
+def test_other_files_are_not_split(tmp_path: Path) -> None:
     for text in ("[]", "[1, 2]", '[{"text": "x"}]', "[a](b) c", json.dumps(WALNUTS), json.dumps([WALNUTS])[:-5]):
         assert split(io.BytesIO(text.encode()), "x.json", "auto", 1 << 20) is None, text
     assert split(io.BytesIO(json.dumps([WALNUTS]).encode()), "x.json", "markdown", 1 << 20) is None
@@ -207,14 +204,14 @@ def test_neighbours_that_are_no_conversations_are_one_span() -> None:
     text = json.dumps([1, 2, 3, WALNUTS, 4, 5, THYME, 6])
     found = split(io.BytesIO(text.encode()), "x.json", "auto", 1 << 20)
     assert found is not None
-    assert [text[start:end] for start, end in found.parts[-1].spans] == ["1, 2, 3", "4, 5", "6"]
+    assert [text[start:end] for start, end in found.entries[-1].spans] == ["1, 2, 3", "4, 5", "6"]
 
 
 def test_a_file_that_is_written_to_meanwhile_is_refused(
     replay: Replay, export: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(export, [WALNUTS, THYME])
-    really = accepting.split
+    really = accepting.sources.split
 
     def meanwhile(*given: Any) -> Any:
         found = really(*given)
@@ -231,7 +228,7 @@ def test_every_conversation_is_redacted(replay: Replay, export: Path) -> None:
     documents = replay.offer(export)
     assert "REDACTED:github-pat" in ledger.read(replay.root, documents[1]).text
     assert ledger.read(replay.root, documents[1]).redacted == {"github-pat": 1}
-    assert not any("A1b2C3" in envelope.text for envelope in envelopes(replay))
+    assert not any("A1b2C3" in ledger.read(replay.root, name).text for name in ledger.accepted(replay.root))
 
 
 def test_a_failed_document_is_ingested_again(replay: Replay, export: Path) -> None:
@@ -256,7 +253,7 @@ def test_an_export_without_its_index_adds_nothing_twice(replay: Replay, export: 
         assert cursors.damaged(replay.root) == []
 
 
-def test_all_of_it_is_durable_before_it_is_noted(replay: Replay, export: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_envelopes_are_durable_before_the_index(replay: Replay, export: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder is synced once: for each of ten thousand conversations it would take longer than to read them."""
     done: list[str] = []
     sync, move = paths.sync_folder, Path.replace
@@ -269,14 +266,14 @@ def test_all_of_it_is_durable_before_it_is_noted(replay: Replay, export: Path, m
 
 
 def test_ids_of_conversations_are_in_envelopes_alone(replay: Replay, export: Path) -> None:
-    """What is forgotten must be gone from every byte of the store."""
+    """A forgotten id must be gone from every byte of the store."""
     replay.offer(write(export, [WALNUTS, THYME]))
     noted = [path.read_bytes() for path in (replay.root / "sources").iterdir()]
     assert len(noted) == 2
     assert not any(b"c-1" in data or b"c-2" in data for data in noted)
 
 
-def test_other_readers_know_nothing_of_it(replay: Replay, export: Path) -> None:
+def test_other_readers_get_documents_of_their_own(replay: Replay, export: Path) -> None:
     write(export, [WALNUTS])
     mine = replay.offer(export, acl=("ana",))
     theirs = replay.offer(export, acl=("ben",))
@@ -295,7 +292,7 @@ def test_zips_of_two_months(replay: Replay, tmp_path: Path) -> None:
     assert replay.made == [2, 2, 2]
 
 
-def test_memory_is_that_of_a_conversation(replay: Replay, export: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_bounded_by_one_conversation(replay: Replay, export: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_list, "_BLOCK", 1 << 14)
 
     def peak(conversations: int) -> int:
@@ -350,7 +347,7 @@ def test_a_later_version_wins_though_the_clock_was_set_back(
         cursors.write(replay.root, cursor.stem, replace(known, document=old))
     path = tmp_path / "source-2" if kind == "another export" else path
     path.write_text(second)
-    monkeypatch.setattr(accepting, "datetime", Clock)
+    monkeypatch.setattr(source, "datetime", Clock)
     new = accept(replay.root, path, Settings()).documents
     assert new
     times = [ledger.read(replay.root, document).accepted for document in (old, *new)]
