@@ -146,17 +146,17 @@ def find_assignment(text: str, at: int) -> Iterator[Secret]:
     if match["bare"] and match["pair"] and match["pair"].rstrip(" \t:=")[-1] in "\"'`":
         return  # an unquoted value of JSON is no string
     begin = _find_name_start(text, end)
-    called = text[begin:end].strip("-.")
-    if len(called) < 2 or not regex(_NAMED).search(called.lower()):
+    name = text[begin:end].strip("-.")
+    if len(name) < 2 or not regex(_NAMED).search(name.lower()):
         return
-    assignment = _read_assignment(text, match, begin, called)
-    if len(assignment.value) < _SHORTEST or not _is_joined(assignment):
+    pair = _read_assignment(text, match, begin, name)
+    if len(pair.value) < _SHORTEST or not _is_joined(pair):
         return
-    value, quote = assignment.value, assignment.quote
-    kind = classify_value(called.lower(), value)
-    meaning = None if kind else classify_name(called) or _classify_phrase(text, begin, called)
+    value, quote = pair.value, pair.quote
+    kind = classify_value(name.lower(), value)
+    meaning = None if kind else classify_name(name) or _classify_phrase(text, begin, name)
     # The test for a literal takes longest, and the tests before it rule out most values.
-    if not (kind or (meaning and _is_secret(assignment, meaning))) or not (quote or is_literal(value)):
+    if not (kind or (meaning and _is_secret(pair, meaning))) or not (quote or is_literal(value)):
         return
     stop = start + len(value)
     if kind:
@@ -177,7 +177,7 @@ def _find_name_start(text: str, end: int) -> int:
     return colour.end() if colour else start
 
 
-def _read_assignment(text: str, match: re.Match[str], begin: int, called: str) -> _Assignment:
+def _read_assignment(text: str, match: re.Match[str], begin: int, name: str) -> _Assignment:
     """Return name and value of a match, the value without what follows it."""
     start, stop = match.span(match.lastindex or 0)
     sign = match["typed"] or match["sign"] or ("value" if match["pair"] else "")
@@ -186,7 +186,7 @@ def _read_assignment(text: str, match: re.Match[str], begin: int, called: str) -
     at = match.start("sign")
     is_spaced = at > 0 and text[at - 1] in " \t"
     is_tight = at > 0 and not is_spaced and text[match.end("sign")] not in " \t"
-    is_shell = is_tight and sign == "=" and not close and called.isupper()
+    is_shell = is_tight and sign == "=" and not close and name.isupper()
     has_line = bool(regex(_LINE_START).search(before)) and bool(regex(_LINE_END).match(text, stop))
     bare = match["bare"]
     if bare:
@@ -195,7 +195,7 @@ def _read_assignment(text: str, match: re.Match[str], begin: int, called: str) -
     elif "f" in match["prefix"].lower() and "{" in text[start:stop]:
         stop = start  # a template
     return _Assignment(
-        name=called,
+        name=name,
         value=text[start:stop],
         quote="" if bare else text[start - 1],
         sign=sign,
@@ -220,116 +220,102 @@ def _cut_value(run: str, is_whole: bool, is_tagged: bool) -> str:
     return (run[: cut.start()] if cut else run).partition("**")[0]
 
 
-def _is_joined(assignment: _Assignment) -> bool:
+def _is_joined(pair: _Assignment) -> bool:
     """Return whether name and value belong together, and are not just adjacent."""
-    sign, close, before = assignment.sign, assignment.close, assignment.before
-    if regex(_RESOURCE).search(before) or (not assignment.quote and assignment.after in ("(", "[", "{")):
+    sign, close, before = pair.sign, pair.close, pair.before
+    if regex(_RESOURCE).search(before) or (not pair.quote and pair.after in ("(", "[", "{")):
         return False
     if sign == "":
-        if assignment.is_option or (assignment.name not in _SPOKEN and regex(_SET).search(before)):
-            return assignment.quote != "" or not close
-        if assignment.quote:
-            return assignment.has_line or before.endswith(":") or regex(_SQL_OR_C).search(before) is not None
-        return assignment.has_line and not close and is_secret_like(assignment.value)
+        if pair.is_option or (pair.name not in _SPOKEN and regex(_SET).search(before)):
+            return pair.quote != "" or not close
+        if pair.quote:
+            return pair.has_line or before.endswith(":") or regex(_SQL_OR_C).search(before) is not None
+        return pair.has_line and not close and is_secret_like(pair.value)
     if sign == "|":
         return "|" in before[before.rfind("\n") + 1 :]  # a table, not a union of types
     if sign == ">":
-        return not assignment.quote and assignment.after == "<" and regex(_TAG).search(before) is not None
+        return not pair.quote and pair.after == "<" and regex(_TAG).search(before) is not None
     if sign == "(":
-        return assignment.quote != "" and not close and regex(_SETTER).fullmatch(assignment.name) is not None
+        return pair.quote != "" and not close and regex(_SETTER).fullmatch(pair.name) is not None
     if sign == ",":
         # A second argument: ("TOKEN", "…"), {token, "…"}; not {"format": "password", "type": "…"}.
         opening = before.rstrip("\\\"'` bru")[-1:]
-        return assignment.quote != "" and opening in (("(", "[") if close else ("{",)) and assignment.after != ":"
+        return pair.quote != "" and opening in (("(", "[") if close else ("{",)) and pair.after != ":"
     if sign in _OR:
-        return assignment.quote not in ("", "`")
+        return pair.quote not in ("", "`")
     # A quoted key with a bare value is JSON or code: a number or a name.
-    return assignment.quote != "" or sign == "value" or not close or close[-1] in "`*"
+    return pair.quote != "" or sign == "value" or not close or close[-1] in "`*"
 
 
-def _classify_phrase(text: str, begin: int, called: str) -> NameMeaning | None:
+def _classify_phrase(text: str, begin: int, name: str) -> NameMeaning | None:
     """Return the meaning of a name in two words: `api key`, `seed phrase`, `mot de passe`."""
-    if called == "passe":
+    if name == "passe":
         return NameMeaning("password", True) if text[max(0, begin - 7) : begin].lower() == "mot de " else None
-    if called.lower() not in ("key", "phrase"):
+    if name.lower() not in ("key", "phrase"):
         return None
     before = regex(r"([A-Za-z]{2,20}) \Z").search(text[max(0, begin - 24) : begin])
-    meaning = classify_name(f"{before[1]}_{called}") if before else None
-    return meaning if meaning and meaning.sure else None
+    meaning = classify_name(f"{before[1]}_{name}") if before else None
+    return meaning if meaning and meaning.is_sure else None
 
 
-def _is_secret(assignment: _Assignment, meaning: NameMeaning) -> bool:
+def _is_secret(pair: _Assignment, meaning: NameMeaning) -> bool:
     """Return whether a value is a secret, by the meaning of its name and the way they are joined."""
-    kind, value = meaning.kind, assignment.value
-    is_clear = assignment.quote != "" or assignment.is_shell
+    kind, value = meaning.kind, pair.value
+    is_clear = pair.quote != "" or pair.is_shell
     if kind == "credentials":
         return _is_credentials(value, is_clear)
-    if _repeats_name(value, assignment.name) or (kind in ("token", "key") and not _has_token_characters(value)):
+    if _repeats_name(value, pair.name) or (kind in ("token", "key") and not _has_token_characters(value)):
         return False
-    bare_line = assignment.has_line and not assignment.quote
-    if assignment.name.lower() == "pass" and not (
-        bare_line or (is_secret_like(value) and (assignment.quote or assignment.is_tight))
-    ):
+    bare_line = pair.has_line and not pair.quote
+    if pair.name.lower() == "pass" and not (bare_line or (is_secret_like(value) and (pair.quote or pair.is_tight))):
         return False  # a passed test, a pass band, a step
     if regex(r"\s").search(value):
-        if not assignment.quote or not meaning.sure or meaning.label:
+        if not pair.quote or not meaning.is_sure or meaning.is_label:
             return False
         return is_gibberish(value) or (kind == "password" and is_passphrase(value))
-    if not meaning.sure or meaning.label:
-        return (
-            (is_clear or assignment.sign in ("=", ":", "=>", ":=", "value")) and is_random(value) and not is_uuid(value)
-        )
+    if not meaning.is_sure or meaning.is_label:
+        return (is_clear or pair.sign in ("=", ":", "=>", ":=", "value")) and is_random(value) and not is_uuid(value)
     if not is_literal(value) or is_path(value):
         return False
     if kind == "password":
-        return _is_password(assignment)
-    return not _is_stand_in(value) and _is_token(assignment, kind)
+        return _is_password(pair)
+    return not _is_stand_in(value) and _is_token(pair, kind)
 
 
-def _is_password(assignment: _Assignment) -> bool:
+def _is_password(pair: _Assignment) -> bool:
     """Return whether a value is a password. Any word may be one, if it is clearly the value itself."""
-    value = assignment.value
-    if assignment.quote and assignment.sign != "|":
+    value = pair.value
+    if pair.quote and pair.sign != "|":
         return True
     if is_reference(value):
         return False
-    if assignment.is_shell or (
-        assignment.sign in ("=", "value")
-        and (assignment.is_option or assignment.name.isupper())
-        and not assignment.is_spaced
-    ):
+    is_named = pair.is_option or pair.name.isupper()
+    if pair.is_shell or (pair.sign in ("=", "value") and is_named and not pair.is_spaced):
         return True
     # `password: swordfish` on its own line is a setting; a type would be capital or well known.
-    if (
-        assignment.has_line
-        and assignment.sign in (":", "=")
-        and not assignment.is_spaced
-        and value.isalpha()
-        and value.islower()
-    ):
-        return True
-    return is_secret_like(value)
+    is_setting = pair.has_line and pair.sign in (":", "=") and not pair.is_spaced
+    return (is_setting and value.isalpha() and value.islower()) or is_secret_like(value)
 
 
-def _is_token(assignment: _Assignment, kind: str) -> bool:
+def _is_token(pair: _Assignment, kind: str) -> bool:
     """Return whether a value is a token or key; machines make them, so they look random."""
-    value = assignment.value
-    if assignment.sign in ("|", "is", "→"):
+    value = pair.value
+    if pair.sign in ("|", "is", "→"):
         return is_secret_like(value) and is_random(value) and not is_identifier(value)
-    if assignment.quote:
+    if pair.quote:
         if kind == "secret" or regex(r"\d").search(value):
             return not (is_compound(value) or is_reference(value))
         return len(value) >= 8 and not is_wordlike(value)
-    if assignment.sign == "=" and assignment.is_option:
+    if pair.sign == "=" and pair.is_option:
         return not (kind == "secret" and value.isalpha() and value.islower())  # --secret=billing names one
-    if assignment.is_shell or (assignment.sign == "value" and assignment.name.isupper()):
+    if pair.is_shell or (pair.sign == "value" and pair.name.isupper()):
         return True
     return is_secret_like(value) and not is_identifier(value)
 
 
-def _repeats_name(value: str, called: str) -> bool:
+def _repeats_name(value: str, name: str) -> bool:
     """Return whether a value only repeats its name (`PASSWORD = "password"`, `"hashed_passwords"`)."""
-    short, long = ("".join(filter(str.isalnum, text[: 2 * _LONGEST_NAME])).lower() for text in (value, called))
+    short, long = ("".join(filter(str.isalnum, text[: 2 * _LONGEST_NAME])).lower() for text in (value, name))
     return short != "" and (short in long or (long in short and short.isalpha() and is_wordlike(value)))
 
 

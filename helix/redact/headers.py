@@ -36,12 +36,9 @@ def _find_authorization(text: str, at: int) -> Iterator[Secret]:
         return
     yield from _find_parameters(text, scheme.end())
     secret = regex(_CREDENTIALS + "{6,8192}+").match(text, scheme.end())
-    if (
-        secret
-        and not regex(r"\w{1,24}=(?:[\w\"'\\]|\Z)").match(secret[0])
-        and is_literal(secret[0])
-        and not is_path(secret[0])
-    ):
+    if secret is None or regex(r"\w{1,24}=(?:[\w\"'\\]|\Z)").match(secret[0]):
+        return  # the first parameter
+    if is_literal(secret[0]) and not is_path(secret[0]):
         yield Secret(*secret.span(), "authorization", FORM)
 
 

@@ -36,7 +36,7 @@ class SecretKind(NamedTuple):
 
     id: str
     shape: tuple[ShapePart, ...]
-    kept: int  # parts before the secret
+    leading: int  # parts before the secret
     near: tuple[str, ...]  # assigned: the name, lower case, contains one of these
     words: tuple[str, ...]  # assigned: and one of these
     entropy: float  # bits a character, at least
@@ -70,28 +70,28 @@ def _read_kinds(table: str) -> Iterator[SecretKind]:
     for name, row in read_secrets()[table].items():
         shapes = row["shape"] if isinstance(row["shape"], list) else [row["shape"]]
         for shape in shapes:
-            parts, kept = parse_shape(shape)
+            parts, leading = parse_shape(shape)
             near = tuple(row["near"].split("|")) if "near" in row else ()
             words = tuple(row.get("words", ()))
-            yield SecretKind(name, parts, kept, near, words, row.get("entropy", 0), tuple(row.get("allow", ())))
+            yield SecretKind(name, parts, leading, near, words, row.get("entropy", 0), tuple(row.get("allow", ())))
 
 
 def parse_shape(shape: str) -> tuple[tuple[ShapePart, ...], int]:
     """Return the parts of a shape as written in the table, and the number of parts before the secret."""
     alphabets = read_secrets()["alphabet"]
     parts: list[ShapePart] = []
-    kept = 0
+    leading = 0
     for word in shape.replace("uuid", _UUID).split():
         match = regex(_PART).fullmatch(word)
         if word == ">":
-            kept = len(parts)
+            leading = len(parts)
         elif match:
             least = int(match[2])
             most = int(match[4]) if match[4] else LONGEST if match[3] else least
             parts.append(ShapePart((), alphabets[match[1]], least, most))
         else:
             parts.append(ShapePart(tuple(word.split("|"))))
-    return tuple(parts), kept
+    return tuple(parts), leading
 
 
 def find_anchor(kind: SecretKind) -> tuple[tuple[str, ...], int]:
@@ -136,7 +136,7 @@ def _count_required(kind: SecretKind) -> int:
 
 def count_least_length(kind: SecretKind) -> int:
     """Return the least number of characters of a whole token."""
-    return sum(part.least or min(map(len, part.literals)) for part in kind.shape[kind.kept :])
+    return sum(part.least or min(map(len, part.literals)) for part in kind.shape[kind.leading :])
 
 
 def build_token_rule(kind: SecretKind) -> Rule:
@@ -212,13 +212,13 @@ def has_telling_prefix(kind: SecretKind) -> bool:
 def build_token_pattern(kind: SecretKind) -> str:
     """Return the pattern of a token, with the groups `secret` and `last`."""
     is_telling = has_telling_prefix(kind)
-    kept, parts, last = kind.shape[: kind.kept], kind.shape[kind.kept : -1], kind.shape[-1]
+    leading, parts, last = kind.shape[: kind.leading], kind.shape[kind.leading : -1], kind.shape[-1]
     if last.alphabet:
         last = last._replace(least=_count_required(kind))
     return "".join(
         (
             LEFT if is_telling else LEFT + "(?<![+/])",
-            *map(_build_part_pattern, kept),
+            *map(_build_part_pattern, leading),
             "(?P<secret>",
             *map(_build_part_pattern, parts),
             f"(?P<last>{_build_part_pattern(last)}{'+' if last.alphabet else ''}))",

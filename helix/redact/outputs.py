@@ -123,9 +123,9 @@ def _classify_command(command: re.Match[str]) -> bool | None:
         return True
     name = regex(r"\.(?:txt|key|secret|pass|token|conf|json)$").sub("", command[kind].rsplit(":", 1)[-1])
     meaning = classify_name(name.strip("._-"))
-    if meaning is None or meaning.kind == "credentials" or meaning.label:
+    if meaning is None or meaning.kind == "credentials" or meaning.is_label:
         return False if kind in ("secret", "vault") else None
-    return True if meaning.sure else None if kind == "file" else False
+    return True if meaning.is_sure else None if kind == "file" else False
 
 
 def _find_command_end(text: str, at: int) -> re.Match[str] | None:

@@ -6,6 +6,7 @@ like one: letters with digits or signs, and no word that describes forms, column
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -31,8 +32,10 @@ _VALUE: Final = r"(?![,:\]}])(?P<value>[^\s\"'`“”‘’«»<>\\|]{5,64}+)"
 _FOLLOWS: Final = rf"(?=[ \t]|{NEWLINE}|[\"'`”’»“\\]|\Z)"
 _PROSE: Final = rf"{_ALONE}{_PASSWORD}{_LINK}{_OPENING}{_VALUE}{_FOLLOWS}"
 _CHANGED: Final = r"(?i:(?:\b|(?<=\\[nrt]))(?:sets?|setting|chang(?:e|ed|ing)|reset|updated?|rotated?)\b)[^.\n]{0,40}\Z"
+_LINE_END: Final = rf"[ \t]{{0,4}}(?:{NEWLINE}|\\{{0,16}}\"|\Z)"
 _SECOND: Final = rf"[ ]to[ ]{_OPENING}{_VALUE}"
 
+_CODE: Final = r"[\w.]+[(\[{=].*|.*[=(\[{]"
 _NUMBERED: Final = r"_?([A-Za-z]+)[-_]?\d{1,3}[a-z]{0,2}"
 _TECHNICAL: Final = (
     r"(?i)(?:argon2(?:id|i|d)?|pbkdf2\w*|bcrypt\w*|scrypt\w*|sha\d+\w*|md[45](?:crypt)?|base\d+|utf\w*|latin|iso|rfc\d+|oauth\d?"
@@ -47,24 +50,24 @@ def _find_stated(text: str, at: int) -> Iterator[Secret]:
     match = regex(_PROSE).match(text, at)
     if match is None:
         return
-    value = _trim_value(match["value"], match["quote"])
     if match["to"] and not regex(_CHANGED).search(text, max(0, at - 60), at):
         return
-    if (
-        match["below"] is not None
-        and regex(rf"[ \t]{{0,4}}(?:{NEWLINE}|\\{{0,16}}\"|\Z)").match(text, match.end()) is None
-    ):
+    if match["below"] is not None and regex(_LINE_END).match(text, match.end()) is None:
         return
+    value = _trim_value(match["value"], match["quote"])
     if match["far"] and (is_name(value) or not is_random(value + value)):
         return
-    if not _is_password(value, is_strict=not match["is"]):
-        return
-    start = match.start("value")
-    yield Secret(start, start + len(value), "password", FORM)
-    second = regex(_SECOND).match(text, start + len(value)) if match["from"] else None
-    if second and _is_password(_trim_value(second["value"], second["quote"]), is_strict=True):
-        begin = second.start("value")
-        yield Secret(begin, begin + len(_trim_value(second["value"], second["quote"])), "password", FORM)
+    for secret in _read_value(match, is_strict=not match["is"]):
+        yield secret
+        second = regex(_SECOND).match(text, secret.stop) if match["from"] else None
+        if second:
+            yield from _read_value(second, is_strict=True)
+
+
+def _read_value(match: re.Match[str], is_strict: bool) -> Iterator[Secret]:
+    value, start = _trim_value(match["value"], match["quote"]), match.start("value")
+    if _is_password(value, is_strict):
+        yield Secret(start, start + len(value), "password", FORM)
 
 
 def _trim_value(value: str, quote: str) -> str:
@@ -77,12 +80,7 @@ def _is_password(value: str, is_strict: bool) -> bool:
     """Return whether a word of a sentence is a password: letters with digits or signs, no technique, no form."""
     if len(value) < (6 if is_strict else 5) or not is_secret_like(value) or regex(_TECHNICAL).fullmatch(value):
         return False
-    if (
-        value[0] in "[{($%&"
-        or is_path(value)
-        or is_reference(value)
-        or regex(r"[\w.]+[(\[{=].*|.*[=(\[{]").fullmatch(value)
-    ):
+    if value[0] in "[{($%&" or is_path(value) or is_reference(value) or regex(_CODE).fullmatch(value):
         return False
     numbered = regex(_NUMBERED).fullmatch(value)
     if numbered and numbered[1].lower() in read_words("numbered_noun"):
@@ -111,9 +109,7 @@ def _find_backwards(text: str, at: int) -> Iterator[Secret]:
         return
     match = regex(_BACKWARDS).search(text, max(0, at - _BACK), at)
     if match:
-        value = _trim_value(match["value"], match["quote"])
-        if _is_password(value, is_strict=True):
-            yield Secret(match.start("value"), match.start("value") + len(value), "password", FORM)
+        yield from _read_value(match, is_strict=True)
 
 
 _WITH_USER: Final = (
@@ -143,6 +139,5 @@ def list_triggers() -> Iterator[Trigger]:
     yield Trigger("pw|pwd", _find_stated, r"[ '?]")
     yield Trigger("user|usr", _find_with_user, r"(?:name)? ?[:=]")
     yield Trigger("login:|login=|login :", _find_with_user)
-    yield Trigger(
-        "app", make_rule(_APP_PASSWORD, "password", accept_any), r"(?:lication)?[ -](?:specific[ -])?password"
-    )
+    app_password = make_rule(_APP_PASSWORD, "password", accept_any)
+    yield Trigger("app", app_password, r"(?:lication)?[ -](?:specific[ -])?password")

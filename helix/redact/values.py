@@ -72,13 +72,13 @@ def is_literal(value: str) -> bool:
     return not is_description(value) and not (regex(_FILE).fullmatch(value) and is_wordlike(value))
 
 
-def is_description(value: str, figures: int = 1) -> bool:
-    """Return whether a value consists of describing words and at most `figures` digits (`my-secret-key`)."""
+def is_description(value: str, digits: int = 1) -> bool:
+    """Return whether a value consists of describing words and at most `digits` digits (`my-secret-key`)."""
     words = [word.lower() for word in regex(_LETTERS).findall(value[:_EXAMINED])]
     joined = "".join(words)  # words may join across a change of case (`myAPIkey`)
     if not joined or not (all(_is_spelled(word) for word in words) or _is_spelled(joined)):
         return False
-    return sum(c.isdigit() for c in value[:_EXAMINED]) <= figures
+    return sum(c.isdigit() for c in value[:_EXAMINED]) <= digits
 
 
 def is_secret_like(value: str) -> bool:
@@ -195,8 +195,10 @@ def _is_spelled(letters: str) -> bool:
         return letters in words
     reached = [True] + [False] * len(letters)
     for end in range(1, len(letters) + 1):
-        starts = range(max(0, end - longest), end)
-        reached[end] = any(reached[start] and letters[start:end] in words for start in starts)
+        for start in range(max(0, end - longest), end):
+            if reached[start] and letters[start:end] in words:
+                reached[end] = True
+                break
     return reached[-1]
 
 

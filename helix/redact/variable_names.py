@@ -13,16 +13,14 @@ from helix.redact.values import regex
 
 
 class NameMeaning(NamedTuple):
-    """The kind of secret that a name announces; not `sure` if the value must confirm it."""
+    """The kind of secret that a name announces; not `is_sure` if the value must confirm it."""
 
     kind: str
-    sure: bool
-    label: bool = False  # may be the heading of a form field (`forgot_password`)
+    is_sure: bool
+    is_label: bool = False  # may be the heading of a form field (`forgot_password`)
 
 
 _WORD: Final = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+"
-
-
 _PASSWORD: Final = (
     r".*(?:passwords?|passwd|passphrase|passwort|passcode|kennwort|contrasena|motdepasse)|psk|mnemonic"
     r"|(?:\w{0,8}(?:admin|db|ftp|key|keystore|login|mail|my|pg|require|root|smtp|ssh|store|sudo|truststore|user))?"
@@ -43,13 +41,11 @@ def classify_name(name: str) -> NameMeaning | None:
         if meaning is None:
             continue
         rest = words[last + 1 :]
-        same = read_words("same_after")
-        if not read_words("other_after").isdisjoint(rest) or (
-            meaning.kind == "credentials" and not same.issuperset(rest)
-        ):
+        same, is_other = read_words("same_after"), not read_words("other_after").isdisjoint(rest)
+        if is_other or (meaning.kind == "credentials" and not same.issuperset(rest)):
             return None
-        sure = meaning.sure and all(word in same or len(word) == 1 for word in rest)
-        return meaning._replace(sure=sure)
+        is_sure = meaning.is_sure and all(word in same or len(word) == 1 for word in rest)
+        return meaning._replace(is_sure=is_sure)
     return None
 
 

@@ -77,13 +77,13 @@ def test_the_table_is_whole() -> None:
     assert {kind.id for kind in kinds} == {*table["token"], *table["assigned"], *table["own"]}
     for kind in kinds:
         assert all(part.literals or 0 < part.least <= part.most for part in kind.shape), kind.id
-        assert kind.kept < len(kind.shape), kind.id
+        assert kind.leading < len(kind.shape), kind.id
 
 
 def test_a_token_is_found_anywhere_and_named() -> None:
     def is_found(kind: SecretKind, before: str, after: str) -> bool:
         value = make_example(kind)
-        secret = value[len("".join(part.literals[0] for part in kind.shape[: kind.kept])) :]
+        secret = value[len("".join(part.literals[0] for part in kind.shape[: kind.leading])) :]
         text, counts = redact(before + value + after)
         return secret not in text and text.startswith(before) and text.endswith(after) and counts == {kind.id: 1}
 
@@ -108,7 +108,7 @@ def test_a_token_that_is_too_short_stays() -> None:
 
 
 def test_a_token_within_a_word_stays() -> None:
-    kinds = [kind for kind in TOKENS if find_anchor(kind)[0][0][0].isalnum() and not kind.kept]
+    kinds = [kind for kind in TOKENS if find_anchor(kind)[0][0][0].isalnum() and not kind.leading]
     check_all(kinds, lambda kind: kind.id not in redact(f"use xyz{make_example(kind)} now")[1])
 
 
@@ -154,8 +154,8 @@ def test_a_value_of_another_length_has_another_kind() -> None:
 
 
 def test_parse_shape() -> None:
-    parts, kept = parse_shape("a|b_ > alnum{2,4} hex{8,} - digit{3}")
-    assert kept == 1
+    parts, leading = parse_shape("a|b_ > alnum{2,4} hex{8,} - digit{3}")
+    assert leading == 1
     assert [part.literals for part in parts] == [("a", "b_"), (), (), ("-",), ()]
     assert [(part.least, part.most) for part in parts if part.alphabet] == [(2, 4), (8, 4096), (3, 3)]
 
