@@ -16,8 +16,7 @@ from celery import Celery
 
 from helix.deep import jobs
 from helix.errors import HelixError
-from workers.dispatch import BROKER_ERRORS
-from workers.queues import DEEP
+from workers.dispatch import BROKER_ERRORS, send_task
 
 log = logging.getLogger("helix.workers")
 
@@ -68,7 +67,6 @@ def _send_jobs(app: Celery, root: Path, stop: threading.Event) -> None:
 
 def _send(app: Celery, job: str) -> None:
     try:
-        with app.connection_for_write() as connection:
-            app.send_task("helix.deep", args=[job], queue=DEEP, connection=connection)
+        send_task(app, "helix.deep", job)
     except BROKER_ERRORS as error:
         log.warning("the broker cannot be reached, a deep recall waits: %s", type(error).__name__)

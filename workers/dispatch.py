@@ -10,10 +10,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
+
+from workers.queues import ROUTES
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -81,17 +83,23 @@ def count_messages(connection: Connection, queue: str) -> int:
     return int(connection.default_channel.queue_declare(queue, durable=True).message_count)
 
 
-def request_task(app: Celery, name: str, *arguments: Any) -> bool:
+def send_task(app: Celery, name: str, *arguments: str) -> None:
+    """Send a task to its default queue; raises any of BROKER_ERRORS."""
+    with app.connection_for_write() as connection:
+        app.send_task(name, args=list(arguments), queue=ROUTES[name].queues[0], connection=connection)
+
+
+def request_task(app: Celery, name: str) -> bool:
     """Send a task unless its queue already holds one; return whether it was sent.
 
     A broken broker is no error for the caller: the reconciler sends the task again.
     """
-    queue = app.conf.task_routes[name]["queue"]
+    queue = ROUTES[name].queues[0]
     try:
         with app.connection_for_write() as connection:
             if count_messages(connection, queue):
                 return False
-            app.send_task(name, args=list(arguments), queue=queue, connection=connection)
+            app.send_task(name, queue=queue, connection=connection)
             return True
     except BROKER_ERRORS:
         return False

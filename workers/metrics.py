@@ -46,9 +46,8 @@ def serve(app: Celery, root: Path, port: int) -> None:
     try:
         start_http_server(port, registry=registry)
     except OSError as error:
-        raise UsageError(
-            f"metrics cannot be served on port {port}: {error.strerror}", "give another with --metrics-port"
-        ) from None
+        text = f"metrics cannot be served on port {port}: {error.strerror}"
+        raise UsageError(text, "give another with --metrics-port") from None
 
 
 class _StoreCollector(Collector):
@@ -66,10 +65,8 @@ class _StoreCollector(Collector):
             return
         yield GaugeMetricFamily("helix_store_usable", "Whether the store can be read", 1)
         documents = GaugeMetricFamily("helix_documents", "Documents, by state", labels=["state"])
-        for name in ("accepted", "done", "pending", "dead"):
-            documents.add_metric([name], state[name])
-        for name in ("running", "failed"):
-            documents.add_metric([name], len(state[name]))
+        for name in ("accepted", "done", "pending", "dead", "running", "failed"):
+            documents.add_metric([name], state[name] if isinstance(state[name], int) else len(state[name]))
         yield documents
         yield GaugeMetricFamily("helix_lag_seconds", "Age of the oldest pending document", value=state["lag"])
         yield GaugeMetricFamily("helix_generation", "The current generation", value=state["generation"])

@@ -76,11 +76,12 @@ def set_up_signing(app: Celery, settings: Settings, form: MessageFormat) -> None
     if form.serializer != "auth":
         return
     try:
-        app.setup_security(
-            key=settings.message_key,
-            cert=settings.message_certificate,
-            store=settings.message_certificates,
+        key, certificate, certificates = (
+            settings.message_key,
+            settings.message_certificate,
+            settings.message_certificates,
         )
+        app.setup_security(key=key, cert=certificate, store=certificates)
         body: Any = dumps([], form.serializer)[2]
         form.open_body(body if isinstance(body, bytes) else str(body).encode())
     except MessageRefused:

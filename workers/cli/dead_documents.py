@@ -36,9 +36,8 @@ def retry(argv: Sequence[str]) -> int:
 
 def drop(argv: Sequence[str]) -> int:
     """Remove the text of dead documents. Later copies of them are not accepted."""
-    options = _add_selection(
-        build_parser("drop", drop.__doc__ or "", "  helix drop 3f2a90c1…\n  helix drop --all")
-    ).parse_args(argv)
+    examples = "  helix drop 3f2a90c1…\n  helix drop --all"
+    options = _add_selection(build_parser("drop", drop.__doc__ or "", examples)).parse_args(argv)
     from helix.snapshot.ledger import inbox as ledger
     from pipelines.maintain.forget import drop_dead
 
@@ -66,11 +65,7 @@ def _add_selection(new: Parser) -> Parser:
 
 
 def _select(root: Path, options: argparse.Namespace) -> list[str]:
-    """Return the names of the selected dead documents.
-
-    Raises:
-        UsageError: a name matches no dead document, or several.
-    """
+    """Return the names of the selected dead documents; raise UsageError if a name matches none, or several."""
     from helix.snapshot.ledger import inbox as ledger
 
     ledger.current(root)  # raises if there is no store

@@ -6,15 +6,11 @@ import argparse
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from helix.cli.parser import build_parser, resolve_store
 from helix.cli.terminal import format_count, print_error, print_result
-from helix.settings import load
+from helix.settings import Settings, load
 from pipelines.cli.inputs import add_input_options, format_accepted, parse_acl, print_refused, progress_bar
-
-if TYPE_CHECKING:
-    from helix.settings import Settings
 
 
 def enqueue(argv: Sequence[str]) -> int:
@@ -67,11 +63,10 @@ def _defer(root: Path, options: argparse.Namespace, settings: Settings) -> int:
     queued = False
     if settings.redis_url:
         from workers.app import app
-        from workers.dispatch import BROKER_ERRORS
+        from workers.dispatch import BROKER_ERRORS, send_task
 
         try:
-            with app.connection_for_write() as connection:
-                app.send_task("helix.accept", args=[order], queue="accept", connection=connection)
+            send_task(app, "helix.accept", order)
             queued = True
         except BROKER_ERRORS:
             pass

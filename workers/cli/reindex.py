@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from helix.cli.parser import build_parser, print_json, resolve_store
 from helix.cli.terminal import format_count
-from helix.settings import load
+from helix.settings import Settings, load
 from pipelines.cli.inputs import progress_bar
 
 if TYPE_CHECKING:
     from helix.encoders.dense import Encoder
-    from helix.settings import Settings
 
 _POLL: Final = 0.5  # seconds
 

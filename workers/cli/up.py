@@ -85,12 +85,7 @@ def _list_commands(options: argparse.Namespace, settings: Settings) -> dict[str,
 
 @contextmanager
 def open_broker(settings: Settings) -> Iterator[tuple[str, list[SupervisedProcess]]]:
-    """Yield the broker's URL and its process: none if a URL is set, else our own on a socket for this user only.
-
-    Raises:
-        UsageError: no URL is set, and redis-server is not installed.
-        StoreError: redis-server does not start.
-    """
+    """Yield the broker's URL and its process: none if a URL is set, else our own on a socket for this user only."""
     if settings.redis_url:
         yield settings.redis_url, []
         return

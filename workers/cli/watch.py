@@ -7,15 +7,11 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from helix.cli.parser import build_parser, resolve_store
 from helix.errors import UsageError
-from helix.settings import load
+from helix.settings import Settings, load
 from pipelines.cli.inputs import parse_acl
-
-if TYPE_CHECKING:
-    from helix.settings import Settings
 
 
 def watch(argv: Sequence[str]) -> int:

@@ -9,15 +9,11 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from helix.cli.parser import build_parser, parse_port, resolve_store
 from helix.errors import UsageError
-from helix.settings import load
+from helix.settings import Settings, load
 from workers.queues import ALL_QUEUES, DEEP, QUEUES
-
-if TYPE_CHECKING:
-    from helix.settings import Settings
 
 _METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -65,19 +61,13 @@ def worker(argv: Sequence[str]) -> int:
 
 
 def _check_endpoint(settings: Settings) -> None:
-    """Check the settings of a `deep` worker.
-
-    Raises:
-        UsageError: no endpoint is set, or a setting is wrong.
-    """
+    """Raise UsageError if no endpoint is set, or if a setting of the deep tier is wrong."""
     from helix.deep.endpoint import endpoint_of
     from helix.deep.techniques import choose
 
     if endpoint_of(settings) is None:
-        raise UsageError(
-            "no endpoint is set",
-            "set HELIX_DEEP_URL and HELIX_DEEP_MODEL, e.g. http://127.0.0.1:11434/v1 and a model it serves",
-        )
+        remedy = "set HELIX_DEEP_URL and HELIX_DEEP_MODEL, e.g. http://127.0.0.1:11434/v1 and a model it serves"
+        raise UsageError("no endpoint is set", remedy)
     choose(settings)
 
 
@@ -92,17 +82,11 @@ def beat(argv: Sequence[str]) -> int:
 
 
 def _prepare(options: argparse.Namespace) -> tuple[Path, Settings]:
-    """Check broker and store, and set the environment of pool processes.
-
-    Raises:
-        UsageError: no broker, no such storage level, or the file of HELIX_ALIVE cannot be written.
-        StoreError: the store cannot be written.
-    """
+    """Check broker, storage level, store and HELIX_ALIVE, and set the environment of pool processes."""
     settings = load()
     if not settings.redis_url:
-        raise UsageError(
-            "no broker", "set HELIX_REDIS_URL, e.g. redis://localhost:6379/0, or use 'helix ingest' without one"
-        )
+        remedy = "set HELIX_REDIS_URL, e.g. redis://localhost:6379/0, or use 'helix ingest' without one"
+        raise UsageError("no broker", remedy)
     root = resolve_store(options, settings).absolute()
     from helix.snapshot import paths
     from helix.snapshot.index import dense
