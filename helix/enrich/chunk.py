@@ -24,7 +24,7 @@ SPREAD: Final = 2
 """Times the characters of a full piece: more white space between two words separates them."""
 
 
-class _Span(NamedTuple):
+class _Unit(NamedTuple):
     start: int
     end: int
     size: int
@@ -47,34 +47,34 @@ def chunk(text: str, max_words: int = 150) -> list[str]:
     Only white space at the borders is lost. Code fences stay whole where they fit. Two characters of a script without
     spaces count as a word. White space alone gives no piece. Linear time.
     """
-    pieces: list[_Span] = []
+    pieces: list[_Unit] = []
     for unit in _split_blocks(text, max_words):
         last = pieces[-1] if pieces else None
         if last is not None and _fits(last, unit, max_words, max_words):
-            pieces[-1] = _Span(last.start, unit.end, last.size + unit.size)
+            pieces[-1] = _Unit(last.start, unit.end, last.size + unit.size)
         else:
             pieces.append(unit)
     return [text[piece.start : piece.end].strip() for piece in _join_tails(pieces, max_words)]
 
 
-def _fits(last: _Span, unit: _Span, max_words: int, room: float) -> bool:
+def _fits(last: _Unit, unit: _Unit, max_words: int, room: float) -> bool:
     """Return whether two neighbours fit into one piece of `room` words."""
     width = unit.end - last.start
     return width <= SPREAD * CHARS_PER_WORD * max_words and last.size + unit.size <= room
 
 
-def _join_tails(pieces: list[_Span], max_words: int) -> list[_Span]:
-    joined: list[_Span] = []
+def _join_tails(pieces: list[_Unit], max_words: int) -> list[_Unit]:
+    joined: list[_Unit] = []
     for piece in pieces:
         last = joined[-1] if joined else None
         if last is not None and piece.size < TAIL_WORDS and _fits(last, piece, max_words, TAIL_ROOM * max_words):
-            joined[-1] = _Span(last.start, piece.end, last.size + piece.size)
+            joined[-1] = _Unit(last.start, piece.end, last.size + piece.size)
         else:
             joined.append(piece)
     return joined
 
 
-def _split_blocks(text: str, max_words: int) -> Iterator[_Span]:
+def _split_blocks(text: str, max_words: int) -> Iterator[_Unit]:
     """Yield units of at most `max_words`: fences where they fit, else the coarsest units that fit."""
     start = 0
     fence: re.Match[str] | None = None
@@ -89,22 +89,22 @@ def _split_blocks(text: str, max_words: int) -> Iterator[_Span]:
     yield from _split_units(text, start, len(text), 0, max_words)
 
 
-def _split_fence(text: str, start: int, end: int, max_words: int) -> Iterator[_Span]:
+def _split_fence(text: str, start: int, end: int, max_words: int) -> Iterator[_Unit]:
     size = _count_words(text[start:end])
     if size <= max_words:
-        yield _Span(start, end, size)
+        yield _Unit(start, end, size)
     else:
         yield from _split_units(text, start, end, 0, max_words)
 
 
-def _split_units(text: str, start: int, end: int, level: int, max_words: int) -> Iterator[_Span]:
+def _split_units(text: str, start: int, end: int, level: int, max_words: int) -> Iterator[_Unit]:
     """Yield the units of text[start:end] at `level` of `_BORDERS`, too large ones split at the next level."""
     for left, right in _split_level(text, start, end, level):
         size = _count_words(text[left:right])
         if size == 0:
             continue
         if size <= max_words:
-            yield _Span(left, right, size)
+            yield _Unit(left, right, size)
         elif level + 1 < len(_BORDERS):
             yield from _split_units(text, left, right, level + 1, max_words)
         else:
@@ -119,12 +119,12 @@ def _split_level(text: str, start: int, end: int, level: int) -> Iterator[tuple[
         yield start, end
 
 
-def _cut_word(text: str, start: int, end: int, max_words: int) -> Iterator[_Span]:
+def _cut_word(text: str, start: int, end: int, max_words: int) -> Iterator[_Unit]:
     """Yield the parts of a word too long for a piece: of MAX_WORD characters, or fewer in a script without spaces."""
     width = 2 * max_words if _UNSPACED.search(text, start, end) else MAX_WORD
     for left in range(start, end, width):
         right = min(left + width, end)
-        yield _Span(left, right, _count_words(text[left:right]))
+        yield _Unit(left, right, _count_words(text[left:right]))
 
 
 def _count_words(text: str) -> int:

@@ -30,7 +30,7 @@ def make_sign(name: str, words: str, *patterns: str) -> Sign:
     return Sign(name, frozenset(words.split()), pattern)
 
 
-def _alternatives(group: str) -> str:
+def _join_words(group: str) -> str:
     return "|".join(sorted(WORDS[group]))
 
 
@@ -134,7 +134,7 @@ SIGNS: Final = (
     make_sign(
         "person",
         "my our i'm i i've his her their",
-        rf"\b(?:my|our|his|her|their) (?:\w{{2,20}} )?(?:{_alternatives('relations')})\b",
+        rf"\b(?:my|our|his|her|their) (?:\w{{2,20}} )?(?:{_join_words('relations')})\b",
         r"\bi(?:'m| am) (?:a|an|from|moving|engaged|married|pregnant)\b",
         r"\bi(?:'ve)? (?:live|work|run|own|moved|got|bought|adopted|graduated|signed up|joined|study|teach)\b",
     ),
@@ -175,7 +175,7 @@ SIGNS: Final = (
         "event",
         "i i've i'd we we've we'd he he's he'd she she's she'd they they've they'd",
         _PEOPLE + r"(?:'ve| have| has|'d| had)? (?:just |also |even |already |finally |recently )?"
-        rf"(?:[a-z]{{2,14}}ed|{_alternatives('past')})\b",
+        rf"(?:[a-z]{{2,14}}ed|{_join_words('past')})\b",
     ),
     make_sign(
         "emphasis",
@@ -240,7 +240,7 @@ WEAK_ASSENT: Final = re.compile(
 
 ORDER: Final = re.compile(
     r"^\W{0,4}(?:(?:ok|okay|yes|sure|fine|good|great|perfect|nice|alright|cool|right|please|then|and|so|just|now)"
-    rf"\W{{1,3}}){{0,3}}(?:{_alternatives('orders')})\b(?!:)(?P<it> (?:it|that|this|them|those|these|both)\b)?"
+    rf"\W{{1,3}}){{0,3}}(?:{_join_words('orders')})\b(?!:)(?P<it> (?:it|that|this|them|those|these|both)\b)?"
 )
 PROPOSES: Final = make_sign(
     "proposal",

@@ -11,7 +11,7 @@ from helix.types import Entity
 from helix.util.wordlists import read_words
 
 Mention = tuple[int, int, tuple[Entity, ...]]
-"""Where a mention begins and ends, and the entities it names."""
+"""Begin and end of a mention, in characters, and its entities."""
 
 _PROGRAMS: Final = PROGRAMS | PROGRAMS_WITHOUT_SUBCOMMANDS
 _ENGLISH: Final = read_words("helix.text", "english_programs")

@@ -103,7 +103,7 @@ _SKIPPED: Final = rf"(?>(?:(?<=\w)(?:\w++ ?| )|[^\w ]++|(?!{_FIRST})\w++ ?)+)"
 
 # Compiled on first use: together they take as long as some questions.
 @cache
-def any_form() -> re.Pattern[str]:
+def compile_forms() -> re.Pattern[str]:
     """Return the pattern of all forms; the group that matched is the form's name, no group is text without a date."""
     forms = [
         f"(?P<{form}>{_NAMED_GROUP.sub('(?:', pattern).replace('(?P=sep)', '[-/.]')})"
@@ -113,7 +113,7 @@ def any_form() -> re.Pattern[str]:
 
 
 @cache
-def one_form(form: str) -> re.Pattern[str]:
+def compile_form(form: str) -> re.Pattern[str]:
     """Return the pattern of one form, with its groups."""
     return re.compile(FORMS[form], re.IGNORECASE)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime
 from typing import Final, NamedTuple
 
-from helix.text.date_forms import TRIGGER, any_form, one_form
+from helix.text.date_forms import TRIGGER, compile_form, compile_forms
 from helix.text.date_spans import ABSOLUTE, EITHER, RELATIVE, Span
 
 MAX_CHARS: Final = 16_000
@@ -36,28 +36,28 @@ def find_moments(text: str, at: datetime | None = None) -> list[Moment]:
         text: only the first `MAX_CHARS` characters are searched.
         at: the time of the text, from which relative dates count. Without it only dates with a year are found.
     """
-    found: list[Moment] = []
+    moments: list[Moment] = []
     text = text[:MAX_CHARS]
     lower = text.lower()
     if len(lower) != len(text):  # İ becomes two characters, but positions must stay
         lower = "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
     done, trigger = 0, TRIGGER.search(lower)
-    while trigger is not None and len(found) < MAX_MOMENTS:
+    while trigger is not None and len(moments) < MAX_MOMENTS:
         start = max(done, text.rfind("\n", 0, trigger.start()) + 1)
         newline = text.find("\n", trigger.end())
         done = newline if newline >= 0 else len(text)
-        for match in any_form().finditer(text, start, done):
+        for match in compile_forms().finditer(text, start, done):
             if match.lastgroup is None:
                 continue
             span = _read(match.lastgroup, text, match.start(), at)
             if span is not None:
-                found.append(Moment(*span, match.group().strip(), (match.start(), match.end())))
+                moments.append(Moment(*span, match.group().strip(), (match.start(), match.end())))
         trigger = TRIGGER.search(lower, done)
-    return found[:MAX_MOMENTS]
+    return moments[:MAX_MOMENTS]
 
 
 def _read(form: str, text: str, start: int, at: datetime | None) -> Span | None:
-    match = one_form(form).match(text, start)
+    match = compile_form(form).match(text, start)
     if match is None:
         return None
     try:

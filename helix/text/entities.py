@@ -58,19 +58,19 @@ def find_entities(text: str, speaker: str | None = None, at: datetime | None = N
         speaker: the first entity, as a person.
         at: time of the text, from which dates count. Without it only dates with a year are found.
     """
-    found: dict[tuple[str, str], Entity] = {}
+    distinct: dict[tuple[str, str], Entity] = {}
     own = ""
     if speaker is not None and speaker.strip():
         name = " ".join(speaker.split())[:MAX_MENTION]
         own = name.lower()
-        found["person", own] = Entity("person", own, name)
+        distinct["person", own] = Entity("person", own, name)
     for _, _, entities in _drop_overlaps(_find_mentions(text[:MAX_CHARS], own, at)):
         for entity in entities:
             if entity.key != own:  # speakers who name themselves
-                found.setdefault((entity.kind, entity.key), entity)
-        if len(found) >= MAX_ENTITIES:
+                distinct.setdefault((entity.kind, entity.key), entity)
+        if len(distinct) >= MAX_ENTITIES:
             break
-    return list(found.values())[:MAX_ENTITIES]
+    return list(distinct.values())[:MAX_ENTITIES]
 
 
 def _find_mentions(text: str, own: str, at: datetime | None) -> Iterator[list[Mention]]:

@@ -11,7 +11,7 @@ from helix.enrich.facts.guards import attribute_clauses, cut_statement, drop_pla
 from helix.enrich.facts.plausible import Groups, Voice, is_plausible
 from helix.enrich.facts.relations import Fact
 from helix.enrich.facts.rules import RULES, TRIGGERS, compile_pattern
-from helix.enrich.facts.rules.rule import Rule, split_tokens
+from helix.enrich.facts.rules.rule import FactRule, split_tokens
 from helix.enrich.facts.sentences import normalise, split_clauses, split_sentences
 from helix.enrich.facts.slots.people import read_people
 from helix.enrich.facts.slots.phrases import CLAUSE_END, cut_clause, make_key
@@ -50,13 +50,13 @@ def extract_facts(text: str, speaker: str | None, role: str, origin: str, at: da
     name = " ".join((speaker or "").split())
     name = name if make_key(name) else ""
     voice = Voice("" if role == "assistant" else name or ("user" if role == "user" else ""), at, role)
-    found: dict[tuple[str, str, str, str, bool], Fact] = {}
+    facts: dict[tuple[str, str, str, str, bool], Fact] = {}
     for sentence in drop_play(split_sentences(text.replace("’", "'").replace("‘", "'"))):
         for fact in _read(sentence, voice):
-            found.setdefault((fact.subject_key, fact.relation, fact.object_key, fact.qualifier, fact.closes), fact)
-        if len(found) >= MAX_FACTS:
+            facts.setdefault((fact.subject_key, fact.relation, fact.object_key, fact.qualifier, fact.closes), fact)
+        if len(facts) >= MAX_FACTS:
             break
-    return list(found.values())[:MAX_FACTS]
+    return list(facts.values())[:MAX_FACTS]
 
 
 _DIGIT: Final = re.compile(r"\d")
@@ -121,11 +121,11 @@ def _affirm(match: re.Match[str]) -> str:
     return f"{match['have']} been {verb}" if match["have"] else verb
 
 
-# ---------------------------------------------------------------- from match to facts
+# ---------------------------------------------------------------- matches
 
 
 def _build_facts(
-    rule: Rule, match: re.Match[str], clause: str, ends: bool, sentence: str, voice: Voice
+    rule: FactRule, match: re.Match[str], clause: str, ends: bool, sentence: str, voice: Voice
 ) -> Iterator[Fact]:
     """Yield the facts of one match: first those that end, then its objects."""
     groups = match.groupdict()
@@ -205,7 +205,9 @@ def _is_purpose(words: str) -> bool:
     return first not in _NO_PURPOSE and not first.isdigit()
 
 
-def _read_objects(rule: Rule, raw: str, spans: list[Moment], clause: str, begin: int, at: datetime | None) -> list[str]:
+def _read_objects(
+    rule: FactRule, raw: str, spans: list[Moment], clause: str, begin: int, at: datetime | None
+) -> list[str]:
     """Return the objects at the begin of `raw`; an empty one for an ending without an object."""
     if rule.relation in ("born_on", "due"):
         return read_date(raw, rule.relation, at)
@@ -217,7 +219,7 @@ def _read_objects(rule: Rule, raw: str, spans: list[Moment], clause: str, begin:
 # ---------------------------------------------------------------- subjects
 
 
-def _read_subjects(rule: Rule, groups: Groups, voice: Voice) -> list[str]:
+def _read_subjects(rule: FactRule, groups: Groups, voice: Voice) -> list[str]:
     """Return the subjects of a match; [] where they are unknown."""
     thing = groups.get("t") or groups.get("app")
     if thing:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from helix.enrich.facts.rules.rule import Rule
+from helix.enrich.facts.rules.rule import FactRule
 from helix.enrich.facts.slots.things import NAMED
 from helix.enrich.facts.slots.values import read_number
 from helix.enrich.facts.words import AMBIGUOUS_JOBS, SETTING_NOUN
@@ -51,7 +51,9 @@ _LOOSE: Final = re.compile(r"\b(?:moved|went|changed)\b")
 _RID: Final = re.compile(r"rid of|phased out|off|away")
 
 
-def is_plausible(rule: Rule, groups: Groups, objects: list[str], former: list[str], clause: str, voice: Voice) -> bool:
+def is_plausible(
+    rule: FactRule, groups: Groups, objects: list[str], former: list[str], clause: str, voice: Voice
+) -> bool:
     """Return whether `objects`, and the former objects they end, fit the relation of `rule`."""
     if not objects and not former:
         return False
@@ -73,7 +75,9 @@ def is_plausible(rule: Rule, groups: Groups, objects: list[str], former: list[st
     return True
 
 
-def _can_be_used(rule: Rule, groups: Groups, objects: list[str], former: list[str], clause: str, voice: Voice) -> bool:
+def _can_be_used(
+    rule: FactRule, groups: Groups, objects: list[str], former: list[str], clause: str, voice: Voice
+) -> bool:
     """Return whether the objects are tools, not habits, places or examples."""
     tools = [*objects, *former]
     old = groups.get("old")
@@ -96,7 +100,9 @@ def _can_be_used(rule: Rule, groups: Groups, objects: list[str], former: list[st
     return True
 
 
-def _can_be_set(rule: Rule, groups: Groups, objects: list[str], former: list[str], clause: str, voice: Voice) -> bool:
+def _can_be_set(
+    rule: FactRule, groups: Groups, objects: list[str], former: list[str], clause: str, voice: Voice
+) -> bool:
     """Return whether a setting is set or a package upgraded, not the other way round."""
     if _UPGRADES.search(clause):
         setting = _SETTINGS.search((groups.get("t") or "").lower()) is not None

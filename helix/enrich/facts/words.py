@@ -48,7 +48,6 @@ OTHER_KIN: Final = "cousin|aunt|uncle|niece|nephew|flatmate|roommate|housemate|n
 # Not "my ex-husband", "my late father" or "my future wife".
 KIN_ADJECTIVE: Final = r"(?:(?!ex\b|late\b|former\b|future\b|imaginary\b|old boss)[a-zé-]{2,14} ){0,2}"
 
-# Diets.
 DIETS: Final = (
     "vegan|vegetarian|pescatarian|pescetarian|flexitarian|gluten-free|gluten free|dairy-free|dairy free|lactose-free|"
     "sugar-free|keto|ketogenic|paleo|low-carb|low carb|low-fodmap|low fodmap|plant-based|plant based|halal|kosher|"

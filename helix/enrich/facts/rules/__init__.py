@@ -10,11 +10,11 @@ from typing import Final
 from helix.enrich.facts.rules.people import PEOPLE
 from helix.enrich.facts.rules.plans import PLANS
 from helix.enrich.facts.rules.rare import ENDINGS, RARE
-from helix.enrich.facts.rules.rule import Rule
+from helix.enrich.facts.rules.rule import FactRule
 from helix.enrich.facts.rules.tastes import TASTES
 from helix.enrich.facts.rules.things import SETTINGS, TOOLS
 
-RULES: Final[tuple[Rule, ...]] = (*PEOPLE, *TASTES, *TOOLS, *SETTINGS, *PLANS, *ENDINGS, *RARE)
+RULES: Final[tuple[FactRule, ...]] = (*PEOPLE, *TASTES, *TOOLS, *SETTINGS, *PLANS, *ENDINGS, *RARE)
 
 TRIGGERS: Final[Mapping[str, tuple[int, ...]]] = {
     word: tuple(index for index, rule in enumerate(RULES) if word in rule.needs)

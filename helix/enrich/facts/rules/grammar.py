@@ -25,20 +25,20 @@ KIN_SUBJECT: Final = rf"(?:[Mm]y|[Oo]ur) {KIN_ADJECTIVE}(?:{ANY_KIN}|{OTHER_KIN}
 THIRD: Final = rf"(?:{KIN_SUBJECT}|(?:(?:[Gg]randpa|[Gg]randma|[Uu]ncle|[Aa]unt|[Cc]ousin) )?(?P<n>{NAME}))(?:,)?"
 
 
-def with_person(first: str, third: str) -> str:
+def make_person(first: str, third: str) -> str:
     """Return the pattern of a person and a verb that agrees: `first` for "I" and "we", `third` for a name."""
     return rf"{BEFORE}(?:(?P<s>I|[Ww]e) {ADVERBS}(?:{first})|{THIRD} {ADVERBS}(?:{third}))"
 
 
-def with_verb(base: str, third: str, ing: str, participle: str = "(?!)") -> str:
+def make_verb(base: str, third: str, ing: str, participle: str = "(?!)") -> str:
     """Return the pattern of a person and a verb in the present; with its participle also "have worked"."""
-    return with_person(
+    return make_person(
         f"{base}|(?:am |are )?{ADVERBS}(?:{ing})|have {ADVERBS}been (?:{ing})|have {participle}",
         f"{third}|is {ADVERBS}(?:{ing})|(?:has|is) {ADVERBS}been (?:{ing})|has {participle}",
     )
 
 
-IS: Final = with_person("am|are|have been", "is|has been")
+IS: Final = make_person("am|are|have been", "is|has been")
 OBJECT: Final = " (?P<o>.+)"
 OWNER: Final = rf"(?:\b(?P<s>[Mm]y|[Oo]ur)|\b(?P<n>{CAP})'s)"
 AND_I: Final = f"(?P<o>{NAME}) & (?P<s>I)"
@@ -57,7 +57,7 @@ LATELY: Final = "(?:have |has |just |already |also |finally |recently |now ){0,3
 JUST: Final = "(?:have |has |just |already |also ){0,3}"
 
 
-def with_agent(verbs: str) -> str:
+def make_agent(verbs: str) -> str:
     """Return the pattern of somebody's past action; without a subject as a report: "Changed the limit from 3 to 8"."""
     capital = "|".join(verb.capitalize() for verb in verbs.split("|"))
     return rf"(?:{AGENT}{LATELY}(?:{verbs})|\A(?!cut|Cut)(?:{verbs}|{capital}))"

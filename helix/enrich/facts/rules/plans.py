@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from helix.enrich.facts.rules.grammar import ADVERBS, BEFORE, OBJECT, PHRASE, THING, WORD, with_person
+from helix.enrich.facts.rules.grammar import ADVERBS, BEFORE, OBJECT, PHRASE, THING, WORD, make_person
 from helix.enrich.facts.rules.rule import make_rule
 from helix.enrich.facts.slots.values import read_action, read_verbatim
 from helix.enrich.facts.words import MONTHS
@@ -28,10 +28,10 @@ EVENTS: Final = (
 # fmt: off
 PLANS: Final = (
     make_rule("plans", read_action, 0.8, "plan plans planning " + TIMES,
-          with_person(f"(?:am|are) {ADVERBS}(?:going to|planning to|planning on|off to)|(?:plan|intend) (?:to|on)|will",
+          make_person(f"(?:am|are) {ADVERBS}(?:going to|planning to|planning on|off to)|(?:plan|intend) (?:to|on)|will",
           f"is {ADVERBS}(?:going to|planning to|off to)|(?:plans|intends) (?:to|on)") + OBJECT),
     make_rule("plans", read_action, 0.8, TIMES,
-          with_person(rf"(?:am|are) {ADVERBS}(?=(?:{EVENTS})\b)", rf"is {ADVERBS}(?=(?:{EVENTS})\b)") +
+          make_person(rf"(?:am|are) {ADVERBS}(?=(?:{EVENTS})\b)", rf"is {ADVERBS}(?=(?:{EVENTS})\b)") +
           r"(?P<o>\w+ing\b.+)"),
     make_rule("due", read_verbatim, 0.9, "due", f"{THING} (?:is|are) {ADVERBS}due(?P<o> .+)"),
     make_rule("due", read_verbatim, 0.9, "deadline",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from helix.enrich.facts.rules.grammar import ADVERBS, AND_I, BEFORE, IS, OBJECT, THING, with_person
+from helix.enrich.facts.rules.grammar import ADVERBS, AND_I, BEFORE, IS, OBJECT, THING, make_person
 from helix.enrich.facts.rules.rule import make_rule
 from helix.enrich.facts.rules.tastes import HELD
 from helix.enrich.facts.rules.things import FROM
@@ -22,11 +22,11 @@ from helix.enrich.facts.slots.values import read_action, read_nothing, read_numb
 # fmt: off
 ENDINGS: Final = (
     make_rule("works_at", read_organisation, 0.9, "quit left resigned fired laid lost",
-          with_person(f"(?:have )?{ADVERBS}(?:quit|left|resigned from|lost|was (?:fired|laid off) from|got (?:fired|"
+          make_person(f"(?:have )?{ADVERBS}(?:quit|left|resigned from|lost|was (?:fired|laid off) from|got (?:fired|"
           "laid off) from)(?: (?:my|the) (?:old )?(?:job|position|role|post|gig))(?: (?:at|with|for))",
           "(?:has )?(?:quit|left|resigned from|lost) (?:her|his|their|the) (?:job|position|role|post) (?:at|with|for)")
           + OBJECT, closes=True),
-    make_rule("works_at", read_organisation, 0.85, "quit resigned fired laid", with_person("(?:have )?(?:quit|"
+    make_rule("works_at", read_organisation, 0.85, "quit resigned fired laid", make_person("(?:have )?(?:quit|"
                                                                                            "resigned from|was "
                                                                                            "(?:fired|laid off) from|"
                                                                                            "got (?:fired|laid off) "
@@ -48,10 +48,10 @@ RARE: Final = (
                                                                        "(?P<s>I) am (?P<o>[A-Z].*)"),
     make_rule("partner", read_person, 0.85, "together",
           rf"{AND_I} (?:are|have been) (?:back |now |still )?together(?= since| now| again|[.!,]|\Z)"),
-    make_rule("owns", read_possession, 0.75, "have has got", with_person("have(?: got)?|got", "has(?: got)?") +
+    make_rule("owns", read_possession, 0.75, "have has got", make_person("have(?: got)?|got", "has(?: got)?") +
           rf" (?P<o>an? (?:[\w-]+ ){{0,2}}(?:{HELD})(?=[.,;!]|\Z| and\b| in\b| near\b| called\b).*)"),
     make_rule("uses", read_tool, 0.9, "dropped ditched abandoned",
-          with_person("(?:have )?(?:just |finally )?(?:dropped|ditched|abandoned)",
+          make_person("(?:have )?(?:just |finally )?(?:dropped|ditched|abandoned)",
           "(?:has )?(?:dropped|ditched|abandoned)") +
           rf" (?P<old>\S{{2,30}}(?: \S{{2,20}})?) (?:for|in favou?r of){OBJECT}"),
     make_rule("set_to", read_value, 0.85, "_",
@@ -62,11 +62,11 @@ RARE: Final = (
     make_rule("set_to", read_number, 0.8, "is",
           rf"{BEFORE}(?P<t>[A-Z]{{3,}}[A-Z0-9]*) is (?:now |still |currently |set at )?(?P<o>\d.*)"),
     make_rule("owned_by", read_responsibility, 0.85, "responsible charge",
-          with_person(f"(?:am|are) {ADVERBS}(?:responsible for|in charge of)",
+          make_person(f"(?:am|are) {ADVERBS}(?:responsible for|in charge of)",
           f"is {ADVERBS}(?:responsible for|in charge of)") +
           r" (?P<thing>(?!the |our |all |my |your |this |that |it\b|\w+ing \w).+)"),
     make_rule("owned_by", read_responsibility, 0.8, "took taken taking",
-          with_person("(?:have )?(?:took|taken) over", "(?:has )?(?:took|taken) over") +
+          make_person("(?:have )?(?:took|taken) over", "(?:has )?(?:took|taken) over") +
           " (?P<thing>(?:the|our|all) .+)"),
     make_rule("works_at", read_nothing, 0.85, "quit left lost job laid fired",
           f"{BEFORE}(?P<s>I) (?:have )?(?:just |finally |recently )?(?:(?:quit|left|lost|resigned from) my job|"
@@ -76,7 +76,7 @@ RARE: Final = (
           f"{BEFORE}(?P<s>I|[Ww]e) (?:am|got|are|have been) (?:now |finally |recently )?divorced(?! from)",
           closes=True),
     make_rule("works_as", read_role, 0.8, "started",
-          with_person("(?:have )?(?:just )?started as an?", "(?:has )?(?:just )?started as an?") + OBJECT),
+          make_person("(?:have )?(?:just )?started as an?", "(?:has )?(?:just )?started as an?") + OBJECT),
     make_rule("speaks", read_languages, 0.9, "speaker", IS + " (?:a )?native (?P<o>[A-Z][a-z]+) speaker"),
     make_rule("uses", read_tool, 0.8, "uses using",
           rf"{BEFORE}(?:[Oo]ur (?P<t>[\w-]+(?: [\w-]+)?)|[Tt]he (?P<app>app|project|service|backend|frontend|api|repo|"

@@ -1,4 +1,4 @@
-"""A rule of facts: one pattern of a relation."""
+"""A rule of facts, and its tokens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 
-class Rule(NamedTuple):
+class FactRule(NamedTuple):
     """One pattern of a relation.
 
     Groups of the pattern:
@@ -31,11 +31,11 @@ _TOKEN: Final = re.compile(r"[a-zß-öø-ÿ]+|[/_#]")
 
 
 def split_tokens(text: str) -> list[str]:
-    """Return the tokens of a text in any case, as in `Rule.needs`, where "#" is a digit."""
+    """Return the tokens of a text in any case, as in `FactRule.needs`, where "#" is a digit."""
     return _TOKEN.findall(text.lower())
 
 
 def make_rule(
     relation: str, slot: Callable[[str], list[str]], confidence: float, needs: str, pattern: str, **flags: bool
-) -> Rule:
-    return Rule(relation, slot, confidence, frozenset(split_tokens(needs)), pattern, **flags)
+) -> FactRule:
+    return FactRule(relation, slot, confidence, frozenset(split_tokens(needs)), pattern, **flags)

@@ -15,8 +15,8 @@ from helix.enrich.facts.rules.grammar import (
     TEAM,
     THING,
     WORD,
-    with_agent,
-    with_person,
+    make_agent,
+    make_person,
 )
 from helix.enrich.facts.rules.rule import make_rule
 from helix.enrich.facts.slots.people import read_person, read_place
@@ -27,8 +27,8 @@ from helix.enrich.facts.words import NAME, SETTING_NOUN
 CHANGE: Final = (
     "changed|bumped|raised|lowered|increased|reduced|updated|decreased|cut|dropped|extended|shortened|doubled|halved"
 )
-CHANGED: Final = with_agent(CHANGE)
-UPGRADED: Final = with_agent("upgraded|bumped|updated|downgraded|migrated|moved|pinned")
+CHANGED: Final = make_agent(CHANGE)
+UPGRADED: Final = make_agent("upgraded|bumped|updated|downgraded|migrated|moved|pinned")
 FROM: Final = r"from (?P<old>\S{1,40}(?: (?:seconds?|minutes?|ms|MB|GB|hours?|days?|s))?)"
 PACKAGE: Final = r"(?P<t>[`\"']?[A-Za-z][\w.@/+#`\"'-]{0,40}(?: [A-Z][\w.]{0,20}){0,2})"
 PROJECT: Final = "project|repo|service|app|backend|frontend|team|codebase"
@@ -37,22 +37,22 @@ VERSION: Final = r"(?:version )?(?P<o>v?\d.*)"
 # fmt: off
 TOOLS: Final = (
     make_rule("uses", read_tool, 0.85, "use uses using rely relies relying",
-          with_person(f"use|(?:am|are) {ADVERBS}using|have {ADVERBS}been using|rely on|are {ADVERBS}relying on|using",
+          make_person(f"use|(?:am|are) {ADVERBS}using|have {ADVERBS}been using|rely on|are {ADVERBS}relying on|using",
           f"uses|is {ADVERBS}using|relies on") + OBJECT),
     make_rule("uses", read_tool, 0.8, "uses use using",
           f"{BEFORE}(?P<we>(?:[Oo]ur|[Tt]he) (?:whole |entire )?team) {ADVERBS}(?:uses?|is using){OBJECT}"),
     make_rule("uses", read_tool, 0.9, "switched migrated moved ported went changed transitioned",
-          with_person(f"(?:have )?{ADVERBS}(?:switched|migrated|moved|ported|went|changed|transitioned)"
+          make_person(f"(?:have )?{ADVERBS}(?:switched|migrated|moved|ported|went|changed|transitioned)"
           "(?: [a-z -]{2,30}?| everything| over| away)?", "(?:has )?(?:switched|migrated|moved)(?: over)?") +
           f" from (?P<old>.{{2,40}}?) (?:over )?to{OBJECT}"),
     make_rule("uses", read_tool, 0.8, "switched migrated",
-          with_person(f"(?:have )?{ADVERBS}(?:switched|migrated)(?: [a-z ]{{2,30}}?| over| everything)?",
+          make_person(f"(?:have )?{ADVERBS}(?:switched|migrated)(?: [a-z ]{{2,30}}?| over| everything)?",
           "(?:has )?(?:switched|migrated)(?: over)?") + f" to{OBJECT}"),
     make_rule("uses", read_tool, 0.9, "replaced swapped",
-          with_person(f"(?:have )?{ADVERBS}(?:replaced|swapped(?: out)?)",
+          make_person(f"(?:have )?{ADVERBS}(?:replaced|swapped(?: out)?)",
           "(?:has )?(?:replaced|swapped(?: out)?)") + f" (?P<old>.{{2,40}}?) (?:with|by|for){OBJECT}"),
     make_rule("uses", read_tool, 0.8, "dropped ditched rid phased abandoned retired away off",
-          with_person(f"(?:have )?{ADVERBS}(?:dropped|ditched|abandoned|got rid of|gotten rid of|phased out|retired|"
+          make_person(f"(?:have )?{ADVERBS}(?:dropped|ditched|abandoned|got rid of|gotten rid of|phased out|retired|"
                       "(?:moved|migrated) (?:away from|off(?: of)?))", "(?:has )?(?:dropped|ditched|got rid of)") +
           " (?P<o>[A-Z].+)", closes=True),
     make_rule("decided", read_action, 0.9, "decided agreed chose opted resolved",
@@ -120,7 +120,7 @@ SETTINGS: Final = (
           f"shop|lab|studio|data ?cent(?:re|er))) (?:is|are) {ADVERBS}(?:located |based )?in{OBJECT}"),
     make_rule("owned_by", read_responsibility, 0.9,
           "responsible charge own owns owner maintain maintains maintainer care after",
-          with_person(f"own|am {ADVERBS}(?:responsible for|in charge of|the owner of)|are {ADVERBS}(?:responsible for|"
+          make_person(f"own|am {ADVERBS}(?:responsible for|in charge of|the owner of)|are {ADVERBS}(?:responsible for|"
                       "in charge of)|maintain|take care of|look after",
           f"owns|is {ADVERBS}(?:responsible for|in charge of|the owner of|"
           "the maintainer of)|maintains|takes care of|looks after") + " (?P<thing>(?:the|our|all) .+)"),

@@ -1,4 +1,4 @@
-"""Where phrases end, and the keys that names are compared by."""
+"""Ends of phrases, and the keys of names."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def cut_clause(raw: str) -> str:
     return cut_at(_CUT, raw).strip(TRAILING)
 
 
-# Where a decision or a plan ends.
+# The end of a decision or a plan.
 CLAUSE_END: Final = re.compile(
     r"\.(?=\s|\Z)|[;!?\n(\"“”]|, (?!and \w+ the)| (?:because|so that|since|but|due to|after (?:a|my|our|getting|peer|"
     r"the)|starting (?=[A-Z]|next|in|from)|which means|although|though|lol|haha|after all|instead of having)\b|"
