@@ -16,7 +16,7 @@ Ties = npt.NDArray[np.integer[Any]]
 Index = npt.NDArray[np.intp]
 
 
-def sort_rows(scores: F32, tie: Ties) -> Index:
+def sort_rows(scores: npt.NDArray[np.floating[Any]], tie: Ties) -> Index:
     """Return the positions of all scores, best first: intp[n].
 
     Args:

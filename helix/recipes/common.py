@@ -14,7 +14,7 @@ from helix.encoders.late import LateEncoder, reuse_encoder
 from helix.errors import EncoderError
 from helix.stages.embed import embed
 from helix.stages.rerank import maxsims
-from helix.stages.route import outside, route, scope
+from helix.stages.route import explain_filter, route, scope
 from helix.stages.trace import Spent, Trace, kept_signals, timed
 from helix.types import F32, TYPES, Bundle, Item, Plan, Pool, Query
 
@@ -43,7 +43,7 @@ def begin(
     trace.took("route", spent)
     plan = trace.run("route", route, query, vector, snap, searched)
     if trace.on:
-        trace.outside = lambda row: outside(query, snap, row)
+        trace.outside = lambda row: explain_filter(query, snap, row)
         trace.skipped = f"skipped as a question that needs no memory (score {plan.skip_score:.2f})" if plan.skip else ""
         scores = {} if plan.type_scores is None else dict(zip(TYPES, plan.type_scores.tolist(), strict=True))
         state = {"skip": plan.skip, "skip_score": plan.skip_score, "type_scores": scores}

@@ -20,18 +20,18 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.collapse import collapse
 from helix.stages.constants import HelixProfile, PackConstants, QuestionConstants
 from helix.stages.dense import dense_score, search_dense
-from helix.stages.diversify import diversify, left_out
+from helix.stages.diversify import diversify, explain_left_out
 from helix.stages.features.linked import join, titled
 from helix.stages.features.similarity import parts
 from helix.stages.fuse import fuse
 from helix.stages.graph import walk
 from helix.stages.lexical import Field, lexical_score, search_lexical
 from helix.stages.pack import LEAST, Short, pack
-from helix.stages.rank import rank, shares
+from helix.stages.rank import rank, split_score
 from helix.stages.rerank import rerank, unusable
 from helix.stages.route import scope
 from helix.stages.sparse import search_sparse
-from helix.stages.supersede import Outdated, demote, outdated, succeed
+from helix.stages.supersede import Superseded, add_successors, demote, find_superseded
 from helix.stages.trace import Spent, Trace, timed
 from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import F32, U32, Bundle, Candidates, Item, Leg, Plan, Query, Sparse
@@ -242,15 +242,15 @@ def _rank(
 ) -> Candidates:
     """Score the pool by all signals; superseded items rank below what replaces them."""
     before, at = len(pool), int((query.as_of or query.now).timestamp())
-    superseded = trace.run("rank", outdated, pool.row, snap, at)
+    superseded = trace.run("rank", find_superseded, pool.row, snap, at)
     if superseded:
-        pool = trace.run("rank", succeed, pool, superseded, plan)
+        pool = trace.run("rank", add_successors, pool, superseded, plan)
     if trace.on and len(pool):
         rows = pool.row.astype(np.int64)
         trace.parted(rows, parts(rows, pool.rrf, query, vector, snap, plan, profile))
     pool = trace.run("rank", rank, pool, query, vector, snap, plan, profile)
     if trace.on:
-        trace.shared(pool.row, shares(pool, snap, plan, profile))
+        trace.shared(pool.row, split_score(pool, snap, plan, profile))
     if superseded:
         pool = trace.run("rank", _demote, pool, snap, superseded, profile.rank.superseded)
         trace.moved("superseded", pool.row, pool.final)
@@ -258,7 +258,7 @@ def _rank(
     return pool
 
 
-def _demote(pool: Candidates, snap: Snapshot, superseded: Outdated, share: float) -> Candidates:
+def _demote(pool: Candidates, snap: Snapshot, superseded: Superseded, share: float) -> Candidates:
     pool = replace(pool, final=demote(pool.row.astype(np.int64), pool.final, superseded, share))
     return pool.take(sort_rows(pool.final, snap.columns.key[pool.row]))
 
@@ -279,7 +279,7 @@ def _rerank(
 
 def _trace_diversify(pool: Candidates, chosen: Candidates, snap: Snapshot, profile: HelixProfile, trace: Trace) -> None:
     if trace.on:
-        left = left_out(pool, chosen, snap, profile.diversify)
+        left = explain_left_out(pool, chosen, snap, profile.diversify)
         trace.drop("diversify", left.near, [f"a near-duplicate of {better}" for better in ids(left.of, snap)])
         alike = [f"another was preferred, since it is {x:.2f} alike to one that was chosen" for x in left.alike]
         trace.drop("diversify", left.far, alike)

@@ -1,9 +1,8 @@
 """Stage 3, dense leg: the nearest allowed rows by inner product.
 
-A segment with an index is asked for its candidates; one without is scanned, and so is every segment where a filter
-leaves few rows of the whole store: then the answer is exact. Both ways the score is the same: the query in full
-precision times the int8 codes times their scale; where the store keeps float16 vectors too, the best by that are scored
-anew by those. An index's own scores are never used.
+A segment's index gives candidates; a segment without one is scanned. If a filter leaves few rows of the store, every
+segment is scanned and the answer is exact. The score is the query in full precision times the int8 codes times their
+scale; if the store has float16 vectors, the best are scored again by those. An index's own scores are never used.
 """
 
 from __future__ import annotations
@@ -25,21 +24,21 @@ if TYPE_CHECKING:
 F16 = npt.NDArray[np.float16]
 
 EXACT_ROWS = 16_384
-"""Rows a filter may leave for all of them to be scored: more are found faster in the index."""
+"""Allowed rows up to which all are scored; with more, the index is faster."""
 
-_EXACT = 4  # best rows by int8, of each wanted, that are scored by float16: it moves rows by a few ranks
-_SCANNED = 16_384  # allowed rows of a segment whose scan costs no more than its index, whatever the rest of the store
+_EXACT = 4  # times k: rows by int8 that are scored again by float16, which moves rows by a few ranks
+_SCANNED = 16_384  # allowed rows of a segment whose scan costs no more than its index
 
 
 def search_dense(vector: F32, snap: Snapshot, plan: Plan, k: int) -> Leg:
-    """The k nearest allowed rows by inner product, best first, ties to the smaller id.
+    """Find the k nearest allowed rows by inner product, best first; ties keep the smaller id first.
 
-    Under a filter that leaves at most EXACT_ROWS rows these are the nearest of all allowed ones. A deletion is none.
+    Under a filter that leaves at most EXACT_ROWS rows the result is exact. A deletion does not count as a filter.
     """
     few = plan.allowed is not None and plan.allowed_rows <= EXACT_ROWS
     scan = few and (snap.is_view or plan.allowed_rows < snap.live)
-    others = [snap.start_work(_of_block, vector, snap, block, plan, k, scan) for block in snap.vectors.blocks[1::2]]
-    found = [_of_block(vector, snap, block, plan, k, scan) for block in snap.vectors.blocks[::2]]
+    others = [snap.start_work(_search_block, vector, snap, block, plan, k, scan) for block in snap.vectors.blocks[1::2]]
+    found = [_search_block(vector, snap, block, plan, k, scan) for block in snap.vectors.blocks[::2]]
     found += [other() for other in others]
     rows = np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in found)])
     scores = np.concatenate([np.empty(0, np.float32), *(scores for _, scores in found)])
@@ -47,8 +46,8 @@ def search_dense(vector: F32, snap: Snapshot, plan: Plan, k: int) -> Leg:
     return Leg("dense", rows[best].astype(np.uint32), scores[best])
 
 
-def _of_block(vector: F32, snap: Snapshot, block: Block, plan: Plan, k: int, scan: bool) -> tuple[I64, F32]:
-    """Rows of one segment, among which its k nearest are, and their scores: (int64[m], float32[m])."""
+def _search_block(vector: F32, snap: Snapshot, block: Block, plan: Plan, k: int, scan: bool) -> tuple[I64, F32]:
+    """Return candidates of one segment, its k nearest among them, with scores: (int64[m], float32[m])."""
     allowed = None if plan.allowed is None else plan.allowed[block.start : block.start + len(block.codes)]
     left = plan.allowed_rows if len(snap.vectors.blocks) == 1 else None
     rows = candidates(vector, block, allowed, k, scan, left, snap.start_work)
@@ -60,7 +59,7 @@ def _of_block(vector: F32, snap: Snapshot, block: Block, plan: Plan, k: int, sca
 
 
 def dense_score(vector: F32, snap: Snapshot, row: int) -> float:
-    """What the search gives one row, but for half precision."""
+    """Return the score of one row, without the float16 vectors."""
     return float((snap.vectors.dequantise(np.array([row])) @ vector)[0])
 
 
@@ -73,12 +72,12 @@ def candidates(
     left: int | None = None,
     start_work: WorkStarter = defer_work,
 ) -> I64:
-    """Rows of one segment, ascending, among which its k best are: int64[m].
+    """Return candidates of one segment, ascending, its k best among them: int64[m].
 
     Args:
-        scan: all that are allowed, whether there is an index or not.
-        left: how many are, where that is known.
-        start_work: how half of the work is done.
+        scan: return all allowed rows, also where the segment has an index.
+        left: the number of allowed rows, if known.
+        start_work: starts half of the work.
     """
     if left is None:
         left = len(block.codes) if allowed is None else int(np.count_nonzero(allowed))
@@ -88,16 +87,16 @@ def candidates(
 
 
 def score(vector: F32, block: Block, rows: I64) -> F32:
-    """Inner products of the given rows, ascending: float32[len(rows)]. Equal rows have equal scores, to the bit.
+    """Return inner products of rows, ascending: float32[len(rows)]. Equal rows have equal scores, to the bit.
 
     Raises:
-        StoreError: there is no such row.
+        StoreError: a row is out of range.
     """
     return score_vectors(block.codes, block.scale, rows, np.ascontiguousarray(vector, np.float32))
 
 
 def exact_score(vector: F32, exact: F16, rows: I64) -> F32:
-    """Inner products with the vectors as the encoder gave them, but for float16: float32[len(rows)].
+    """Return inner products with the float16 vectors: float32[len(rows)].
 
     Args:
         exact: float16[n, d].

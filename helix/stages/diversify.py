@@ -20,53 +20,49 @@ if TYPE_CHECKING:
     from helix.stages.constants import DiversifyConstants
 
 _MIX = np.array([pow(0x9E3779B97F4A7C15, i + 1, 1 << 64) for i in range(4)], np.uint64)
-"""Makes one number of a band's values. Pairs that have it in common are compared in full: a chance does no harm."""
+"""Hashes a band's values to one number. Pairs with a common number are compared in full, so collisions do no harm."""
 
-_LONGEST = 1.02  # no inner product of two quantised unit vectors is above
+_MAX_PRODUCT = 1.02  # of two quantised unit vectors
 
 
-class Left(NamedTuple):
-    """What was left out."""
+class LeftOut(NamedTuple):
+    """Rows of the pool that were not chosen."""
 
-    near: U32  # rows that nearly repeat a better one
-    of: U32  # which
-    far: U32  # rows MMR did not choose, although they score as high as the last it chose
+    near: U32  # near-duplicates of a better row
+    of: U32  # that row
+    far: U32  # rows that MMR did not choose, although they score as high as the last chosen one
     alike: F32  # their inner product with the nearest chosen one
 
 
 def diversify(pool: Candidates, snap: Snapshot, k: int, profile: DiversifyConstants) -> Candidates:
-    """The k items to return, best first.
-
-    Which items are returned is MMR's choice; their order is the score's.
-    """
+    """Choose the k items to return by MMR; order them by score, best first."""
     score, trade = pool.final, profile.lambda_
-    seen, reach = 0, within_reach(score, trade, k)
-    kept = np.arange(0)
-    while seen < reach:  # what is left out makes room for what is further down
+    seen, reach = 0, count_reachable(score, trade, k)
+    unique = np.arange(0)
+    while seen < reach:  # dropping near-duplicates makes room for lower rows
         seen = reach
-        unique = repeats(snap.row_map.signatures(pool.row[:seen]), profile.jaccard) < 0
-        kept = unique.nonzero()[0]
-        left = np.concatenate([score[kept], score[seen:]])
-        reach = within_reach(left, trade, k) + seen - len(kept)
-    chosen = kept[mmr(score[kept], snap.vectors.dequantise(pool.row[kept]), trade, k)]
+        unique = np.flatnonzero(find_repeats(snap.row_map.signatures(pool.row[:seen]), profile.jaccard) < 0)
+        left = np.concatenate([score[unique], score[seen:]])
+        reach = count_reachable(left, trade, k) + seen - len(unique)
+    chosen = unique[mmr(score[unique], snap.vectors.dequantise(pool.row[unique]), trade, k)]
     rows = pool.row[chosen]
     return pool.take(chosen[sort_rows(score[chosen], snap.columns.key[rows])])
 
 
-def left_out(pool: Candidates, chosen: Candidates, snap: Snapshot, profile: DiversifyConstants) -> Left:
-    """Why the rest of the pool is not among the chosen: for the explanation."""
-    repeated = repeats(snap.row_map.signatures(pool.row), profile.jaccard)
+def explain_left_out(pool: Candidates, chosen: Candidates, snap: Snapshot, profile: DiversifyConstants) -> LeftOut:
+    """Explain why the rest of the pool was not chosen."""
+    repeated = find_repeats(snap.row_map.signatures(pool.row), profile.jaccard)
     near = repeated >= 0
     as_good = pool.final >= chosen.final.min(initial=np.inf)
     passed = pool.row[as_good & ~near & ~np.isin(pool.row, chosen.row)]
     alike = (snap.vectors.dequantise(passed) @ snap.vectors.dequantise(chosen.row).T).max(axis=1, initial=-1)
-    return Left(pool.row[near], pool.row[repeated[near]], passed, alike)
+    return LeftOut(pool.row[near], pool.row[repeated[near]], passed, alike)
 
 
-def repeats(signatures: U32, threshold: float) -> npt.NDArray[np.intp]:
-    """intp[n]: the better row of the pool, itself kept, that each nearly repeats; −1 for none. Rows come best first.
+def find_repeats(signatures: U32, threshold: float) -> npt.NDArray[np.intp]:
+    """Return the better row that each row nearly repeats, −1 for none: intp[n]. Rows come best first.
 
-    Pairs that agree in one whole band of the signature are compared in full. Most pools have none.
+    Pairs that agree in a whole band of the signature are compared in full. Most pools have no such pair.
     """
     of = np.full(len(signatures), -1, np.intp)
     keys = (signatures.reshape(len(signatures), BANDS, len(_MIX)) @ _MIX).T
@@ -87,21 +83,22 @@ def repeats(signatures: U32, threshold: float) -> npt.NDArray[np.intp]:
     return of
 
 
-def within_reach(score: F32, trade: float, k: int) -> int:
-    """How many of the first MMR can choose its k from: k rows keep λ·score − (1 − λ) at least, so one whose λ·score is
-    below that of all of them is never chosen.
+def count_reachable(score: F32, trade: float, k: int) -> int:
+    """Count the first rows that MMR can choose its k from.
+
+    k rows keep at least λ·score − (1 − λ), so a row whose λ·score is below all of these is never chosen.
 
     Args:
         score: float32[n], best first.
     """
     if len(score) <= k:
         return len(score)
-    least = trade * float(score[k - 1]) - (1 - trade) * _LONGEST
+    least = trade * float(score[k - 1]) - (1 - trade) * _MAX_PRODUCT
     return max(k, int(np.count_nonzero(trade * score >= least)))
 
 
 def mmr(score: F32, vectors: F32, trade: float, k: int) -> npt.NDArray[np.intp]:
-    """Greedy argmax of λ·score − (1 − λ)·(largest inner product with what is chosen): intp[≤ k], in order of choice.
+    """Choose greedily by λ·score − (1 − λ)·(largest inner product with a chosen row): intp[≤ k], in order of choice.
 
     Args:
         score: float32[n], best first, in [0, 1].
@@ -111,9 +108,9 @@ def mmr(score: F32, vectors: F32, trade: float, k: int) -> npt.NDArray[np.intp]:
     """
     chosen: list[int] = []
     gain = trade * score
-    nearest = np.zeros(len(score), np.float32)  # the first choice is by score alone
+    nearest = np.zeros(len(score), np.float32)
     for _ in range(min(k, len(score))):
-        best = int((gain - (1 - trade) * nearest).argmax())  # the first of equals: the better one
+        best = int((gain - (1 - trade) * nearest).argmax())  # of equals the first, which is the better one
         chosen.append(best)
         gain[best] = -np.inf
         nearest = np.maximum(nearest, vectors @ vectors[best])

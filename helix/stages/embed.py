@@ -7,8 +7,5 @@ from helix.types import F32
 
 
 def embed(text: str, encoder: Encoder) -> F32:
-    """Embed once, in full precision: float32[d], unit length.
-
-    The query prefix of the model (bge and its kin want one) is the encoder's business.
-    """
+    """Embed a question: float32[d], unit length. The encoder adds its model's query prefix."""
     return encoder.query(text)

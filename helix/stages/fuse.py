@@ -1,7 +1,4 @@
-"""Stage 4: reciprocal rank fusion (Cormack, Clarke & Büttcher 2009), Σ w / (k + rank), ranks from 1.
-
-Rank 1 in two lists with k = 60 is 2/61. Other systems count from 0; a test pins ours.
-"""
+"""Stage 4: reciprocal rank fusion, as `helix.ranking.rrf` defines it, by a kernel."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def fuse(legs: Sequence[Leg], snap: Snapshot, k: float, weights: Mapping[str, float]) -> Candidates:
-    """The union of the legs as a pool, best fused score first."""
+    """Fuse the legs into a pool, best first."""
     given = [weights[leg.name] for leg in legs]
     rows, rrf, found = fuse_legs([leg.rows for leg in legs], given, k, snap.columns.key)
     ranks = dict(zip((leg.name for leg in legs), found, strict=True))

@@ -1,9 +1,8 @@
 """Stage 5: personalised PageRank (Haveliwala 2002) around the best fused items, by forward push (Andersen, Chung &
 Lang 2006) over the typed graph (`helix.snapshot.index.graph`).
 
-The walk starts from a few seeds and from entities of the question; a node's neighbours are read only where enough mass
-lies on it, and no more than `work` edges in all. Hubs carry nothing, and what the question's filters leave out is not
-there at all.
+The walk starts from a few seeds and from entities of the question. It reads a node's neighbours only if the node holds
+enough mass, and at most `work` edges in all. Hubs carry nothing; rows that the filters exclude are not in the graph.
 """
 
 from __future__ import annotations
@@ -31,55 +30,56 @@ class Nodes(NamedTuple):
     """Nodes that hold mass: items, sessions and entities by their numbers."""
 
     number: I64  # ascending; an item's is its row
-    estimate: F64  # what stays
-    residual: F64  # what is still to be pushed
+    estimate: F64  # mass that stays
+    residual: F64  # mass still to be pushed
 
 
-class State(NamedTuple):
-    """Where a push stands. Estimates and residuals of all nodes add up to 1."""
+class PushState(NamedTuple):
+    """The state of a forward push. Estimates and residuals of all nodes add up to 1."""
 
     nodes: Nodes
-    injected: float  # restart mass in all: 1, and what came back from nodes without edges
+    injected: float  # restart mass in all: 1, and mass returned from nodes without edges
     edges: int  # read
 
 
 def spread(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: GraphConstants) -> Candidates:
-    """Give the pool its PageRank mass, and add the best items it leads to."""
+    """Give the pool its PageRank mass, and add the best items that the walk reaches."""
     return walk(pool, query, snap, plan, profile)[0]
 
 
 def walk(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: GraphConstants) -> tuple[Candidates, str]:
-    """`spread`, and how it was done: "push", or "bfs" where the profile says so or `work` is too little for one hop."""
+    """Do `spread`; also return the method: "push", or "bfs" by profile or if `work` is too little for one hop."""
     if not len(pool):
         return pool, profile.method
-    seen, asked = look(pool, query, snap, plan, profile)
-    start = origin(pool, asked, profile.seeds)
+    seen, asked = view_graph(pool, query, snap, plan, profile)
+    start = seed(pool, asked, profile.seeds)
     state = push(start, seen, profile) if profile.method == "push" else None
     if state is None:
         rows, mass = breadth_first(start, seen, snap.rows, profile)
     else:
-        rows, mass = arrived(state, start, snap.rows, profile.restart)
+        rows, mass = collect_mass(state, start, snap.rows, profile.restart)
     capped = mass.clip(0, profile.mass).astype(np.float32)
     return _extend(pool, rows, capped, snap, profile.extra), "push" if state else "bfs"
 
 
-def look(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: GraphConstants) -> tuple[Seen, I64]:
-    """The graph as the question sees it, and the entities it names, ascending: those that some live item names. A hub
-    among them leads to items of the pool only: it adds none.
+def view_graph(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: GraphConstants) -> tuple[Seen, I64]:
+    """Return the graph as the question sees it, and the entities the question names, ascending.
+
+    A hub among them leads to items of the pool only.
     """
     known, df = snap.graph.nodes.find(query.mentions)
     named = (df > 0).nonzero()[0]
     asked = query.mentions[named]
     is_hub = df[named] > profile.entity_df
-    row, hub = _naming(pool.row, asked[is_hub], snap)
+    row, hub = _find_naming(pool.row, asked[is_hub], snap)
     hubs = (known[named][is_hub][hub], row, np.log1p(snap.live / df[named][is_hub][hub]))
     weights = profile.edges
     seen = Seen(snap.graph.nodes, plan.allowed, asked, hubs, profile.entity_df, profile.session_size, weights)
     return seen, np.sort(known[named])
 
 
-def _naming(rows: npt.NDArray[np.uint32], entities: npt.NDArray[np.uint64], snap: Snapshot) -> tuple[I64, I64]:
-    """(row int64[m], position int64[m] among the entities, ascending, of one it names)."""
+def _find_naming(rows: npt.NDArray[np.uint32], entities: npt.NDArray[np.uint64], snap: Snapshot) -> tuple[I64, I64]:
+    """Return the rows that name entities: (row int64[m], position in `entities`, ascending, int64[m])."""
     if not len(entities):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     at, keys = snap.graph.entities_of(rows)
@@ -88,8 +88,8 @@ def _naming(rows: npt.NDArray[np.uint32], entities: npt.NDArray[np.uint64], snap
     return rows[at[here]].astype(np.int64), place[here]
 
 
-def origin(pool: Candidates, asked: I64, seeds: int) -> Nodes:
-    """Where the walk starts: half from the best fused items, by their score, half from what is asked for."""
+def seed(pool: Candidates, asked: I64, seeds: int) -> Nodes:
+    """Return the start of the walk: half the mass on the best items, by score, half on the question's entities."""
     rows = pool.row[:seeds].astype(np.int64)
     score = pool.rrf[: len(rows)].astype(np.float64)
     place = rows.argsort()
@@ -102,21 +102,23 @@ def origin(pool: Candidates, asked: I64, seeds: int) -> Nodes:
 # ---------------------------------------------------------------- forward push
 
 
-def push(start: Nodes, seen: Seen, profile: GraphConstants) -> State | None:
-    """Forward push, one hop a round: each node whose residual exceeds epsilon · degree keeps `restart` of it and hands
-    the rest on over its edges; a node without edges hands it back to the start.
+def push(start: Nodes, seen: Seen, profile: GraphConstants) -> PushState | None:
+    """Push forward, one hop a round.
+
+    Each node whose residual exceeds epsilon · degree keeps `restart` of it and passes the rest over its edges; a node
+    without edges returns it to the start.
 
     A degree is the number of edges to read, so that without other bounds 1 / (restart · epsilon) edges are read at
     most. An estimate is never above the node's PageRank, and all of them together fall short of it by the sum of the
     residuals.
 
     Returns:
-        Where it stands after `hops` rounds, or earlier when nothing is left to push, or when the next round would
-        bring the edges read above `work`; None where that is the first round.
+        The state after `hops` rounds, or before, when nothing is left to push or the next round would read more than
+        `work` edges; None if that is the first round.
     """
-    state = State(start, 1.0, 0)
+    state = PushState(start, 1.0, 0)
     for hop in range(profile.hops):
-        some = (state.nodes.residual > profile.epsilon).nonzero()[0]  # few, of which the degree is asked for
+        some = (state.nodes.residual > profile.epsilon).nonzero()[0]  # few nodes, so few degrees are read
         degree = np.maximum(seen.degree(state.nodes.number[some]), 1)
         enough = state.nodes.residual[some] > profile.epsilon * degree
         ready, cost = some[enough], int(degree[enough].sum())
@@ -124,12 +126,12 @@ def push(start: Nodes, seen: Seen, profile: GraphConstants) -> State | None:
             return state if hop else None
         if not len(ready):
             break
-        state = _round(state, start, ready, seen, profile.restart)._replace(edges=state.edges + cost)
+        state = _push_round(state, start, ready, seen, profile.restart)._replace(edges=state.edges + cost)
     return state
 
 
-def _round(state: State, start: Nodes, ready: I64, seen: Seen, alpha: float) -> State:
-    """All ready nodes, by position, pushed at once, from the residuals before the round."""
+def _push_round(state: PushState, start: Nodes, ready: I64, seen: Seen, alpha: float) -> PushState:
+    """Push all ready nodes, by position, at once, from the residuals before the round."""
     nodes, held = state.nodes, state.nodes.residual[ready]
     source, target, weight = seen.edges(nodes.number[ready])
     out = np.bincount(source, weight, minlength=len(ready))
@@ -142,7 +144,7 @@ def _round(state: State, start: Nodes, ready: I64, seen: Seen, alpha: float) -> 
     lost = (1 - alpha) * float(held[stuck].sum())
     if lost:
         target, mass = np.concatenate([target, start.number]), np.concatenate([mass, lost * start.residual])
-    return State(_add(left, target, mass), state.injected + lost, state.edges)
+    return PushState(_add(left, target, mass), state.injected + lost, state.edges)
 
 
 def _start(number: I64, mass: F64) -> Nodes:
@@ -150,7 +152,7 @@ def _start(number: I64, mass: F64) -> Nodes:
 
 
 def _add(nodes: Nodes, number: I64, mass: F64) -> Nodes:
-    """The nodes with more residual. Sums are taken in the order given: they come out the same every time."""
+    """Add residual to nodes, in the given order, so that sums are reproducible."""
     joined = np.concatenate([nodes.number, number])
     order = joined.argsort(kind="stable")
     ordered = joined[order]
@@ -163,13 +165,13 @@ def _add(nodes: Nodes, number: I64, mass: F64) -> Nodes:
     return Nodes(known, estimate, np.add.reduceat(np.concatenate([nodes.residual, mass])[order], begin))
 
 
-def arrived(state: State, start: Nodes, rows: int, alpha: float) -> tuple[I64, F64]:
-    """What came to the items over an edge: what a seed gives itself says nothing new.
+def collect_mass(state: PushState, start: Nodes, rows: int, alpha: float) -> tuple[I64, F64]:
+    """Return the mass that reached items over edges, without what seeds gave themselves.
 
-    Of what still lies on an item it would keep `alpha`, so that much is of its PageRank already.
+    An item keeps `alpha` of its residual, so that much counts as PageRank already.
 
     Args:
-        rows: of the snapshot: smaller numbers are items.
+        rows: rows of the snapshot; smaller node numbers are items.
 
     Returns:
         (rows int64[n] ascending, mass float64[n]).
@@ -185,11 +187,12 @@ def arrived(state: State, start: Nodes, rows: int, alpha: float) -> tuple[I64, F
 
 
 def breadth_first(start: Nodes, seen: Seen, rows: int, profile: GraphConstants) -> tuple[I64, F64]:
-    """What lies within two hops of the start, the best first, as far as `work` goes: the first hop to an item leaves it
-    1 − restart of what the node before it holds, of several the most.
+    """Return the items within two hops of the start, best first, as far as `work` goes.
+
+    A hop gives a new node 1 − restart of the mass of the node before it, the largest of several.
 
     Args:
-        rows: of the snapshot: smaller numbers are items.
+        rows: rows of the snapshot; smaller node numbers are items.
 
     Returns:
         (rows int64[n] ascending, mass float64[n]); seeds keep what they start with.
@@ -203,14 +206,14 @@ def breadth_first(start: Nodes, seen: Seen, rows: int, profile: GraphConstants) 
             break
         work -= int(cost[len(at) - 1])
         source, target, _ = seen.edges(frontier.number[at])
-        frontier = _best(target, (1 - profile.restart) * frontier.residual[at][source], known)
+        frontier = _keep_best(target, (1 - profile.restart) * frontier.residual[at][source], known)
         known = _add(known, frontier.number, frontier.residual)
     items = known.number.searchsorted(rows)
     return known.number[:items], known.residual[:items]
 
 
-def _best(number: I64, mass: F64, known: Nodes) -> Nodes:
-    """Each node that was not known yet, with the greatest of its masses."""
+def _keep_best(number: I64, mass: F64, known: Nodes) -> Nodes:
+    """Return the new nodes, each with the greatest of its masses."""
     found, at = np.unique(number, return_inverse=True)
     best = np.zeros(len(found))
     np.maximum.at(best, at, mass)
@@ -222,8 +225,7 @@ def _best(number: I64, mass: F64, known: Nodes) -> Nodes:
 
 
 def pagerank(left: I64, right: I64, weight: F32, restart: F64, alpha: float, steps: int) -> F64:
-    """Power iteration p ← α·s + (1 − α)·Wᵀp over all of a small graph, undirected; the mass of nodes without edges
-    returns to the seeds.
+    """Iterate p ← α·s + (1 − α)·Wᵀp over a small undirected graph; nodes without edges return their mass to the seeds.
 
     Args:
         left, right: int64[e] ends of each edge.
@@ -238,7 +240,7 @@ def pagerank(left: I64, right: I64, weight: F32, restart: F64, alpha: float, ste
     source, target = np.concatenate([left, right]), np.concatenate([right, left])
     both = np.concatenate([weight, weight]).astype(np.float64)
     out = np.bincount(source, both, minlength=len(restart))
-    share = both / np.maximum(out[source], 1e-12)  # an edge may weigh nothing
+    share = both / np.maximum(out[source], 1e-12)  # a weight may be 0
     p = restart.copy()
     for _ in range(steps):
         moved = np.bincount(target, p[source] * share, minlength=len(restart))
@@ -251,7 +253,7 @@ def pagerank(left: I64, right: I64, weight: F32, restart: F64, alpha: float, ste
 
 
 def _extend(pool: Candidates, items: I64, mass: F32, snap: Snapshot, extra: int) -> Candidates:
-    """The pool with its mass, then the `extra` best items that were not in it and hold any mass."""
+    """Give the pool its mass, and add the `extra` best new items with any mass."""
     new = _position(items, np.sort(pool.row).astype(np.int64)) < 0
     new_items, new_mass = items[new], mass[new]
     best = select_top(new_mass, snap.columns.key[new_items], extra)
@@ -262,7 +264,7 @@ def _extend(pool: Candidates, items: I64, mass: F32, snap: Snapshot, extra: int)
 
 
 def _position(values: npt.NDArray[Any], among: npt.NDArray[Any]) -> I64:
-    """int64[m]: where each value stands among ascending ones, −1 where it does not."""
+    """Return the position of each value among ascending ones, −1 if absent: int64[m]."""
     if not len(among) or not len(values):
         return np.full(len(values), -1, np.int64)
     at = np.minimum(among.searchsorted(values), len(among) - 1)

@@ -1,6 +1,6 @@
-"""Stage 6: order the pool by a blend of signals.
+"""Stage 6: order the pool by a weighted sum of signals.
 
-`sim` says how well an item answers (`helix.stages.features.similarity`), after one step to what the best lead to
+`sim` is how well an item answers (`helix.stages.features.similarity`), after one step along links
 (`helix.stages.features.linked`). Every signal is scaled to [0, 1] over the pool and weighted by the item's type.
 """
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from helix.stages.constants import HelixProfile
 
 SIGNALS = ("sim", "recency", "salience", "confidence", "graph")
-_FLAT = 1e-6  # a signal that varies less than this over the pool says nothing
+_FLAT = 1e-6  # a signal that varies less over the pool is ignored
 
 
 def rank(
     pool: Candidates, query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, profile: HelixProfile
 ) -> Candidates:
-    """The pool with its signals and final score, best first; ties go to the smaller item id."""
+    """Score and order the pool, best first; ties keep the smaller item id first."""
     if not len(pool):
         return pool
     columns = snap.columns
@@ -48,16 +48,14 @@ def rank(
     return ranked.take(sort_rows(ranked.final, columns.key[ranked.row]))
 
 
-def shares(pool: Candidates, snap: Snapshot, plan: Plan, profile: HelixProfile) -> dict[str, F32]:
-    """What each signal adds to the score that `rank` gives, the weight of the item's type times the signal: by name,
-    float32[n].
-    """
+def split_score(pool: Candidates, snap: Snapshot, plan: Plan, profile: HelixProfile) -> dict[str, F32]:
+    """Return what each signal adds to the score of `rank`: by name, float32[n]."""
     weights = type_weights(profile, plan.recent).take(snap.columns.type[pool.row], axis=1)
     return {name: weight * getattr(pool, name) for name, weight in zip(SIGNALS, weights, strict=True)}
 
 
 def minmax(values: F32) -> F32:
-    """Scale to [0, 1] over the pool, the last axis; all zero where the pool does not differ. float32."""
+    """Scale to [0, 1] over the last axis, the pool; all zero where values do not differ. float32."""
     low = values.min(axis=-1, keepdims=True)
     span = values.max(axis=-1, keepdims=True) - low
     flat = span < _FLAT
@@ -65,7 +63,7 @@ def minmax(values: F32) -> F32:
 
 
 def type_weights(profile: HelixProfile, recent: bool) -> F32:
-    """float32[signals, types]. A recency weight that is not asked for goes to `sim`."""
+    """Return the weights: float32[signals, types]. Unless the question asks for recency, its weight goes to `sim`."""
     table = np.array([[profile.weights[kind][name] for kind in TYPES] for name in SIGNALS], np.float32)
     if profile.rank.recency == "asked" and not recent:
         table[0] += table[1]
@@ -74,7 +72,7 @@ def type_weights(profile: HelixProfile, recent: bool) -> F32:
 
 
 def recency(rows: npt.NDArray[Any], query: Query, snap: Snapshot, profile: HelixProfile) -> F32:
-    """decay ** hours since last access, by type; the future counts as now."""
+    """Return decay ** (hours since last access), decay by type; the future counts as now."""
     hours = np.maximum(query.now.timestamp() - snap.catalog.last_access[rows], 0) / 3600
     decay = np.array([profile.rank.decay[kind] for kind in TYPES])[snap.columns.type[rows]]
     return np.asarray(np.power(decay, hours), np.float32)

@@ -1,7 +1,7 @@
-"""Stage 2: what may be searched at all, and what the question hints at.
+"""Stage 2: which rows may be searched, and what the question hints at.
 
-Explicit arguments filter; hints only ever boost. Skipping is the one hint with consequences, so it is held to a
-conservative threshold and to questions without any filter.
+Explicit options filter; hints only boost. Skipping is the exception: it needs a conservative threshold, and a question
+without any filter.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _RECENT = re.compile(
 
 
 def scope(query: Query, snap: Snapshot) -> Plan:
-    """What may be searched: as much of the plan as the question's filters decide."""
-    allowed, count = _allowed(query, snap)
+    """Return the part of the plan that the question's filters decide: the rows that may be searched."""
+    allowed, count = _filter_rows(query, snap)
     return Plan(allowed=None if count == snap.rows else allowed, allowed_rows=count)
 
 
@@ -42,16 +42,15 @@ def route(query: Query, vector: F32 | None, snap: Snapshot, within: Plan | None 
 
     Args:
         query: checked.
-        vector: float32[d], or None where the encoder is missing: then nothing is ever skipped.
-        snap: the open snapshot.
-        within: its `scope`, where that is known already.
+        vector: float32[d]; None if the encoder is missing: then nothing is skipped.
+        within: the question's `scope`, if known.
     """
     within = within or scope(query, snap)
     score = _skip_score(vector, snap)
     first_person = bool(_FIRST_PERSON.search(query.text))
     named = (query.project, query.type, query.session, query.speaker, query.principal)
     filters = (*named, query.since, query.until, query.as_of)
-    # Whoever asks about themselves, or says where to look, wants the memory.
+    # A question about the caller, or with a filter, needs the memory.
     wants_memory = first_person or bool(query.entities) or any(given is not None for given in filters)
     return replace(
         within,
@@ -62,60 +61,59 @@ def route(query: Query, vector: F32 | None, snap: Snapshot, within: Plan | None 
         recent=bool(_RECENT.search(query.text)),
         days=query.days,
         type_scores=_type_scores(vector, snap),
-        projects=_named_projects(query, snap) if query.project is None else (),
+        projects=_find_projects(query, snap) if query.project is None else (),
     )
 
 
-def _named_projects(query: Query, snap: Snapshot) -> tuple[int, ...]:
-    """Codes of the projects whose whole name stands in the question."""
-    said = split_project_words(query.text)
+def _find_projects(query: Query, snap: Snapshot) -> tuple[int, ...]:
+    """Return the codes of projects whose whole name is in the question."""
+    words = split_project_words(query.text)
     found = []
-    for at, word in enumerate(said):
+    for at, word in enumerate(words):
         for name, code in snap.catalog.project_names.get(word, ()):
-            if said[at : at + len(name)] == name:
+            if words[at : at + len(name)] == name:
                 found.append(code)
     return tuple(sorted(set(found)))
 
 
-_FIRST, _LAST = -(2**63) + 1, 2**63 - 1  # seconds; a missing time is before the first: in no window
+_FIRST, _LAST = -(2**63) + 1, 2**63 - 1  # seconds; a missing time is before _FIRST, in no window
 
 
-def _allowed(query: Query, snap: Snapshot) -> tuple[Bool | None, int]:
-    """bool[rows], the pre-filter of every leg, None where nothing is left out; and how many rows it leaves.
+def _filter_rows(query: Query, snap: Snapshot) -> tuple[Bool | None, int]:
+    """Return the pre-filter of every leg, bool[rows] or None for all rows, and how many rows it leaves.
 
-    What the asker may not see, and what `as_of` did not know, is not alive in the snapshot that is asked: see
-    `Snapshot.seen_by` and `Snapshot.known_at`.
+    Rows hidden by an ACL or by `as_of` are not alive in the view: see `Snapshot.seen_by` and `Snapshot.known_at`.
     """
     columns = snap.columns
-    sets, over = list(_sets(query, snap)), _over(query, snap)
-    ranges: dict[str, tuple[int, int]] = {}  # by column: since and until are one
+    sets, expired = list(_sets(query, snap)), _find_expired(query, snap)
+    ranges: dict[str, tuple[int, int]] = {}  # by column; since and until are one range
     for _, name, least, most in _ranges(query, snap):
         other = ranges.get(name, (least, most))
         ranges[name] = max(least, other[0]), min(most, other[1])
-    allowed, count = None if snap.live == snap.rows else snap.alive, snap.live  # as it is: it is asked again and again
+    allowed, count = None if snap.live == snap.rows else snap.alive, snap.live  # the array itself, not a copy
     for name, (least, most) in ranges.items():
         among, allowed = allowed, np.empty(snap.rows, bool)
         count = filter_range(getattr(columns, name), columns.zones(name), least, most, among, allowed)
     for _, codes, wanted in sets:
-        named = np.logical_or.reduce([codes == code for code in wanted])  # one, mostly
+        named = np.logical_or.reduce([codes == code for code in wanted])  # usually one
         allowed = named if allowed is None else allowed & named
         count = int(np.count_nonzero(allowed))
-    if len(over):
+    if len(expired):
         allowed = np.ones(snap.rows, bool) if allowed is None else allowed.copy()
-        count -= int(np.count_nonzero(allowed[over]))
-        allowed[over] = False
+        count -= int(np.count_nonzero(allowed[expired]))
+        allowed[expired] = False
     return allowed, count
 
 
-def _over(query: Query, snap: Snapshot) -> npt.NDArray[Any]:
-    """Rows that no longer hold; with `current_only` also those that only say facts that no longer do."""
+def _find_expired(query: Query, snap: Snapshot) -> npt.NDArray[Any]:
+    """Return rows that no longer hold; with `current_only` also rows whose facts are all superseded."""
     ends, at = snap.columns.ends, int((query.as_of or query.now).timestamp())
-    over = ends[snap.columns.t_invalid[ends] <= at] if len(ends) else ends
-    return np.union1d(over, snap.facts.superseded(at)) if query.current_only else over
+    expired = ends[snap.columns.t_invalid[ends] <= at] if len(ends) else ends
+    return np.union1d(expired, snap.facts.superseded(at)) if query.current_only else expired
 
 
 def _ranges(query: Query, snap: Snapshot) -> Iterator[tuple[str, str, int, int]]:
-    """The question's filters by a range of numbers: (what it asks for, column, least, most)."""
+    """Yield the filters by a range of numbers: (description, column, least, most)."""
     if query.project is not None:
         code = snap.projects.index(query.project)
         yield f"project {query.project}", "project", code, code
@@ -129,31 +127,31 @@ def _ranges(query: Query, snap: Snapshot) -> Iterator[tuple[str, str, int, int]]
 
 
 def _sets(query: Query, snap: Snapshot) -> Iterator[tuple[str, npt.NDArray[Any], tuple[int, ...]]]:
-    """The question's filters by name: (what it asks for, code of each row, codes of that name)."""
+    """Yield the filters by name: (description, code of each row, allowed codes)."""
     if query.session is not None:
         yield f"session {query.session}", snap.columns.session, query.sessions
     if query.speaker is not None:
         yield f"speaker {query.speaker}", snap.columns.speaker, query.speakers
 
 
-def outside(query: Query, snap: Snapshot, row: int) -> str | None:
-    """Which filter leaves a row out, in words; None where none does."""
+def explain_filter(query: Query, snap: Snapshot, row: int) -> str | None:
+    """Describe the filter that excludes a row; None if none does."""
     if not snap.alive[row]:
         return f"not known, or not valid, at {query.as_of:%Y-%m-%d %H:%M}" if query.as_of else "it is not live"
-    for said, name, least, most in _ranges(query, snap):
+    for text, name, least, most in _ranges(query, snap):
         if not least <= getattr(snap.columns, name)[row] <= most:
-            return f"outside the filter {said}"
-    for said, codes, wanted in _sets(query, snap):
+            return f"outside the filter {text}"
+    for text, codes, wanted in _sets(query, snap):
         if codes[row] not in wanted:
-            return f"outside the filter {said}"
-    if row in _over(query, snap):
-        over = snap.columns.t_invalid[row]
-        return "it no longer holds" if over >= _FIRST else "what it says no longer holds (current_only)"
+            return f"outside the filter {text}"
+    if row in _find_expired(query, snap):
+        ended = snap.columns.t_invalid[row]
+        return "it no longer holds" if ended >= _FIRST else "what it says no longer holds (current_only)"
     return None
 
 
 def _skip_score(vector: F32 | None, snap: Snapshot) -> float:
-    """Probability that the question needs no memory (logistic regression over its vector)."""
+    """Return the probability that the question needs no memory: logistic regression over its vector."""
     router = snap.router
     if vector is None or router is None:
         return 0.0
@@ -165,7 +163,7 @@ def _threshold(snap: Snapshot) -> float:
 
 
 def _type_scores(vector: F32 | None, snap: Snapshot) -> F32 | None:
-    """Cosine of the question to the centroid of each type: float32[types]; 0 where a type has no items."""
+    """Return the cosine of the question to each type's centroid: float32[types]; 0 where a type has no items."""
     if vector is None or not snap.rows:
         return None
     return np.asarray(snap.vectors.type_directions @ vector)

@@ -1,8 +1,8 @@
-"""Stage 3, sparse-semantic leg: the inner product Σ q_t · d_t of learned weights over a vocabulary, exactly.
+"""Stage 3, learned-sparse leg: the inner product Σ q_t · d_t of learned weights over a vocabulary, exactly.
 
 SPLADE (Formal, Piwowarski & Clinchant 2021, "SPLADE: Sparse Lexical and Expansion Model for First Stage Ranking") puts
-a text's meaning into such weights, expansions included, so postings find it. What bounds a term is its largest impact
-(MaxScore, Turtle & Flood 1995; `helix/native/postings.c`), the question's heaviest terms first.
+a text's meaning into such weights, expansions included, so postings find it. A term is bounded by its largest weight
+(MaxScore, Turtle & Flood 1995; `helix/native/postings.c`); the question's heaviest terms come first.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
     from helix.snapshot.index.sparse import ImpactField
 
 _LOOK_UP: Final = 25
-"""To find one row among postings, in NumPy, costs as much as to read so many of them in a row."""
+"""Postings read in sequence that cost as much as one look-up, in NumPy."""
 
 _FEW: Final = 16
-"""One posting in so many is read twice, for a bound before the rest is read."""
+"""One posting in so many is read twice, for an early bound."""
 
 
-def search_sparse(asked: Sparse, field: ImpactField, plan: Plan, k: int) -> Leg:
-    """The k best allowed rows, best first, ties to the smaller id; rows that share no term are never in it.
+def search_sparse(weights: Sparse, field: ImpactField, plan: Plan, k: int) -> Leg:
+    """Find the k best allowed rows that share a term, best first; ties keep the smaller id first.
 
-    A row's score is the float32 sum of its products, the heaviest term of the question first: it hangs on nothing but
-    the question and the row, whatever else is in the store.
+    A row's score is the float32 sum of its products, the question's heaviest term first. It depends on the question and
+    the row alone.
     """
-    weight, most, postings = field.asked(asked)
+    weight, most, postings = field.asked(weights)
     if k <= 0 or not postings:
         return Leg("sparse", np.empty(0, np.uint32), np.empty(0, np.float32))
     allowed = plan.allowed
-    slack = 1 - (len(postings) + 8) * 2.0**-23  # scores and bounds are rounded apart; this is more than that can make
+    slack = 1 - (len(postings) + 8) * 2.0**-23  # more than rounding of scores and bounds can differ
     if allowed is not None and _LOOK_UP * plan.allowed_rows < field.rows:
         few = np.flatnonzero(allowed)
         postings = [list(narrow_parts(parts, few, _LOOK_UP)) for parts in postings]
     size = [sum(len(rows) for _, rows, _ in parts) for parts in postings]
-    first = sum(_FEW * read <= sum(size) for read in accumulate(size))  # terms: what the k-th best has of them alone
+    first = sum(_FEW * read <= sum(size) for read in accumulate(size))  # rare terms alone bound the k-th best score
     rest = np.append(np.cumsum((weight.astype(np.float64) * most)[::-1])[::-1], 0).astype(np.float32)
     floor = 0.0
     if 0 < first < len(postings):

@@ -1,8 +1,7 @@
-"""Around stage 6: what superseded an item comes with it, and stands above it.
+"""Around stage 6: superseded items rank below the items that replace them.
 
-An item is superseded when it says facts and none of them holds. Its successors are the items that say what holds now of
-the same subject and relation. They join the pool; the score the old one earned is theirs, too, and the old one loses a
-share of it.
+An item is superseded when it states facts and none of them holds. Its successors state what holds now of the same
+subject and relation. They join the pool with at least the superseded item's score, which itself loses a share.
 """
 
 from __future__ import annotations
@@ -17,45 +16,45 @@ if TYPE_CHECKING:
     from helix.snapshot.reader.snapshot import Snapshot
 
 
-class Outdated(NamedTuple):
-    """What is superseded in a pool, by the rows of the snapshot."""
+class Superseded(NamedTuple):
+    """Superseded items of a pool, as rows of the snapshot."""
 
-    rows: I64  # int64[s], of the pool
-    old: I64  # int64[m], some of them, with
-    new: I64  # int64[m], what superseded each
+    rows: I64  # int64[s]
+    old: I64  # int64[m], some of them, each with
+    new: I64  # int64[m], a successor
 
 
-def outdated(rows: U32, snap: Snapshot, at: int) -> Outdated | None:
-    """What of a pool is superseded at a moment, in seconds; None for nothing."""
+def find_superseded(rows: U32, snap: Snapshot, at: int) -> Superseded | None:
+    """Find the items of a pool that are superseded at a moment, in seconds; None if there are none."""
     stale = rows[snap.facts.stale(rows, at)].astype(np.int64)
     if not len(stale):
         return None
     of, new = snap.facts.successors(stale, at)
-    return Outdated(stale, stale[of], new)
+    return Superseded(stale, stale[of], new)
 
 
-def succeed(pool: Candidates, found: Outdated, plan: Plan) -> Candidates:
-    """The pool with the successors of its superseded items, as far as they may be searched."""
+def add_successors(pool: Candidates, found: Superseded, plan: Plan) -> Candidates:
+    """Add the allowed successors of superseded items to the pool."""
     new = np.array(sorted(set(found.new.tolist()).difference(pool.row.tolist())), np.int64)
     if plan.allowed is not None:
         new = new[plan.allowed[new]]
     return pool.joined(new) if len(new) else pool
 
 
-def demote(rows: I64, final: F32, found: Outdated, share: float) -> F32:
-    """A successor gets at least what the item has that it superseded; that keeps (1 − share) of the lower of the two.
+def demote(rows: I64, final: F32, found: Superseded, share: float) -> F32:
+    """Give a successor at least its superseded item's score, and that item (1 − share) of the lower of the two.
 
     Args:
-        rows: int64[n], of the pool, with all that is superseded.
+        rows: int64[n], of the pool, superseded items included.
         final: float32[n].
-        share: that is taken off.
+        share: the share that superseded items lose.
     """
     if not share:
         return final
     by_row = rows.argsort(kind="stable")
     stale, old = (by_row[rows.searchsorted(some, sorter=by_row)] for some in (found.rows, found.old))
     new = by_row[np.minimum(rows.searchsorted(found.new, sorter=by_row), len(rows) - 1)]
-    here = rows[new] == found.new  # one that the filters leave out is not in the pool
+    here = rows[new] == found.new  # filters may exclude a successor
     old, new = old[here], new[here]
     lifted = final.copy()
     np.maximum.at(lifted, new, final[old])

@@ -22,14 +22,8 @@ from tests.support.tiny import SETTINGS, make_store
 
 AT = 1_700_000_000
 POINTS = (
-    "touch.begin",
-    "touch.access",
-    "commit.manifest",
-    "commit.checked",
-    "commit.current",
-    "touch.published",
-    "touch.cleaning",
-    "touch.cleaned",
+    *("touch.begin", "touch.access", "commit.manifest", "commit.checked", "commit.current"),
+    *("touch.published", "touch.cleaning", "touch.cleaned"),
 )
 
 
@@ -84,7 +78,7 @@ def test_a_fold_survives_a_kill_at_any_step(point: str, store: Path, run_helix) 
 APPEND = """
 import sys
 from pathlib import Path
-from helix.snapshot.events import Appender, Event
+from helix.snapshot.ledger.access_events import Appender, Event
 appender = Appender(Path(sys.argv[1]))
 while True:
     appender.append([Event(sys.argv[2], "used", 1.0)])

@@ -47,8 +47,8 @@ def at(seconds: float) -> datetime:
 
 def seeing(snap: Snapshot, *vector: float) -> Snapshot:
     """The snapshot with an encoder that gives every question this vector."""
-    snap.__dict__["encoder"] = SimpleNamespace(query=lambda _: f32(*vector))
-    snap.__dict__["counter"] = EstimatedCounter()
+    snap.files.__dict__["encoder"] = SimpleNamespace(query=lambda _: f32(*vector))
+    snap.files.__dict__["counter"] = EstimatedCounter()
     return snap
 
 
@@ -397,7 +397,8 @@ def without_encoder(snap: Snapshot) -> Snapshot:
     assert snap.manifest is not None
     lost = Snapshot.open(snap.root)
     assert lost.manifest is not None
-    lost.manifest = replace(lost.manifest, lineage=replace(lost.manifest.lineage, encoder="0" * 16))
+    lineage = replace(lost.manifest.lineage, encoder="0" * 16)
+    lost.files.manifest = replace(lost.manifest, lineage=lineage)
     return lost
 
 
@@ -422,7 +423,7 @@ def test_what_a_reader_may_not_see_is_in_no_list(tmp_path: Path) -> None:
 def test_a_question_that_needs_no_memory_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     snap = seeing(make_store(tmp_path, ["ferry", "boat"]), 1, 0)
     router = {"weights": f32(9, 0), "bias": f32(0)[0], "threshold": f32(0.5)[0]}
-    monkeypatch.setitem(snap.__dict__, "router", router)
+    monkeypatch.setitem(snap.files.__dict__, "router", router)
     found = ask(snap, "what is a ferry")
     assert found.skipped
     assert not found.items

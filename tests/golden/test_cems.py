@@ -69,8 +69,8 @@ def seeing(snap: Snapshot, vectors: Mapping[str, Sequence[float]], other: Sequen
         return f32(*vectors.get(text, other))
 
     many = lambda texts: np.stack([vector(text) for text in texts])  # noqa: E731
-    snap.__dict__["encoder"] = SimpleNamespace(query=vector, queries=many)
-    snap.__dict__["counter"] = EstimatedCounter()
+    snap.files.__dict__["encoder"] = SimpleNamespace(query=vector, queries=many)
+    snap.files.__dict__["counter"] = EstimatedCounter()
     return snap
 
 
@@ -380,7 +380,7 @@ def test_which_rows_are_pinned(weighed: Path) -> None:
 
 def test_what_was_of_use_lately_is_not_old(tmp_path: Path) -> None:
     snap = make_store(tmp_path, ["ferry", "boat"], given=[{"time": BASE - 60 * DAY}, {"time": BASE - 60 * DAY}])
-    snap.__dict__["last_access"] = np.array([BASE - 60 * DAY, BASE])
+    snap.catalog.__dict__["last_access"] = np.array([BASE - 60 * DAY, BASE])
     seeing(snap, {}, [0.8, 0.6])
     found = whys(ask(snap, "ferry", VECTOR))
     assert (found["ferry"]["decay"], found["boat"]["decay"]) == (0.5, 1.0)
@@ -560,7 +560,8 @@ def test_items_at_most(tmp_path: Path) -> None:
 
 def test_a_question_that_needs_no_memory_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     snap = seeing(make_store(tmp_path, ["ferry", "boat"]), {}, [1, 0])
-    monkeypatch.setitem(snap.__dict__, "router", {"weights": f32(9, 0), "bias": f32(0)[0], "threshold": f32(0.5)[0]})
+    router = {"weights": f32(9, 0), "bias": f32(0)[0], "threshold": f32(0.5)[0]}
+    monkeypatch.setitem(snap.files.__dict__, "router", router)
     found = ask(snap, "what is a ferry")
     assert found.skipped
     assert not found.items

@@ -28,7 +28,7 @@ from pipelines.cli import build_docs as docs
 from query.mcp import build_server
 from query.rest import create_app
 from query.service import QueryService
-from tests.support.page_shell import ADDRESS, HELIX, NOT_RUN, World, not_run, spelt_out, takes, world
+from tests.support.page_shell import ADDRESS, HELIX, NOT_RUN, World, check_arguments, check_options, find_reason, world
 from tests.support.pages import PAGES, ROOT, Block, anchors, blocks, rows, spans, tokens
 
 
@@ -68,7 +68,7 @@ def test_a_page_runs(page: str, sample_store: Path, cache: Path, forks: Any, tmp
                 (tmp_path / file[1]).parent.mkdir(parents=True, exist_ok=True)
                 (tmp_path / file[1]).write_text(block.text)
             elif block.language == "python":
-                exec(compile(here.text(block.text), where, "exec"), names)
+                exec(compile(here.localise(block.text), where, "exec"), names)
             elif block.language == "diff":
                 done = subprocess.run(
                     ["git", "apply", "-"], input=block.text, cwd=tmp_path, text=True, capture_output=True, check=False
@@ -76,12 +76,12 @@ def test_a_page_runs(page: str, sample_store: Path, cache: Path, forks: Any, tmp
                 assert done.returncode == 0, f"{where}: {done.stderr}"
             elif block.language in ("sh", "console"):
                 lines = re.findall(r"^\$ (.*)$", block.text, re.M) if block.language == "console" else [block.text]
-                done = here.bash(here.text("\n".join(lines)))
+                done = here.bash(here.localise("\n".join(lines)))
                 assert done.returncode == 0, f"{where}: {done.stdout}\n{done.stderr}"
             elif block.language == "json":
-                servers(here, json.loads(here.text(block.text)))
+                servers(here, json.loads(here.localise(block.text)))
         for line in here.skipped:
-            assert not_run(line), f"{page}: {line!r} was not run, and NOT_RUN does not say why"
+            assert find_reason(line), f"{page}: {line!r} was not run, and NOT_RUN does not say why"
 
 
 def servers(here: World, config: dict[str, Any]) -> None:
@@ -121,7 +121,7 @@ def test_a_module_that_is_not_run_exists() -> None:
 def test_commands_in_the_text_exist_with_their_options(page: str) -> None:
     for shown in spans(page):
         for said in re.findall(r"(?:^|\s)helix ([a-z]+(?![\w.])(?:[^|;]|\\\|)*)", shown):
-            spelt_out(re.findall(r"[^\s\[\]()]+", said))
+            check_options(re.findall(r"[^\s\[\]()]+", said))
 
 
 # ---------------------------------------------------------------- files of other programs
@@ -149,7 +149,7 @@ def test_a_unit_starts_a_command(page: str, block: Block) -> None:
     unit.read_string(block.text)
     program, *words = shlex.split(unit["QueryService"]["ExecStart"])
     assert Path(program).name == "helix"
-    takes(words)
+    check_arguments(words)
 
 
 @pytest.mark.parametrize(("page", "block"), every("nginx", "caddyfile"))
@@ -227,7 +227,7 @@ def test_the_picture_is_of_the_sample(sample_store: Path) -> None:
         assert {"embed", "dense", "lexical", "fuse", "graph", "rank", "diversify", "pack"} <= set(said)
         assert [text for text in said if text in {item.text for item in found.items}]
         for item in found.items[: docs.SHOWN]:
-            assert docs._short(item.text) in said
+            assert docs._shorten(item.text) in said
 
 
 def test_the_parts_of_a_score_are_all_of_it(sample_store: Path) -> None:

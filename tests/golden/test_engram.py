@@ -65,8 +65,8 @@ def f32(*values: float) -> Any:
 def seeing(snap: Snapshot, vector: Sequence[float]) -> Snapshot:
     """The snapshot with an encoder that gives every question this vector."""
     found = np.array(vector, np.float32)
-    snap.__dict__["encoder"] = SimpleNamespace(query=lambda _: found / np.linalg.norm(found))
-    snap.__dict__["counter"] = EstimatedCounter()
+    snap.files.__dict__["encoder"] = SimpleNamespace(query=lambda _: found / np.linalg.norm(found))
+    snap.files.__dict__["counter"] = EstimatedCounter()
     return snap
 
 
@@ -360,7 +360,7 @@ def test_the_retention_model_is_a_factor_and_its_absence_is_said(tmp_path: Path)
     assert with_it["walnut two"]["retention"] == pytest.approx(1 + 0.5 * (1 / (1 + math.exp(1)) - 0.5), abs=5e-3)
     assert not any("off" in stage for stage in trace.stages if stage["stage"] == "retention")
 
-    del snap.__dict__["encoder"]  # no encoder: no cosine
+    del snap.files.__dict__["encoder"]  # no encoder: no cosine
     trace = Trace(True)
     assert "retention" not in why(ask(snap, "walnut", trace=trace))["walnut one"]
     assert any("without an encoder" in stage.get("off", "") for stage in trace.stages)

@@ -93,8 +93,8 @@ def store(root: Path, items: Sequence[Any] = ITEMS, **more: Any) -> Snapshot:
 
 
 def with_encoder(snapshot: Snapshot) -> Snapshot:
-    snapshot.__dict__["encoder"] = SimpleNamespace(query=lambda text: X.astype(np.float32))
-    snapshot.__dict__["counter"] = EstimatedCounter()
+    snapshot.files.__dict__["encoder"] = SimpleNamespace(query=lambda text: X.astype(np.float32))
+    snapshot.files.__dict__["counter"] = EstimatedCounter()
     return snapshot
 
 

@@ -19,7 +19,7 @@ from helix.recipes.load_profile import load
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import digest
 from helix.stages.fuse import fuse
-from helix.stages.graph import arrived, look, origin, push, walk
+from helix.stages.graph import collect_mass, push, seed, view_graph, walk
 from helix.stages.route import route
 from helix.types import Candidates, Leg, Plan, Query
 from tests.support.queries import make_query
@@ -193,8 +193,8 @@ def pushed(world: World, **bounds: Any) -> Any:
     query, plan = world.query()
     pool = pool_of(world.snap, *world.pool)
     graph = replace(world.graph, **bounds)
-    seen, asked = look(pool, query, world.snap, plan, graph)
-    start = origin(pool, asked, graph.seeds)
+    seen, asked = view_graph(pool, query, world.snap, plan, graph)
+    start = seed(pool, asked, graph.seeds)
     return push(start, seen, graph), start
 
 
@@ -222,7 +222,7 @@ def test_to_the_end_a_push_is_pagerank(world: World) -> None:
     assert {node: p for node, (p, _) in found.items() if p > 1e-9} == pytest.approx(
         {node: p for node, p in exact.items() if p > 1e-9}, abs=1e-7
     )
-    rows, mass = arrived(state, start, world.n, ALPHA)
+    rows, mass = collect_mass(state, start, world.n, ALPHA)
     over_edges = {i: exact[node] - own.get(node, 0) for node in exact for kind, i in [node] if kind == "item"}
     assert {i: m for i, m in zip(rows.tolist(), mass.tolist(), strict=True) if m > 1e-9} == pytest.approx(
         {i: m for i, m in over_edges.items() if m > 1e-9}, abs=1e-7
@@ -264,8 +264,8 @@ def test_an_epsilon_bounds_the_edges_read(world: World) -> None:
 
 def pushed_from(snap: Snapshot, pool: Candidates, query: Query, **bounds: Any) -> Any:
     graph = replace(GRAPH, **bounds)
-    seen, asked = look(pool, query, snap, route(query, None, snap), graph)
-    state = push(origin(pool, asked, graph.seeds), seen, graph)
+    seen, asked = view_graph(pool, query, snap, route(query, None, snap), graph)
+    state = push(seed(pool, asked, graph.seeds), seen, graph)
     assert state is not None
     return state
 
@@ -422,9 +422,9 @@ def test_what_may_not_be_searched_neither_holds_nor_carries(tmp_path: Path) -> N
             query = ask(snap, *asked, project="p")
             plan = route(query, None, snap)
             graph = replace(GRAPH, session_size=0)
-            seen, none = look(pool_of(snap, 0), query, snap, plan, graph)
+            seen, none = view_graph(pool_of(snap, 0), query, snap, plan, graph)
             # Started at the item on this side alone.
-            state = push(origin(pool_of(snap, 0), none[:0], graph.seeds), seen, graph)
+            state = push(seed(pool_of(snap, 0), none[:0], graph.seeds), seen, graph)
             assert state is not None
             reached.append(set(state.nodes.number.tolist()))
         assert 2 in reached[0], at

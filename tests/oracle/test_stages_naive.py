@@ -15,7 +15,7 @@ import pytest
 from helix.recipes.load_profile import load
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.dense import search_dense
-from helix.stages.diversify import mmr, repeats, within_reach
+from helix.stages.diversify import count_reachable, find_repeats, mmr
 from helix.stages.features.lexical import adjacent, hear
 from helix.stages.features.lexical import lexical as pool_lexical
 from helix.stages.fuse import fuse
@@ -240,7 +240,7 @@ def test_mmr_of_what_is_within_reach_is_mmr_of_all(trade: float) -> None:
         vectors = rng.normal(size=(n, 4)).astype(np.float32) + rng.integers(0, 3, 4).astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         vectors[: n // 2] = vectors[0]  # the best all say the same
-        near = within_reach(scores, trade, k)
+        near = count_reachable(scores, trade, k)
         left_out += n - near
         assert mmr(scores[:near], vectors[:near], trade, k).tolist() == mmr(scores, vectors, trade, k).tolist()
     assert left_out or trade < 0.9
@@ -261,7 +261,7 @@ def test_repeats_are_found_whatever_else_is_there() -> None:
             for high in range(low):
                 if of[high] < 0 and of[low] < 0 and (signatures[high] == signatures[low]).mean() >= 0.8:
                     of[low] = high
-        assert repeats(signatures, 0.8).tolist() == of
+        assert find_repeats(signatures, 0.8).tolist() == of
 
 
 def test_every_filter_equals_brute_force(world: World) -> None:

@@ -17,7 +17,7 @@ from helix.native import postings as native
 from helix.stages import lexical
 from helix.stages.lexical import search_lexical
 from helix.types import Plan
-from tests.oracle.test_lexical_maxscore import inverted
+from tests.oracle.test_lexical_maxscore import invert
 from tests.support.bench.lexical import Store, exhaustive
 
 K1_B = st.sampled_from([(0.9, 0.6), (1.2, 0.75), (1.2, 0.0), (0.9, 1.0), (0.0, 0.5)])
@@ -39,7 +39,7 @@ def worlds(draw: st.DrawFn) -> tuple[Store, Any, Any]:
 def build(tf: Any, length: Any, key: Any, alive: Any, cuts: set[int]) -> tuple[Store, Any]:
     hashes = np.arange(10, 10 * len(tf) + 1, 10, dtype=np.uint64)
     bounds = sorted({0, *cuts, tf.shape[1]})
-    segments = [(low, inverted(hashes, tf[:, low:high])) for low, high in pairwise(bounds)]
+    segments = [(low, invert(hashes, tf[:, low:high])) for low, high in pairwise(bounds)]
     return Store(segments, length, key, alive), hashes
 
 

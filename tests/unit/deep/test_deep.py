@@ -378,7 +378,7 @@ def test_replies_survive_json() -> None:
 
     said = Replies({"hyde": "x"}, ("a", "b"), ("hyde", "rerank"), {"query2doc": "off"}, "m", 3, 40, 1.5)
     assert replies_of(orjson.loads(orjson.dumps(said))) == said
-    assert "order" not in said.told()
+    assert "order" not in said.report()
 
 
 def test_techniques_are_those_there_are() -> None:

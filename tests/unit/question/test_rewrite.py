@@ -141,7 +141,7 @@ def test_only_those_an_acl_shows_are_known_speakers(tmp_path: Path) -> None:
     assert snap.seen_by(None).catalog.speaker_names == {None: {"ana"}, snap.projects.index("p"): {"ana"}}
     assert snap.seen_by("boss").catalog.speaker_names[None] == {"ana", "mallory"}
     assert snap.catalog.speaker_names[None] == {"ana", "mallory"}
-    assert make_store(tmp_path / "empty", []).speaker_names == {None: frozenset()}
+    assert make_store(tmp_path / "empty", []).catalog.speaker_names == {None: frozenset()}
 
 
 @pytest.mark.parametrize(

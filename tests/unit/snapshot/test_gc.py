@@ -406,7 +406,7 @@ def test_the_command(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["gc", "--keep", "1", "--grace", "0", "--store", str(root)]) == 0
     said = capsys.readouterr().out
     assert said.startswith("1 files and folders removed")
-    assert "2 generations kept, 1 in use" in said
+    assert "2 generations retained, 1 in use" in said
     assert memory.stale()
     for wrong in (["--keep", "0"], ["--grace", "-1"], ["--keep", "x"]):
         assert main(["gc", *wrong, "--store", str(root)]) == 2

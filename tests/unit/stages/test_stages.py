@@ -12,7 +12,7 @@ import pytest
 from helix.ranking.bm25 import compute_idf, saturate_tf
 from helix.recipes.load_profile import load
 from helix.stages.dense import search_dense
-from helix.stages.diversify import diversify, left_out, mmr, repeats
+from helix.stages.diversify import diversify, explain_left_out, find_repeats, mmr
 from helix.stages.fuse import fuse
 from helix.stages.graph import pagerank, spread
 from helix.stages.lexical import search_lexical
@@ -334,10 +334,10 @@ def test_near_duplicates_leave_the_better_one(tmp_path: Path) -> None:
     long = "the quick brown fox jumps over the lazy dog near the old mill by the river in spring"
     texts = [long, "something else entirely about bread", long + " ok"]
     snap = make_store(tmp_path, texts)
-    unique = repeats(snap.row_map.signatures(np.arange(3)), 0.8) < 0
+    unique = find_repeats(snap.row_map.signatures(np.arange(3)), 0.8) < 0
     assert unique.tolist() == [True, True, False]
-    assert repeats(snap.row_map.signatures(np.array([2, 1, 0])), 0.8).tolist() == [-1, -1, 0]
-    assert repeats(snap.row_map.signatures(np.empty(0, int)), 0.8).tolist() == []
+    assert find_repeats(snap.row_map.signatures(np.array([2, 1, 0])), 0.8).tolist() == [-1, -1, 0]
+    assert find_repeats(snap.row_map.signatures(np.empty(0, int)), 0.8).tolist() == []
 
 
 def test_near_duplicates_of_a_dropped_row_may_stay() -> None:
@@ -347,7 +347,7 @@ def test_near_duplicates_of_a_dropped_row_may_stay() -> None:
     b[:12] += 1000
     c = b.copy()
     c[12:24] += 1000
-    assert repeats(np.stack([a, b, c]), 0.8).tolist() == [-1, 0, -1]
+    assert find_repeats(np.stack([a, b, c]), 0.8).tolist() == [-1, 0, -1]
 
 
 def test_diversify_returns_k_best_first(tmp_path: Path) -> None:
@@ -356,7 +356,7 @@ def test_diversify_returns_k_best_first(tmp_path: Path) -> None:
     nothing = np.full(3, np.nan, np.float32)
     pool = Candidates(np.arange(3, dtype=np.uint32), *([nothing] * 12), final)
     chosen = diversify(pool, snap, 2, PAPER.diversify)
-    left = left_out(pool, chosen, snap, PAPER.diversify)
+    left = explain_left_out(pool, chosen, snap, PAPER.diversify)
     assert chosen.row.tolist() == [0, 1]
     assert left.near.tolist() == []
     assert left.far.tolist() == []  # the third is out by its score alone
@@ -369,7 +369,7 @@ def test_what_diversify_leaves_out_it_accounts_for(tmp_path: Path) -> None:
     nothing = np.full(4, np.nan, np.float32)
     pool = Candidates(np.arange(4, dtype=np.uint32), *([nothing] * 12), final)
     chosen = diversify(pool, snap, 2, PAPER.diversify)
-    left = left_out(pool, chosen, snap, PAPER.diversify)
+    left = explain_left_out(pool, chosen, snap, PAPER.diversify)
     assert chosen.row.tolist() == [0, 3]  # .5·.8 − .5·1 < .5·.7
     assert (left.near.tolist(), left.of.tolist()) == ([1], [0])
     assert left.far.tolist() == [2]

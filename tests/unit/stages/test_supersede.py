@@ -10,7 +10,7 @@ import pytest
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.collapse import clusters, collapse
 from helix.stages.fuse import fuse
-from helix.stages.supersede import Outdated, demote, outdated, succeed
+from helix.stages.supersede import Superseded, add_successors, demote, find_superseded
 from helix.types import Leg, Plan
 from tests.support.tiny import BASE, make_store, record
 
@@ -43,11 +43,11 @@ def test_successors_are_those_that_hold(tmp_path: Path) -> None:
     assert list(zip(found.old.tolist(), found.new.tolist(), strict=True)) == [(0, 2), (1, 2)]  # not the one between
     found = superseded(rows, snap, BASE + 150)
     assert list(zip(found.old.tolist(), found.new.tolist(), strict=True)) == [(0, 1)]
-    assert outdated(np.array([2, 5], np.uint32), snap, NOW) is None
+    assert find_superseded(np.array([2, 5], np.uint32), snap, NOW) is None
 
 
-def superseded(rows: np.ndarray, snap: Snapshot, at: int = NOW) -> Outdated:
-    found = outdated(rows.astype(np.uint32), snap, at)
+def superseded(rows: np.ndarray, snap: Snapshot, at: int = NOW) -> Superseded:
+    found = find_superseded(rows.astype(np.uint32), snap, at)
     assert found
     return found
 
@@ -71,13 +71,13 @@ def test_a_successor_joins_the_pool_if_it_may_be_searched(tmp_path: Path) -> Non
     snap = homes(tmp_path)
     pool = fuse([Leg("bm25", np.array([0, 5], np.uint32), np.ones(2, np.float32))], snap, 60, {"bm25": 1.0})
     everything, found = Plan(None, 6), superseded(pool.row, snap)
-    assert succeed(pool, found, everything).row.tolist() == [0, 5, 2]
-    assert np.isnan(succeed(pool, found, everything).rrf[-1])
+    assert add_successors(pool, found, everything).row.tolist() == [0, 5, 2]
+    assert np.isnan(add_successors(pool, found, everything).rrf[-1])
     without = np.array([True, True, False, True, True, True])
-    assert succeed(pool, found, Plan(without, 5)).row.tolist() == [0, 5]
-    assert outdated(pool.row, snap, BASE + 50) is None
+    assert add_successors(pool, found, Plan(without, 5)).row.tolist() == [0, 5]
+    assert find_superseded(pool.row, snap, BASE + 50) is None
     both = fuse([Leg("bm25", np.array([0, 2], np.uint32), np.ones(2, np.float32))], snap, 60, {"bm25": 1.0})
-    assert succeed(both, superseded(both.row, snap), everything).row.tolist() == [0, 2]  # it is there
+    assert add_successors(both, superseded(both.row, snap), everything).row.tolist() == [0, 2]  # it is there
 
 
 # ------------------------------------------------------------ copies

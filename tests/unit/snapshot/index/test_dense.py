@@ -183,7 +183,7 @@ def test_what_lies_in_one_half_is_found(world, monkeypatch) -> None:
     block, questions, _, _ = world
     lists = index_of(block).coded
     assert lists is not None
-    there = lists.lists.row.held[int(lists.lists.size.argmax())]
+    there = lists.lists.row.arrays[int(lists.lists.size.argmax())]
     allowed = np.zeros(N, bool)
     allowed[there] = True
     assert len(there) > 200
@@ -357,13 +357,14 @@ def test_float16_vectors_settle_what_int8_cannot_tell() -> None:
     points[1:60] = unit(question + 0.004 * rng.normal(size=(59, 8)))
     codes, scale = quantise(points)
     wanted = best(points @ question, 10)
+    block = SimpleNamespace(start=0, codes=codes, scale=scale, dense=None, exact=None)
     snap = SimpleNamespace(
-        blocks=[SimpleNamespace(start=0, codes=codes, scale=scale, dense=None, exact=None)],
+        vectors=SimpleNamespace(blocks=[block]),
         columns=SimpleNamespace(key=np.arange(400)),
         start_work=defer_work,
     )
     assert search_dense(question, snap, Plan(None, 400), 10).rows.tolist() != wanted.tolist()
-    snap.vectors.blocks[0].exact = points.astype(np.float16)
+    block.exact = points.astype(np.float16)
     leg = search_dense(question, snap, Plan(None, 400), 10)
     exact = points.astype(np.float16).astype(np.float32) @ question
     assert set(leg.rows.tolist()) <= set(best((codes.astype(np.float32) @ question) * scale, 40).tolist())
@@ -393,7 +394,7 @@ def indexed_store(root: Path, monkeypatch) -> tuple[Snapshot, np.ndarray]:
 def plain(snapshot: Snapshot) -> Snapshot:
     """The same generation as if nothing were indexed."""
     other = Snapshot.open(snapshot.root, snapshot.name)
-    other._dense = {}
+    other.files.dense = {}
     return other
 
 
@@ -478,7 +479,7 @@ def test_the_library_multiplies_as_fast_as_the_processor_can(chosen: str | None,
     """Unless the user says how. In a process of its own: it is told while it is loaded."""
     told = """
 import os, threadpoolctl
-from helix.snapshot.dense import library
+from helix.snapshot.index.dense import library
 before = os.environ.get("OPENBLAS_CORETYPE")
 library()
 assert os.environ.get("OPENBLAS_CORETYPE") == before
@@ -513,7 +514,7 @@ def test_a_row_that_is_none_is_damage(n: int, tmp_path: Path) -> None:
                 found.search(questions[0], 10, None)
         allowed = np.ones(n, bool)
         if found.coded:  # a row more than the filter has
-            with pytest.raises(ValueError, match="allowed is of shape"):
+            with pytest.raises(ValueError, match="allowed has the shape"):
                 found.search(questions[0], 10, allowed)
         else:
             assert wrong not in found.search(questions[0], 10, allowed).tolist()

@@ -120,16 +120,16 @@ def test_an_item_is_found_by_a_question_it_shares_no_word_with(root: Path) -> No
 def test_a_merge_carries_the_questions_of_the_living_over(root: Path) -> None:
     publish(root, 0, [1], [["who repairs violins"]])
     before = publish(root, 1, [0, 1], [["what is zeta"], ["who is gone"]])
-    assert before.expansion is not None
+    assert before.lexical.expansion is not None
     compact(root, Settings(), full=True)
     after = Snapshot.open(root)
-    assert after.expansion is not None
+    assert after.lexical.expansion is not None
     assert after.manifest is not None
     mine = [index for index in after.manifest.indexes if index.kind == KIND]
     assert len(mine) == 1
     assert mine[0].covers == (after.manifest.segments[0].id,)
-    assert after.expansion.looked.tolist() == [False, True, True]
-    assert after.expansion.of(np.arange(3)) == [[], ["who repairs violins"], ["what is zeta"]]
+    assert after.lexical.expansion.looked.tolist() == [False, True, True]
+    assert after.lexical.expansion.of(np.arange(3)) == [[], ["who repairs violins"], ["what is zeta"]]
     assert open_queries(root, mine[0]).rows.tolist() == [1, 2]
     with ask(root, "SELECT text, queries FROM items WHERE len(queries) > 0 ORDER BY text") as found:
         assert list(found.rows) == [("epsilon zeta", ["what is zeta"]), ("gamma delta", ["who repairs violins"])]
@@ -148,8 +148,8 @@ def test_what_was_asked_while_a_merge_ran_is_carried_over_too(root: Path, monkey
     compact(root, Settings(), full=True)
     assert at
     after = Snapshot.open(root)
-    assert after.expansion is not None
-    assert after.expansion.of(np.arange(3)) == [["what is alpha"], ["who repairs violins"], []]
+    assert after.lexical.expansion is not None
+    assert after.lexical.expansion.of(np.arange(3)) == [["what is alpha"], ["who repairs violins"], []]
 
 
 def test_sql_shows_the_questions_of_the_row_that_lives(root: Path) -> None:

@@ -72,7 +72,7 @@ def test_a_fact_is_one_plain_sentence(fact: tuple[str, str, str, str, bool], tex
 
 
 def test_facts_are_found_by_their_words(tmp_path: Path) -> None:
-    field = fact_store(tmp_path, ITEMS, cuts=(2,)).fact_field
+    field = fact_store(tmp_path, ITEMS, cuts=(2,)).facts.field
     assert (field.rows, field.live, field.share) == (4, 4, 1.0)
     assert field.length.tolist() == [len(tokenise(text)) for text in texts(field.text(np.arange(4)))]
     assert [rows.tolist() for _, rows, _ in field.term(term("oslo"))] == [[0], [1]]  # a segment each
@@ -85,7 +85,7 @@ def texts(entries: list[dict[str, str]]) -> list[str]:
 
 
 def test_what_is_shown_of_a_fact(tmp_path: Path) -> None:
-    field = fact_store(tmp_path, ITEMS, cuts=(2,), deleted={0: [0]}).fact_field
+    field = fact_store(tmp_path, ITEMS, cuts=(2,), deleted={0: [0]}).facts.field
     assert texts(field.text(np.array([2, 0, 1]))) == ["eva lives in bergen", "ben likes oslo jazz", "ben works at quux"]
     (entry,) = field.text(np.array([0]))
     assert (entry["subject"], entry["relation"], entry["object"]) == ("ben", "likes", "oslo jazz")
@@ -108,7 +108,7 @@ def test_bm25_over_facts_by_hand(tmp_path: Path) -> None:
 
 
 def test_the_nearest_facts_by_hand(tmp_path: Path) -> None:
-    field = fact_store(tmp_path, ITEMS, cuts=(2,)).fact_field
+    field = fact_store(tmp_path, ITEMS, cuts=(2,)).facts.field
     leg = field.nearest(X.astype(np.float32), 3)
     assert leg.rows.tolist()[:2] == [0, 3]
     assert leg.scores.tolist()[:2] == pytest.approx([1.0, 0.6], abs=0.01)
@@ -119,7 +119,7 @@ def test_the_nearest_facts_by_hand(tmp_path: Path) -> None:
 
 def test_ties_go_to_the_smaller_id(tmp_path: Path) -> None:
     same = [item(f"{i}", says(f"p{i}", "likes", "tea", vector=X)) for i in range(6)]
-    field = fact_store(tmp_path, same).fact_field
+    field = fact_store(tmp_path, same).facts.field
     assert field.nearest(X.astype(np.float32), 3).rows.tolist() == np.argsort(field.key)[:3].tolist()
 
 
@@ -161,7 +161,7 @@ def test_no_facts_no_files(tmp_path: Path) -> None:
 
 
 def same_field(one: Snapshot, other: Snapshot) -> None:
-    a, b = one.fact_field, other.fact_field
+    a, b = one.facts.field, other.facts.field
     assert (a.rows, a.live, a.mean_length) == (b.rows, b.live, b.mean_length)
     assert a.key[a.indexed].tolist() == b.key[b.indexed].tolist()
     assert a.length.tolist() == b.length.tolist()
@@ -244,8 +244,8 @@ def test_nothing_of_a_forgotten_fact_remains(cache: Path, tmp_path: Path, talk: 
     root = tmp_path / "store"
     ingest(root, [talk], load())
     before = Snapshot.open(root)
-    (row,) = before.facts.row[found(before, "quuxworks")].tolist()
-    item_id = f"{int(before.key[row]):016x}"
+    (row,) = before.facts.columns.row[found(before, "quuxworks")].tolist()
+    item_id = f"{int(before.columns.key[row]):016x}"
     del before
     forget(root, Selection(items=(item_id,)), load())
     after = Snapshot.open(root)
@@ -261,12 +261,12 @@ def test_nothing_of_a_forgotten_fact_remains(cache: Path, tmp_path: Path, talk: 
 
 def test_a_store_of_before_is_read_and_a_reindex_gives_it_one(cache: Path, tmp_path: Path, talk: Path) -> None:
     root, settings = tmp_path / "store", load()
-    with patch.object(enriching, "VERSION", 2), patch.object(enriching, "fact_vectors", lambda *_: None):
+    with patch("pipelines.ingest.part.VERSION", 2), patch.object(enriching, "_embed_facts", lambda *_: None):
         ingest(root, [talk], settings)
     before = Snapshot.open(root)
-    assert len(before.facts.row) == 2
-    assert before.fact_field.share == 0.0
-    assert before.fact_field.nearest(before.encoder.query("where does Ana live"), 3).rows.tolist() == []
+    assert len(before.facts.columns.row) == 2
+    assert before.facts.field.share == 0.0
+    assert before.facts.field.nearest(before.encoder.query("where does Ana live"), 3).rows.tolist() == []
     assert found(before, "tromso") == []
     assert status(root)["coverage"]["fact_index"] == {"facts": 0, "of": 2}
     assert reindex(root, settings).swapped

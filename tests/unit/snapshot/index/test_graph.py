@@ -135,13 +135,13 @@ def test_lists_that_lead_nowhere_are_an_error_and_not_read(tmp_path: Path, name:
     )
     nodes = np.arange(snapshot.rows + len(snapshot.sessions) + 1)
     assert len(_seen(snapshot).edges(nodes)[0]) > 0
-    (segment,) = snapshot.files.segments
+    (segment,) = snapshot.row_map.segments
     array = segment[name]
-    snapshot.files.segments = [replace(segment, arrays={**segment.arrays, name: np.array(wrong).astype(array.dtype)})]
+    snapshot.row_map.segments = [replace(segment, arrays={**segment.arrays, name: np.array(wrong).astype(array.dtype)})]
     assert len(wrong) == len(array)
-    for made in ("graph", "_namings"):
-        snapshot.__dict__.pop(made, None)
-    snapshot.__dict__["_namings"] = [np.full(len(segment["mentioned.key"]), 2, np.int32)]
+    for made in ("nodes", "_item_counts"):
+        snapshot.graph.__dict__.pop(made, None)
+    snapshot.graph.__dict__["_item_counts"] = [np.full(len(segment["mentioned.key"]), 2, np.int32)]
     with pytest.raises(StoreError, match="helix verify"):
         _seen(snapshot).edges(nodes)
 
@@ -171,11 +171,11 @@ def test_there_are_no_nodes_but_those_of_the_graph(tmp_path: Path) -> None:
 
 def test_lists_that_do_not_fit_together_are_no_graph(tmp_path: Path) -> None:
     snapshot = linked(tmp_path / "s")
-    segment = snapshot.files.segments[0]
+    segment = snapshot.row_map.segments[0]
     short = replace(segment, arrays={**segment.arrays, "links.kind": segment["links.kind"][:-1]})
-    snapshot.files.segments = [short, *snapshot.files.segments[1:]]
-    snapshot.__dict__.pop("graph", None)
-    with pytest.raises(StoreError, match=rf"links\.kind is of shape .* in the segment {segment.id}"):
+    snapshot.row_map.segments = [short, *snapshot.row_map.segments[1:]]
+    snapshot.graph.__dict__.pop("nodes", None)
+    with pytest.raises(StoreError, match=rf"links\.kind has the shape .* in the segment {segment.id}"):
         _ = snapshot.graph.nodes
 
 

@@ -452,6 +452,6 @@ def test_the_reader_sees_what_was_folded(store: Path) -> None:
     before = Snapshot.open(store)
     touch(store, SETTINGS)
     after = Snapshot.open(store)
-    assert after.access_count.tolist() == [1, 0, 2]
+    assert after.catalog.access_count.tolist() == [1, 0, 2]
     # Never earlier than the item itself.
-    assert after.last_access.tolist() == [before.last_access[0], before.last_access[1], now]
+    assert after.catalog.last_access.tolist() == [before.catalog.last_access[0], before.catalog.last_access[1], now]

@@ -39,7 +39,7 @@ def record(root: Path) -> Record | None:
 def holder(root: Path) -> subprocess.Popen[bytes]:
     """A process that has begun with the document, and goes on until it is killed."""
     code = (
-        "import sys, time; from pathlib import Path; from helix.snapshot import tries\n"
+        "import sys, time; from pathlib import Path; from helix.snapshot.ledger import attempts as tries\n"
         f"with tries.claim(Path({str(root)!r}), {DOCUMENT!r}):\n"
         "    print('begun', flush=True)\n    time.sleep(60)\n"
     )
