@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.support import sharing
-from tests.support.caching import EXPORTING, INDEXING, cache_folder, exclusive
+from tests.support.caching import EXPORTING, INDEXING, cache_folder, exclusive, rejuvenate
 from tests.support.draws import register_profiles
 from tests.support.forks import forking
 from tests.support.labelled import REPORT
@@ -150,6 +150,7 @@ def sample_store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     made = cache_folder("sample-store", make, INDEXING, STORE_SOURCES)
     root = tmp_path_factory.mktemp("sample") / "store"  # each process has pins of its own
     shutil.copytree(made, root)
+    rejuvenate(root)
     return root
 
 
