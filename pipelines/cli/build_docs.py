@@ -28,8 +28,8 @@ def main(argv: Sequence[str]) -> int:
     """Write both in a checkout, by default the current folder."""
     root = Path(argv[0] if argv else ".")
     page = root / "docs" / "configuration.md"
-    page.write_draw_text(with_settings(page.read_draw_text("utf-8")), "utf-8")
-    (root / "docs" / "recall.svg").write_draw_text(picture(QUESTION, ask_sample()), "utf-8")
+    page.write_text(with_settings(page.read_text("utf-8")), "utf-8")
+    (root / "docs" / "recall.svg").write_text(picture(QUESTION, ask_sample()), "utf-8")
     return 0
 
 

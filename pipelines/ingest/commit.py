@@ -96,34 +96,24 @@ def commit(
         file = writer.write_documents(root, build_table(documents, parts, rows, first.add))
         failpoint("commit.documents")
         new = _next_generation(held, base, encoder, lineage, settings)
-        counts = {
-            "items": new.counts["items"] + len(chosen.add) - sum(map(len, chosen.replaced.values())),
-            "sessions": new.counts["sessions"] + _count_new_sessions(base, rows, chosen),
-            "documents": new.counts["documents"] + file.rows,
-        }
         new = replace(
             new,
             segments=(*new.segments, *([segment] if segment else [])),
             deletes=deletes,
             documents=(*new.documents, file),
-            coverage={**new.coverage, **cover_all(counts["items"]), "types": _cover_types(parts, counts["items"])},
-            counts=counts,
+            counts=_count(new.counts, base, rows, chosen, file),
             forgotten=_write_forgotten(root, base.manifest, remembered) if len(remembered) else new.forgotten,
         )
-        new = replace(new, coverage={**new.coverage, **count_optional(root, new, settings)})
+        coverage = {**new.coverage, **_cover(parts, new.counts["items"]), **count_optional(root, new, settings)}
+        new = replace(new, coverage=coverage)
         writer.publish(held, new)
         _remove_parts(root, taken)
         failpoint("commit.cleaned")
         known = int(np.count_nonzero(first.known))  # new salience or confidence, no new content
-        return Committed(
-            new.generation,
-            tuple(documents),
-            len(first.add) - known,
-            sum(map(len, first.replaced.values())) - known,
-            int(np.count_nonzero(~again)) - len(first.add) + known,
-            len(ready) - len(documents),
-            len(np.intersect1d(unhexes(rows.items["id"]), base.forgotten)),
-        )
+        added, replaced = len(first.add) - known, sum(map(len, first.replaced.values())) - known
+        duplicates, left = int(np.count_nonzero(~again)) - added, len(ready) - len(documents)
+        stay_out = len(np.intersect1d(unhexes(rows.items["id"]), base.forgotten))
+        return Committed(new.generation, tuple(documents), added, replaced, duplicates, left, stay_out)
 
 
 def _remove_parts(root: Path, parts: Mapping[str, EnrichedPart]) -> None:
@@ -213,6 +203,14 @@ def _leave_replaced(base: CommitBase, replaced: dict[str, list[int]]) -> list[Bo
     return alive
 
 
+def _count(before: Mapping[str, int], base: CommitBase, rows: Rows, chosen: Choice, documents: File) -> dict[str, int]:
+    return {
+        "items": before["items"] + len(chosen.add) - sum(map(len, chosen.replaced.values())),
+        "sessions": before["sessions"] + _count_new_sessions(base, rows, chosen),
+        "documents": before["documents"] + documents.rows,
+    }
+
+
 def _count_new_sessions(base: CommitBase, rows: Rows, chosen: Choice) -> int:
     """Return how many more live sessions the commit leaves; an item may move between two."""
     added = np.unique(session_keys(rows.items.take(pa.array(chosen.add))))
@@ -293,10 +291,10 @@ def _map_vanished(parts: Parts) -> dict[int, int]:
     return out
 
 
-def _cover_types(parts: Parts, items: int) -> dict[str, Any]:
-    """Tell whether the type classifier was used for the last commit; cues always are."""
+def _cover(parts: Parts, items: int) -> dict[str, Any]:
+    """Return the coverage of all items; `types` tells whether the last commit used the type classifier."""
     off = next((part.types for part, _ in parts if part.types), "")
-    return {"off": off} if off else {"items": items}
+    return {**cover_all(items), "types": {"off": off} if off else {"items": items}}
 
 
 def _find_remembered(root: Path, parts: Parts, pointer: str) -> U64:

@@ -38,10 +38,10 @@ class Choice:
 
 _CHOOSE: Final = """
 WITH newest AS (  -- of several versions of a turn the last accepted one counts
-    SELECT *, first_value(content) OVER last AS said, first_value(accepted) OVER last AS at FROM incoming
+    SELECT *, first_value(content) OVER last AS last_content, first_value(accepted) OVER last AS at FROM incoming
     WINDOW last AS (PARTITION BY id ORDER BY accepted DESC, n DESC)
 ), best AS (      -- of equal copies (a resumed log) the earliest stays
-    SELECT * FROM newest WHERE content = said
+    SELECT * FROM newest WHERE content = last_content
     QUALIFY row_number() OVER (PARTITION BY id ORDER BY accepted, n) = 1
 )
 SELECT best.n, published.segment, published.row, best.id, best.at, published.t_ingested, published.near,

@@ -28,7 +28,7 @@ from helix.snapshot.segment.batch import FACTS, save
 from helix.snapshot.segment.fact_arrays import fact_texts
 from helix.types import F32, Parsed
 from helix.util.failpoints import failpoint
-from pipelines.ingest.items import batch_records, judge_items, list_ids, list_vanished, make_items
+from pipelines.ingest.items import ItemBatch, batch_records, judge_items, list_ids, list_vanished, make_items
 from pipelines.ingest.part import EnrichedPart, part_folder, pipeline_fingerprint, read_part
 from pipelines.ingest.rows import build_rows
 from pipelines.ingest.versions import DocumentReading, read_document
@@ -62,12 +62,7 @@ def enrich(
     envelope = ledger.read(root, document)
     failpoint("enrich.begin", document)
     redacted: Counter[str] = Counter()
-    reading = DocumentReading(Parsed(())) if envelope.forgotten else read_document(root, envelope, settings)
-    failpoint("enrich.parsed")
-    if envelope.forgotten:
-        batch = batch_records(read_item_records(root, envelope, settings))
-    else:
-        batch = make_items(reading, envelope, settings, redacted)
+    reading, batch = _parse(root, envelope, settings, redacted)
     found = batch.published()
     texts = [record["text"] for record in found.records]
     for record, tokens in zip(found.records, counter(texts), strict=True):
@@ -103,6 +98,17 @@ def enrich(
         paths.remove(target)
         return enrich(root, document, encoder, counter, settings, progress)
     return read_part(target)
+
+
+def _parse(
+    root: Path, envelope: Envelope, settings: Settings, redacted: Counter[str]
+) -> tuple[DocumentReading, ItemBatch]:
+    """Return a document's reading and items; of a forgotten one its residue."""
+    reading = DocumentReading(Parsed(())) if envelope.forgotten else read_document(root, envelope, settings)
+    failpoint("enrich.parsed")
+    if envelope.forgotten:
+        return reading, batch_records(read_item_records(root, envelope, settings))
+    return reading, make_items(reading, envelope, settings, redacted)
 
 
 def _describe(

@@ -364,11 +364,11 @@ def _link_items(
     for record, found in zip(session, mentions, strict=True):
         answered = None
         if not record["piece"] and before is not None:
-            asked = before["speaker"] != record["speaker"] or before["role"] != record["role"]
+            is_other = before["speaker"] != record["speaker"] or before["role"] != record["role"]
             parent = parents.get(record["id"])
             if parent and parent in last_piece and parent != before["turns"][0]:
                 answered = last_piece[parent]
-            elif asked and before["text"].rstrip().endswith("?"):
+            elif is_other and before["text"].rstrip().endswith("?"):
                 answered = before["id"]
         shared = [entity[:2] for entity in found if entity.kind in _SHARED and often[entity[:2]] <= _HUB]
         others = dict.fromkeys(last_named[key] for key in shared if key in last_named)

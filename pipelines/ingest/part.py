@@ -21,7 +21,7 @@ VERSION: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class EnrichedPart:
-    """The description of a part; its rows are beside it in `folder`."""
+    """The description of a part; `folder` holds its rows."""
 
     folder: Path
     path: str  # of the source

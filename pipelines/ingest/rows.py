@@ -49,11 +49,7 @@ def build_rows(
     counts = [Counter(terms) for terms in tokens]
     terms = [list(count) for count in counts]
     hashes = [[int(digest(kind, key), 16) for kind, key, _ in entities] for entities in mentions]
-    distinct = {
-        number: (kind, key, name, number)
-        for numbers, entities in zip(hashes, mentions, strict=True)
-        for number, (kind, key, name) in zip(numbers, entities, strict=True)
-    }
+    distinct = dict(zip(_flatten(hashes), _flatten(mentions), strict=True))
     return Rows(
         items=pa.Table.from_pylist(records, schema=ITEMS),
         codes=codes,
@@ -73,7 +69,8 @@ def build_rows(
         link_kind=np.array([kind for _, kind in _flatten(links)], np.uint8),
         fact_indptr=_offsets(facts),
         entities=pa.Table.from_pylist(
-            [dict(zip(ENTITIES.names, row, strict=True)) for row in distinct.values()], schema=ENTITIES
+            [dict(zip(ENTITIES.names, (*row, number), strict=True)) for number, row in distinct.items()],
+            schema=ENTITIES,
         ),
         facts=pa.Table.from_pylist(stated, schema=FACTS),
         fact_codes=fact_codes,

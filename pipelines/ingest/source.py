@@ -46,7 +46,7 @@ class Accepted:
 
     @property
     def is_duplicate(self) -> bool:
-        """Whether the input held nothing new."""
+        """True for an input without new content."""
         return not self.documents
 
 
@@ -66,7 +66,7 @@ class Inbox:
 
     @cached_property
     def files(self) -> dict[tuple[int, int], str]:
-        """(device, inode) → cursor key, which recognises a renamed file. Read once, then kept current."""
+        """(device, inode) → cursor key, which recognises a renamed file. Read once, then updated."""
         return cursors.by_file(self.root)
 
     def now(self, *before: str) -> datetime:
@@ -123,7 +123,7 @@ def find_cursor(inbox: Inbox, source: SourceFile) -> Cursor | None:
     if cursor is None or (cursor.device, cursor.inode) != here:
         for key in (cursors.moved(*here), inbox.files.get(here, "")):
             moved = cursors.read(inbox.root, key)
-            # Only an incremental source can be told from another file that got its inode.
+            # Only an incremental source is distinguishable from another file with its inode.
             if moved is not None and moved.offset and _is_of(moved, source):
                 cursor = moved
     return cursor if cursor and (inbox.root / "inbox" / cursor.document).exists() else None

@@ -1,4 +1,4 @@
-"""Watching files and folders: accept what is appended to logs while their sessions run.
+"""Watching files and folders: new lines of logs are accepted while their sessions run.
 
 The system reports which files change (inotify and the like; where it cannot, folders are polled). Each file is accepted
 from where its cursor points, so a restart loses nothing, and a sweep over all files finds changes made meanwhile. New

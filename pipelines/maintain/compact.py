@@ -144,11 +144,11 @@ def merge_segments(
             _check(root, base, segments, progress)
             progress("merge", 0, 1)
             sources = [open_segment(root, segment, dim=base.lineage.dim) for segment in segments]
-            kept = [alive_of(root, base, source) for source in sources]
-            rows = merge(root, list(zip(sources, kept, strict=True)), folder) if any(keep.any() for keep in kept) else 0
+            live = [alive_of(root, base, source) for source in sources]
+            rows = merge(root, list(zip(sources, live, strict=True)), folder) if any(keep.any() for keep in live) else 0
         failpoint("compact.merged")
         progress("merge", 1, 1)
-        indexes = list(_merge_passes(root, base, sources, kept, folder.parent / "passes", {})) if rows else []
+        indexes = list(_merge_passes(root, base, sources, live, folder.parent / "passes", {})) if rows else []
         index_folder = folder.parent / "index"
         built = None
         if rows >= dense.INDEXED_ROWS:
@@ -165,7 +165,7 @@ def merge_segments(
             # Pass indexes published since the merge began: few, or the sources would not be merged.
             if segment:
                 done = {kind.name: rows for kind, rows, _, _ in indexes}
-                indexes += _merge_passes(root, now, sources, kept, folder.parent / "late", done)
+                indexes += _merge_passes(root, now, sources, live, folder.parent / "late", done)
             new = [(index, index_folder)] if index else []
             new += [(entry, at) for kind, _, entry, at in indexes if entry in kind.own((*now.indexes, entry))]
             for entry, at in new:
@@ -173,17 +173,17 @@ def merge_segments(
             if segment:
                 _move(folder, root / "segments" / segment.id)
             failpoint("compact.moved")
-            deletes = _carry_deletes(root, now, sources, kept, segment) if segment else None
+            deletes = _carry_deletes(root, now, sources, live, segment) if segment else None
             entries = [entry for entry, _ in new]
             writer.publish(held, _replace_segments(now, name, held, set(chosen), segment, deletes, entries))
-    return sum(int((~keep).sum()) for keep in kept)
+    return sum(int((~keep).sum()) for keep in live)
 
 
 def _merge_passes(
     root: Path,
     manifest: Manifest,
     sources: Sequence[Opened],
-    kept: Sequence[Bool],
+    live: Sequence[Bool],
     folder: Path,
     done: Mapping[str, U32],
 ) -> Iterator[tuple[PassKind, U32, Index, Path]]:
@@ -194,7 +194,7 @@ def _merge_passes(
     Args:
         done: by kind, rows of the merged segment that another such index covers.
     """
-    for kind, rows, at, params in merge_indexes(root, manifest, sources, kept, folder, done):
+    for kind, rows, at, params in merge_indexes(root, manifest, sources, live, folder, done):
         yield kind, rows, _seal_index(root, at, kind.name, params), at
 
 
@@ -270,10 +270,10 @@ def _move(folder: Path, target: Path) -> None:
 
 
 def _carry_deletes(
-    root: Path, now: Manifest, sources: Sequence[Opened], kept: Sequence[Bool], segment: Segment
+    root: Path, now: Manifest, sources: Sequence[Opened], live: Sequence[Bool], segment: Segment
 ) -> Deletes | None:
     """Write the rows deleted from the sources since the merge began as deletes of the merged segment."""
-    places = zip(sources, kept, place_rows(kept), strict=True)
+    places = zip(sources, live, place_rows(live), strict=True)
     gone = [place[keep & ~alive_of(root, now, source)] for source, keep, place in places]
     rows = np.concatenate([np.empty(0, np.int64), *gone]).astype(np.uint32)
     return writer.write_deletes(root, segment.id, rows) if len(rows) else None

@@ -59,7 +59,7 @@ class DeletionPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the plan holds nothing to forget."""
+        """True for a plan without items and documents."""
         return not len(self.keys) and not self.documents
 
 

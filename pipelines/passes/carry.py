@@ -87,21 +87,21 @@ def _find_equal(
             yield segment, parts, ids_of(opened)
 
 
-def place_rows(kept: Sequence[Bool]) -> list[I64]:
+def place_rows(live: Sequence[Bool]) -> list[I64]:
     """Return, for each source of a merge, the row in the merged segment of each row; −1 for dropped rows."""
-    starts = np.cumsum([0, *(int(keep.sum()) for keep in kept)])
-    return [np.where(keep, start - 1 + np.cumsum(keep), -1) for keep, start in zip(kept, starts, strict=False)]
+    starts = np.cumsum([0, *(int(keep.sum()) for keep in live)])
+    return [np.where(keep, start - 1 + np.cumsum(keep), -1) for keep, start in zip(live, starts, strict=False)]
 
 
 def merge_indexes(
     root: Path,
     manifest: Manifest,
     sources: Sequence[Opened],
-    kept: Sequence[Bool],
+    live: Sequence[Bool],
     folder: Path,
     done: Mapping[str, U32],
 ) -> Iterator[tuple[PassKind, U32, Path, Mapping[str, Any]]]:
-    """Merge the indexes of the kept rows of some segments, one index a kind.
+    """Merge the indexes of the live rows of some segments, one index a kind.
 
     A damaged index is left out: its rows are indexed again.
 
@@ -112,10 +112,10 @@ def merge_indexes(
     Yields:
         (kind, rows, folder of the files, params); nothing for a kind without rows.
     """
-    place = {source.id: rows for source, rows in zip(sources, place_rows(kept), strict=True)}
+    place = {source.id: rows for source, rows in zip(sources, place_rows(live), strict=True)}
 
     def ids(rows: U32) -> list[str]:
-        keys = np.concatenate([source.column("key")[keep] for source, keep in zip(sources, kept, strict=True)])
+        keys = np.concatenate([source.column("key")[keep] for source, keep in zip(sources, live, strict=True)])
         return list(hexes(keys[rows]).to_pylist())
 
     for kind in KINDS:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+import httpx
 import pytest
 
 import pipelines.maintain.compact as compact_jobs
@@ -35,6 +33,7 @@ from pipelines.ingest.commit import commit
 from pipelines.ingest.enrich import enrich
 from tests.crash.test_kill import write_log
 from tests.support.forks import forking
+from tests.support.serving import ServerProcess, pick_port
 from tests.support.tiny_encoder import tiny_bert
 from tests.support.walk import read_all
 
@@ -84,11 +83,11 @@ def disk(folder: Path, size: str) -> Iterator[Disk]:
         )
         made = Disk(Path(f"/proc/{shell.pid}/root") / folder.relative_to("/"), folder, shell)
         try:
-            said = made.run(f"mount -t tmpfs -o size={size},mode=700 tmpfs '{folder}'")
-            if not said:
+            done = made.run(f"mount -t tmpfs -o size={size},mode=700 tmpfs '{folder}'")
+            if not done:
                 yield made
                 return
-            why.append(f"{' '.join(unshare)}: {said}")
+            why.append(f"{' '.join(unshare)}: {done}")
         finally:
             shell.kill()
             shell.communicate()
@@ -103,6 +102,17 @@ def small(tmp_path: Path, prepared: Path) -> Iterator[Disk]:
     with disk(folder, "64m") as made:
         shutil.copytree(prepared, made.folder / "store")
         yield made
+
+
+@pytest.fixture
+def root(small: Disk) -> Path:
+    return small.folder / "store"
+
+
+@pytest.fixture
+def before(root: Path) -> dict[str, str]:
+    """The content of the store at first."""
+    return contents(root)
 
 
 LOGS = {f"s{i}": [f"talk {i} is about walnut loaf {j}" for j in range(40)] for i in range(7)}
@@ -139,8 +149,7 @@ def says(logs: dict[str, list[str]]) -> dict[str, str]:
     return {f"{session}:{i}": text for session, texts in logs.items() for i, text in enumerate(texts)}
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Output(NamedTuple):
     """The output of a command."""
 
     status: int
@@ -148,38 +157,41 @@ class Said:
     err: str
 
 
+Contents = dict[str, str]
+Helix = Callable[..., Output]
+
+
 @pytest.fixture
-def helix(capsys: pytest.CaptureFixture[str], cache: Path) -> Callable[..., Said]:
+def helix(capsys: pytest.CaptureFixture[str], cache: Path) -> Helix:
     """Run a command in this process, so that an unexpected exception is not caught."""
 
-    def run(*arguments: object) -> Said:
+    def run(*arguments: object) -> Output:
         capsys.readouterr()
         status = main([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return Said(status, said.out, said.err)
+        return Output(status, *capsys.readouterr())
 
     return run
 
 
-def assert_one_clear_line(said: Said, command: str, root: Path) -> None:
+def assert_one_clear_line(done: Output, command: str, root: Path) -> None:
     """Check the last line of stderr; lines before it are progress."""
-    assert said.status == 4, said
-    *progress, line = said.err.strip().splitlines()
-    assert all(told.startswith(("merging", "rewriting", "8 documents to go")) for told in progress), progress
-    assert line.startswith(f"helix {command}: "), line
-    assert str(root) in line
-    assert "free space" in line
-    assert "permission" in line
-    assert said.out == ""
+    assert done.status == 4, done
+    *progress, last = done.err.strip().splitlines()
+    assert all(line.startswith(("merging", "rewriting", "8 documents to go")) for line in progress), progress
+    assert last.startswith(f"helix {command}: "), last
+    assert str(root) in last
+    assert "free space" in last
+    assert "permission" in last
+    assert done.out == ""
 
 
 STEPS = [0, *(4096 * 2**i for i in range(9))]
 """Bytes left free: 0 to 1 MB."""
 
 
-def test_an_ingest_on_a_full_disk_loses_nothing(small: Disk, helix: Callable[..., Said], tmp_path: Path) -> None:
-    root = small.folder / "store"
-    before = contents(root)
+def test_an_ingest_on_a_full_disk_loses_nothing(
+    small: Disk, root: Path, before: Contents, helix: Helix, tmp_path: Path
+) -> None:
     given: dict[str, list[str]] = {}
     failures = accepted = 0
     for i, leave in enumerate(STEPS):
@@ -187,14 +199,14 @@ def test_an_ingest_on_a_full_disk_loses_nothing(small: Disk, helix: Callable[...
         texts = [f"remark {j} of {session}: " + "parsley and walnuts " * 10 for j in range(100)]
         log = write_log(tmp_path / f"{session}.jsonl", session, texts)
         small.fill(leave)
-        said = helix("ingest", log, "--store", root, "--json")
+        done = helix("ingest", log, "--store", root, "--json")
         if len(ledger.accepted(root)) > 8 + accepted:
             accepted += 1
             given[session] = [text.strip() for text in texts]
-        if said.status == 0:
+        if done.status == 0:
             break
         failures += 1
-        assert_one_clear_line(said, "ingest", root)
+        assert_one_clear_line(done, "ingest", root)
         assert not list(root.rglob(".tmp-*"))
         assert not list((root / "building").iterdir())
         # The old generation, or all that was accepted where it is the merge after it that does not fit.
@@ -206,25 +218,25 @@ def test_an_ingest_on_a_full_disk_loses_nothing(small: Disk, helix: Callable[...
     assert accepted >= 2
     small.empty()
     log = write_log(tmp_path / "last.jsonl", "last", ["and that is all"])
-    said = helix("ingest", log, "--store", root, "--json")
-    assert (said.status, said.err) == (0, "")
+    done = helix("ingest", log, "--store", root, "--json")
+    assert (done.status, done.err) == (0, "")
     assert contents(root) == before | says(given) | {"last:0": "and that is all"}
     assert ledger.dead(root) == {}
     assert ledger.pending(root) == []
 
 
 @pytest.mark.parametrize("command", [["compact"], ["compact", "--full"]])
-def test_a_compaction_on_a_full_disk_loses_nothing(command: list[str], small: Disk, helix: Callable[..., Said]) -> None:
-    root = small.folder / "store"
-    before = contents(root)
+def test_a_compaction_on_a_full_disk_loses_nothing(
+    command: list[str], small: Disk, root: Path, before: Contents, helix: Helix
+) -> None:
     failures = 0
     for leave in STEPS:
         small.fill(leave)
-        said = helix(*command, "--store", root)
-        if said.status == 0:
+        done = helix(*command, "--store", root)
+        if done.status == 0:
             break
         failures += 1
-        assert_one_clear_line(said, "compact", root)
+        assert_one_clear_line(done, "compact", root)
         assert contents(root) == before
         assert len(Snapshot.open(root).manifest.segments) == 8
     assert failures >= 3
@@ -235,10 +247,8 @@ def test_a_compaction_on_a_full_disk_loses_nothing(command: list[str], small: Di
 
 
 def test_a_dense_index_on_a_full_disk_loses_nothing(
-    small: Disk, helix: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
+    small: Disk, root: Path, before: Contents, helix: Helix, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = small.folder / "store"
-    before = contents(root)
     build = compact_jobs._build_dense
 
     def full(segment: Path, folder: Path, tier: str) -> dict[str, object]:
@@ -255,18 +265,18 @@ def test_a_dense_index_on_a_full_disk_loses_nothing(
     assert contents(root) == before
 
 
-def test_a_deletion_on_a_full_disk_is_finished_later(small: Disk, helix: Callable[..., Said], tmp_path: Path) -> None:
-    root = small.folder / "store"
-    before = contents(root)
+def test_a_deletion_on_a_full_disk_is_finished_later(
+    small: Disk, root: Path, before: Contents, helix: Helix, tmp_path: Path
+) -> None:
     after = {turn: text for turn, text in before.items() if not turn.startswith("attic")}
     failures = 0
     for leave in STEPS:
         small.fill(leave)
-        said = helix("forget", "--session", "attic", "--store", root)
-        if said.status == 0:
+        done = helix("forget", "--session", "attic", "--store", root)
+        if done.status == 0:
             break
         failures += 1
-        assert_one_clear_line(said, "forget", root)
+        assert_one_clear_line(done, "forget", root)
         assert contents(root) in (before, after)
     assert failures >= 3
     small.empty()
@@ -277,14 +287,14 @@ def test_a_deletion_on_a_full_disk_is_finished_later(small: Disk, helix: Callabl
     assert not [path for path, data in read_all(root) if b"zorbified" in data]
 
 
-def test_old_generations_can_be_removed_from_a_full_disk(small: Disk, helix: Callable[..., Said]) -> None:
-    root = small.folder / "store"
-    before = contents(root)
+def test_old_generations_can_be_removed_from_a_full_disk(
+    small: Disk, root: Path, before: Contents, helix: Helix
+) -> None:
     assert helix("compact", "--store", root).status == 0
     small.fill(0)
-    said = helix("gc", "--keep", "1", "--grace", "0", "--store", root, "--json")
-    assert (said.status, said.err) == (0, "")
-    assert json.loads(said.out)["bytes"] > 100_000
+    done = helix("gc", "--keep", "1", "--grace", "0", "--store", root, "--json")
+    assert (done.status, done.err) == (0, "")
+    assert json.loads(done.out)["bytes"] > 100_000
     assert contents(root) == before
     assert verify(root).orphans == ()
 
@@ -292,17 +302,21 @@ def test_old_generations_can_be_removed_from_a_full_disk(small: Disk, helix: Cal
 @pytest.mark.parametrize("leave", [0, 65_536])
 @pytest.mark.parametrize("command", ["reindex", "rollback", "touch"])
 def test_other_commands_on_a_full_disk_lose_nothing(
-    command: str, leave: int, small: Disk, helix: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
+    command: str,
+    leave: int,
+    small: Disk,
+    root: Path,
+    before: Contents,
+    helix: Helix,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    root = small.folder / "store"
-    before = contents(root)
     items = [f"{key:016x}" for key in Snapshot.open(root).columns.key.tolist()]
     events.append(root, [events.Event(item, "used", 1_700_000_000) for item in items])
     monkeypatch.setenv("HELIX_ITEM_WORDS", "5")
     small.fill(leave)
-    said = helix(command, "--store", root)
-    if leave == 0 or said.status:
-        assert_one_clear_line(said, command, root)
+    done = helix(command, "--store", root)
+    if leave == 0 or done.status:
+        assert_one_clear_line(done, command, root)
         assert contents(root) == before
         small.empty()
         assert helix(command, "--store", root).status == 0
@@ -312,67 +326,31 @@ def test_other_commands_on_a_full_disk_lose_nothing(
 # ---------------------------------------------------------------- no right to write
 
 
-READING = (
-    ["recall", "walnut loaf"],
-    ["status"],
-    ["verify"],
-    ["sql", "SELECT count(*) AS n FROM items"],
-)
+READING = (["recall", "walnut loaf"], ["status"], ["verify"], ["sql", "SELECT count(*) AS n FROM items"])
 WRITING = (
-    ["ingest", "LOG"],
-    ["enqueue", "LOG"],
-    ["compact"],
-    ["gc"],
-    ["forget", "--session", "attic"],
-    ["rollback"],
-    ["reindex"],
-    ["touch"],
+    *(["ingest", "LOG"], ["enqueue", "LOG"], ["compact"], ["gc"]),
+    *(["forget", "--session", "attic"], ["rollback"], ["reindex"], ["touch"]),
 )
 
 
 def test_a_store_on_a_read_only_disk_is_read_and_not_written(
-    small: Disk, helix: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: Disk, root: Path, helix: Helix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HELIX_ITEM_WORDS", "5")  # so that a reindex has something to do
-    root = small.folder / "store"
-    said = small.run(f"mount -o remount,ro '{small.inside}'")
-    if said:
-        pytest.skip(f"cannot be mounted read-only: {said}")
+    done = small.run(f"mount -o remount,ro '{small.inside}'")
+    if done:
+        pytest.skip(f"cannot be mounted read-only: {done}")
     log = write_log(tmp_path / "more.jsonl", "more", ["and more"])
     for command in READING:
         found = helix(*command, "--store", root, "--json")
         assert (found.status, found.err) == (0, ""), (command, found)
-    with serving(root) as url:
-        asked = urllib.request.urlopen(f"{url}/v1/recall?query=walnut+loaf&k=3")
-        assert len(json.load(asked)["items"]) == 3
+    server = ServerProcess(root, port=pick_port(), stderr=subprocess.PIPE, text=True).wait_for_status()
+    assert len(httpx.get(f"{server.url}/v1/recall?query=walnut+loaf&k=3").json()["items"]) == 3
+    server.process.terminate()
+    assert "Traceback" not in server.process.communicate(timeout=30)[1]
     for command in WRITING:
         arguments = [str(log) if word == "LOG" else word for word in command]
         assert_one_clear_line(helix(*arguments, "--store", root), command[0], root)
-
-
-@contextmanager
-def serving(root: Path, **options: object) -> Iterator[str]:
-    """Serve the store by a real `helix serve`; yield its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [str(Path(sys.executable).with_name("helix")), "serve", "--store", str(root), "--port", str(port)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options)  # type: ignore[call-overload]
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz").close()
-                break
-            except OSError:
-                assert process.poll() is None, process.communicate()
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        _, said = process.communicate(timeout=30)
-    assert "Traceback" not in said
 
 
 NOBODY = 65_534
@@ -395,22 +373,22 @@ def test_a_store_of_another_user_is_refused(readable: bool, prepared: Path, tmp_
         pytest.skip("no user namespaces")
     with forking(*apart) as call:
 
-        def run(*arguments: str) -> Said:
+        def run(*arguments: str) -> Output:
             done = call(arguments, {**os.environ, "HELIX_ITEM_WORDS": "5"}, timeout=240)
-            return Said(done.returncode, done.stdout, done.stderr)
+            return Output(done.returncode, done.stdout, done.stderr)
 
         for command in READING:
-            said = run(*command, "--store", str(root), "--json")
+            done = run(*command, "--store", str(root), "--json")
             if readable:
-                assert (said.status, said.err) == (0, ""), command
+                assert (done.status, done.err) == (0, ""), command
             else:
-                assert (said.status, len(said.err.splitlines())) == (4, 1), (command, said)
-                assert str(root) in said.err
+                assert (done.status, len(done.err.splitlines())) == (4, 1), (command, done)
+                assert str(root) in done.err
         for command in WRITING:
             arguments = [str(log) if word == "LOG" else word for word in command]
-            said = run(*arguments, "--store", str(root))
+            done = run(*arguments, "--store", str(root))
             if readable:
-                assert_one_clear_line(said, command[0], root)
+                assert_one_clear_line(done, command[0], root)
             else:
-                assert (said.status, said.out, len(said.err.splitlines())) == (4, "", 1), (command, said)
-                assert str(root) in said.err
+                assert (done.status, done.out, len(done.err.splitlines())) == (4, "", 1), (command, done)
+                assert str(root) in done.err

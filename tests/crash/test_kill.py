@@ -19,21 +19,10 @@ from helix.snapshot.status import status
 from helix.snapshot.verify import verify
 from pipelines.embedded.ingest import ingest
 
+PUBLISHING = ("commit.manifest", "commit.checked", "commit.current")
 POINTS = (
-    "accept.envelope",
-    "enrich.parsed",
-    "enrich.embedded",
-    "enrich.part",
-    "commit.begin",
-    "commit.segment_half",
-    "commit.segment",
-    "commit.deletes",
-    "commit.documents",
-    "commit.encoder",
-    "commit.router",
-    "commit.manifest",
-    "commit.checked",
-    "commit.current",
+    *("accept.envelope", "enrich.parsed", "enrich.embedded", "enrich.part", "commit.begin", "commit.segment_half"),
+    *("commit.segment", "commit.deletes", "commit.documents", "commit.encoder", "commit.router", *PUBLISHING),
     "commit.cleaned",
 )
 

@@ -36,18 +36,8 @@ from tests.support.tiny import BASE, fact, make_store, record
 DIM = 8
 
 WORDS = (
-    "walnut",
-    "parsley",
-    "saffron",
-    "redis",
-    "queue",
-    "TimeoutError",
-    "src/app.py",
-    "Priya",
-    "in the",
-    "東京",
-    "my",
-    "?",
+    *("walnut", "parsley", "saffron", "redis", "queue", "TimeoutError", "src/app.py"),
+    *("Priya", "in the", "東京", "my", "?"),
 )
 NAMES = (("name", "priya", "Priya"), ("path", "src/app.py", "src/app.py"), ("error", "timeouterror", "TimeoutError"))
 

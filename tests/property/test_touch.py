@@ -22,14 +22,8 @@ from pipelines.maintain.touch import touch
 from tests.support.tiny import SETTINGS, make_store
 
 POINTS = (
-    "touch.begin",
-    "touch.access",
-    "commit.manifest",
-    "commit.checked",
-    "commit.current",
-    "touch.published",
-    "touch.cleaning",
-    "touch.cleaned",
+    *("touch.begin", "touch.access", "commit.manifest", "commit.checked", "commit.current"),
+    *("touch.published", "touch.cleaning", "touch.cleaned"),
 )
 ITEMS, NOBODY = 4, 4  # the last number is an id that no item has
 

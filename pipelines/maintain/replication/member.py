@@ -103,7 +103,7 @@ def _check_pipeline(manifest: Manifest, settings: Settings) -> str:
     if manifest.is_ledger and made != manifest.lineage.pipeline:
         raise StoreError(
             "the primary makes parts with another Helix version or other settings",
-            "install its version, and set HELIX_ITEM_WORDS, HELIX_TOOL_CHARS and HELIX_VECTORS as there",
+            "install its version, and set HELIX_ITEM_WORDS, HELIX_TOOL_CHARS and HELIX_VECTORS like the primary",
         )
     return made
 
