@@ -32,18 +32,12 @@ class Settings:
     profiles: str = _setting("", "path", "folder of your own profiles, one TOML file each")
     encoder: str = _setting("", "name or path", "the encoder of a new lineage; empty: the best available one")
     vectors: str = _setting("int8", "level", "storage of a new lineage: int8, binary or prefix:DIMS; +float rescores")
-    doc2query: str = _setting(
-        "", "name or path", "the model that expands items; empty: the default if available; off: none"
-    )
+    doc2query: str = _setting("", "name or path", "model that expands items; empty: default if available; off: none")
     doc2query_queries: int = _setting(3, "questions", "generated for one item")
     doc2query_near: float = _setting(0.3, "cosine", "minimum similarity of a question to its item")
     sparse_encoder: str = _setting("", "name or path", "the sparse encoder (SPLADE or inference-free); empty: none")
-    late_encoder: str = _setting(
-        "", "name or path", "the late-interaction reranker, from 'helix models export'; empty: none"
-    )
-    cross_encoder: str = _setting(
-        "", "name or path", "the cross-encoder reranker, from 'helix models export'; empty: none"
-    )
+    late_encoder: str = _setting("", "name or path", "late-interaction reranker ('helix models export'); empty: none")
+    cross_encoder: str = _setting("", "name or path", "cross-encoder reranker ('helix models export'); empty: none")
     cache: str = _setting(str(Path.home() / ".cache" / "helix"), "path", "exported encoders, with their checksums")
     max_document_bytes: int = _setting(1 << 30, "bytes", "a larger input is refused")
     max_line_bytes: int = _setting(16 << 20, "bytes", "a longer line is refused; the rest of its file is accepted")
@@ -70,23 +64,13 @@ class Settings:
     request_timeout: float = _setting(
         30.0, "seconds", "for one request after its arrival, then 503; and as long for the client to read the answer"
     )
-    receive_timeout: float = _setting(
-        10.0, "seconds", "for a request's head, and again for its body; then the connection is closed"
-    )
+    receive_timeout: float = _setting(10.0, "seconds", "for a request's head, then for its body; else it is closed")
     max_connections: int = _setting(512, "connections", "of a query process; a new one closes the longest idle one")
-    max_connections_of_address: int = _setting(
-        256, "connections", "of one address; a proxy and the agents of a machine have one address"
-    )
-    reconcile_interval: float = _setting(
-        30.0, "seconds", "between two searches of the workers for unfinished documents"
-    )
-    retry_wait: float = _setting(
-        5.0, "seconds", "before a document's second attempt; four times as long for each next one"
-    )
+    max_connections_of_address: int = _setting(256, "connections", "of one address: a proxy, or a machine's agents")
+    reconcile_interval: float = _setting(30.0, "seconds", "between searches of the workers for unfinished documents")
+    retry_wait: float = _setting(5.0, "seconds", "before the second attempt; four times as long for later ones")
     max_backlog: int = _setting(100_000, "documents", "that may wait for the workers; more are refused")
-    tidy_interval: float = _setting(
-        60.0, "seconds", "between two merges of segments and applications of feedback by beat"
-    )
+    tidy_interval: float = _setting(60.0, "seconds", "between the tasks of beat: merges and feedback")
     visibility_timeout: int = _setting(
         3_600, "seconds", "after which Redis delivers an unacknowledged task again", "must exceed task_time_limit"
     )
@@ -97,9 +81,7 @@ class Settings:
     )
     deep_model: str = _setting("", "name", "the model of that endpoint")
     deep_key: str = _setting("", "secret", "the endpoint's API key; empty: none is sent", secret=True)
-    deep_options: str = _setting(
-        "", "JSON object", 'added to the body of each request; null removes a field: {"temperature": null}'
-    )
+    deep_options: str = _setting("", "JSON object", 'fields added to each request; null removes: {"temperature": null}')
     deep_techniques: str = _setting(
         "rerank,hyde,synthesis,query2doc", "names", "techniques that ask the model; deep_calls uses the first of them"
     )

@@ -107,30 +107,12 @@ def _build_message(queue: str, task: str, arguments: list[str], form: MessageFor
     """Encode a message as Celery (protocol 2) and kombu do. Ids are new: Celery takes equal ids for one message."""
     identity = str(uuid.uuid4())
     content_type, encoding, body = dumps([arguments, {}, _EMBED], form.serializer)
-    headers = {
-        "lang": "py",
-        "task": task,
-        "id": identity,
-        "root_id": identity,
-        "parent_id": None,
-        "group": None,
-        "eta": None,
-        "expires": None,
-        "retries": 0,
-        "timelimit": [None, None],
-        "argsrepr": repr(arguments),
-        "kwargsrepr": "{}",
-        "ignore_result": True,
-    }
-    properties = {
-        "correlation_id": identity,
-        "reply_to": "",
-        "delivery_mode": 2,
-        "delivery_info": {"exchange": "", "routing_key": queue},
-        "priority": 0,
-        "body_encoding": "base64",
-        "delivery_tag": str(uuid.uuid4()),
-    }
+    headers: dict[str, Any] = {"lang": "py", "task": task, "id": identity, "root_id": identity, "retries": 0}
+    headers |= {"ignore_result": True, "argsrepr": repr(arguments), "kwargsrepr": "{}", "timelimit": [None, None]}
+    headers |= dict.fromkeys(("parent_id", "group", "eta", "expires"))
+    properties: dict[str, Any] = {"correlation_id": identity, "reply_to": "", "delivery_mode": 2, "priority": 0}
+    properties |= {"body_encoding": "base64", "delivery_tag": str(uuid.uuid4())}
+    properties |= {"delivery_info": {"exchange": "", "routing_key": queue}}
     message = {
         "body": base64.b64encode(body if isinstance(body, bytes) else body.encode()).decode(),
         "content-encoding": encoding,

@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -65,30 +65,17 @@ def watch(app: Celery, root: Path, settings: Settings) -> threading.Thread:
 def _take_turn(root: Path, pause: float) -> Iterator[bool]:
     """Yield whether this worker may reconcile: one at a time, and `pause` seconds after the last one."""
     path = root / "reconcile.lock"
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise paths.unwritable(root, error) from None
-    try:
-        yield _is_locked(handle) and not _is_young(path, pause) and _mark(root, handle)
-    finally:
-        os.close(handle)
-
-
-def _is_locked(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _mark(root: Path, handle: int) -> bool:
-    """Write to the lock file, so that its time is that of the last turn."""
-    try:
-        return os.pwrite(handle, b".", 0) > 0
-    except OSError as error:
-        raise paths.unwritable(root, error) from None
+    with ExitStack() as stack:
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            stack.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_mine = not _is_young(path, pause) and os.pwrite(handle, b".", 0) > 0  # its time is that of the last turn
+        except BlockingIOError:
+            is_mine = False
+        except OSError as error:
+            raise paths.unwritable(root, error) from None
+        yield is_mine
 
 
 def reconcile(app: Celery, root: Path, settings: Settings, grace: float = 0.0) -> int:

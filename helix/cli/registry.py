@@ -28,10 +28,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "watch": "ingest the logs of agents while they grow",
         "expand": "add questions and sparse weights to items, by a model",
     },
-    "recall": {
-        "recall": "find items that answer a question, ranked and explained",
-        "sql": "query the items in SQL",
-    },
+    "recall": {"recall": "find items that answer a question, ranked and explained", "sql": "query the items in SQL"},
     "connect": {
         "install": "connect an agent: its hooks and the MCP server",
         "hook": "answer a hook of an agent",
@@ -65,9 +62,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "eval": "measure recall on a benchmark set",
         "bench": "measure the speed of this machine",
     },
-    "the shell": {
-        "completion": "print the completion script of bash, zsh or fish",
-    },
+    "the shell": {"completion": "print the completion script of bash, zsh or fish"},
 }
 """The groups of `helix --help`. They are a table because importing every command is slow and may need extras."""
 

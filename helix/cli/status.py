@@ -52,10 +52,7 @@ def _describe(state: dict[str, Any]) -> list[tuple[terminal.Cell, terminal.Cell]
 
 def _describe_store(state: dict[str, Any]) -> list[tuple[str, str, str]]:
     published = f", published {state['published']}" if state["published"] else ""
-    segments, sessions = (
-        format_count(state["segments"], "segment"),
-        format_count(state["sessions"], "session"),
-    )
+    segments, sessions = format_count(state["segments"], "segment"), format_count(state["sessions"], "session")
     return [
         ("store", state["store"], ""),
         ("generation", f"{state['generation']}{published}; {state['generations']} retained", ""),
@@ -163,10 +160,7 @@ def verify(argv: Sequence[str]) -> int:
         for orphan in report.orphans:
             terminal.print_note(f"note: no manifest names {orphan} (left by an interrupted commit)")
         result = format_count(len(report.problems), "problem") if report.problems else "all whole"
-        files, generations = (
-            format_count(report.files, "file"),
-            format_count(report.generations, "generation"),
-        )
+        files, generations = format_count(report.files, "file"), format_count(report.generations, "generation")
         style = f"bold {BAD}" if report.problems else "green"
         terminal.print_text(f"{files}, {report.bytes / 1e6:.1f} MB, {generations}: {result}", style)
     if report.problems:

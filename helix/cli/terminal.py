@@ -44,10 +44,7 @@ def format_count(n: int, noun: str) -> str:
 
 
 def print_table(
-    rows: Iterable[Sequence[Cell]],
-    header: Sequence[str] = (),
-    right: Collection[int] = (),
-    whole: Collection[int] = (),
+    rows: Iterable[Sequence[Cell]], header: Sequence[str] = (), right: Collection[int] = (), whole: Collection[int] = ()
 ) -> None:
     """Print rows below a header, each cell folded in its column; in a pipe one line a row, without the header.
 
@@ -66,10 +63,7 @@ def print_table(
 
 
 def build_table(
-    rows: Iterable[Sequence[Cell]],
-    header: Sequence[str] = (),
-    right: Collection[int] = (),
-    whole: Collection[int] = (),
+    rows: Iterable[Sequence[Cell]], header: Sequence[str] = (), right: Collection[int] = (), whole: Collection[int] = ()
 ) -> Table:
     """Return the table of `print_table`, for a terminal."""
     from rich.table import Table

@@ -281,7 +281,7 @@ def test_a_limit_keeps_the_order(store: Path) -> None:
 
 REFUSED = [
     *(line for line in (DATA / "refused_statements.txt").read_text("utf-8").splitlines() if line[:1] not in "# "),
-    *("", "SELECT '\udcff'"),
+    *("", "SELECT '\udcff'", "SELECT (chr(27) || '[2J')::INTEGER"),
 ]
 
 
@@ -304,7 +304,7 @@ def test_statements_that_write_read_files_or_are_no_query_are_refused(
         try:
             faults.append((statement, rows(store, statement.format(**names))))
         except UsageError as error:
-            if error.exit_status != 2 or not error.remedy or "\n" in str(error):
+            if error.exit_status != 2 or not error.remedy or not str(error).isprintable():
                 faults.append((statement, error))
         if tree(store, tmp_path) != before:
             pytest.fail(f"{statement} changes files")
@@ -332,12 +332,6 @@ def test_every_kind_of_query_is_answered(store: Path, tmp_path: Path, monkeypatc
     before = tree(store, tmp_path)
     assert [statement for statement in QUERIES if not rows(store, statement)] == []
     assert tree(store, tmp_path) == before
-
-
-def test_an_error_cannot_steer_a_terminal(store: Path) -> None:
-    with pytest.raises(UsageError) as error:
-        rows(store, "SELECT (chr(27) || '[2J')::INTEGER")
-    assert str(error.value).isprintable()
 
 
 def test_memory_is_bounded_and_nothing_spills(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -418,9 +412,6 @@ def test_the_command_prints_json(store: Path, run_helix) -> None:
     assert len(json.loads(done.stdout)) == 5
     none = run_helix("sql", "SELECT 1 WHERE false", "--store", store, "--json")
     assert (none.returncode, json.loads(none.stdout)) == (0, [])
-
-
-def test_json_has_every_row(store: Path, run_helix) -> None:
     done = run_helix("sql", "SELECT range AS n FROM range(2500)", "--store", store, "--json", "--limit", 1)
     assert json.loads(done.stdout) == [{"n": n} for n in range(2500)]
 
@@ -514,11 +505,8 @@ def test_a_terminal_gets_short_cells_and_no_controls(hostile: Path) -> None:
     assert "…" in shown
     assert "tail" not in shown
     assert "tail" in run_on_terminal(*call, "--full")
-
-
-def test_many_columns_are_drawn_as_a_table_for_each_row(hostile: Path) -> None:
-    shown = run_on_terminal("sql", "FROM items", "--store", hostile, "--limit", 1)
-    assert any("type_confidence" in line and "1.0" in line for line in shown.splitlines())
+    wide = run_on_terminal("sql", "FROM items", "--store", hostile, "--limit", 1)  # a table for each row
+    assert any("type_confidence" in line and "1.0" in line for line in wide.splitlines())
 
 
 def test_ctrl_c_ends_a_long_query(tmp_path: Path) -> None:
