@@ -221,7 +221,7 @@ def _add_browsing(server: MCPServer, service: QueryService, find_caller: FindCal
     def fetch(context: Context, id: wire.ItemId, before: wire.Steps = 0, after: wire.Steps = 0) -> ItemDocument:
         caller = find_caller(context)
         item = _get_result(service.fetch, id, None, caller)
-        window = _get_result(service.around, id, wire.AroundRequest(before=before, after=after), caller)
+        window = _get_result(service.browse, "around", wire.AroundRequest(before=before, after=after), caller, id)
         if item is None or window is None:
             raise ToolError(f"no live item has the id {id[:64]!r}; take it from recall, search or timeline")
         return ItemDocument(
@@ -242,7 +242,7 @@ def _add_browsing(server: MCPServer, service: QueryService, find_caller: FindCal
         limit: wire.Limit = 20,
     ) -> Timeline:
         request = wire.TimelineRequest(project=project, since=since, until=until, offset=offset, limit=limit)
-        return Timeline(**sanitise_all(_get_result(service.timeline, request, find_caller(context))))
+        return Timeline(**sanitise_all(_get_result(service.browse, "timeline", request, find_caller(context))))
 
     @server.tool(description="Report the memory's size, its age, and whether all of it answers.", annotations=_READS)
     def status(context: Context) -> StoreStatus:
@@ -264,7 +264,7 @@ def _add_resources(server: MCPServer, service: QueryService, find_caller: FindCa
         mime_type="text/plain",
     )
     def session_resource(id: str, context: Context) -> str:
-        page = _read_resource(service.session, unquote(id), wire.SessionRequest(), find_caller(context))
+        page = _read_resource(service.browse, "session", wire.SessionRequest(), find_caller(context), unquote(id))
         return quote_items(page["items"])
 
 

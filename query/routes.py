@@ -6,6 +6,7 @@ The names of route functions are the operation ids of OpenAPI, so they stay.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Annotated, Any, Final, TypeVar, cast
 
 import orjson
@@ -83,11 +84,16 @@ class DirectRoute(APIRoute):
 
 
 _EVENT: Final = {"type": "object", "properties": {name: {"type": "string"} for name in ("data", "event", "id")}}
+_EVENTS: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "events until the last", "content": {"text/event-stream": {"schema": _EVENT}}},
+    204: {"description": "the client has the last event, and need not reconnect"},
+}
 
 _NO_JOB: Final = "no recall of yours has this id, or it has expired"
 
 Who = Annotated[Caller, Depends(get_caller)]
 ItemId = Annotated[requests.ItemId, Path(alias="id")]
+SessionId = Annotated[requests.SessionId, Path(alias="id")]
 T = TypeVar("T")
 
 
@@ -104,8 +110,7 @@ def make_routers(service: QueryService, metrics: QueryMetrics) -> tuple[APIRoute
     direct = APIRouter(prefix="/v1", responses=_POSTED, route_class=DirectRoute)
     _add_recall_routes(v1, direct, service, metrics)
     _add_deep_routes(v1, direct, service, metrics)
-    _add_item_routes(v1, service)
-    _add_list_routes(v1, service)
+    _add_browse_routes(v1, service)
     _add_agent_routes(v1, direct, service)
     return direct, v1, _make_process_routes(service, metrics)
 
@@ -128,51 +133,33 @@ def _add_recall_routes(v1: APIRouter, direct: APIRouter, service: QueryService, 
     async def recall_post(caller: Who, request: requests.RecallRequest) -> RawJson:
         return await service.run_in_turn(run, request, caller)
 
-    @v1.get(
-        "/context",
-        summary="A context as text: for a question, or a briefing about the newest sessions",
-        response_class=PlainTextResponse,
-        tags=["recall"],
-    )
+    about = "A context as text: for a question, or a briefing about the newest sessions"
+
+    @v1.get("/context", summary=about, response_class=PlainTextResponse, tags=["recall"])
     async def context(caller: Who, request: Annotated[requests.ContextRequest, Query()]) -> PlainTextResponse:
         return PlainTextResponse(await service.run_in_turn(service.context, request, caller))
 
 
 def _add_deep_routes(v1: APIRouter, direct: APIRouter, service: QueryService, metrics: QueryMetrics) -> None:
-    @direct.post(
-        "/recall/deep",
-        summary="Recall with a language model: a first answer, and a job for a better one",
-        status_code=202,
-        response_model=answers.DeepAnswer,
-        tags=["recall"],
-    )
+    post = partial(direct.post, response_model=answers.DeepAnswer, tags=["recall"])
+    get = partial(v1.get, tags=["recall"])
+
+    @post("/recall/deep", summary="Recall with a language model: a first answer, and a job", status_code=202)
     async def deep(caller: Who, request: requests.RecallRequest) -> RawJson:
         report = await service.run_in_turn(service.start_deep, request, caller)
         metrics.count_answer(report["answer"])
         place = f"/v1/recall/deep/{report['job']}"
         return RawJson(report, status_code=202, headers={"location": place, "retry-after": "1"})
 
-    @v1.get(
-        "/recall/deep/{job}",
-        summary="The status of a job, with the best answer so far",
-        response_model=answers.DeepAnswer,
-        responses=_ONE,
-        tags=["recall"],
-    )
+    about = "The status of a job, with the best answer so far"
+
+    @get("/recall/deep/{job}", summary=about, response_model=answers.DeepAnswer, responses=_ONE)
     async def deep_job(caller: Who, job: requests.JobId) -> RawJson:
         return RawJson(_require(await service.run_in_turn(service.report_deep, job, caller), _NO_JOB))
 
-    @v1.get(
-        "/recall/deep/{job}/events",
-        summary="The same as server-sent events: `first`, then `deep`",
-        response_class=Response,
-        responses={
-            **_ONE,
-            200: {"description": "events until the last", "content": {"text/event-stream": {"schema": _EVENT}}},
-            204: {"description": "the client has the last event, and need not reconnect"},
-        },
-        tags=["recall"],
-    )
+    about, responses = "The same as server-sent events: `first`, then `deep`", {**_ONE, **_EVENTS}
+
+    @get("/recall/deep/{job}/events", summary=about, response_class=Response, responses=responses)
     async def deep_events(caller: Who, job: requests.JobId, request: Request) -> Response:
         stream = _require(await service.stream_deep(job, caller), _NO_JOB)
         if request.headers.get("last-event-id") == "deep":
@@ -180,75 +167,49 @@ def _add_deep_routes(v1: APIRouter, direct: APIRouter, service: QueryService, me
         return EventSourceResponse(stream, headers={"x-accel-buffering": "no"})
 
 
-def _add_item_routes(v1: APIRouter, service: QueryService) -> None:
-    @v1.get("/items/{id}", summary="One item", response_model=answers.StoredItem, responses=_ONE, tags=["browse"])
+def _add_browse_routes(v1: APIRouter, service: QueryService) -> None:
+    browse = partial(v1.get, tags=["browse"])
+    find = partial(browse, responses=_ONE)
+
+    @find("/items/{id}", summary="One item", response_model=answers.StoredItem)
     def item(caller: Who, identity: ItemId, request: Annotated[requests.PrincipalRequest, Query()]) -> RawJson:
         return RawJson(_require(service.fetch(identity, request, caller)))
 
-    @v1.get(
-        "/items/{id}/around",
-        summary="The items before and after one",
-        response_model=answers.ItemWindow,
-        responses=_ONE,
-        tags=["browse"],
-    )
+    @find("/items/{id}/around", summary="The items before and after one", response_model=answers.ItemWindow)
     def around(caller: Who, identity: ItemId, request: Annotated[requests.AroundRequest, Query()]) -> RawJson:
-        return RawJson(_require(service.around(identity, request, caller)))
+        return RawJson(_require(service.browse("around", request, caller, identity)))
 
-    @v1.get(
-        "/items/{id}/graph",
-        summary="The connections of an item",
-        response_model=answers.Neighbourhood,
-        responses=_ONE,
-        tags=["browse"],
-    )
+    @find("/items/{id}/graph", summary="The connections of an item", response_model=answers.Neighbourhood)
     def graph(caller: Who, identity: ItemId, request: Annotated[requests.PrincipalRequest, Query()]) -> RawJson:
-        return RawJson(_require(service.neighbours(identity, request, caller)))
+        return RawJson(_require(service.browse("neighbours", request, caller, identity)))
 
-    @v1.get(
-        "/sessions/{id:path}",
-        summary="A session in reading order",
-        response_model=answers.SessionPage,
-        responses=_ONE,
-        tags=["browse"],
-    )
-    def session(
-        caller: Who,
-        identity: Annotated[requests.SessionId, Path(alias="id")],
-        request: Annotated[requests.SessionRequest, Query()],
-    ) -> RawJson:
-        return RawJson(_require(service.session(identity, request, caller), "no live session has this name"))
+    @find("/sessions/{id:path}", summary="A session in reading order", response_model=answers.SessionPage)
+    def session(caller: Who, identity: SessionId, request: Annotated[requests.SessionRequest, Query()]) -> RawJson:
+        return RawJson(_require(service.browse("session", request, caller, identity), "no live session has this name"))
 
-
-def _add_list_routes(v1: APIRouter, service: QueryService) -> None:
-    @v1.get("/timeline", summary="Sessions, newest first", response_model=answers.Timeline, tags=["browse"])
+    @browse("/timeline", summary="Sessions, newest first", response_model=answers.Timeline)
     def timeline(caller: Who, request: Annotated[requests.TimelineRequest, Query()]) -> RawJson:
-        return RawJson(service.timeline(request, caller))
+        return RawJson(service.browse("timeline", request, caller))
 
-    @v1.get("/facts", summary="Facts about an entity", response_model=answers.FactPage, tags=["browse"])
+    @browse("/facts", summary="Facts about an entity", response_model=answers.FactPage)
     def facts(caller: Who, request: Annotated[requests.FactsRequest, Query()]) -> RawJson:
-        return RawJson(service.facts(request, caller))
+        return RawJson(service.browse("facts", request, caller))
 
-    @v1.get("/choices", summary="The values of each filter", response_model=answers.FilterChoices, tags=["browse"])
+    @browse("/choices", summary="The values of each filter", response_model=answers.FilterChoices)
     def choices(caller: Who, request: Annotated[requests.PrincipalRequest, Query()]) -> RawJson:
-        return RawJson(service.choices(request, caller))
+        return RawJson(service.browse("choices", request, caller))
 
 
 def _add_agent_routes(v1: APIRouter, direct: APIRouter, service: QueryService) -> None:
-    @v1.post(
-        "/feedback",
-        summary="Give feedback on an item",
-        status_code=202,
-        response_model=answers.FeedbackReceipt,
-        responses={**_POSTED, **_ONE},
-        tags=["tell"],
-    )
+    post = partial(v1.post, status_code=202, responses={**_POSTED, **_ONE}, tags=["tell"])
+
+    @post("/feedback", summary="Give feedback on an item", response_model=answers.FeedbackReceipt)
     def feedback(caller: Who, request: requests.FeedbackRequest) -> RawJson:
         return RawJson(_require(service.feedback(request, caller)), status_code=202)
 
-    @direct.post(
-        "/hook", summary="The context that an agent's hook adds", response_model=answers.HookAnswer, tags=["tell"]
-    )
+    about = "The context that an agent's hook adds"
+
+    @direct.post("/hook", summary=about, response_model=answers.HookAnswer, tags=["tell"])
     async def hook(caller: Who, request: requests.HookRequest) -> RawJson:
         return RawJson(await service.run_in_turn(service.hook, request, caller))
 
@@ -265,25 +226,19 @@ def _make_process_routes(service: QueryService, metrics: QueryMetrics) -> APIRou
     async def healthz() -> RawJson:
         return RawJson({"status": "ok"})
 
-    @router.get(
-        "/readyz",
-        summary="A generation is open and answers",
-        response_model=answers.Health,
-        responses=_describe_problems(503),
-    )
+    ready = partial(router.get, response_model=answers.Health, responses=_describe_problems(503))
+
+    @ready("/readyz", summary="A generation is open and answers")
     async def readyz(request: Request) -> Response:
         if not service.is_ready:
             raise HTTPException(503, service.trouble or "no generation is open yet")
         state = {"status": "ready", "snapshot": service.memory.snapshot.generation}
         return RawJson({**state, "trouble": OUTDATED} if service.trouble else state)
 
-    @router.get(
-        "/metrics",
-        summary="Counts and times, for Prometheus",
-        response_class=PlainTextResponse,
-        responses=_describe_problems(401, 403, 429, 503),
-    )
-    def measured() -> Response:
+    measure = partial(router.get, response_class=PlainTextResponse, responses=_describe_problems(401, 403, 429, 503))
+
+    @measure("/metrics", summary="Counts and times, for Prometheus", operation_id="measured_metrics_get")
+    def render_metrics() -> Response:
         return Response(metrics.render(), media_type=TYPE)
 
     return router

@@ -112,7 +112,7 @@ class QueryService:
 
     @property
     def is_ready(self) -> bool:
-        """Whether a generation is open."""
+        """Readiness: a generation is open and answers."""
         return self._memory is not None
 
     @property
@@ -198,31 +198,18 @@ class QueryService:
             self._record(make_event(item["id"], "fetched"))
         return item
 
-    def around(self, identity: str, request: wire.AroundRequest, caller: Caller = OWNER) -> dict[str, Any] | None:
-        """Return the items before and after one; None as for `fetch`."""
-        return self.memory.around(identity, before=request.before, after=request.after, **self._access(request, caller))
-
-    def neighbours(
-        self, identity: str, request: wire.PrincipalRequest, caller: Caller = OWNER
+    def browse(
+        self, method: str, request: wire.PrincipalRequest, caller: Caller = OWNER, *names: str
     ) -> dict[str, Any] | None:
-        """Return an item's connections; None as for `fetch`."""
-        return self.memory.neighbours(identity, **self._access(request, caller))
+        """Return the result of a browsing method of `Memory`, within the caller's view; None as for `fetch`.
 
-    def session(self, name: str, request: wire.SessionRequest, caller: Caller = OWNER) -> dict[str, Any] | None:
-        """Return a session; None without one that the caller may see."""
-        return self.memory.session(name, offset=request.offset, limit=request.limit, **self._access(request, caller))
-
-    def timeline(self, request: wire.TimelineRequest, caller: Caller = OWNER) -> dict[str, Any]:
-        """Return sessions, newest first."""
-        return self.memory.timeline(**self._arguments(request), **self._access(request, caller))
-
-    def facts(self, request: wire.FactsRequest, caller: Caller = OWNER) -> dict[str, Any]:
-        """Return facts about an entity."""
-        return self.memory.facts(**self._arguments(request), **self._access(request, caller))
-
-    def choices(self, request: wire.PrincipalRequest | None = None, caller: Caller = OWNER) -> dict[str, Any]:
-        """Return the values of each filter."""
-        return self.memory.choices(**self._access(request, caller))
+        Args:
+            method: around, neighbours, session, timeline, facts or choices.
+            names: positional arguments: the id of an item or a session.
+        """
+        arguments = {**request.model_dump(), **self._access(request, caller)}
+        result: dict[str, Any] | None = getattr(self.memory, method)(*names, **arguments)
+        return result
 
     def feedback(self, request: wire.FeedbackRequest, caller: Caller = OWNER) -> dict[str, Any] | None:
         """Write an event, and return it as written. None as for `fetch`.
@@ -246,7 +233,7 @@ class QueryService:
             from helix.snapshot.status import status  # imports DuckDB, which would delay an agent's first answer
 
             return {**status(self.root), "serving": snap.generation, "trouble": self.trouble}
-        choices = self.choices(None, caller)
+        choices = self.memory.choices(**self._access(None, caller))
         return {
             "generation": snap.generation,
             "serving": snap.generation,
@@ -265,10 +252,6 @@ class QueryService:
     def _filter(self, request: wire.PrincipalRequest | None, caller: Caller) -> Snapshot:
         """Return the caller's view of the generation."""
         return self.memory.snapshot.seen_by(**self._access(request, caller))
-
-    @staticmethod
-    def _arguments(request: wire.PrincipalRequest) -> dict[str, Any]:
-        return request.model_dump(exclude={"principal"})
 
     def _record(self, event: Event) -> None:
         """Append an event. On a read-only copy of a store, warn once instead."""

@@ -81,7 +81,7 @@ def list_folders(payload: Mapping[str, Any]) -> list[str]:
 
 
 def get_project_name(folder: str) -> str:
-    """Return the project of a folder: its name, as `helix.sources.common.names.folder_name` reads it."""
+    """Return the project of a folder: its name, as `helix.sources.common.names.get_folder_name` reads it."""
     return folder.replace("\\", "/").rstrip("/").rpartition("/")[2]
 
 

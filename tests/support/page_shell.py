@@ -1,7 +1,7 @@
-"""A shell for the blocks of a page: a real bash in the page's own folder, with a home of its own.
+"""A shell for the blocks of a page: a real bash in the page's own folder, with its own home.
 
-`helix` in it is forked from a process that has its imports behind it. What goes on until Ctrl-C is started, looked at
-and ended so. What cannot be run is in NOT_RUN with the reason, and its arguments are read all the same.
+`helix` in it is forked from a process that has done its imports. A command that runs until Ctrl-C is started, checked
+and ended. NOT_RUN names the commands that are not run, with the reason; their arguments are parsed all the same.
 """
 
 from __future__ import annotations
@@ -12,13 +12,9 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -32,13 +28,14 @@ import pytest
 from helix.cli.parser import Parser
 from tests.conftest import SAMPLE
 from tests.support.pages import ROOT, blocks
+from tests.support.serving import get_status, pick_port, wait_until
 
-LOGS = ROOT / "tests" / "data" / "logs"
+LOGS = ROOT / "tests" / "support" / "data" / "logs"
 ADDRESS, REMOTE = "127.0.0.1:8765", "https://memory.example.com"
 HELIX = (sys.executable, "-m", "helix.cli")
 
 NOT_RUN = {
-    r"helix (up|worker|beat)\b": "needs a queue and goes on until it is ended: tests/crash/test_up.py, test_workers.py",
+    r"helix (up|worker|beat)\b": "needs a queue and runs until it is ended: tests/crash/test_up.py, test_workers.py",
     r"helix serve .*--(host|workers)": "listens beyond loopback",
     r"helix bench ": "measures for minutes",
     r"helix eval ": "needs a benchmark set: tests/unit/pipelines/eval/test_evaluate.py makes small ones",
@@ -48,13 +45,13 @@ NOT_RUN = {
     r"make ": "sets up an environment; test_readme.py looks at the target",
     r"pip ": "sets up an environment: tests/contract/test_package.py",
     r"\. \.venv": "belongs to an environment that was not set up",
-    r"curl ": "only where it is not installed: tests/contract/test_surfaces.py asks the same",
+    r"curl ": "only without an installed curl: tests/contract/test_surfaces.py asks the same",
     r"docker ": "needs a daemon: tests/integration/test_compose.py looks at the file",
 }
-"""Commands that are not run, by how they begin, and why not."""
+"""Patterns of the commands that are not run, with the reason."""
 
 NEVER = (".", "docker", "make", "pip", "python", "sudo", "systemctl")
-"""Programs besides `helix` that the shell never runs."""
+"""Other programs that the shell never runs."""
 
 SUBSTITUTES = {
     "s3://bucket/memory": "{world}/bucket",
@@ -62,22 +59,22 @@ SUBSTITUTES = {
     "/mnt/memory": "{world}/mnt",
     "/var/lib/helix": "{world}/var",
     "/backup": "{world}/backup",
-    "redis://queue.internal:6379/0": "redis://127.0.0.1:9/0",  # nobody listens: said at once
+    "redis://queue.internal:6379/0": "redis://127.0.0.1:9/0",  # a closed port fails at once
     "redis://localhost:6379/0": "redis://127.0.0.1:9/0",
-    "bge-small-en-v1.5": "all-MiniLM-L6-v2",  # whose weights are there
+    "bge-small-en-v1.5": "all-MiniLM-L6-v2",  # has local weights
     ADDRESS: "127.0.0.1:{port}",
     REMOTE: "http://127.0.0.1:{port}",
 }
-"""What stands for another thing on this machine."""
+"""Replacements on this machine."""
 
 STAYS = ("serve", "watch", "status --watch", "pull --follow", "ingest --follow")
-"""What goes on until Ctrl-C: it is started, looked at, and ended so."""
+"""Commands that run until Ctrl-C: they are started, checked and ended."""
 
 EMPTY = ("docs/quickstart.md",)
 """Pages that begin without a store; all others have one of the sample."""
 
 ON_A_COPY = ("docs/extending.md",)
-"""Pages that change Helix: they have a copy of it."""
+"""Pages that change Helix, and get a copy of it."""
 
 
 # ---------------------------------------------------------------- running
@@ -85,7 +82,7 @@ ON_A_COPY = ("docs/extending.md",)
 
 @dataclass
 class World:
-    """A page's own folder, and what runs in it."""
+    """A page's own folder, and its running processes."""
 
     folder: Path
     home: Path
@@ -97,14 +94,14 @@ class World:
     servers: list[subprocess.Popen[str]] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
 
-    def text(self, shown: str) -> str:
-        """A block as it is on this machine."""
+    def localise(self, block: str) -> str:
+        """Return a block with the replacements of this machine."""
         for before, after in SUBSTITUTES.items():
-            shown = shown.replace(before, after.format(world=self.folder, port=self.port))
-        return shown
+            block = block.replace(before, after.format(world=self.folder, port=self.port))
+        return block
 
     def bash(self, script: str) -> subprocess.CompletedProcess[str]:
-        """Run a block; what it exports holds for the page's next one."""
+        """Run a block; the page's next block inherits its exports."""
         calls = self.folder / ".calls"
         shutil.rmtree(calls, ignore_errors=True)
         calls.mkdir()
@@ -130,11 +127,11 @@ class World:
         finally:
             with (calls / "new").open("w") as end:
                 end.write("end\n")
-            answering.join(10)  # a call that nobody waits for any more is left behind
+            answering.join(10)  # an abandoned call may still run
             self.skipped += (calls / "skipped").read_text().splitlines() if (calls / "skipped").exists() else []
 
     def _answer(self, calls: Path) -> None:
-        """Do what the function `helix` of the shell asks for, one call after the other."""
+        """Run each call of the shell's function `helix`, one at a time."""
         with open(os.open(calls / "new", os.O_RDWR)) as new:
             for line in new:
                 if line == "end\n":
@@ -144,44 +141,46 @@ class World:
                 environ = dict(one.split("=", 1) for one in (call / "environ").read_text().split("\0") if "=" in one)
                 try:
                     done = self.helix(words, environ, Path((call / "folder").read_text().rstrip("\n")))
-                except Exception as error:  # noqa: BLE001 — said where the block is
+                except Exception as error:  # noqa: BLE001 — reported with the block
                     done = subprocess.CompletedProcess(words, 99, "", f"{type(error).__name__}: {error}\n")
                 (call / "out").write_text(done.stdout)
                 (call / "err").write_text(done.stderr)
                 (call / "done").write_text(f"{done.returncode}\n")
 
     def helix(self, words: list[str], environ: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
-        """One call of the command."""
+        """Run one call of the command."""
         line = shlex.join(["helix", *words])
-        spelt_out(words)
-        if not_run(line):
+        check_options(words)
+        if find_reason(line):
             self.skipped.append(line)
-            takes(words)
+            check_arguments(words)
             return subprocess.CompletedProcess(words, 0, "", "")
         if words[0] == "install":
-            words = [*words, "--yes"]  # nobody is there to be asked
+            words = [*words, "--yes"]  # no terminal to ask on
         if any(set(one.split()) <= set(words) for one in STAYS):
-            return self.stay(words, environ, folder)
+            return self.run_until_stopped(words, environ, folder)
         if self.on_a_copy:
             return subprocess.run(
                 [*HELIX, *words], env=environ, cwd=folder, capture_output=True, text=True, check=False
             )
-        os.chdir(folder)  # where the call finds itself; the test waits for it
+        os.chdir(folder)  # the call's folder; the test waits for it
         try:
             return self.forks(words, environ, timeout=100)
         finally:
             os.chdir(self.folder)
 
-    def stay(self, words: list[str], environ: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
-        """Start what goes on, see that it does, and end it; a query process that is asked stays for the page."""
+    def run_until_stopped(
+        self, words: list[str], environ: dict[str, str], folder: Path
+    ) -> subprocess.CompletedProcess[str]:
+        """Start a command, check that it runs, and end it; a query process stays if the page asks it."""
         kind = (words[0], *(word for word in words if word.startswith("--") and word != "--store"))
         serves, pulls = words[0] == "serve", words[0] == "pull"
         asked = serves and self.asks and not self.servers
         if not asked and kind in STARTED:
-            takes(words)
+            check_arguments(words)
             return subprocess.CompletedProcess(words, 0, "", "")
         STARTED.add(kind)
-        port = self.port if asked else free_port()
+        port = self.port if asked else pick_port()
         process = subprocess.Popen(
             [*HELIX, *words, *(["--port", str(port)] if serves else [])],
             env=environ,
@@ -193,30 +192,33 @@ class World:
         )
         try:
             if serves:
-                # With --wait it may be asked for before what it waits for.
-                wait_until(lambda: answers(port, "healthz" if "--wait" in words else "readyz"), process)
+                url = f"http://127.0.0.1:{port}/{'healthz' if '--wait' in words else 'readyz'}"
+                wait_until(lambda: process.poll() is not None or get_status(url) == 200)
+                assert process.poll() is None, process.communicate()[0]
             elif pulls:
-                wait_until(lambda: (folder / words[words.index("--store") + 1] / "CURRENT").exists(), process)
+                current = folder / words[words.index("--store") + 1] / "CURRENT"
+                wait_until(lambda: process.poll() is not None or current.exists())
+                assert process.poll() is None, process.communicate()[0]
             else:
                 assert process.stdout is not None
-                assert process.stdout.readline(), f"helix {shlex.join(words)} said nothing"
+                assert process.stdout.readline(), f"helix {shlex.join(words)} printed nothing"
         except BaseException:
             process.kill()
             raise
         if asked:
             self.servers.append(process)
             return subprocess.CompletedProcess(words, 0, "", "")
-        return subprocess.CompletedProcess(words, *end(process))
+        return subprocess.CompletedProcess(words, *interrupt(process))
 
     def close(self) -> None:
-        """End what still runs."""
+        """End the running processes."""
         for process in self.servers:
-            status, said, _ = end(process)
+            status, said, _ = interrupt(process)
             assert status == 0, said
 
 
 STARTED: set[tuple[str, ...]] = set()
-"""What goes on and was started once, by its name and options: the same on another page need not be again."""
+"""Commands that were started once, by name and options: another page need not start them again."""
 
 PRELUDE = r"""
 set -eo pipefail
@@ -239,44 +241,24 @@ else curl() {{ skip curl "$@"; }}; fi
 """
 
 
-def not_run(line: str) -> str | None:
-    """Why a command is not run; None where it is."""
+def find_reason(line: str) -> str | None:
+    """Return the reason why a command is not run; None if it is."""
     return next((why for begins, why in NOT_RUN.items() if re.match(begins, line)), None)
 
 
-def end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    """End it by Ctrl-C: (0 where it ended as it should, what it said, "")."""
+def interrupt(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """End a process by Ctrl-C; return (0 for a clean end, its output, "")."""
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=30)
     return (0 if process.returncode in (0, 130) else process.returncode), said, ""
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def answers(port: int, path: str) -> bool:
-    with suppress(OSError, urllib.error.URLError):
-        return urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=5).status == 200
-    return False
-
-
-def wait_until(there: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    until = time.monotonic() + 60
-    while not there():
-        assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < until, "it did not come up"
-        time.sleep(0.05)
-
-
 @contextmanager
 def world(page: str, folder: Path, store: Path, cache: Path, forks: Any) -> Iterator[World]:
-    """A folder for a page: a home with agents' logs, what its commands name, and a store of the sample."""
+    """Make a folder for a page: a home with agents' logs, the named files, and a store of the sample."""
     home = folder / "home"
     logs = {
-        ".claude/projects/ledgerline/7e44.jsonl": claude_log(),
+        ".claude/projects/ledgerline/7e44.jsonl": make_claude_log(),
         ".codex/sessions/2026/rollout-1.jsonl": next(LOGS.glob("codex*.jsonl")).read_text(),
         ".gemini/tmp/1/chats/session-1.json": next(LOGS.glob("gemini*.json")).read_text(),
     }
@@ -292,16 +274,21 @@ def world(page: str, folder: Path, store: Path, cache: Path, forks: Any) -> Iter
             shutil.copytree(store, place)
             for pin in (place / "pins").iterdir():
                 pin.unlink()
-        for name in ("helix-store", "mnt"):  # where --store is not given, and where it is mounted
+        for name in ("helix-store", "mnt"):  # the default store, and a mounted one
             (folder / name).symlink_to("memory")
-    environ = {**os.environ, "HOME": str(home), "HELIX_CACHE": str(cache), "PATH": os.pathsep.join(places())}
+    environ = {
+        **os.environ,
+        "HOME": str(home),
+        "HELIX_CACHE": str(cache),
+        "PATH": os.pathsep.join(list_program_folders()),
+    }
     if page in ON_A_COPY:
         shutil.copytree(ROOT / "helix", folder / "helix")
         shutil.copy(ROOT / "pyproject.toml", folder)
         environ["PYTHONPATH"] = str(folder)
     asking = [one.text for one in blocks(page) if one.language in ("sh", "python", "json")]
     asks = any(place in text for text in asking for place in (ADDRESS, REMOTE))
-    made = World(folder, home, environ, forks, free_port(), page in ON_A_COPY, asks)
+    made = World(folder, home, environ, forks, pick_port(), page in ON_A_COPY, asks)
     before = Path.cwd()
     os.chdir(folder)
     try:
@@ -313,13 +300,13 @@ def world(page: str, folder: Path, store: Path, cache: Path, forks: Any) -> Iter
             process.kill()
 
 
-def places() -> list[str]:
-    """Where programs are looked for: beside this interpreter first."""
+def list_program_folders() -> list[str]:
+    """Return the folders of programs, this interpreter's first."""
     return [str(Path(sys.executable).parent), *os.environ["PATH"].split(os.pathsep)]
 
 
-def claude_log() -> str:
-    """A session of Claude Code, of the project ledgerline."""
+def make_claude_log() -> str:
+    """Return a session of Claude Code in the project ledgerline."""
     said = [
         ("user", "the webhook test fails with sqlite3.OperationalError: database is locked"),
         ("assistant", "Two writers hold the database. We set busy_timeout to 5000 and keep one writer."),
@@ -340,40 +327,40 @@ def claude_log() -> str:
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
-# ---------------------------------------------------------------- reading arguments
+# ---------------------------------------------------------------- arguments
 
 
-class Understood(Exception):
-    """A command took its arguments."""
+class Parsed(Exception):
+    """A command has parsed its arguments."""
 
 
-def takes(words: Sequence[str]) -> None:
-    """Have a command's parser read the arguments, and no more.
+def check_arguments(words: Sequence[str]) -> None:
+    """Have a command only parse its arguments.
 
     Raises:
-        UsageError: it does not take them.
+        UsageError: they are wrong.
     """
     read = Parser.parse_args
 
-    def only_read(self: Any, *given: Any) -> Any:
+    def parse_only(self: Any, *given: Any) -> Any:
         read(self, *given)
-        raise Understood
+        raise Parsed
 
-    with pytest.MonkeyPatch.context() as patch, suppress(Understood):
-        patch.setattr(Parser, "parse_args", only_read)
-        command(words[0])(list(words[1:]))
-        raise AssertionError(f"helix {shlex.join(words)} read no arguments")
+    with pytest.MonkeyPatch.context() as patch, suppress(Parsed):
+        patch.setattr(Parser, "parse_args", parse_only)
+        load_command(words[0])(list(words[1:]))
+        raise AssertionError(f"helix {shlex.join(words)} parsed no arguments")
 
 
-def command(name: str) -> Callable[[Sequence[str]], int]:
+def load_command(name: str) -> Callable[[Sequence[str]], int]:
     found = {entry.name: entry for entry in entry_points(group="helix.commands")}
-    assert name in found, f"there is no helix {name}"
+    assert name in found, f"no command helix {name}"
     loaded: Callable[[Sequence[str]], int] = found[name].load()
     return loaded
 
 
-class Asked(Exception):
-    """The parser that a command would read its arguments with."""
+class ParserFound(Exception):
+    """The parser of a command."""
 
     def __init__(self, parser: Any) -> None:
         super().__init__()
@@ -381,33 +368,33 @@ class Asked(Exception):
 
 
 @once
-def options(name: str, kind: str = "") -> frozenset[str]:
-    """The options of a command; of `bench` and `eval` also of one of its kinds."""
+def list_options(name: str, kind: str = "") -> frozenset[str]:
+    """Return the options of a command; `bench` and `eval` have others for each kind."""
 
-    def ask(self: Any, *_: Any) -> Any:
-        raise Asked(self)
+    def find_parser(self: Any, *_: Any) -> Any:
+        raise ParserFound(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Parser, "parse_args", ask)
+        patch.setattr(Parser, "parse_args", find_parser)
         try:
-            command(name)([kind] if kind else ["--help"])
-        except Asked as asked:
-            return frozenset(asked.parser._option_string_actions)
-    raise AssertionError(f"helix {name} read no arguments")
+            load_command(name)([kind] if kind else ["--help"])
+        except ParserFound as found:
+            return frozenset(found.parser._option_string_actions)
+    raise AssertionError(f"helix {name} parsed no arguments")
 
 
 KINDS = {"eval": ("report", "fit"), "bench": ("recall", "store", "ingest", "watch", "logs", "graph")}
-"""Commands whose first argument decides which options there are."""
+"""Commands whose first argument decides the options."""
 
 
-def spelt_out(words: Sequence[str]) -> None:
-    """There is such a command, and it has each of the options, in full: argparse takes beginnings, too."""
+def check_options(words: Sequence[str]) -> None:
+    """Check that a command exists with each of the options in full; argparse accepts prefixes, too."""
     if words[0] == "--version":
         return
-    command(words[0])
+    load_command(words[0])
     kind = next((word for word in words[1:2] if word in KINDS.get(words[0], ())), "")
     for word in words:
         name = word.partition("=")[0]
-        assert not re.fullmatch(r"--[a-z][a-z-]*", name) or name in options(words[0], kind), (
+        assert not re.fullmatch(r"--[a-z][a-z-]*", name) or name in list_options(words[0], kind), (
             f"helix {words[0]} has no {name}"
         )

@@ -1,4 +1,4 @@
-"""What a store comes to hold of a source, without embedding it: accepted, read and applied as a commit would."""
+"""A store's items from a source, without embedding: accepted, read and applied like a commit."""
 
 from __future__ import annotations
 
@@ -13,25 +13,15 @@ from pipelines.ingest.accept import accept
 from pipelines.ingest.items import Record, list_vanished, make_items
 from pipelines.ingest.versions import read_document
 
-SAID = (
-    "text",
-    "source",
-    "session",
-    "branch_of",
-    "turns",
-    "piece",
-    "ord",
-    "speaker",
-    "role",
-    "origin",
-    "project",
+FIELDS = (
+    *("text", "source", "session", "branch_of", "turns", "piece", "ord", "speaker", "role", "origin", "project"),
     "time",
 )
-"""What makes an item, besides its id. A title may become known after its session's first items."""
+"""Fields of an item, without its id. A title may become known after its session's first items."""
 
 
 class Replay:
-    """A store's items by id, kept up as its inbox grows."""
+    """A store's items by id, updated as its inbox grows."""
 
     def __init__(self, root: Path, settings: Settings | None = None) -> None:
         self.root, self.settings = root, settings or Settings()
@@ -40,14 +30,14 @@ class Replay:
         paths.create(root)
 
     def offer(self, path: Path, **way: Any) -> tuple[str, ...]:
-        """Take in what is new of a file; the new documents."""
+        """Accept and apply the new part of a file; return its documents."""
         documents = accept(self.root, path, self.settings, **way).documents
         for document in documents:
             self.apply(document)
         return documents
 
     def apply(self, document: str) -> None:
-        """What publishing a document does to the items."""
+        """Change the items as the publication of a document does."""
         envelope = ledger.read(self.root, document)
         reading = read_document(self.root, envelope, self.settings)
         found = make_items(reading, envelope, self.settings, Counter())
@@ -57,16 +47,16 @@ class Replay:
         for item in list_vanished(reading, self.settings):
             self.items.pop(item, None)
 
-    def said(self) -> dict[str, tuple[Any, ...]]:
-        """Every item, by id, as far as two ways in have to agree about it."""
-        return {item: tuple(map(str, _said(record))) for item, record in self.items.items()}
+    def compare_fields(self) -> dict[str, tuple[Any, ...]]:
+        """Return the fields of every item, by id, that two ways of ingest must agree on."""
+        return {item: tuple(map(str, _list_fields(record))) for item, record in self.items.items()}
 
     def texts(self) -> list[str]:
-        """The items' texts, in the order of their sessions."""
+        """Return the items' texts in the order of their sessions."""
         ordered = sorted(self.items.values(), key=lambda record: (record["session"], record["ord"]))
         return [record["text"] for record in ordered]
 
 
-def _said(record: Record) -> list[Any]:
-    # What only its file dates is dated by when it was taken in.
-    return [None if name == "time" and record["time_quality"] == "file" else record[name] for name in SAID]
+def _list_fields(record: Record) -> list[Any]:
+    # A time from the file depends on the moment of ingest.
+    return [None if name == "time" and record["time_quality"] == "file" else record[name] for name in FIELDS]
