@@ -26,9 +26,9 @@ from helix.stages.features.similarity import parts
 from helix.stages.fuse import fuse
 from helix.stages.graph import walk
 from helix.stages.lexical import Field, lexical_score, search_lexical
-from helix.stages.pack import LEAST, Short, pack
+from helix.stages.pack import MIN_EXCERPT, ExcerptRules, pack
 from helix.stages.rank import rank, split_score
-from helix.stages.rerank import rerank, unusable
+from helix.stages.rerank import explain_unusable, rerank
 from helix.stages.route import scope
 from helix.stages.sparse import search_sparse
 from helix.stages.supersede import Superseded, add_successors, demote, find_superseded
@@ -67,8 +67,8 @@ def recall(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, mo
     _trace_diversify(pool, chosen, snap, profile, trace)
     items, entries = _read_items(chosen, snap)
     around = _read_neighbours(chosen.row, snap, plan, profile.pack.neighbours)
-    longest, short = profile.pack.neighbour_tokens, _excerpt_rules(query, snap, profile.pack)
-    context, tokens, placed = trace.run("pack", pack, entries, query.budget, snap.counter, around, longest, short)
+    longest, rules = profile.pack.neighbour_tokens, _excerpt_rules(query, snap, profile.pack)
+    context, tokens, placed = trace.run("pack", pack, entries, query.budget, snap.counter, around, longest, rules)
     return bundle(query, snap, profile, trace, items, context, tokens, placed)
 
 
@@ -269,7 +269,7 @@ def _rerank(
     """Score the best few again, by token or by a cross-encoder; they change places among themselves only."""
     texts = [entry["text"] for entry in snap.text(pool.row[: query.rerank_top])]
     scores = scored(query, texts, snap, models, trace)
-    trace.note("rerank", rows_in=len(scores), rows_out=len(scores), by=query.rerank, unusable=unusable(scores))
+    trace.note("rerank", rows_in=len(scores), rows_out=len(scores), by=query.rerank, unusable=explain_unusable(scores))
     seen = np.full(len(pool), np.nan, np.float32)
     seen[: len(scores)] = scores
     final = rerank(pool.final, scores, profile.rerank.weight)
@@ -317,13 +317,13 @@ def _read_neighbours(rows: U32, snap: Snapshot, plan: Plan, n: int) -> list[tupl
     return [(i, is_before, entry) for (i, is_before, _), entry in zip(found, entries, strict=True)]
 
 
-def _excerpt_rules(query: Query, snap: Snapshot, constants: PackConstants) -> Short:
+def _excerpt_rules(query: Query, snap: Snapshot, constants: PackConstants) -> ExcerptRules:
     """Return how long items are shortened: to the sentences that hold the question's terms, weighted by idf."""
     words, wanted = sorted(set(tokenise(query.text))), set(query.terms.tolist())
     terms = {term: key for term, key in zip(words, hash_terms(words), strict=True) if int(key) in wanted}
     weights = compute_idf(np.array([snap.lexical.df(key) for key in terms.values()], np.int64), snap.live).tolist()
-    cap = max(LEAST, int(constants.excerpt * query.budget)) if constants.excerpt else 0
-    return Short(dict(zip(terms, weights, strict=True)), cap, constants.full)
+    cap = max(MIN_EXCERPT, int(constants.excerpt * query.budget)) if constants.excerpt else 0
+    return ExcerptRules(dict(zip(terms, weights, strict=True)), cap, constants.full)
 
 
 def _read_items(chosen: Candidates, snap: Snapshot) -> tuple[list[Item], list[dict[str, Any]]]:

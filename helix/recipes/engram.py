@@ -38,7 +38,7 @@ from helix.stages.fuse import fuse
 from helix.stages.graph import walk
 from helix.stages.lexical import lexical_score, search_lexical
 from helix.stages.pack import pack
-from helix.stages.rerank import rerank, unusable
+from helix.stages.rerank import explain_unusable, rerank
 from helix.stages.trace import Trace
 from helix.types import F32, TYPES, Bundle, Leg, Plan, Pool, Query
 
@@ -243,7 +243,7 @@ def _reranked(pool: Pool, query: Query, snap: Snapshot, how: EngramCross, trace:
         return pool
     texts = [str(entry["text"]) for entry in snap.text(head)]
     scores = trace.run("rerank", scored, replace(query, rerank=tier), texts, snap, models, trace)
-    off = unusable(scores)
+    off = explain_unusable(scores)
     trace.note("rerank", rows_in=len(head), rows_out=len(head), by=tier, weight=how.weight, off=off)
     if off:
         return pool

@@ -23,7 +23,7 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.graph import pagerank
 from helix.stages.lexical import lexical_score, search_lexical
 from helix.stages.pack import pack
-from helix.stages.rerank import rerank, unusable
+from helix.stages.rerank import explain_unusable, rerank
 from helix.stages.trace import Trace
 from helix.types import F32, I64, U64, Bool, Bundle, Item, Leg, Plan, Pool, Query
 
@@ -296,7 +296,7 @@ def _reranked(pool: Pool, query: Query, snap: Snapshot, how: MemoriaCross, trace
     head = pool.row[: how.top]
     texts = [str(entry["text"]) for entry in snap.facts.field.text(head)]
     scores = trace.run("rerank", cross.score, query.text, texts)
-    if why := unusable(scores):
+    if why := explain_unusable(scores):
         trace.note("rerank", rows_in=len(head), rows_out=len(head), off=why)
         return pool
     trace.note("rerank", rows_in=len(head), rows_out=len(head), weight=how.weight)

@@ -1,7 +1,7 @@
 """Stage 3, lexical leg: exact BM25, without scoring every posting.
 
 MaxScore (Turtle & Flood 1995) over ranges of rows, the rarest terms first (`helix/native/postings.c`). A few rare terms
-alone come first of all: what the k-th best row has of them, the k-th best has at least.
+alone are scored first: their k-th best score is a lower bound.
 """
 
 from __future__ import annotations
@@ -18,64 +18,65 @@ from helix.ranking.topk import select_top
 from helix.types import F32, U64, Leg, Plan, Query
 
 _LOOK_UP: Final = 25
-"""To find one row among postings, in NumPy, costs as much as to read so many of them in a row."""
+"""Postings read in sequence that cost as much as one look-up, in NumPy."""
 
 _SMALL: Final = 1 << 15
-"""Postings of a term in a segment that are not worth an array of their own."""
+"""Postings of a term in a segment below which segments are joined."""
 
 _RARE: Final = 16
-"""One posting in so many is read twice, for a bound before the rest is read."""
+"""One posting in so many is read twice, for an early bound."""
 
 
 class Field(Protocol):
-    """What is searched: postings and the statistics BM25 needs."""
+    """A field to search: postings, and the statistics of BM25."""
 
     @property
     def rows(self) -> int:
-        """Rows of the snapshot."""
+        """The number of rows."""
 
     @property
     def live(self) -> int:
-        """Rows that count."""
+        """The number of live rows."""
 
     @property
     def norm(self) -> FieldNorms:
-        """What the lengths of the rows do to their terms."""
+        """Length normalisation of each row."""
 
     @property
     def key(self) -> U64:
-        """uint64[rows]: the tie key."""
+        """The tie key: uint64[rows]."""
 
     def term(self, term: np.uint64) -> list[PostingsPart]:
-        """Postings of a term, in ascending parts."""
+        """Return a term's postings, in ascending parts."""
 
     def df(self, term: np.uint64) -> int:
-        """Rows that count and hold the term."""
+        """Count the live rows that hold a term."""
 
 
 class _Term(NamedTuple):
     weight: float  # idf
-    most: float  # what a row can gain from it: tf / (tf + …) is below 1
+    most: float  # bound of a row's score: tf / (tf + …) is below 1
     size: int  # postings, deleted rows included
     parts: list[PostingsPart]
 
 
 def search_lexical(query: Query, field: Field, plan: Plan, k: int, k1: float, b: float, name: str = "bm25") -> Leg:
-    """The k best allowed rows by BM25, best first, ties to the smaller id. Statistics are of the whole field,
-    whatever the filter; rows that hold none of the terms are never in it.
+    """Find the k best allowed rows by BM25 that hold a term, best first; ties keep the smaller id first.
+
+    Statistics are those of the whole field, whatever the filter.
 
     Args:
         field: the field to search; `Snapshot.lexical` is that of the items' own text.
         name: of the leg.
     """
-    terms = _terms(query, field, k1)
+    terms = _look_up_terms(query, field, k1)
     if k <= 0 or not terms:
         return Leg(name, np.empty(0, np.uint32), np.empty(0, np.float32))
     norm, allowed = field.norm(k1, b), plan.allowed
-    slack = 1 - (len(terms) + 8) * 2.0**-23  # scores and bounds are rounded apart; this is more than that can make
+    slack = 1 - (len(terms) + 8) * 2.0**-23  # more than rounding of scores and bounds can differ
     few = np.flatnonzero(allowed) if allowed is not None and _LOOK_UP * plan.allowed_rows < field.rows else None
     parts = [term.parts if few is None else list(narrow_parts(term.parts, few, _LOOK_UP)) for term in terms]
-    floor, rare = 0.0, _rare(parts)
+    floor, rare = 0.0, _count_rare(parts)
     if 0 < rare < len(terms):
         *_, floor = search_postings(flatten_parts(parts[:rare]), *_bounds(terms[:rare], k1), allowed, norm, k, slack)
     rows, scores, _ = search_postings(flatten_parts(parts), *_bounds(terms, k1), allowed, norm, k, slack, floor)
@@ -86,16 +87,16 @@ def search_lexical(query: Query, field: Field, plan: Plan, k: int, k1: float, b:
 
 
 def lexical_score(query: Query, field: Field, row: int, k1: float, b: float) -> float:
-    """What the search gives one row; 0 where it holds none of the terms."""
+    """Return the score of one row; 0 if it holds none of the terms."""
     score, norm = np.zeros(1, np.float32), field.norm(k1, b)
-    for term in _terms(query, field, k1):
+    for term in _look_up_terms(query, field, k1):
         for rows, tf in look_up_rows(term.parts, np.array([row])):
             score[: len(rows)] += compute_gain(tf, norm.take(rows), term.weight, k1)
     return float(score[0])
 
 
-def _terms(query: Query, field: Field, k1: float) -> list[_Term]:
-    """The terms that some segment holds, rarest first, among equals the smaller hash."""
+def _look_up_terms(query: Query, field: Field, k1: float) -> list[_Term]:
+    """Look up the terms, rarest first; ties keep the smaller hash first."""
     found = []
     for hashed in query.terms:
         parts = field.term(hashed)
@@ -103,12 +104,12 @@ def _terms(query: Query, field: Field, k1: float) -> list[_Term]:
             size = sum(len(local) for _, local, _ in parts)
             df = size if field.live == field.rows else field.df(hashed)
             weight = float(compute_idf(df, field.live))
-            found.append((df, int(hashed), _Term(weight, weight * (k1 + 1), size, _joined(parts))))
+            found.append((df, int(hashed), _Term(weight, weight * (k1 + 1), size, _join_small(parts))))
     return [term for *_, term in sorted(found, key=lambda entry: entry[:2])]
 
 
-def _joined(parts: list[PostingsPart]) -> list[PostingsPart]:
-    """Neighbouring small segments as one: many short arrays cost more in calls than in work."""
+def _join_small(parts: list[PostingsPart]) -> list[PostingsPart]:
+    """Join neighbouring small segments: many short arrays cost more in calls than in work."""
     joined: list[PostingsPart] = []
     for small, neighbours in groupby(parts, key=lambda part: len(part[1]) < _SMALL):
         run = list(neighbours)
@@ -120,13 +121,13 @@ def _joined(parts: list[PostingsPart]) -> list[PostingsPart]:
 
 
 def _bounds(terms: list[_Term], k1: float) -> tuple[F32, F32]:
-    """(what each term's saturated frequency is multiplied with: float32[t]; what terms t and on can give: [t + 1])."""
+    """Return (factor of each term's saturated frequency float32[t], bound of terms t and later float32[t + 1])."""
     weight = np.array([term.weight * (k1 + 1) for term in terms], np.float32)
     rest = np.cumsum([0.0, *(term.most for term in reversed(terms))])[::-1]
     return weight, np.ascontiguousarray(rest, np.float32)
 
 
-def _rare(terms: list[list[PostingsPart]]) -> int:
-    """How many of the first terms have, together, no more than one in _RARE of the postings."""
+def _count_rare(terms: list[list[PostingsPart]]) -> int:
+    """Count the first terms that together hold at most one in _RARE of the postings."""
     sizes = [sum(len(rows) for _, rows, _ in parts) for parts in terms]
     return sum(_RARE * read <= sum(sizes) for read in accumulate(sizes))

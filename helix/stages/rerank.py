@@ -1,8 +1,8 @@
 """Reranking, off by default: a second look at the few best items, by late interaction or by a cross-encoder.
 
 Late interaction scores by MaxSim over token vectors (ColBERT: Khattab & Zaharia 2020; v2: Santhanam et al. 2022). It
-and a cross-encoder run the network on the query path, so both see the best `MOST` items at the most, and they change
-the order among these only: a bad reranker costs places inside the top, never an item from it.
+and a cross-encoder run a network on the query path, so both see at most the best `MAX_ITEMS` items. They change the
+order among these only: a bad reranker costs places inside the top, never an item of it.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ import numpy as np
 from helix.errors import UsageError
 from helix.types import F32
 
-MOST: Final = 30
-"""Items that are reranked at most."""
+MAX_ITEMS: Final = 30
+"""Items to rerank."""
 
-_FLAT: Final = 1e-6  # scores that differ less than this say nothing
-_SPAN: Final = 1e-4  # room for an order among items that had none
+_FLAT: Final = 1e-6  # scores that differ less are ignored
+_SPAN: Final = 1e-4  # range of new scores for items of equal score
 
 
 def check_top(top: int) -> None:
-    """See that no more than the few best items are asked for.
+    """Check the number of items to rerank.
 
     Raises:
-        UsageError: `top` is below 1 or above `MOST`; it says why.
+        UsageError: `top` is below 1 or above `MAX_ITEMS`.
     """
     if top < 1:
         raise UsageError(f"rerank {top} items", "give 1 to 30, or leave reranking off")
-    if top > MOST:
+    if top > MAX_ITEMS:
         raise UsageError(
             f"rerank {top} items: each is a forward pass on the query path, and a reranker over the top 100 cut "
             "2Wiki all-support@10 from .907 to .467",
-            f"give at most {MOST}",
+            f"give at most {MAX_ITEMS}",
         )
 
 
 def maxsim(query: F32, passage: F32) -> float:
-    """The mean, over the query's tokens, of the largest inner product with a token of the passage.
+    """Return the mean, over the query's tokens, of the largest inner product with a token of the passage.
 
-    ColBERT sums; the mean has the same order and stays in [−1, 1] whatever the number of tokens.
+    ColBERT sums; the mean gives the same order and stays in [−1, 1].
 
     Args:
         query: float32[q, d], unit length.
         passage: float32[t, d], unit length.
 
     Returns:
-        0 where either has no tokens.
+        0 if either has no tokens.
     """
     if not len(query) or not len(passage):
         return 0.0
@@ -56,12 +56,12 @@ def maxsim(query: F32, passage: F32) -> float:
 
 
 def maxsims(query: F32, passages: Sequence[F32]) -> F32:
-    """`maxsim` with each passage: float32[n]."""
+    """Return `maxsim` with each passage: float32[n]."""
     return np.array([maxsim(query, passage) for passage in passages], np.float32)
 
 
-def unusable(scores: F32) -> str:
-    """Why these rerank scores cannot order anything; empty where they can."""
+def explain_unusable(scores: F32) -> str:
+    """Explain why rerank scores cannot order items; empty if they can."""
     if not len(scores):
         return "there are no rerank scores"
     if not np.isfinite(scores).all():
@@ -73,44 +73,44 @@ def unusable(scores: F32) -> str:
 
 
 def rerank(final: F32, scores: F32, weight: float) -> F32:
-    """New scores of the pool, in the order given: those of the first m = len(scores) items change, the rest do not.
+    """Return new scores of the pool, in its order; only those of the first m = len(scores) items change.
 
     With f and s scaled to [0, 1] over the first m, b = (1 − weight)·f + weight·s, and the new score is
     low + b·(high − low), where high is the best item's score and low that of item m. So all of the first m stay above
-    item m + 1. Where item m + 1 has the score of item m, low is the next float32 above it; where high − low < 0.0001,
-    high is low + 0.0001, so that equals can be told apart.
+    item m + 1. If item m + 1 has the score of item m, low is the next float32 above it; if high − low < 0.0001, high is
+    low + 0.0001, so that equal items get an order.
 
-    Where the rerank scores are flat or not finite, or the weight is 0, nothing changes; `unusable` says why.
+    If the rerank scores are flat or not finite, or the weight is 0, nothing changes; see `explain_unusable`.
 
     Args:
         final: float32[n], finite, best first.
         scores: float32[m], m ≤ n, higher is better, of the first m.
-        weight: of the rerank scores; 1 leaves the order among the first m to them alone.
+        weight: weight of the rerank scores; at 1 they alone order the first m.
 
     Raises:
-        UsageError: more than `MOST` scores or more than items, or a weight outside 0 to 1.
+        UsageError: more than `MAX_ITEMS` scores or more than items, or a weight outside 0 to 1.
     """
     m = len(scores)
     if not 0 <= weight <= 1:
         raise UsageError(f"a rerank weight of {weight}", "give 0 to 1")
     if m > len(final):
-        raise UsageError(f"{m} rerank scores for {len(final)} items", "score only items that are there")
+        raise UsageError(f"{m} rerank scores for {len(final)} items", "score only items of the pool")
     if m:
         check_top(m)
-    if weight == 0 or unusable(scores):
+    if weight == 0 or explain_unusable(scores):
         return final.copy()
     low, high = float(final[m - 1]), float(final[0])
     if m < len(final) and final[m] >= final[m - 1]:
         low = float(np.nextafter(final[m], np.float32(np.inf), dtype=np.float32))
     high = max(high, low + _SPAN)
-    blend = (1 - weight) * _scaled(final[:m]) + weight * _scaled(scores)
+    blend = (1 - weight) * _scale(final[:m]) + weight * _scale(scores)
     out = final.copy()
     out[:m] = np.maximum(low + blend * (high - low), low)
     return out
 
 
-def _scaled(values: F32) -> F32:
-    """To [0, 1], in float64; all 0 where they do not differ."""
+def _scale(values: F32) -> F32:
+    """Scale to [0, 1], in float64; all 0 if values do not differ."""
     wide = values.astype(np.float64)
     low, high = wide.min(), wide.max()
     return np.asarray((wide - low) / (high - low) if high > low else np.zeros(len(wide)))

@@ -1,5 +1,7 @@
-"""What the wording of a question says about its need of memory, beside what the router's classifier makes of its
-vector: a vector knows the topic and hardly who is meant, so a name, a "we" or a "did" has to be read in the words.
+"""Skip rules: whether a question needs memory, by its words.
+
+The router's classifier sees only the vector, which knows the topic but hardly who is meant. A name, a "we" or a "did"
+is read in the words.
 """
 
 from __future__ import annotations
@@ -7,23 +9,23 @@ from __future__ import annotations
 import re
 from typing import Final
 
-LOOKED_AT: Final = 400
-"""Characters; a longer question carries particulars."""
+MAX_CHARS: Final = 400
+"""A longer question is specific, so it is never skipped."""
 
-AGREED: Final = 0.5
-"""The classifier's probability that is enough where the wording says the same."""
+AGREEMENT: Final = 0.5
+"""The classifier's probability that is enough if the words agree."""
 
-FEWEST_WORDS: Final = 4
-"""Fewer are key words, unless they are a courtesy or a sum: who types "redis timeout" searches."""
+MIN_WORDS: Final = 4
+"""Fewer words are a search by key words ("redis timeout"), unless they are a courtesy or a sum."""
 
 MAX_WORDS: Final = 12
-"""A general question has fewer; more of them, without a number or something to work on, are particulars."""
+"""More words, without a number or a text to work on, are specific."""
 
 _LANGUAGES: Final = (
     "arabic|chinese|czech|danish|dutch|english|finnish|french|german|greek|hebrew|hindi|hungarian|italian|japanese|"
     "korean|latin|mandarin|norwegian|polish|portuguese|russian|spanish|swedish|thai|turkish|ukrainian|vietnamese|welsh"
 )
-_GENERAL: Final = (  # names that everybody knows
+_GENERAL: Final = (  # common names
     rf"{_LANGUAGES}|python|javascript|typescript|java|rust|ruby|php|haskell|kotlin|swift|perl|scala|go|golang|bash|git|"
     "linux|unix|node|markdown|latex|excel|html|css|sql|json|xml|yaml|csv|utf|ascii|uuid|regex|rgb|https?|tcp|udp|dns|ssh|"
     "urls?|uris?|apis?|ipv?[46]?|rest|mac|windows|celsius|fahrenheit|kelvin|roman|morse|utc|gmt|cet|pst|us|earth|mars|moon|"
@@ -37,7 +39,7 @@ _UNIT: Final = (
     r"kelvin|[cf]\b)"
 )
 
-# What is given to be worked on says nothing of the asker: quoted, or behind a colon or bracket as far as the end.
+# A text to work on says nothing of the caller: quoted, or after a colon or bracket up to the end.
 _GIVEN: Final = re.compile(
     r"[\"“][^\"”]{1,400}[\"”]|(?<!\w)['‘][^'’]{1,200}['’](?!\w)|(?::\s?(?=\S)|(?=[{\[<]))[^?]{0,400}\Z"
 )
@@ -46,12 +48,12 @@ _CAPITAL: Final = re.compile(
     r"|\b(?!(?:What|Who|It|That|There|Here|How|Where|When|Let|He|She)\b)[A-Z][a-z]{1,30}['’]s\b"
 )
 _SHARED: Final = re.compile(
-    # whose doings: ours, those of somebody known
+    # people: us, or somebody known
     r"\b(?:we|us|our|ours|he|she|him|her|his|hers|they|them|their|theirs|team|user|clients?|customers?|"
-    # what was done or said
+    # the past: done or said
     r"did|was|were|had|has|been|said|told|decided|agreed|went|happened|changed|wrote|mention(?:s|ed)?|suggested|discussed|"
     r"recommended|remember|remind|according|decisions?|meetings?|notes?|conversations?|"
-    # since when, and where
+    # time and place
     r"again|still|yet|ago|since|yesterday|currently|last|latest|recent(?:ly)?|any ?more|so far|before|here|project|"
     r"repo|codebase)\b",
     re.IGNORECASE,
@@ -59,7 +61,7 @@ _SHARED: Final = re.compile(
 _KNOWN_THING: Final = re.compile(
     r"how (?:to|do|does|can|should|would)\b.{0,80}\b(?:the|this|that|these)\b", re.IGNORECASE
 )
-"""To rotate the keys is something here; to reverse a list is something anywhere."""
+"""How to rotate the keys is specific; how to reverse a list is general."""
 
 _NAME_IN_CODE: Final = re.compile(
     r"\w[_\\]\w|(?!km/h|m/s)[A-Za-z]{1,2}/[A-Za-z]|[a-z][A-Z]|\w\(\)|(?<!\w)--\w|::|#\d|\w\.[a-z]{2,4}\b"
@@ -106,41 +108,41 @@ _COURTESY: Final = re.compile(
 
 
 def speaks_of_memory(text: str) -> bool:
-    """A name, somebody's doings, the past, an identifier or many particulars: such a question is never skipped."""
-    said = text.strip()
-    if len(said) > LOOKED_AT:
+    """Return whether a question names somebody, the past or an identifier, or is long; it is never skipped then."""
+    text = text.strip()
+    if len(text) > MAX_CHARS:
         return True
-    rest = _GIVEN.sub(" ", said)
-    if said.isupper() and len(said) > 5:
-        return True  # nothing tells a name from a word
+    rest = _GIVEN.sub(" ", text)
+    if text.isupper() and len(text) > 5:
+        return True  # names cannot be recognised
     if any(pattern.search(rest) for pattern in (_CAPITAL, _SHARED, _NAME_IN_CODE, _KNOWN_THING)):
         return True
-    if len(said.split()) < FEWEST_WORDS and not is_self_contained(said):
+    if len(text.split()) < MIN_WORDS and not is_self_contained(text):
         return True
-    return rest == said and len(said.split()) > MAX_WORDS and not any(char.isdigit() for char in said)
+    return rest == text and len(text.split()) > MAX_WORDS and not any(char.isdigit() for char in text)
 
 
 def is_self_contained(text: str) -> bool:
-    """A sum, a conversion of units, a text given to be worked on, something to be invented, or a courtesy."""
-    said = text.strip()
-    if not said or len(said) > LOOKED_AT:
+    """Return whether a question is a sum, a conversion, a text to work on, an invention or a courtesy."""
+    text = text.strip()
+    if not text or len(text) > MAX_CHARS:
         return False
-    if any(pattern.fullmatch(said) for pattern in (_SUM, _CONVERSION, _COURTESY)) or _INVENTION.match(said):
+    if any(pattern.fullmatch(text) for pattern in (_SUM, _CONVERSION, _COURTESY)) or _INVENTION.match(text):
         return True
-    rework = _REWORK.match(said)
-    if rework and _POINTED_AT.fullmatch(said, rework.end() + 1):
-        return True  # "format this JSON": what is to be worked on comes with the message
-    return _GIVEN.search(said) is not None and bool(rework or _INTO_LANGUAGE.search(said))
+    rework = _REWORK.match(text)
+    if rework and _POINTED_AT.fullmatch(text, rework.end() + 1):
+        return True  # "format this JSON": the text is in the message
+    return _GIVEN.search(text) is not None and bool(rework or _INTO_LANGUAGE.search(text))
 
 
 def is_general(text: str, score: float, threshold: float) -> bool:
-    """Whether a question needs no memory, by its wording and the router's classifier together.
+    """Return whether a question needs no memory, by its words and the router's classifier.
 
     Args:
-        text: of the question.
-        score: the classifier's probability that it needs none; 0 where there is no classifier.
-        threshold: what the score must be above; where the wording says the same, `AGREED` will do.
+        text: the question.
+        score: the classifier's probability that it needs none; 0 without a classifier.
+        threshold: the score must be above it, or above `AGREEMENT` if the words agree.
     """
-    if score <= min(AGREED, threshold) or speaks_of_memory(text):
+    if score <= min(AGREEMENT, threshold) or speaks_of_memory(text):
         return False
     return score > threshold or is_self_contained(text)

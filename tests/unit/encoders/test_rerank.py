@@ -27,7 +27,7 @@ from helix.encoders.rerank_model import find_reranker, load_spec
 from helix.encoders.token_counter import TokenCounter
 from helix.errors import EncoderError
 from helix.settings import Settings
-from helix.stages.rerank import maxsims, unusable
+from helix.stages.rerank import explain_unusable, maxsims
 from helix.stages.rerank import rerank as blend
 from tests.support import tiny_rerank
 
@@ -260,7 +260,7 @@ def test_a_useless_reranker_leaves_the_same_items_on_top(models: Path, kind: str
     assert (order[20:] == np.arange(20, len(texts))).all()
     if kind == "constant":
         assert (new == final).all()
-        assert "are the same" in unusable(scores)
+        assert "are the same" in explain_unusable(scores)
     else:
         assert order[:20].tolist() != list(range(20))
 

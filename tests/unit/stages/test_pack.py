@@ -18,13 +18,13 @@ from helix.encoders.token_counter import EstimatedCounter
 from helix.recipes.default import _excerpt_rules
 from helix.recipes.load_profile import load
 from helix.stages.features.excerpt import excerpt, scores, units
-from helix.stages.pack import CLOSE, OPEN, Short, header, outside_in, pack
+from helix.stages.pack import CLOSE, OPEN, ExcerptRules, header, outside_in, pack
 from helix.util.sanitise import MAX_NAME, sanitise_text
 from tests.support.queries import make_query
 from tests.support.tiny import SETTINGS, make_store
 
 DAY = datetime(2026, 2, 3, 9, tzinfo=UTC)
-SHORT = Short({"heron": 2.0, "lake": 1.0}, 12, 0.0)
+SHORT = ExcerptRules({"heron": 2.0, "lake": 1.0}, 12, 0.0)
 
 
 def words(texts: Sequence[str]) -> list[int]:
@@ -267,18 +267,18 @@ def budget_for(*texts: str) -> int:
 
 
 def test_all_in_full_where_all_fit() -> None:
-    context, tokens, placed = pack(apart(LONG, LONG, "end"), budget_for(LONG, LONG, "end"), words, short=SHORT)
+    context, tokens, placed = pack(apart(LONG, LONG, "end"), budget_for(LONG, LONG, "end"), words, rules=SHORT)
     assert (placed, context.count(LONG)) == ([0, 2, 1], 2)
     assert tokens == budget_for(LONG, LONG, "end")
 
 
 def test_long_items_are_shortened_where_not_all_fit_and_get_back_what_is_left() -> None:
     whole = budget_for(LONG, LONG, "end")
-    shown = body(pack(apart(LONG, LONG, "end"), whole - 1, words, short=SHORT)[0])
+    shown = body(pack(apart(LONG, LONG, "end"), whole - 1, words, rules=SHORT)[0])
     assert (shown[1], shown[3]) == (LONG, "end")  # the best in full, in what the excerpt of the other leaves
     assert "The heron stands at the lake." in shown[5]
     assert LONG not in shown[5]
-    least = body(pack(apart(LONG, LONG, "end"), whole - 15, words, short=SHORT)[0])
+    least = body(pack(apart(LONG, LONG, "end"), whole - 15, words, rules=SHORT)[0])
     assert [least[1], least[5]] == ["A park has ponds. … The heron stands at the lake. …"] * 2
     assert least[3] == "end"
 
@@ -287,7 +287,7 @@ def test_a_share_of_the_budget_goes_to_the_best_in_full() -> None:
     items = apart(*[LONG] * 9)
     shown = {}
     for share in (0.0, 0.5, 1.0):
-        context, _, placed = pack(items, budget_for(*[LONG] * 4), words, short=SHORT._replace(full=share))
+        context, _, placed = pack(items, budget_for(*[LONG] * 4), words, rules=SHORT._replace(full=share))
         shown[share] = (context.count(LONG), len(placed))
     assert shown[1.0] == (4, 4)
     assert shown[0.5][0] == 2
@@ -319,7 +319,7 @@ def many(n: int, mark: str) -> str:
 
 def test_what_the_last_takes_is_not_given_away_again() -> None:
     items, room = apart(many(15, "a"), many(30, "b")), 1 + 40 + 1 + 30
-    context, _, placed = pack(items, budget_for() + room, words, short=Short({}, 40))
+    context, _, placed = pack(items, budget_for() + room, words, rules=ExcerptRules({}, 40))
     assert placed == [0, 1]
     assert "a9 two" not in context
     assert 24 <= words([body(context)[3]])[0] <= 36
@@ -327,7 +327,7 @@ def test_what_the_last_takes_is_not_given_away_again() -> None:
 
 def test_where_all_are_there_the_first_that_is_cut_takes_what_is_left() -> None:
     items, room = apart(many(15, "a"), many(15, "b")), 1 + 40 + 1 + 40 + 8
-    context, tokens, placed = pack(items, budget_for() + room, words, short=Short({}, 40))
+    context, tokens, placed = pack(items, budget_for() + room, words, rules=ExcerptRules({}, 40))
     assert placed == [0, 1]
     first, second = (words([body(context)[i]])[0] for i in (1, 3))
     assert second <= 40 < first < 60
@@ -338,8 +338,8 @@ def test_a_heading_is_paid_for_once() -> None:
     """All of three items but a few words: the last of them gives way in part."""
     items = [entry(i, many(n, "abcd"[i]), speaker="Ana") for i, n in enumerate([2, 2, 2, 15])]
     whole = pack(items, 1_000, words)[1]
-    assert pack(items, whole, words, short=Short({}, 40))[0].count("four.") == 21
-    context, tokens, placed = pack(items, whole - 1, words, short=Short({}, 80))
+    assert pack(items, whole, words, rules=ExcerptRules({}, 40))[0].count("four.") == 21
+    context, tokens, placed = pack(items, whole - 1, words, rules=ExcerptRules({}, 80))
     assert placed == [0, 2, 3, 1]
     assert 13 <= context.count("four.") < 21
     assert tokens < whole
@@ -399,7 +399,7 @@ def test_whatever_the_items_the_budget_holds_and_every_item_is_cited(
             for i, one in enumerate(entries[:2])
         ]
         budget = rng.randrange(400)
-        short = Short(SHORT.weights, rng.choice([0, 12, 30]), rng.choice([0.0, 0.5]))
+        short = ExcerptRules(SHORT.weights, rng.choice([0, 12, 30]), rng.choice([0.0, 0.5]))
         context, tokens, placed = pack(entries, budget, counter, around, 50, short)
         assert tokens == (counter([context])[0] if context else 0) <= budget
         assert bool(context) == bool(placed)
@@ -417,7 +417,7 @@ def test_sizes_that_are_told_are_not_counted_again() -> None:
         return words(texts)
 
     entries = [one | {"tokens": 20} for one in apart(LONG, LONG)]
-    context, _, _ = pack(entries, 200, count, short=SHORT)
+    context, _, _ = pack(entries, 200, count, rules=SHORT)
     assert context.count(LONG) == 2
     assert [text for text in seen if LONG in text] == [context]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from helix.errors import UsageError
-from helix.stages.rerank import MOST, check_top, maxsim, maxsims, unusable
+from helix.stages.rerank import MAX_ITEMS, check_top, explain_unusable, maxsim, maxsims
 from helix.stages.rerank import rerank as blend
 
 
@@ -29,7 +29,7 @@ def test_maxsim_by_hand() -> None:
 
 def test_more_than_thirty_are_refused_with_the_reason() -> None:
     check_top(1)
-    check_top(MOST)
+    check_top(MAX_ITEMS)
     with pytest.raises(UsageError, match=r"forward pass .* all-support@10 from \.907 to \.467; give at most 30"):
         check_top(31)
     with pytest.raises(UsageError, match="rerank 0 items"):
@@ -53,7 +53,7 @@ def test_no_item_passes_the_border_of_the_top_at_any_scores(weight: float) -> No
     rng = np.random.default_rng(0)
     for _ in range(300):
         n = int(rng.integers(2, 60))
-        m = int(rng.integers(1, min(n, MOST) + 1))
+        m = int(rng.integers(1, min(n, MAX_ITEMS) + 1))
         # Few different values: ties inside, outside and across the border.
         final = np.sort(rng.integers(0, int(rng.integers(1, 8)), n).astype(np.float32) / 7)[::-1].copy()
         new = blend(final, rng.normal(size=m).astype(np.float32), weight)
@@ -80,9 +80,9 @@ def test_the_reranker_breaks_ties() -> None:
 )
 def test_unusable_scores_leave_the_order_and_give_the_reason(scores: list[float], reason: str) -> None:
     final = f32(0.9, 0.7, 0.5, 0.4)
-    assert re.search(reason, unusable(f32(*scores)))
+    assert re.search(reason, explain_unusable(f32(*scores)))
     assert (blend(final, f32(*scores), 1) == final).all()
-    assert unusable(f32(0.1, 0.2)) == ""
+    assert explain_unusable(f32(0.1, 0.2)) == ""
 
 
 def test_wrong_use_is_named() -> None:

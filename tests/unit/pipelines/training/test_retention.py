@@ -78,14 +78,14 @@ def model_bytes(root: Path) -> bytes | None:
     return (root / index.files[0].path).read_bytes() if index else None
 
 
-# ------------------------------------------------------------ what it learns from
+# ------------------------------------------------------------ examples
 
 
 def test_a_positive_has_its_features_from_before_it_was_useful(tmp_path: Path) -> None:
     given = [
         {"time": BASE, "salience": 0.25, "type": "decision"},
         {"time": BASE, "salience": 0.75},
-        {"time": BASE + 100 * DAY, "salience": 0.5},  # not there yet when the first was of use
+        {"time": BASE + 100 * DAY, "salience": 0.5},  # added after the first was useful
     ]
     snap = make_store(tmp_path, ["one", "two", "three"], [[1, 0], [0.6, 0.8], [0, 1]], given)
     usage(tmp_path, [0, 0, 0], BASE + 30 * DAY)
@@ -100,9 +100,9 @@ def test_a_positive_has_its_features_from_before_it_was_useful(tmp_path: Path) -
     assert positive[COLUMN["salience"]] == 0.25
     assert positive[4 : 4 + len(TYPES)].tolist() == [0, 0, 0, 1, 0]
     assert positive[COLUMN["retention"]] == 1  # a decision does not fade
-    # It stands first, so the turn after it stands in for the question: its cosine is .6, that of the negative 1.
+    # It is the first turn, so the next turn replaces the question: its cosine is .6, that of the negative 1.
     assert positive[COLUMN["cosine"]] == pytest.approx(0.6, abs=0.01)
-    # All negatives are the second, at the same moment: never of use, 30 days old, half of it left.
+    # All negatives are the second, at the same moment: never useful, 30 days old, half decayed.
     assert np.ptp(x[retention.NEGATIVES :], axis=0).max() == 0
     assert negative[COLUMN["age"]] == pytest.approx(30, abs=0.01)
     assert negative[COLUMN["accesses"]] == 0
@@ -217,7 +217,7 @@ def test_too_few_useful_items_publish_nothing(store: Path, tmp_path: Path) -> No
     assert done.off == f"{retention.FEWEST - 1} items were useful, {retention.FEWEST} are needed"
     assert {path for path in few.rglob("*") if path.is_file() and "pins" not in path.parts} == files
     usage(few, np.arange(60))
-    assert "too few items were never useful" in train(few, SETTINGS).off  # everything was of use
+    assert "too few items were never useful" in train(few, SETTINGS).off  # every item was useful
     paths.create(tmp_path / "empty")
     assert train(tmp_path / "empty", SETTINGS).off == "nothing is published yet"
 
