@@ -19,6 +19,7 @@ from helix.redact.rules import (
     is_password,
     make_rule,
 )
+from helix.redact.tables import read_data
 from helix.redact.values import is_random, is_secret_like, is_uuid, regex
 
 _ARGUMENTS: Final = 600  # characters of a command
@@ -30,87 +31,25 @@ _USER_AND: Final = (
 )
 _CURL: Final = rf"[ \t](?:-u|--user|-U|--proxy-user)(?:[ \t]{{0,4}}|=){_USER_AND}"
 _HTTPIE: Final = rf"{LEFT}https? {{1,4}}(?:--?[\w-]{{1,20}} {{1,4}}){{0,3}}(?:-a|--auth)(?: {{1,4}}|=){_USER_AND}"
-_ANY: Final = r"(?:\\{0,16}\"[^\"\\]{1,128}\\{0,16}\"|[^\s\\]{1,200})[ \t]{1,4}"  # a skipped argument
-_TIGHT: Final = rf"(?![ \t-]){WORD}"  # `-pPASSWORD`; with a space the option means something else
-_LOOSE: Final = rf"(?:[ \t]{{0,4}}|=){WORD}"
-_APART: Final = rf"[ \t]{{1,4}}{WORD}"
-_SET: Final = r"(?:[ \t]{1,4}|=)"
-_HTTP_BASIC: Final = r"http-basic\.[\w.-]{1,64}[ \t]{1,4}[\w.@-]{1,64}"
-_HOST_TOKEN: Final = r"(?:github-oauth|gitlab-oauth|gitlab-token|bitbucket-oauth|bearer)\.[\w.-]{1,64}"
-_USER_PERCENT: Final = rf"[ \t](?:-U|--user)(?:[ \t]{{0,4}}|=)(?:{OPEN})?[\w./\\-]{{1,64}}%{WORD}"
+_PARTS: Final = {
+    "left": LEFT,
+    "word": WORD,
+    "user_and": _USER_AND,
+    "user_percent": rf"[ \t](?:-U|--user)(?:[ \t]{{0,4}}|=)(?:{OPEN})?[\w./\\-]{{1,64}}%{WORD}",
+    "any": r"(?:\\{0,16}\"[^\"\\]{1,128}\\{0,16}\"|[^\s\\]{1,200})[ \t]{1,4}",  # a skipped argument
+    "name": r"(?:\\{0,4}\"[^\"\\]{1,64}\\{0,4}\"|[\w.\\@-]{1,64})",
+    "tight": rf"(?![ \t-]){WORD}",  # `-pPASSWORD`; with a space the option means something else
+    "loose": rf"(?:[ \t]{{0,4}}|=){WORD}",
+    "apart": rf"[ \t]{{1,4}}{WORD}",
+    "set": r"(?:[ \t]{1,4}|=)",
+    "http_basic": r"http-basic\.[\w.-]{1,64}[ \t]{1,4}[\w.@-]{1,64}",
+    "host_token": r"(?:github-oauth|gitlab-oauth|gitlab-token|bitbucket-oauth|bearer)\.[\w.-]{1,64}",
+}
+"""The parts of patterns in `data/commands.toml`."""
 
-_COMMANDS: Final = (
-    # keywords, the command, the option that takes the password
-    ("mysql", rf"{LEFT}mysql(?:dump|admin|import)?\b", rf"[ \t](?:-p(?![ \t-])|password[ \t]{{1,4}}){WORD}"),
-    ("mariadb", rf"{LEFT}mariadb(?:-dump|-admin)?\b", rf"[ \t](?:-p(?![ \t-])|password[ \t]{{1,4}}){WORD}"),
-    ("redis-cli", r"redis-cli\b", rf"[ \t](?:-a|--pass){_APART}"),
-    ("login", r"login\b", rf"[ \t]-p{_APART}"),
-    ("mongo", rf"{LEFT}mongo(?:sh|dump|restore|export|import|stat)?\b", rf"[ \t]-p{_APART}"),
-    ("ldap", rf"{LEFT}ldap(?:search|add|modify|delete|whoami|passwd)\b", rf"[ \t]-[ws]{_APART}"),
-    ("zip", r"zip\b", rf"[ \t]-P[ \t]{{0,4}}{WORD}"),
-    ("7z|rar ", rf"{LEFT}(?:7z[ar]?|rar|unrar)\b", rf"[ \t]-h?p{_TIGHT}"),
-    ("smb|rpcclient|winexe|wmic", rf"{LEFT}(?:smb\w{{3,8}}|rpcclient|winexe|wmic)\b", _USER_PERCENT),
-    ("sqlcmd|bcp |isql|tsql", rf"{LEFT}(?:sqlcmd|bcp|isql|tsql)\b", rf"[ \t]-P{_LOOSE}"),
-    ("ipmi|mosquitto_", rf"{LEFT}(?:ipmi\w{{4,8}}|mosquitto_[ps]ub)\b", rf"[ \t]-P{_APART}"),
-    ("cqlsh|cypher-shell|twine|psexec", r"(?:cqlsh|cypher-shell|twine|psexec(?:64)?)\b", rf"[ \t]-p{_APART}"),
-    ("snmp", rf"{LEFT}snmp\w{{3,9}}\b", rf"[ \t]-[AXc]{_APART}"),
-    ("lftp|ncftp", rf"{LEFT}(?:lftp|ncftp\w{{0,3}})\b", rf"[ \t]-[up][ \t]{{1,4}}(?:[^\s,\"'\\]{{1,64}},)?{WORD}"),
-    ("freerdp|rdesktop|mstsc|cmdkey|schtasks", r"\w{5,12}", rf"[ \t](?:/p:|/pass:|/rp[ \t]|-p[ \t]{{1,4}}){WORD}"),
-    (
-        "sqlplus|expdp|impdp|sqlldr|rman ",
-        rf"{LEFT}(?:sqlplus|expdp|impdp|sqlldr|rman)\b",
-        r"[ \t=][\w$#]{1,32}/(?!/)([^\s\"'`\\<>@;/]{3,128}+)(?=[@\s\"'\\;]|$)",
-    ),
-    ("openssl", r"openssl[ \t]{1,4}(?:enc\b|aes-|des)", rf"[ \t]-[kK]{_APART}"),
-    ("skopeo|buildah|podman|crane", rf"{LEFT}\w{{5,8}}\b", rf"[ \t]--(?:src-|dest-)?creds?{_SET}{_USER_AND}"),
-    ("nmcli", rf"{LEFT}nmcli\b", rf"[ \t](?:password|[\w.-]{{1,32}}\.(?:psk|password|wep-key0))[ \t]{{1,4}}{WORD}"),
-    ("nuget", r"nuget\b", rf"(?i:[ \t](?:setapikey|-k|--api-key|-apikey)){_APART}"),
-    ("codecov", r"codecov\w{0,12}\b[^\n]{0,100}?(?=[ \t]-)", rf"[ \t](?:-t|--token){_SET}{WORD}"),
-    ("doctl|linode|hcloud|glab|scw ", rf"{LEFT}\w{{3,8}}\b", rf"[ \t](?:-t|--token|--access-token){_SET}{WORD}"),
-    ("poetry", rf"{LEFT}poetry[ \t]{{1,4}}config\b", rf"[ \t](?:{_HTTP_BASIC}|pypi-token\.[\w.-]{{1,64}}){_APART}"),
-    ("composer", rf"{LEFT}composer[ \t]{{1,4}}config\b", rf"[ \t](?:{_HTTP_BASIC}|{_HOST_TOKEN}){_APART}"),
-    (
-        "npm config|yarn config|pnpm config",
-        r"\w{3,4} config[ \t]{1,4}(?:-\w[ \t]{1,4})?set\b",
-        rf"_(?:authToken|auth|password){_SET}{WORD}",
-    ),
-)  # fmt: skip
 
-_NAME: Final = r"(?:\\{0,4}\"[^\"\\]{1,64}\\{0,4}\"|[\w.\\@-]{1,64})"
-_BEFORE: Final = {
-    # keyword: text before the password
-    "sshpass": r"sshpass[ \t]{1,4}-p[ \t]{0,4}",
-    "htpasswd": rf"htpasswd[ \t]{{1,4}}-\w{{0,8}}b\w{{0,8}}[ \t]{{1,4}}{_ANY}[^\s\\]{{1,64}}[ \t]{{1,4}}",
-    "masterauth": r"masterauth[ \t]{1,8}",  # redis.conf
-    "requirepass": r"requirepass[ \t]{1,8}",
-    "setuser": r"(?i:setuser)[ \t]{1,4}[\w-]{1,64}(?:[ \t]{1,4}(?:on|reset|resetpass)){0,3}[ \t]{1,4}>",
-    "auth ": r"(?<=> )(?i:auth) {1,4}(?:[\w-]{1,32} {1,4})?",  # prompt of redis-cli
-    "-pass": r"(?<=[ \t])-pass(?:in|out|word)?[ \t]{1,4}pass:",  # openssl
-    "securestring": r"(?i:securestring)[ \t]{1,4}(?:-String[ \t]{1,4})?(?=\\{0,16}[\"'])",
-    "identified": (
-        r"(?i:identified(?: with \w{1,40})? (?:by|as)(?: password)?[ \t]{1,4})(?=\\{0,16}[\"'])"
-    ),
-    "set password": (
-        r"(?i:set password(?: for [^\s\\;=]{1,80})?[ \t]{0,4}=[ \t]{0,4}(?:(?:old_)?password\()?)(?=\\{0,16}[\"'])"
-    ),
-    "rabbitmqctl": rf"rabbitmqctl[ \t]{{1,4}}(?:-\w[ \t]{{1,4}}{_ANY})?(?:add_user|change_password|authenticate_user)"
-    rf"[ \t]{{1,4}}{_ANY}",
-    "mc alias set|mcli alias set|mc config host add": (
-        rf"mc(?:li)? (?:alias set|config host add)[ \t]{{1,4}}(?:--?[\w-]{{1,20}} ){{0,2}}{_ANY}{_ANY}{_ANY}"
-    ),
-    "mc admin user add": rf"mc admin user add[ \t]{{1,4}}{_ANY}{_ANY}",
-    "rclone obscure": r"rclone obscure[ \t]{1,4}",
-    "-setairportnetwork": rf"-setairportnetwork[ \t]{{1,4}}{_ANY}{_ANY}",
-    "netsh wlan": r"netsh wlan[^\n]{1,120}?[ \t]key=(?!clear)",
-    "snyk config set": r"snyk config set[ \t]{1,4}api=",
-    "net user |net1 user |net.exe user ": rf"net(?:1|\.exe)? user[ \t]{{1,4}}{_NAME}[ \t]{{1,4}}(?![/*])",
-    "net use ": r"net use[ \t]{1,4}(?:\w:[ \t]{1,4})?\\[^\s]{3,120}[ \t]{1,4}(?![/*])",
-    "wpa_passphrase": rf"wpa_passphrase[ \t]{{1,4}}{_NAME}[ \t]{{1,4}}",
-    "openssl passwd": r"openssl passwd(?:[ \t]{1,4}-(?:salt[ \t]{1,4}[^\s\\]{1,32}|\w{1,9})){0,4}[ \t]{1,4}",
-    "user-secrets set": rf"user-secrets set[ \t]{{1,4}}(?:-{{1,2}}\w{{1,12}}[ \t]{{1,4}}{_ANY}){{0,2}}{_ANY}",
-    "--secret": rf"(?<=set )--secret[ \t]{{1,4}}{_ANY}",  # pulumi config
-    "ftp> user": r"ftp> user[ \t]{1,4}[\w.@-]{1,64}[ \t]{1,4}",
-}  # fmt: skip
+def _expand(pattern: str) -> str:
+    return regex("«(\\w+)»").sub(lambda part: _PARTS[part[1]], pattern)
 
 
 def _build_option_rule(command: str, option: str, kind: str = "password") -> Rule:
@@ -215,10 +154,11 @@ _STORAGE_KEY: Final = (
 def list_triggers() -> Iterator[Trigger]:
     """Yield the rules with their keywords."""
     yield Trigger("curl", _build_option_rule(rf"{LEFT}curl\b", _CURL, "curl-auth-user"))
-    for keywords, command, option in _COMMANDS:
-        yield Trigger(keywords, _build_option_rule(command, option))
-    for keywords, before in _BEFORE.items():
-        yield Trigger(keywords, make_rule(before + WORD, "password", is_password))
+    commands = read_data("commands")
+    for keywords, (command, option) in commands["options"].items():
+        yield Trigger(keywords, _build_option_rule(_expand(command), _expand(option)))
+    for keywords, before in commands["before"].items():
+        yield Trigger(keywords, make_rule(_expand(before) + WORD, "password", is_password))
     yield Trigger("is generated for", make_rule(_GENERATED, "password", is_password))
     yield Trigger(" -p | -w | -pw | -pass ", _find_user_and_password, r"[^\s]{4}")
     enrolment = make_rule(_ENROL, "token", _is_enrolment_token, flags=re.ASCII, context=(_SERVICE, 64, 0))

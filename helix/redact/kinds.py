@@ -1,4 +1,4 @@
-"""Kinds of secrets with a known shape: the rows of `secrets.toml`, and the rules made of them.
+"""Kinds of secrets with a known shape: the rows of `data/secrets.toml`, and the rules made of them.
 
 A token has a telling prefix, wherever it is (`ghp_`, `AKIA`). The other kinds are runs of letters and digits that only
 the name of their variable tells (`HEROKU_API_KEY=`); `assignments` finds name and value and asks `classify_value`.
@@ -18,7 +18,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from helix.redact.rules import LEFT, TOKEN, Rule, Secret
-from helix.redact.tables import read_secrets
+from helix.redact.tables import read_data
 from helix.redact.values import is_wordlike, regex
 
 
@@ -67,7 +67,7 @@ def read_assigned_kinds() -> dict[str, tuple[SecretKind, ...]]:
 
 
 def _read_kinds(table: str) -> Iterator[SecretKind]:
-    for name, row in read_secrets()[table].items():
+    for name, row in read_data("secrets")[table].items():
         shapes = row["shape"] if isinstance(row["shape"], list) else [row["shape"]]
         for shape in shapes:
             parts, leading = parse_shape(shape)
@@ -78,7 +78,7 @@ def _read_kinds(table: str) -> Iterator[SecretKind]:
 
 def parse_shape(shape: str) -> tuple[tuple[ShapePart, ...], int]:
     """Return the parts of a shape as written in the table, and the number of parts before the secret."""
-    alphabets = read_secrets()["alphabet"]
+    alphabets = read_data("secrets")["alphabet"]
     parts: list[ShapePart] = []
     leading = 0
     for word in shape.replace("uuid", _UUID).split():

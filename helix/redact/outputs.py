@@ -10,9 +10,11 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 from helix.redact.rules import FORM, LEFT, NEWLINE, Secret, Trigger
+from helix.redact.tables import read_data
 from helix.redact.values import (
     is_literal,
     is_numeric,
@@ -24,52 +26,6 @@ from helix.redact.values import (
 )
 from helix.redact.variable_names import classify_name
 
-# In these, a space is any white space of a line, and … is any text up to the next pipe.
-_ALWAYS: Final = (  # print a secret, whatever its name
-    r"op read\b",
-    r"op item get\b…--(?:fields|reveal|otp)",
-    r"(?:go)?pass (?:show\b|otp\b|(?:[\w.-]{1,40}/){1,4}[\w.@-]{1,64}(?=\s|\\))",
-    r"az (?:keyvault secret show|acr credential show|account get-access-token)\b",
-    r"az …(?:keys list|list-keys|keys renew|credential reset|--expose-token|list-connection-strings?)\b",
-    r"aws …(?:get-login-password|get-authorization-token|get-secret-value|--with-decryption|get-random-password)\b",
-    r"gcloud …(?:secrets versions access|print-(?:access|identity)-token)\b",
-    r"bw get (?:password|totp)\b",
-    r"(?:vault|bao) (?:kv get|read|token create) …-field",
-    r"(?:kubectl|oc) …create token\b",
-    r"(?:kubectl|oc) …get secrets?\b…(?:\| ?base64 (?:-d|-D|--decode)\b|(?:jsonpath|template|columns)=)",
-    r"oc whoami (?:-t|--show-token)\b",
-    r"(?:gh|glab|fly|flyctl|databricks) auth token\b",
-    r"heroku auth:token\b",
-    r"security find-(?:generic|internet)-password\b… -w",
-    r"secret-tool lookup\b",
-    r"lpass show\b…--(?:password|notes)",
-    r"(?:keyring|credstash) get\b",
-    r"chamber read\b",
-    r"(?:gcloud kms|aws kms) decrypt\b",
-    r"keepassxc-cli show\b…-a",
-    r"argocd admin initial-password\b",
-    r"docker swarm join-token\b",
-    r"wg gen(?:key|psk)\b",
-    r"pwgen\b",
-    r"openssl rand -(?:base64|hex)\b",
-    r"rails secret\b",
-    r"mix phx\.gen\.secret\b",
-)
-_BY_NAME: Final = (  # print the value of a name, which tells whether it is a secret
-    r"(?:terraform|tofu|terragrunt) output\b… (?P<output>[A-Za-z_][\w-]{2,80})",
-    r"pulumi (?:config get|stack output)\b… (?P<stack>[A-Za-z_][\w:-]{2,80})",
-    r"heroku config:get (?P<config>\w{3,80})",
-    r"doppler secrets get (?P<secret>\w{3,80})",
-    r"(?:gpg|sops|age|ansible-vault) …(?:-d|--decrypt|view) (?P<vault>)",
-    r"jq (?:-\w{1,4} )?\\{0,4}[\"']?\.(?:[\w-]{1,40}(?:\[\d*\])?\.){0,6}(?P<field>[\w-]{3,80}?)(?:\.value)?(?![\w.-])",
-    r"printenv (?P<variable>\w{3,80})",
-    r"echo \\{0,8}[\"']?\$\{?(?P<echoed>\w{3,80})",
-    r"(?:cat|less|head|tail|more|bat|base64 -d) (?:-\w{1,8} )?(?:[\w.~@$-]{0,60}/){0,12}(?P<file>[\w.-]{3,80})",
-    r"(?:npm|yarn|git|gh) config (?:--\w{1,12} ){0,2}(?:get )?(?P<setting>[\w./:-]{4,120})",
-)
-_COMMAND: Final = "".join(
-    (LEFT, "(?:", "|".join((*_ALWAYS, *_BY_NAME)).replace("…", r"[^\n|]{0,120}?").replace(" ", r"[ \t]+"), ")")
-)
 _FILTERS: Final = r"base64|tr|head|tail|jq|cut|sed|awk|cat|tee|grep|xxd|python\d?|openssl base64"
 _ELSEWHERE: Final = rf"\|(?![ \t]*(?:{_FILTERS})\b)|(?<![2&-])>(?!&|[ \t]*/dev/(?:stdout|tty))|<<|--help\b|[ \t]-h\b"
 _SUBSTITUTED: Final = r"(?:\$\(|[<>]\(|=`)[^()\n`]{0,80}\Z"  # an outer command reads the output
@@ -95,9 +51,16 @@ _OTHER_CALL: Final = r"\"(?:tool_use|function_call|command|cmd|tool_use_id|call_
 _MOST_RESULTS: Final = 6
 
 
+@cache
+def _build_command_pattern() -> str:
+    printing = read_data("commands")["printing"]
+    commands = "|".join((*printing["always"], *printing["by_name"]))
+    return LEFT + "(?:" + commands.replace("…", r"[^\n|]{0,120}?").replace(" ", r"[ \t]+") + ")"
+
+
 def _find_printed(text: str, at: int) -> Iterator[Secret]:
     """Find what a command printed."""
-    command = regex(_COMMAND).match(text, at)
+    command = regex(_build_command_pattern()).match(text, at)
     is_sure = _classify_command(command) if command else None
     end = _find_command_end(text, command.end()) if command and is_sure is not None else None
     if command is None or end is None or regex(_SUBSTITUTED).search(text, max(0, at - _OUTER), at):
@@ -190,18 +153,9 @@ def _find_decoded(text: str, at: int) -> Iterator[Secret]:
         place = text.find(plain, place + len(plain), match.end() + _TO_RESULT)
 
 
-_WORDS: Final = (
-    "op read|op item get|pass show|gopass show|az keyvault|az acr|az account|aws |gcloud |bw get|vault |bao |kubectl ",
-    "oc whoami|gh auth|glab auth|fly|databricks |heroku |security find|secret-tool|lpass |keyring get|credstash",
-    "chamber |keepassxc|argocd |docker swarm|wg gen|pwgen|openssl rand|rails secret|mix phx|terraform output",
-    "tofu output|terragrunt output|pulumi |doppler |printenv |npm config|git config|oc get secret|oc create token",
-    "gpg |sops |age -d|age --decrypt|ansible-vault|jq ",
-)
-
-
 def list_triggers() -> Iterator[Trigger]:
     """Yield the rules with their keywords."""
-    for words in _WORDS:
+    for words in read_data("commands")["printing"]["keywords"]:
         yield Trigger(words, _find_printed)
     name = r"[^\s|;&]{0,80}(?:pass|secret|token|key|cred|pw)"
     yield Trigger("pass |gopass ", _find_printed, r"[\w.-]{1,40}/")

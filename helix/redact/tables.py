@@ -11,12 +11,12 @@ _read_groups = cache(read_groups)
 
 
 @cache
-def read_secrets() -> dict[str, Any]:
-    """Read `secrets.toml`."""
+def read_data(name: str) -> dict[str, Any]:
+    """Read `data/<name>.toml`."""
     import tomllib
     from importlib.resources import files
 
-    return tomllib.loads(files("helix.redact").joinpath("secrets.toml").read_text("utf-8"))
+    return tomllib.loads(files("helix.redact").joinpath("data", f"{name}.toml").read_text("utf-8"))
 
 
 @cache

@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 import random
 import string
-import tomllib
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
-import helix.redact.kinds
 from helix.redact.kinds import (
     SecretKind,
     ShapePart,
@@ -21,6 +18,7 @@ from helix.redact.kinds import (
     read_token_kinds,
 )
 from helix.redact.redact import redact
+from helix.redact.tables import read_data
 
 TOKENS = read_token_kinds()
 ASSIGNED = list(dict.fromkeys(kind for kinds in read_assigned_kinds().values() for kind in kinds))
@@ -73,7 +71,7 @@ def check_all(kinds: Iterable[SecretKind], passes: Callable[[SecretKind], bool])
 def test_the_table_is_whole() -> None:
     kinds = [*TOKENS, *ASSIGNED]
     assert len({kind.id for kind in kinds}) >= 200
-    table = tomllib.loads(Path(helix.redact.kinds.__file__).with_name("secrets.toml").read_text())
+    table = read_data("secrets")
     assert {kind.id for kind in kinds} == {*table["token"], *table["assigned"], *table["own"]}
     for kind in kinds:
         assert all(part.literals or 0 < part.least <= part.most for part in kind.shape), kind.id

@@ -66,7 +66,7 @@ def test_importing_compiles_nothing_and_possessive_repeats_are_of_single_charact
 
 def test_the_table_names_its_licence() -> None:
     folder = Path(helix.redact.kinds.__file__).parent
-    table = (folder / "secrets.toml").read_text(encoding="utf-8")
+    table = (folder / "data" / "secrets.toml").read_text(encoding="utf-8")
     assert tomllib.loads(table).keys() == {"alphabet", "token", "assigned", "own"}
     notice = (folder / "SECRETS-NOTICE.md").read_text(encoding="utf-8")
     for text in (table, notice):
