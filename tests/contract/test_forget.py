@@ -57,7 +57,7 @@ from tests.support.walk import read_all
 Receipt = dict[str, Any]
 Turn = tuple[str, str, str]  # session, id, text
 
-# Words and names of the forgotten items only; BOTH is also in a kept one.
+# Words and names of the forgotten items only; BOTH is also in another one.
 TEXTS = {
     "t0": "Zephyrine keeps the quixotronic harpsichord in the attic, says Priya",
     "t1": "see vaultzed/lutebook.py and TICK-47113 about the harpsichord",
@@ -199,7 +199,7 @@ def encoder(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Enc
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory, encoder: Encoder, settings: Settings) -> Path:
-    """A store with the secret session wherever it can be, next to a kept one in the same documents.
+    """A store with the secret session wherever it can be, next to another one in the same documents.
 
     It is in a log that grew twice, a replaced row, merged segments, access counts, events, a rolled-back generation, a
     dead document, and parts that a kill left.

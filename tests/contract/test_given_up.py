@@ -105,7 +105,7 @@ def test_status_reports_attempts_and_their_waits(broken, tmp_path: Path, run_hel
 def test_throughput_counts_recently_published_documents(tmp_path: Path, run_helix) -> None:
     root = tmp_path / "store"
     run_helix("ingest", write_log(tmp_path / "a.jsonl", "a", ["one"]), "--store", root)
-    assert throughput(root)["items"] == 0  # of one generation nobody can tell
+    assert throughput(root)["items"] == 0  # one generation is not enough
     for i in range(3):
         run_helix("ingest", write_log(tmp_path / f"{i}.jsonl", f"s{i}", ["two", "three"]), "--store", root)
     told = throughput(root)

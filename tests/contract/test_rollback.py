@@ -197,7 +197,7 @@ def test_documents_ingested_since_are_set_aside_with_the_reason(
     said = capsys.readouterr()
     assert "3 accepted, 1 done, 0 pending, 2 dead" in said.out
     assert said.err.count("rolled back from generation 3 to 1") == 2
-    # Whatever else is taken in, they stay aside.
+    # They stay aside through other ingests.
     (tmp_path / "logs").mkdir()
     assert ingest(root, [write(tmp_path / "logs", "other", (("o1", "parsley"),))], load()).items == 1
     assert texts(root) == words(BREAD, (("o1", "parsley"),))
@@ -305,7 +305,7 @@ def test_forgotten_items_stay_forgotten(root: Path, logs: list[Path], tmp_path: 
     after = manifest_of(root).generation
     kept = [text for text in words(BREAD, LATER, GARDEN) if text != "and slice it"]
     assert texts(root) == kept
-    for number in (2, 3):  # they named what is gone
+    for number in (2, 3):  # they named the removed items
         with pytest.raises(UsageError, match=f"no generation {number} "):
             rollback(root, settings, number)
     parsley = write(tmp_path, "other", (("o1", "parsley"),))

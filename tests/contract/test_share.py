@@ -257,7 +257,7 @@ def test_an_increment_waits_for_its_missing_predecessor(pair: Fleet, monkeypatch
     assert ledger.current(a.root)[1] is None
     b.keep_up()  # it is offered again
     assert a.commit() == primary.CollectedObjects(1, 1, 0)
-    assert ledger.pending(a.root) == [one, two]  # the second is published behind the first
+    assert ledger.pending(a.root) == [one, two]  # the second is published after the first
     assert a.enrich(one) == [one]
     a.commit()
     assert items(a.root) == {f"g#g:{i}": f"step {i} of the walnut loaf" for i in range(2)}
@@ -279,7 +279,7 @@ def test_parts_of_other_settings_are_rejected_and_made_by_the_primary(pair: Flee
     a = pair.a
     b = machine(pair.b.root, a.settings.share, item_words=100)
     (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3)))
-    assert b.enrich(document) == [document]  # before the first commit nobody knows better
+    assert b.enrich(document) == [document]  # no ledger before the first commit
     assert b.fingerprint() != a.fingerprint()
     assert a.commit() == primary.CollectedObjects(1, 0, 0)
     assert ledger.current(a.root)[1] is None
@@ -313,7 +313,7 @@ def test_one_machine_is_the_primary(pair: Fleet, run_helix) -> None:
         commit(b.root, b.encoder(), b.settings)
     said = run_helix("forget", "--session", "w0", "--store", b.root, HELIX_SHARE=b.settings.share)
     assert said.returncode == 2
-    assert "its home" in said.stderr
+    assert "primary" in said.stderr
     assert items(a.root) == expected_texts(1)
     # What only accepts and enriches may become a whole copy, and stays one.
     assert run_helix("pull", a.settings.share, "--store", b.root).returncode == 0
@@ -398,7 +398,7 @@ def test_a_damaged_part_is_rejected_and_made_again(how: str, pair: Fleet) -> Non
     assert list((a.root / "parts").iterdir()) == []
     assert ledger.pending(a.root) == [document]
     assert name not in pair.there()
-    assert b.enrich(document) == [document]  # home's reconciler asks for it; what was made is sent as it is
+    assert b.enrich(document) == [document]  # the primary's reconciler queues it; the present part is sent
     assert pair.there()[name] == data
     a.commit()
     assert items(a.root) == expected_texts(1)
@@ -431,14 +431,14 @@ def test_a_document_given_up_on_one_machine_is_dead_on_all_until_retried(pair: F
     assert ledger.pending(a.root) == []
     b.keep_up()
     assert ledger.is_dead(b.root, document)
-    assert a.enqueue(log) == [document]  # offered again, by whoever: tried again
+    assert a.enqueue(log) == [document]  # offering it again retries it
     assert not [name for name in pair.there() if name.startswith("dead/")]
     b.keep_up()
     assert not ledger.is_dead(b.root, document)
     assert b.enrich(document) == [document]
     a.commit()
     assert items(a.root) == expected_texts(1)
-    # What is published by now, whoever gave it up, is not dead.
+    # A published document is not dead, also if a machine gave it up.
     pair.put(f"dead/{document}.json", b'{"document": "x", "error": "late"}')
     a.keep_up()
     assert not ledger.is_dead(a.root, document)
@@ -544,8 +544,8 @@ def test_a_document_dropped_on_the_primary_is_removed_everywhere(killed: bool, p
     told = ("drop", document, "--store")
     refused = run_helix(*told, b.root, HELIX_SHARE=b.settings.share)
     assert refused.returncode == 2
-    assert "its home" in refused.stderr
-    if killed:  # before the share was told
+    assert "primary" in refused.stderr
+    if killed:  # before the share's objects are replaced
         drop_dead(a.root, document)
         assert any(b"document 1 says" in found for found in pair.there().values())
         a.keep_up()
@@ -576,7 +576,7 @@ def test_a_deletion_killed_at_the_share_is_finished_by_the_next_run(point: str, 
     assert items(a.root) == expected_texts(1)
 
 
-# ---------------------------------------------------------------- what it costs
+# ---------------------------------------------------------------- costs
 
 
 class Line:
@@ -658,7 +658,7 @@ def test_enriching_costs_a_constant_number_of_requests(
     member.keep_up(b.root, b.settings)
     first, line.fetched = line.fetched, 0
     encoder = sum(file.bytes for file in ledger.current(a.root)[1].encoder)
-    assert first < encoder + 50_000  # the encoder, what is done, and nothing of the items
+    assert first < encoder + 50_000  # the encoder and the ledger, without items
     line.requests()
     member.keep_up(b.root, b.settings)
     assert line.requests() <= 4  # no news
@@ -722,7 +722,7 @@ def test_a_fleet_works_over_an_s3_server(
                 want[f"w0#w0:{30 + n}"] = f"and adds {n}"
             enqueue(grown, a, 1)
             wait_until(120, lambda: count_done(a) == 9, log)
-            # The server goes away: what is accepted is kept, and the rest goes on.
+            # Without the server, accepted documents stay, and work continues.
             line.cut()
             late = write_log(tmp_path / "late.jsonl", "late", ["accepted while the server was away"])
             assert "not offered to other machines yet" in enqueue(late, b, 0)

@@ -47,7 +47,7 @@ def test_a_source_accepted_whole_is_not_accepted_twice(tmp_path: Path, cache: Pa
     longer = [TALKS[0], chatgpt("c-3", "Who made the bread?", id="c")]
     third = ingest(store, [write(export, longer)], load())
     assert (third.accepted, third.items) == (1, 1)
-    assert [row for row in rows(store) if row in before] == before  # what is missing from it stays
+    assert [row for row in rows(store) if row in before] == before  # missing conversations stay
     assert len(ledger.accepted(store)) == 4
     assert verify(store).problems == ()
 

@@ -378,7 +378,7 @@ def test_a_damaged_remote_file_is_named_and_rejected(how: str, place: Place, tmp
     elsewhere = tmp_path / "elsewhere"
     assert victim in refused(run_helix, "pull", place.url, "--store", elsewhere)
     assert manifests.current_name(elsewhere) is None
-    if how == "changed":  # of the right size, so a push takes it for whole, as it was told to do without reading
+    if how == "changed":  # of the right size: a push does not read it
         place.remove(victim)
     assert transfer(run_helix, "push", place, ours)["transferred"] == 1
     transfer(run_helix, "pull", place, theirs)
@@ -635,7 +635,7 @@ def test_a_pull_loses_no_local_commit_unless_forced(tmp_path: Path) -> None:
     sync.push(ours, place.url)
     sync.pull(place.url, theirs)
     mine = grow(theirs, ["made there"])
-    with pytest.raises(StoreError, match=f"{place.url}.*--force"):  # ahead of what is published
+    with pytest.raises(StoreError, match=f"{place.url}.*--force"):  # ahead of the remote
         sync.pull(place.url, theirs)
     for text in ("a second", "a third", "a fourth"):
         grow(ours, [text])
@@ -693,7 +693,7 @@ def test_prune_removes_files_the_newest_manifests_do_not_name(place: Place, tmp_
     place.write("files/.keep", b"")
     place.write(".tmp-0011", b"left by a kill")
     held = place.names()
-    assert transfer(run_helix, "push", place, ours)["removed"] == 0  # not unless asked
+    assert transfer(run_helix, "push", place, ours)["removed"] == 0  # only with --prune
     assert place.names() == held
     removed = transfer(run_helix, "push", place, ours, "--prune")["removed"]
     kept = {"CURRENT", "notes.txt", "files/.keep", *(f"manifests/{name}" for name in names[2:]), *needed[2], *needed[3]}
@@ -706,7 +706,7 @@ def test_prune_removes_files_the_newest_manifests_do_not_name(place: Place, tmp_
     assert "keep" in refused(run_helix, "push", place.url, "--store", ours, "--prune", "--keep", "0", status=2)
 
 
-# ---------------------------------------------------------------- what is wrong with the other side
+# ---------------------------------------------------------------- errors of the remote
 
 
 def test_an_empty_remote_is_reported(place: Place, tmp_path: Path, run_helix: Run) -> None:

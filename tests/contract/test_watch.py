@@ -42,7 +42,7 @@ def watching(cache: Path, tmp_path: Path) -> Callable[..., object]:
         ):
             try:
                 lines = said.read_text().count("watching ")
-                assert soon(lambda: said.read_text().count("watching ") > lines)  # from now on it can be told to stop
+                assert soon(lambda: said.read_text().count("watching ") > lines)  # its signal handlers are set
                 yield said
                 assert process.poll() is None
             finally:
@@ -72,7 +72,7 @@ def recalled(store: Path, text: str, project: str = "default") -> bool:
     """Return whether a recall finds the text; the filter keeps the router from skipping the question."""
     try:
         return any(text in item.text for item in helix.open(store).recall(text, k=3, project=project).items)
-    except (StoreError, UsageError):  # there is none yet, or nothing of the project
+    except (StoreError, UsageError):  # no store yet, or no item of the project
         return False
 
 
@@ -152,7 +152,7 @@ def test_a_log_that_grew_gives_the_same_store_as_a_whole_one(tmp_path: Path, cac
     assert items(tmp_path / "parts") == items(tmp_path / "whole")
     apart = np.abs(worth(tmp_path / "parts") - worth(tmp_path / "whole")).max(axis=1)
     assert len(apart) == 45
-    assert np.count_nonzero(apart > 0.04) <= 2  # 11, were earlier items not judged anew with what comes after them
+    assert np.count_nonzero(apart > 0.04) <= 2  # 11 if later turns did not update earlier items
     assert verify(tmp_path / "parts").problems == ()
     again = ingest(tmp_path / "parts", [log], load())
     assert (again.accepted, again.duplicates, again.items) == (0, 1, 0)

@@ -367,7 +367,7 @@ def test_a_store_of_another_user_is_refused(readable: bool, prepared: Path, tmp_
         path.chmod(path.stat().st_mode | (0o055 if path.is_dir() else 0o044) * readable)
         os.chown(path, NOBODY, NOBODY)
 
-    # Root of a user namespace that does not know the owner is nobody special to these files.
+    # Root of a user namespace without the owner has no rights on these files.
     apart = ("unshare", "-r")
     if not shutil.which(apart[0]) or subprocess.run([*apart, "true"], check=False, capture_output=True).returncode:
         pytest.skip("no user namespaces")

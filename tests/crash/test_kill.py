@@ -80,7 +80,7 @@ def test_an_ingest_killed_at_any_step_loses_and_doubles_nothing(
     }
     published = point in ("commit.current", "commit.cleaned")
     assert items(own_store) == (after if published else before)  # the old generation or the new one, never a mixture
-    # Nobody offers the document again: what was accepted is finished by the next run, whatever that run brings.
+    # The next run publishes the accepted document, whatever it is offered.
     other = write_log(tmp_path / "other.jsonl", "k2", ["an unrelated note about parsley"])
     done = run_helix("ingest", other, "--store", own_store, "--json")
     assert done.returncode == 0, done.stderr

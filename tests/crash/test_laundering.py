@@ -132,7 +132,7 @@ def test_damage_stays_visible_through_every_operation(operation: str, step: int,
         if file in current(root).files():
             laundered = not any(file.path in problem for problem in verify(root).problems)
         else:
-            left_out = file.path.startswith("indexes/") and not any(questions(root))  # they are asked again
+            left_out = file.path.startswith("indexes/") and not any(questions(root))  # they are indexed again
             laundered = content(root) != wanted or (not left_out and questions(root) != asked)
         if laundered:
             failed.append(file.path)

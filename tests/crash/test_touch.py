@@ -61,7 +61,7 @@ def test_a_fold_survives_a_kill_at_any_step(point: str, store: Path, run_helix) 
     assert verify(store).problems == ()
     assert counts(store) == (before if point in POINTS[:4] else after)  # all of it or nothing
 
-    living.append([Event(first, "used", AT)])  # whoever appends does not notice
+    living.append([Event(first, "used", AT)])
     after[first] += 1
     for _ in range(2):
         done = run_helix("touch", "--store", store)

@@ -125,10 +125,10 @@ class Life(RuleBasedStateMachine):
         self.cut = CUTS[0]
         self.documents: dict[str, Document] = {}
         self.files: list[Path] = []
-        self.read: dict[Path, int] = {}  # lines of each that were taken in
+        self.read: dict[Path, int] = {}  # accepted lines of each
         self.chains: dict[Path, list[str]] = {}  # the documents of each
         self.blank: set[str] = set()  # documents a part of which was forgotten
-        self.loose: set[str] = set()  # sessions of logs that went on behind what is not there: of places unknown
+        self.loose: set[str] = set()  # sessions of logs with missing predecessors: places unknown
         self.dead: set[str] = set()
         self.gone: set[Key] = set()  # forgotten
         self.used: dict[Key, int] = {}  # folded accesses
@@ -249,7 +249,7 @@ class Life(RuleBasedStateMachine):
             assert taken.documents == (name,)
         elif name not in chain:  # another file has the same lines
             assert set(taken.documents) == {name} & self.dead
-        else:  # what was given up of it is tried again
+        else:  # dead documents of it are retried
             assert set(taken.documents) == {link for link in chain if link in self.dead}
         self.dead -= set(taken.documents)
         if name not in chain:
@@ -340,7 +340,7 @@ class Life(RuleBasedStateMachine):
         self.state.items = {key: version for key, version in self.state.items.items() if key not in went}
         self.owned()
         self.blank |= set(receipt["documents"])
-        for name in receipt["documents"]:  # of a published one its rows are left, else what is not meant
+        for name in receipt["documents"]:  # a published one keeps its rows, another its other items
             document = self.documents[name]
             mine = {key: version for key, version in self.state.items.items() if version.document == name}
             left = {

@@ -68,7 +68,7 @@ def make_rows(items: Sequence[dict[str, Any]], first: int, rng: np.random.Genera
     vectors[rng.random(len(items)) < 0.1] = 0
     records = [record(first + i, texts[i], {**item, "turn": f"t{first + i}"}) for i, item in enumerate(items)]
     stated = rng.normal(size=(sum(len(item["facts"]) for item in items), DIM)).astype(np.float32)
-    stated[rng.random(len(stated)) < 0.1] = 0  # nobody embedded it
+    stated[rng.random(len(stated)) < 0.1] = 0  # without a vector
     return build_rows(
         records,
         texts,

@@ -92,7 +92,7 @@ def test_the_order_of_commits_does_not_matter(
     An item that moves from session to session with it is counted where it is.
     """
     versions: dict[int, bool] = {}
-    first: dict[tuple[int, bool], str] = {}  # turn, version → session of the first log that said it so
+    first: dict[tuple[int, bool], str] = {}  # turn, version → session of the first log with it
     documents = []
     for i, log in enumerate(logs):
         records = []

@@ -175,7 +175,7 @@ def test_a_later_reference_raises_salience(tmp_path: Path, cache: Path) -> None:
 
     assert grown(2).items == 2
     before = first()
-    assert grown(3).items == 1  # what is said again, and no more than valued anew, is no new item
+    assert grown(3).items == 1  # an updated item is no new one
     after = first()
     assert after["salience"] > before["salience"]
     assert "referred to" in after["salience_parts"]

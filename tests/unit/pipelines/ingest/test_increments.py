@@ -244,7 +244,7 @@ def test_a_kill_between_an_envelope_and_its_cursor_costs_nothing(replay: Replay,
     replay.offer(log)
     for path, data in kept.items():
         path.write_bytes(data)
-    assert replay.offer(log) == ()  # the same link
+    assert replay.offer(log) == ()  # the same increment
     for path, data in kept.items():
         path.write_bytes(data)
     with log.open("a") as file:

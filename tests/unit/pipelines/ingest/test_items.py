@@ -80,7 +80,7 @@ def test_a_long_question_asks_with_its_last_piece_and_is_answered_by_the_first()
 @pytest.mark.parametrize(
     ("parent", "expected"),
     [
-        ("t0", [(2, 0)]),  # said by the source, whether it asks or not
+        ("t0", [(2, 0)]),  # named by the source, a question or not
         ("t1", []),  # the turn before, and no question
         ("elsewhere", []),
         (None, []),
@@ -194,7 +194,7 @@ def test_a_group_is_of_one_subject_relation_project_and_circle_of_readers() -> N
     for name in ("group", "family"):
         assert len({fact[name] for fact in (first, *others)}) == 6
     named = found_in([turn(0, "We use Postgres.", project="other")])
-    assert only(named)["group"] == others[0]["group"]  # whoever named the project
+    assert only(named)["group"] == others[0]["group"]
 
 
 def test_a_qualifier_makes_another_group_of_the_same_family() -> None:
@@ -222,7 +222,7 @@ def test_the_entities_of_a_fact_are_those_its_item_names() -> None:
     hashes = {entity.key: int(digest(entity.kind, entity.key), 16) for entity in found.mentions[0]}
     fact = only(found)
     assert (fact["subject_entity"], fact["object_entity"]) == (hashes["ana"], hashes["lisbon"])
-    assert hashes["lisbon"] == int(digest("place", "lisbon"), 16)  # not what it would be unnamed
+    assert hashes["lisbon"] == int(digest("place", "lisbon"), 16)  # not the hash of an unnamed entity
     likes = states("I like baking bread.")
     assert likes["object_entity"] == int(digest("name", likes["object_key"]), 16)
     gone = states("I quit my job.")
@@ -249,7 +249,7 @@ def test_one_person_of_a_session_is_named_alike_in_all_its_items() -> None:
     keys = [{entity.key for entity in mentions if entity.kind == "person"} for mentions in found.mentions]
     assert keys[0] == {"bo", "priya sharma"}
     assert keys[1] == {"bo", "priya sharma", "priya"}
-    assert keys[2] == {"bo", "priya"}  # nobody in this session says who she is
+    assert keys[2] == {"bo", "priya"}  # this session has no full name
 
 
 def test_the_indexed_text_names_the_speaker_or_the_heading() -> None:
@@ -314,7 +314,7 @@ def test_a_rewound_branch_is_believed_half() -> None:
     kept, given, rewound, given_there = found.records
     assert rewound["confidence"] == pytest.approx(kept["confidence"] / 2)
     assert rewound["vouched"] == kept["vouched"]
-    assert given["confidence"] == given_there["confidence"] == 0.9  # said by the input: nobody's guess
+    assert given["confidence"] == given_there["confidence"] == 0.9  # given by the input
     assert rewound["salience"] == kept["salience"]
 
 

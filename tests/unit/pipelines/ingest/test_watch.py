@@ -79,7 +79,7 @@ def watched(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Watched]
     folder.mkdir()
     (folder / "before.jsonl").write_text(unnamed("cumin"))
     made = Watched(folder, tmp_path / "store", lambda: [Place("given", folder)], request.param)
-    assert made.shows("cumin")  # what was there before
+    assert made.shows("cumin")  # present before the watch
     yield made
     made.stop()
 
@@ -121,7 +121,7 @@ def test_rotated_truncated_renamed_and_removed_logs_are_followed(watched: Watche
     log.rename(watched.folder / "a.1.jsonl")
     write(log, unnamed("thyme"))
     assert watched.shows("cumin", "walnuts", "thyme")
-    log.write_text(unnamed("oil"))  # copied away and begun anew
+    log.write_text(unnamed("oil"))  # copied away and started again
     assert watched.shows("cumin", "walnuts", "thyme", "oil")
     log.rename(watched.folder / "b.jsonl")
     write(watched.folder / "b.jsonl", unnamed("salt"))

@@ -115,7 +115,7 @@ def test_items_are_recallable_before_they_have_questions(
     assert (done.items, done.waiting, count_waiting(root)) == (4, 0, 0)
     assert status(root)["backlog"] == {}
     found = asked(root)
-    assert len(found) >= 4  # those the model got right: what is far from its item is dropped
+    assert len(found) >= 4  # questions far from their item are dropped
     for text, queries in found.items():
         assert 1 <= len(queries) <= 3
         assert set(" ".join(queries).split()) & set(re.findall(r"\w+", text.lower()))
@@ -124,7 +124,7 @@ def test_items_are_recallable_before_they_have_questions(
     item = next(item for item in memory.recall(queries[0]).items if item.text == text)
     assert item.why["doc2query"] is not None
     assert item.why["queries"] == queries
-    assert expand(root, model, encoder, settings).items == 0  # nothing is asked twice
+    assert expand(root, model, encoder, settings).items == 0  # no item is expanded twice
     assert verify(root).problems == ()
 
 

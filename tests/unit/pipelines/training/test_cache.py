@@ -63,4 +63,4 @@ def test_a_damaged_file_is_named(kind: str, tmp_path: Path, monkeypatch) -> None
     path.write_bytes(data)
     with pytest.raises(StoreError, match=str(path)) as told:
         ask(ENCODER, settings)
-    assert told.value.remedy == "delete it: it is made again"
+    assert told.value.remedy == "delete it: Helix trains it again"
