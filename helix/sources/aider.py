@@ -26,9 +26,9 @@ from typing import Final
 from helix.sources.aider_edits import shorten_edits, strip_reasoning
 from helix.sources.common.injected import MIN_ARGUMENT_WORDS, strip_host, strip_memory
 from helix.sources.common.json_text import number_lines
-from helix.sources.common.names import file_name, folder_name, make_unique, session_of_path
+from helix.sources.common.names import get_file_name, get_folder_name, make_unique, name_session_of_path
 from helix.sources.common.sample import Sample
-from helix.sources.common.sessions import first_prompt, fold_title
+from helix.sources.common.sessions import find_first_prompt, fold_title
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import date_document, parse_iso
 from helix.sources.common.tools import TOOL_CHARS, keep_ends
@@ -127,12 +127,12 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
 
 def _read_sessions(document: Document, cleaner: TextCleaner) -> Iterator[Session]:
     taken: dict[str, int] = {}
-    place = session_of_path(document.path)
+    place = name_session_of_path(document.path)
     for chat in _split_chats(document.text):
         # An empty chat uses up its id too: it may have turns tomorrow, which must not change the ids of others.
         name = make_unique(place if chat.stamp is None else f"{place}@{chat.stamp.replace(' ', 'T')}", taken)
         turns = tuple(_read_turns(chat, *_date_chat(chat, document), cleaner))
-        title = _find_heading(chat) or first_prompt(turns)
+        title = _find_heading(chat) or find_first_prompt(turns)
         if turns:
             yield Session(NAME, name, turns, _find_project(chat, document.path), fold_title(title))
 
@@ -160,10 +160,10 @@ def _find_project(chat: _Chat, path: str) -> str | None:
     for _, line in chat.lines:
         folder = _WORKING_DIR.fullmatch(line[2:].rstrip()) if line.startswith("> ") else None
         if folder:
-            return folder_name(folder[1])
-    name = file_name(path)
+            return get_folder_name(folder[1])
+    name = get_file_name(path)
     above = path.rstrip("/\\")[: -len(name)].rstrip("/\\")
-    return folder_name(above) if name == _FILE and above not in ("", ".") else None
+    return get_folder_name(above) if name == _FILE and above not in ("", ".") else None
 
 
 def _find_heading(chat: _Chat) -> str | None:
@@ -293,12 +293,9 @@ def _clean_output(part: _Part, cleaner: TextCleaner) -> str:
         # With `--message` the command line contains the whole prompt, which follows once more as a prompt.
         if not _CALL.fullmatch(part.lines[start].strip()):
             for line in part.lines[start:end]:
-                if line.strip() and not _is_chatter(line.strip()):
+                is_output = len(line.strip()) > _CHATTER_CHARS or not _CHATTER.fullmatch(line.strip())
+                if line.strip() and is_output:
                     kept.setdefault(" ".join(line.split()), line)
     whole = "\n".join(filter(None, part.lines))
     text = strip_host(strip_memory("\n".join(kept.values()))).strip()
     return cleaner.cut(whole, keep_ends(text, cleaner.tool_chars), "tool-output")
-
-
-def _is_chatter(line: str) -> bool:
-    return len(line) <= _CHATTER_CHARS and _CHATTER.fullmatch(line) is not None

@@ -16,7 +16,7 @@ import webvtt
 from helix.errors import InputRefused
 from helix.sources.common.injected import strip_memory
 from helix.sources.common.json_text import number_lines
-from helix.sources.common.names import file_stem, fold_line, make_unique, session_of_path
+from helix.sources.common.names import fold_line, get_file_stem, make_unique, name_session_of_path
 from helix.sources.common.sample import Sample
 from helix.sources.common.times import add_offset, date_document, parse_iso
 from helix.sources.common.tools import TOOL_CHARS
@@ -80,7 +80,7 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     if all(cue.speaker is None for cue in cues):
         cues = _find_speakers(cues)
     turns = tuple(_build_turns(_join_cues(_cut_repetitions(cues)), *date_document(document, _find_date(document.text))))
-    sessions = (Session(source=NAME, id=session_of_path(document.path), turns=turns, title=_find_title(document)),)
+    sessions = (Session(source=NAME, id=name_session_of_path(document.path), turns=turns, title=_find_title(document)),)
     return Parsed(sessions if turns else (), tuple(problems))
 
 
@@ -252,7 +252,6 @@ def _format_clock(seconds: float) -> str:
 
 
 def _find_date(text: str) -> datetime | None:
-    """Return the date in a note of WebVTT."""
     note = _DATE_NOTE.search(text)
     written = note[1].strip() if note else ""
     return parse_iso(written) or parse_iso(written[: len("2026-05-04")])
@@ -260,4 +259,4 @@ def _find_date(text: str) -> datetime | None:
 
 def _find_title(document: Document) -> str:
     header = re.match(r"\s*WEBVTT[ \t]+(?:[-–—:][ \t]*)?(\S[^\n]*)", document.text)
-    return fold_line(header[1] if header else file_stem(document.path))
+    return fold_line(header[1] if header else get_file_stem(document.path))

@@ -20,7 +20,7 @@ from typing import Any, Final
 from helix.sources.common.branches import Conversation, Message, build_sessions
 from helix.sources.common.fields import get_mapping, get_objects, get_string, get_text, join_texts, pick_objects
 from helix.sources.common.json_text import expand_json, load_values
-from helix.sources.common.names import is_uuid, session_of_path
+from helix.sources.common.names import is_uuid, name_session_of_path
 from helix.sources.common.sample import Sample
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import parse_time
@@ -91,7 +91,7 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
         title = get_text(value, "title").strip()
         nodes = value["mapping"].items()
         conversation = Conversation(
-            id=find_id(value) or f"{session_of_path(document.path)}-{place}",
+            id=find_id(value) or f"{name_session_of_path(document.path)}-{place}",
             messages={id: _read_node(id, node, cleaner) for id, node in nodes if isinstance(node, dict)},
             leaf=get_string(value, "current_node"),
             title=None if title == _UNTITLED else title or None,
@@ -120,9 +120,6 @@ def _is_account(value: object) -> bool:
     return "chatgpt_plus_user" in value or (
         "conversation_id" in value and any(name in value for name in ("rating", "is_anonymous"))
     )
-
-
-# ---------------------------------------------------------------- one message
 
 
 def _read_node(id: str, node: Mapping[str, Any], cleaner: TextCleaner) -> Message:
@@ -159,7 +156,9 @@ def _read_message(raw: Mapping[str, Any], cleaner: TextCleaner) -> tuple[str, st
         lines = [format_call("file", name) for name in files if name]
         return role, "human", join_texts([cleaner.clean_prompt(text), *lines])
     if role == "tool":
-        return role, "tool", cleaner.clean_output(_strip_marks(text, cleaner), _has_failed(raw, kind))
+        status = get_text(get_mapping(raw, "metadata", "aggregate_result"), "status")
+        failed = kind == "system_error" or status.startswith(_FAILED)
+        return role, "tool", cleaner.clean_output(_strip_marks(text, cleaner), failed)
     cleaner.count_unknown(f"(role {role})" if role else "(no role)")
     return "", "", ""
 
@@ -192,19 +191,10 @@ def _read_part(part: Mapping[str, Any], cleaner: TextCleaner) -> str:
 
 
 def _read_arguments(text: str) -> object:
-    """Return the arguments of a tool call."""
     arguments = expand_json(text)
     if not isinstance(arguments, dict):
         return text
     return {name: value for name, value in arguments.items() if name != "response_length"}
-
-
-def _has_failed(raw: Mapping[str, Any], kind: str) -> bool:
-    status = get_text(get_mapping(raw, "metadata", "aggregate_result"), "status")
-    return kind == "system_error" or status.startswith(_FAILED)
-
-
-# ---------------------------------------------------------------- marks in texts
 
 
 def _strip_marks(text: str, cleaner: TextCleaner) -> str:

@@ -30,10 +30,11 @@ from helix.sources.common.fields import (
     name_type,
 )
 from helix.sources.common.json_text import load_values
-from helix.sources.common.names import fold_line, is_uuid, make_unique, session_of_path
+from helix.sources.common.names import fold_line, is_uuid, make_unique, name_session_of_path
 from helix.sources.common.sample import Sample
+from helix.sources.common.sessions import complete_turn
 from helix.sources.common.text_cleaner import TextCleaner
-from helix.sources.common.times import complete_time, parse_iso
+from helix.sources.common.times import parse_iso
 from helix.sources.common.tools import TOOL_CHARS, format_call
 from helix.types import Document, Parsed, Session, Turn
 
@@ -80,7 +81,7 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     sessions: list[Session] = []
     taken: dict[str, int] = {}
     for place, value in enumerate(load_values(document.text, cleaner.problems)):
-        name = get_string(value, ID) or f"{session_of_path(document.path)}-{place}"
+        name = get_string(value, ID) or f"{name_session_of_path(document.path)}-{place}"
         if _is_conversation(value):
             sessions += build_sessions(NAME, _read_conversation(name, value, cleaner), taken, cleaner)
         elif _is_project(value):
@@ -250,8 +251,7 @@ def _read_project(name: str, raw: Mapping[str, Any], taken: dict[str, int], clea
         id = get_string(file, "uuid") or str(place)
         turn = _read_document(id, file, "content", "filename", is_uuid(id), cleaner)
         if turn:
-            time, quality = complete_time(parse_iso(get_text(file, "created_at")), began)
-            turns.setdefault(id, replace(turn, time=time, time_quality=quality))
+            turns.setdefault(id, complete_turn(replace(turn, time=parse_iso(get_text(file, "created_at"))), began))
     title = fold_line(get_text(raw, "name")) or None
     if turns:
         yield Session(NAME, make_unique(name, taken), tuple(turns.values()), project=title, title=title)

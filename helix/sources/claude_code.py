@@ -29,9 +29,9 @@ from helix.sources.common.fields import (
     list_blocks,
 )
 from helix.sources.common.json_text import read_records
-from helix.sources.common.names import file_stem, folder_name
+from helix.sources.common.names import get_file_stem, get_folder_name
 from helix.sources.common.sample import Sample
-from helix.sources.common.sessions import branch_name, fold_title, make_turn
+from helix.sources.common.sessions import complete_turn, fold_title, name_branch
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import parse_iso
 from helix.sources.common.tools import TOOL_CHARS
@@ -96,7 +96,7 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     facts = _SessionFacts()
     session = ""
     for line, raw in read_records(document.text, cleaner.problems):
-        session = get_string(raw, "sessionId") or session or file_stem(document.path)
+        session = get_string(raw, "sessionId") or session or get_file_stem(document.path)
         own_session = _name_session(raw, session)
         _note_facts(raw, own_session, facts)
         kind = raw.get("type")
@@ -144,7 +144,7 @@ def _is_known_type(kind: str) -> bool:
 
 
 def _note_facts(raw: Mapping[str, Any], session: str, facts: _SessionFacts) -> None:
-    project = folder_name(get_string(raw, "cwd"))
+    project = get_folder_name(get_string(raw, "cwd"))
     if project:
         facts.projects.setdefault(session, project)
     kind = raw.get("type")
@@ -269,8 +269,9 @@ def _draft_turns(order: Iterable[Record], places: Mapping[str, Place]) -> dict[s
 
 
 def _make_turn(draft: _Draft) -> Turn:
-    text, time, is_unique = "\n".join(draft.parts), draft.first.time, draft.first.is_native
-    return make_turn(draft.id, draft.role, text, time, origin=draft.origin, parent=draft.parent, is_unique=is_unique)
+    text, first = "\n".join(draft.parts), draft.first
+    turn = Turn(draft.id, text, draft.role, draft.origin, time=first.time, parent=draft.parent, unique=first.is_native)
+    return complete_turn(turn)
 
 
 def _build_sessions(
@@ -290,7 +291,7 @@ def _build_sessions(
         for branch in sorted(branches, key=lambda branch: branch is not None):
             yield Session(
                 source=NAME,
-                id=session if branch is None else branch_name(session, branch, taken),
+                id=session if branch is None else name_branch(session, branch, taken),
                 turns=tuple(map(_make_turn, branches[branch])),
                 project=facts.projects.get(session),
                 title=fold_title(title),

@@ -35,7 +35,7 @@ from helix.sources.codex_turns import (
 )
 from helix.sources.common.fields import get_list, get_mapping, get_string, get_text, is_type
 from helix.sources.common.json_text import read_records
-from helix.sources.common.names import file_stem, folder_name, session_of_path
+from helix.sources.common.names import get_file_stem, get_folder_name, name_session_of_path
 from helix.sources.common.sample import Sample
 from helix.sources.common.sessions import make_sessions
 from helix.sources.common.text_cleaner import TextCleaner
@@ -71,12 +71,9 @@ def _build_sessions(log: Log, path: str) -> tuple[Session, ...]:
     if log.is_helper:
         log.cleaner.drop("host", *(part for draft in log.drafts for part in draft.parts))
         return ()
-    id_in_name = _UUID_AT_END.search(file_stem(path))
-    name = log.id or (id_in_name[0] if id_in_name else session_of_path(path))
+    id_in_name = _UUID_AT_END.search(get_file_stem(path))
+    name = log.id or (id_in_name[0] if id_in_name else name_session_of_path(path))
     return make_sessions(NAME, name, build_turns(log), project=log.project, title=log.title)
-
-
-# ---------------------------------------------------------------- records
 
 
 def _is_record(raw: Mapping[str, Any]) -> bool:
@@ -125,7 +122,7 @@ def _read_payload(log: Log, line: int, kind: str, payload: Mapping[str, Any], ti
         read_event(log, line, payload, time)
     elif kind == "turn_context":
         log.open = None
-        log.project = log.project or folder_name(get_string(payload, "cwd"))
+        log.project = log.project or get_folder_name(get_string(payload, "cwd"))
     elif kind == "compacted":
         release(log)
         add_summary(log, line, get_text(payload, "message"), time)
@@ -134,9 +131,6 @@ def _read_payload(log: Log, line: int, kind: str, payload: Mapping[str, Any], ti
         add_turn(log, line, payload, "assistant", "subagent", text, time)
     elif kind not in _NOISE:
         log.cleaner.count_unknown(kind)
-
-
-# ---------------------------------------------------------------- identity and copies
 
 
 def _identify(log: Log, meta: Mapping[str, Any], time: datetime | None) -> None:
@@ -149,7 +143,7 @@ def _identify(log: Log, meta: Mapping[str, Any], time: datetime | None) -> None:
             log.is_copying = True
         return
     log.id = name
-    log.project = log.project or folder_name(get_string(meta, "cwd"))
+    log.project = log.project or get_folder_name(get_string(meta, "cwd"))
     log.began = parse_time(meta.get("timestamp")) or time
     log.forked = _read_uuid_time(name or "") or log.began
     log.is_copying = get_string(meta, "forked_from_id") is not None

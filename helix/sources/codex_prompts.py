@@ -9,7 +9,7 @@ from typing import Final
 from helix.sources.common.fields import get_string, list_blocks
 from helix.sources.common.injected import cut_spans, iterate_between
 from helix.sources.common.json_text import try_json
-from helix.sources.common.names import folder_name
+from helix.sources.common.names import get_folder_name
 from helix.sources.common.text_cleaner import TextCleaner
 
 SHELL_TAG: Final = "<user_shell_command>"
@@ -79,7 +79,7 @@ def find_folder(texts: Iterable[str]) -> str | None:
         if text.lstrip().lower().startswith("<environment_context>"):
             found = _FOLDER.search(text)
             if found is not None:
-                return folder_name((found["new"] or found["old"]).strip())
+                return get_folder_name((found["new"] or found["old"]).strip())
     return None
 
 

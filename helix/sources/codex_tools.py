@@ -27,7 +27,7 @@ _RESULT_FIELDS: Final = frozenset({"content", "isError", "is_error", "structured
 _MAX_WRAPPINGS: Final = 4  # of one tool result
 
 
-def tool_name(kind: str, item: Mapping[str, Any]) -> str:
+def get_tool_name(kind: str, item: Mapping[str, Any]) -> str:
     """Return the name of the tool of a call."""
     return get_string(item, "name") or get_string(item.get("function"), "name") or kind.removesuffix("_call")
 

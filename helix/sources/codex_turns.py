@@ -23,10 +23,10 @@ from helix.sources.codex_prompts import (
     list_texts,
     strip_context,
 )
-from helix.sources.codex_tools import read_arguments, read_result, tool_name
+from helix.sources.codex_tools import get_tool_name, read_arguments, read_result
 from helix.sources.common.fields import get_list, get_string, get_text, join_texts, name_type
 from helix.sources.common.names import make_unique
-from helix.sources.common.sessions import make_turn
+from helix.sources.common.sessions import complete_turn
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.types import Turn
 
@@ -93,16 +93,9 @@ class Log:
 def build_turns(log: Log) -> Iterator[Turn]:
     """Yield the turns of a log that is read."""
     for draft in log.drafts:
-        yield make_turn(
-            draft.id,
-            draft.role,
-            "\n".join(draft.parts),
-            draft.time,
-            fallback=log.began,
-            origin=draft.origin,
-            parent=draft.parent,
-            is_subagent=log.is_subagent,
-        )
+        text = "\n".join(draft.parts)
+        turn = Turn(draft.id, text, draft.role, draft.origin, time=draft.time, parent=draft.parent)
+        yield complete_turn(turn, log.began, log.is_subagent)
 
 
 def add_turn(
@@ -201,7 +194,7 @@ def _add_answer(log: Log, line: int, item: Mapping[str, Any], text: str, time: d
 def _add_call(log: Log, line: int, kind: str, item: Mapping[str, Any], time: datetime | None) -> None:
     """Add a line to the turn that is open; else a turn, named by the call."""
     id = get_string(item, "call_id")
-    text = log.cleaner.format_call(tool_name(kind, item), read_arguments(item), id)
+    text = log.cleaner.format_call(get_tool_name(kind, item), read_arguments(item), id)
     if not text:
         return
     text = log.cleaner.clean_answer(text)

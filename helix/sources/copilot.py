@@ -26,11 +26,12 @@ from helix.sources.common.fields import (
     is_type,
     join_texts,
     pick_objects,
+    walk_tree,
 )
 from helix.sources.common.json_text import try_json
-from helix.sources.common.names import file_name, folder_name, make_unique, session_of_path, uri_path
+from helix.sources.common.names import get_file_name, get_folder_name, get_uri_path, make_unique, name_session_of_path
 from helix.sources.common.sample import Sample
-from helix.sources.common.sessions import make_sessions, make_turn
+from helix.sources.common.sessions import complete_turn, make_sessions
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import parse_time
 from helix.sources.common.tools import TOOL_CHARS, format_call, is_own_call
@@ -65,9 +66,10 @@ def detect(sample: Sample) -> bool:
     """Return whether it is a session, a log of operations on one, or the beginning of a session that was cut."""
     if any(_is_session(value) for value in (sample.value, *sample.records[:1])):
         return True
-    if any(_is_operation(record) for record in sample.records):
+    if any(_is_session(each.get("v")) if is_snapshot(each) else is_change(each) for each in sample.records):
         return True
-    return sample.value is None and not sample.records and _is_beginning(sample.head)
+    is_cut = sample.value is None and not sample.records and sample.head.lstrip().startswith("{")
+    return is_cut and '"requests"' in sample.head and '"responderUsername"' in sample.head
 
 
 def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
@@ -85,7 +87,7 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
             "no chat session: neither a whole document with requests nor a log that makes one",
             "give a file of the folder chatSessions, or export the chat again",
         )
-    name = get_string(state, "sessionId") or session_of_path(document.path)
+    name = get_string(state, "sessionId") or name_session_of_path(document.path)
     turns = _read_turns(state["requests"], cleaner)
     title = get_string(state, "customTitle", "computedTitle")
     return cleaner.build(make_sessions(NAME, name, turns, project=_find_project(state), title=title))
@@ -101,28 +103,22 @@ def _is_session(value: object) -> bool:
     return is_named and all("message" in entry for entry in pick_objects(value["requests"][:3]))
 
 
-def _is_operation(record: Mapping[str, Any]) -> bool:
-    return _is_session(record.get("v")) if is_snapshot(record) else is_change(record)
-
-
-def _is_beginning(head: str) -> bool:
-    return head.lstrip().startswith("{") and '"requests"' in head and '"responderUsername"' in head
-
-
 # ---------------------------------------------------------------- the session
 
 
 def _find_project(state: Mapping[str, Any]) -> str | None:
     """Return the folder that was open. Most sessions have it only in the model's context."""
-    folder = uri_path(state.get("workingDirectory")) or uri_path(get_mapping(state, "repoData").get("remoteUrl"))
+    folder = get_uri_path(state.get("workingDirectory")) or get_uri_path(
+        get_mapping(state, "repoData").get("remoteUrl")
+    )
     if folder:
-        return folder_name(folder.removesuffix(".git"))
+        return get_folder_name(folder.removesuffix(".git"))
     for request in state["requests"]:
         metadata = get_mapping(request, "result", "metadata")
         for name in ("renderedGlobalContext", "renderedUserMessage"):
             found = _FOLDERS.search(_render(metadata.get(name)))
             if found:
-                return folder_name(found[1].strip())
+                return get_folder_name(found[1].strip())
     return None
 
 
@@ -136,12 +132,13 @@ def _read_turns(requests: Iterable[object], cleaner: TextCleaner) -> Iterator[Tu
         time = parse_time(request.get("timestamp"))
         prompt = _read_prompt(request, cleaner)
         if prompt:
-            yield make_turn(id, "user", prompt, time)
+            yield complete_turn(Turn(id, prompt, time=time))
         parts = _list_parts(request)
         answer = _read_answer(request, parts, cleaner)
         answer_id = make_unique(f"{name}:response", ids)
         if answer:
-            yield make_turn(answer_id, "assistant", answer, None, fallback=time, parent=id if prompt else None)
+            parent = id if prompt else None
+            yield complete_turn(Turn(answer_id, answer, "assistant", "assistant", parent=parent), time)
         own_calls = {call for call, name, arguments in _list_calls(request) if is_own_call(name, arguments)}
         own_calls |= {get_text(part, "toolCallId") for part in parts if _is_own_part(part)}
         for call, result, failed in _list_results(request, parts):
@@ -151,7 +148,7 @@ def _read_turns(requests: Iterable[object], cleaner: TextCleaner) -> Iterator[Tu
             result = cleaner.clean_output(result, failed)
             if result:
                 parent = answer_id if answer else None
-                yield make_turn(make_unique(call, ids), "tool", result, None, fallback=time, parent=parent)
+                yield complete_turn(Turn(make_unique(call, ids), result, "tool", "tool", parent=parent), time)
 
 
 def _is_undone(request: Mapping[str, Any]) -> bool:
@@ -227,8 +224,8 @@ def _get_markdown(part: Mapping[str, Any], name: str) -> str:
 def _name_reference(part: Mapping[str, Any]) -> str:
     """Return the name of a symbol or of a file, without its folders, in a sentence."""
     target = get_mapping(part, "inlineReference")
-    path = uri_path(target.get("uri") or get_mapping(target, "location").get("uri") or target)
-    return get_string(part, "name") or get_string(target, "name") or file_name(path or "")
+    path = get_uri_path(target.get("uri") or get_mapping(target, "location").get("uri") or target)
+    return get_string(part, "name") or get_string(target, "name") or get_file_name(path or "")
 
 
 # ---------------------------------------------------------------- tools
@@ -247,12 +244,11 @@ def _read_command(part: Mapping[str, Any]) -> str:
 
 
 def _is_own_part(part: Mapping[str, Any]) -> bool:
-    """Return whether a part is a call of Helix itself."""
     return is_type(part.get("kind"), _CALLS) and is_own_call(get_text(part, "toolId"), _read_command(part))
 
 
 def _name_link(match: re.Match[str]) -> str:
-    return match[1] or file_name(uri_path(match[2]) or match[2])
+    return match[1] or get_file_name(get_uri_path(match[2]) or match[2])
 
 
 def _list_calls(request: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
@@ -292,11 +288,7 @@ def _render(content: object) -> str:
 
 def _join_leaves(tree: object) -> str:
     texts: list[str] = []
-    stack = [tree]
-    while stack:
-        at = stack.pop()
-        text = get_string(at, "text")
-        if text:
-            texts.append(("\n" if get_mapping(at).get("lineBreakBefore") and texts else "") + text)
-        stack += reversed(get_list(at, "children"))
+    for node in walk_tree(tree):
+        if text := get_string(node, "text"):
+            texts.append(f"\n{text}" if node.get("lineBreakBefore") and texts else text)
     return "".join(texts)

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from helix.sources.common.fields import get_mapping, get_objects, get_string, get_text, join_texts, name_type
 from helix.sources.common.json_text import read_records, try_json
-from helix.sources.common.names import folder_name, is_uuid, make_unique, session_of_path
+from helix.sources.common.names import get_folder_name, is_uuid, make_unique, name_session_of_path
 from helix.sources.common.sample import Sample
-from helix.sources.common.sessions import make_sessions, make_turn
+from helix.sources.common.sessions import complete_turn, make_sessions
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import parse_time
 from helix.sources.common.tools import TOOL_CHARS
@@ -84,14 +84,14 @@ def _build_sessions(document: Document, log: _Log) -> Iterator[Session]:
     turns: dict[str, list[Turn]] = {"": []}
     for _, agent, turn in log.turns:
         turns.setdefault(agent, []).append(turn)
-    id = log.session or session_of_path(document.path)
+    id = log.session or name_session_of_path(document.path)
     for agent, spoken in turns.items():
         ids = {turn.id for turn in spoken}
         yield from make_sessions(
             NAME,
             f"{id}/agent-{agent}" if agent else id,
             (turn if turn.parent in ids else replace(turn, parent=None) for turn in spoken),
-            project=folder_name(log.folder),
+            project=get_folder_name(log.folder),
             title=log.agents.get(agent) if agent else log.title,
         )
 
@@ -142,20 +142,13 @@ def _make_turn(
         return None
     if not text:
         return None
-    return make_turn(
-        make_unique(id, log.ids),
-        role,
-        text,
-        parse_time(record.get("timestamp")),
-        origin="summary" if kind == "session.compaction_complete" else "",
-        parent=before,
-        is_subagent=bool(_find_agent(record, data)),
-        is_unique=is_uuid(id),
-    )
+    origin = "summary" if kind == "session.compaction_complete" else "human" if role == "user" else role
+    time, name = parse_time(record.get("timestamp")), make_unique(id, log.ids)
+    turn = Turn(name, text, role, origin, time=time, parent=before, unique=is_uuid(id))
+    return complete_turn(turn, None, bool(_find_agent(record, data)))
 
 
 def _find_agent(record: Mapping[str, Any], data: Mapping[str, Any]) -> str:
-    """Return the subagent of an event."""
     return get_string(data, "parentToolCallId", "parentAgentTaskId") or get_text(record, "agentId")
 
 

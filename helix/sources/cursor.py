@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from helix.sources.common.fields import get_string, get_text, name_type
 from helix.sources.common.json_text import try_json
-from helix.sources.common.names import folder_name, is_uuid, make_unique, session_of_path
+from helix.sources.common.names import get_folder_name, is_uuid, make_unique, name_session_of_path
 from helix.sources.common.sample import Sample
 from helix.sources.common.sessions import make_sessions
 from helix.sources.common.text_cleaner import TextCleaner
@@ -53,14 +53,16 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     if isinstance(value, dict) and isinstance(value.get("conversation"), list):
         return cleaner.build(_read_session(value, document, cleaner))
     folder, turns = read_transcript(document, cleaner)
-    return cleaner.build(make_sessions(NAME, session_of_path(document.path), turns, project=folder_name(folder)))
+    return cleaner.build(
+        make_sessions(NAME, name_session_of_path(document.path), turns, project=get_folder_name(folder))
+    )
 
 
 def _read_session(value: Mapping[str, Any], document: Document, cleaner: TextCleaner) -> tuple[Session, ...]:
-    name = get_string(value, "composerId") or session_of_path(document.path)
+    name = get_string(value, "composerId") or name_session_of_path(document.path)
     drafts = _draft_turns(value["conversation"], parse_time(value.get("createdAt")), cleaner)
     turns = build_turns(drafts, isinstance(value.get("subagentInfo"), dict))
-    project = folder_name(get_string(value, "folder"))
+    project = get_folder_name(get_string(value, "folder"))
     return make_sessions(NAME, name, turns, project=project, title=get_string(value, "name"))
 
 

@@ -19,9 +19,9 @@ from typing import Any, Final
 
 from helix.errors import InputRefused
 from helix.sources.common import sqlite
-from helix.sources.common.fields import get_list, get_mapping, get_objects, get_string, get_text, pick_fields
+from helix.sources.common.fields import get_list, get_mapping, get_objects, get_string, get_text, pick_fields, walk_tree
 from helix.sources.common.json_text import try_json
-from helix.sources.common.names import uri_path
+from helix.sources.common.names import get_uri_path
 from helix.sources.common.session_text import SessionText, dump_json
 from helix.sources.common.sqlite import TOO_LARGE, VALUE_BYTES
 from helix.sources.common.times import parse_time
@@ -169,9 +169,6 @@ def _read_heads(database: sqlite3.Connection, has_items: bool) -> dict[str, dict
     }
 
 
-# ---------------------------------------------------------------- folders
-
-
 class _WorkspaceFolders:
     """Folders of workspaces, from the files next to the database. They are read at the first lookup."""
 
@@ -205,32 +202,23 @@ def _read_workspace_sessions(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _read_workspace(place: Path) -> str | None:
-    """Return the folder of a workspace."""
     with suppress(OSError):
         path = place / "workspace.json"
         if path.stat().st_size <= VALUE_BYTES:
-            return uri_path(get_mapping(try_json(path.read_bytes())).get("folder"))
+            return get_uri_path(get_mapping(try_json(path.read_bytes())).get("folder"))
     return None
 
 
 def _find_folder(head: Mapping[str, Any]) -> str | None:
-    """Return the folder that a session names."""
     repositories = get_list(head, "trackedGitRepos")
     first = repositories[0] if repositories else None
-    return uri_path(get_mapping(head, "workspaceIdentifier").get("uri")) or get_string(first, "repoPath")
+    return get_uri_path(get_mapping(head, "workspaceIdentifier").get("uri")) or get_string(first, "repoPath")
 
 
 def _join_editor_texts(value: object) -> str:
     """Return the text of an editor's state: paragraphs of texts and mentions."""
     state = try_json(value) if isinstance(value, str) else value
     texts: list[str] = []
-    stack: list[object] = [get_mapping(state).get("root")]
-    while stack:
-        at = stack.pop()
-        if not isinstance(at, dict):
-            continue
-        texts.append(get_text(at, "text"))
-        if at.get("type") in ("paragraph", "linebreak"):
-            texts.append("\n")
-        stack += reversed(get_list(at, "children"))
+    for node in walk_tree(get_mapping(state).get("root")):
+        texts += [get_text(node, "text"), "\n" if node.get("type") in ("paragraph", "linebreak") else ""]
     return "".join(texts).strip()

@@ -70,26 +70,10 @@ def build_turns(drafts: Iterable[Draft], is_subagent: bool) -> Iterator[Turn]:
         text = join_texts(draft.texts)
         if text:
             origin = "subagent" if is_subagent else "human" if draft.role == "user" else "assistant"
-            yield Turn(
-                id=draft.id,
-                text=text,
-                role=draft.role,
-                origin=origin,
-                time=draft.time,
-                time_quality=draft.quality,
-                unique=draft.is_native,
-            )
+            yield Turn(draft.id, text, draft.role, origin, None, draft.time, draft.quality, unique=draft.is_native)
         for id, result, time, quality, is_native in draft.results:
-            yield Turn(
-                id=id,
-                text=result,
-                role="tool",
-                origin="subagent" if is_subagent else "tool",
-                time=time,
-                time_quality=quality,
-                parent=draft.id if text else None,
-                unique=is_native,
-            )
+            origin, parent = "subagent" if is_subagent else "tool", draft.id if text else None
+            yield Turn(id, result, "tool", origin, None, time, quality, parent, unique=is_native)
 
 
 def is_record(record: Mapping[str, Any]) -> bool:
@@ -131,7 +115,6 @@ def read_transcript(document: Document, cleaner: TextCleaner) -> tuple[str, Iter
 
 
 def _is_own(block: Mapping[str, Any], cleaner: TextCleaner) -> bool:
-    """Return whether a block is a call of Helix, or the result of one."""
     kind = block.get("type")
     if is_type(kind, _RESULTS):
         return get_string(block, "tool_use_id") in cleaner.own_calls
@@ -171,11 +154,11 @@ def _strip_redacted(text: str, cleaner: TextCleaner) -> str:
 
 
 def strip_additions(text: str, cleaner: TextCleaner) -> str:
-    """Return the typed text: inside `<user_query>` if there is one, else all but the editor's additions."""
+    """Return the typed text: inside `<user_query>` if there is one, else all but the editor's blocks."""
     text = text.strip()
     queries = list(_find_queries(text)) if "<user_query>" in text else []
-    kept = join_texts(queries) if queries else _strip_blocks(text)
-    return cleaner.cut(text, kept, "host")
+    blocks = ((start, end, "") for start, end, *_ in find_blocks(text, _ADDED))
+    return cleaner.cut(text, join_texts(queries) if queries else cut_spans(text, blocks).strip(), "host")
 
 
 def _find_queries(text: str) -> Iterator[str]:
@@ -191,11 +174,6 @@ def _find_queries(text: str) -> Iterator[str]:
                 yield text[start : match.start()].strip()
     if depth:
         yield text[start:].strip()
-
-
-def _strip_blocks(text: str) -> str:
-    """Return a text without blocks in tags of the editor. A tag that is not closed is text."""
-    return cut_spans(text, ((start, end, "") for start, end, *_ in find_blocks(text, _ADDED))).strip()
 
 
 def _read_stamp(text: str) -> datetime | None:

@@ -18,9 +18,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from helix.sources.common.fields import get_objects, get_string, get_text, is_type, join_texts
-from helix.sources.common.names import folder_name, is_uuid, make_unique, session_of_path
+from helix.sources.common.names import get_folder_name, is_uuid, make_unique, name_session_of_path
 from helix.sources.common.sample import Sample
-from helix.sources.common.sessions import make_sessions, make_turn
+from helix.sources.common.sessions import complete_turn, make_sessions
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import parse_time
 from helix.sources.common.tools import TOOL_CHARS, format_call, is_own_call
@@ -109,7 +109,7 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
         _read_message(reader, id, message)
     in_path = _FOLDER_IN_PATH.search(document.path)
     project = reader.project or log.folder or (in_path["name"] if in_path else None)
-    name = log.session or session_of_path(document.path)
+    name = log.session or name_session_of_path(document.path)
     return cleaner.build(make_sessions(NAME, name, reader.turns, project=project, title=log.title))
 
 
@@ -155,7 +155,7 @@ def _strip_client(reader: _Reader, sent: str) -> str:
     if sent.startswith((_CONTEXT[0], _CLIENT_SAYS[0])):
         found = _FOLDER.search(sent)
         if found is not None:
-            reader.project = reader.project or folder_name((found["listed"] or found["one"]).strip())
+            reader.project = reader.project or get_folder_name((found["listed"] or found["one"]).strip())
     for opening, closing in (_CONTEXT, _HOOK):
         sent = _cut_blocks(sent, opening, closing, is_last=False)
     sent = _cut_blocks(sent, *_FILES, is_last=True).strip()
@@ -278,17 +278,7 @@ def _add_turn(
     if not text:
         return None
     name = make_unique(id, reader.names)
-    reader.turns.append(
-        make_turn(
-            name,
-            role,
-            text,
-            time,
-            fallback=reader.began,
-            origin=origin,
-            parent=parent,
-            is_subagent=reader.is_subagent,
-            is_unique=name == id and is_uuid(message),
-        )
-    )
+    is_unique = name == id and is_uuid(message)
+    turn = Turn(name, text, role, origin, time=time, parent=parent, unique=is_unique)
+    reader.turns.append(complete_turn(turn, reader.began, reader.is_subagent))
     return name

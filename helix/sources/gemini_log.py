@@ -14,9 +14,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from helix.errors import InputRefused
-from helix.sources.common.fields import get_list, get_objects, get_string, list_blocks
+from helix.sources.common.fields import get_list, get_objects, get_string, list_blocks, pick_objects
 from helix.sources.common.json_text import load_json, read_records
-from helix.sources.common.names import folder_name
+from helix.sources.common.names import get_folder_name
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import parse_time
 from helix.types import Problem
@@ -45,15 +45,11 @@ def is_document(value: Mapping[str, Any]) -> bool:
     for name in _LISTS:
         messages = value.get(name)
         if isinstance(messages, list):
+            answers = (each for each in pick_objects(messages) if each.get("role") in ("gemini", "model"))
             is_named = "sessionId" in value and "projectHash" in value
-            return is_named or any(isinstance(message, dict) and _is_answer(message) for message in messages)
+            is_answered = any(each.get("type") == "gemini" for each in pick_objects(messages))
+            return is_named or is_answered or any(isinstance(each.get("parts"), list) for each in answers)
     return False
-
-
-def _is_answer(message: Mapping[str, Any]) -> bool:
-    if message.get("type") == "gemini":
-        return True
-    return message.get("role") in ("gemini", "model") and isinstance(message.get("parts"), list)
 
 
 def is_record(raw: Mapping[str, Any]) -> bool:
@@ -142,7 +138,7 @@ def _note_facts(log: Log, fields: Mapping[str, Any]) -> None:
     log.is_subagent = log.is_subagent or fields.get("kind") == "subagent"
     folders = get_list(fields, "directories")
     if folders and isinstance(folders[0], str):
-        log.folder = log.folder or folder_name(folders[0])
+        log.folder = log.folder or get_folder_name(folders[0])
 
 
 def _rewind(log: Log, id: str) -> None:
@@ -159,18 +155,15 @@ def _set_messages(log: Log, messages: list[Any], mark: str) -> None:
         for index, message in enumerate(messages)
         if isinstance(message, dict)
     }
-    summaries = {id for id, message in listed.items() if _is_summary(message)}
+    keys = {id: _get_key(message) for id, message in listed.items()}
+    summaries = {id for id, (kind, text, _) in keys.items() if kind == "user" and text.startswith(SUMMARY)}
     if not summaries:
         log.messages = listed
         return
     if summaries - log.messages.keys():  # a new summary: messages after it may have new ids
         known = {_get_key(message) for message in log.messages.values()}
-        log.copies |= {id for id in listed.keys() - log.messages.keys() if _get_key(listed[id]) in known}
+        log.copies |= {id for id in listed.keys() - log.messages.keys() if keys[id] in known}
     log.messages |= {id: message for id, message in listed.items() if id not in log.copies}
-
-
-def _is_summary(message: Mapping[str, Any]) -> bool:
-    return message.get("type", message.get("role")) == "user" and _get_key(message)[1].startswith(SUMMARY)
 
 
 def _get_key(message: Mapping[str, Any]) -> tuple[object, str, tuple[str, ...]]:

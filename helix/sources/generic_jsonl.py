@@ -13,7 +13,7 @@ from typing import Any, Final
 from helix.sources.common.fields import join_texts
 from helix.sources.common.injected import strip_memory
 from helix.sources.common.json_text import read_records
-from helix.sources.common.names import fold_line, make_unique, session_of_path
+from helix.sources.common.names import fold_line, make_unique, name_session_of_path
 from helix.sources.common.sample import Sample
 from helix.sources.common.times import is_date_only, parse_epoch, parse_iso
 from helix.sources.common.tools import TOOL_CHARS
@@ -54,7 +54,7 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     """Return the sessions in the order of their first turns."""
     problems: list[Problem] = []
     drafts: dict[str, _Draft] = {}
-    fallback = session_of_path(document.path)
+    fallback = name_session_of_path(document.path)
     for line, record in read_records(document.text, problems):
         try:
             session = _read_label(record, "session") or fallback

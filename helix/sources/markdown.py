@@ -10,7 +10,7 @@ from typing import Final
 
 from helix.sources.common.injected import strip_memory
 from helix.sources.common.json_text import number_lines
-from helix.sources.common.names import file_stem, fold_line, make_unique, session_of_path
+from helix.sources.common.names import fold_line, get_file_stem, make_unique, name_session_of_path
 from helix.sources.common.sample import Sample
 from helix.sources.common.times import date_document, parse_iso
 from helix.sources.common.tools import TOOL_CHARS
@@ -71,10 +71,10 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     top = next((section.path[0] for section in sections if section.path), None)
     session = Session(
         source=NAME,
-        id=session_of_path(document.path),
+        id=name_session_of_path(document.path),
         turns=tuple(turns),
         project=front.get("project"),
-        title=fold_line(front.get("title") or top or file_stem(document.path)),
+        title=fold_line(front.get("title") or top or get_file_stem(document.path)),
     )
     return Parsed((session,), tuple(problems))
 
@@ -84,15 +84,12 @@ def _name_turns(sections: list[_Section]) -> Iterator[tuple[str, str | None, str
     if any(section.path for section in sections):
         for section in sections:
             if section.text:
-                yield _make_slug(section.path), " > ".join(section.path) or None, section.text
+                slugs = (re.sub(r"[\W_]+", "-", part.lower()).strip("-") or "section" for part in section.path)
+                yield "/".join(slugs) or "start", " > ".join(section.path) or None, section.text
         return
     for section in sections:
         for number, text in _group_paragraphs(section.text):
             yield f"p{number}", None, text
-
-
-def _make_slug(path: tuple[str, ...]) -> str:
-    return "/".join(re.sub(r"[\W_]+", "-", part.lower()).strip("-") or "section" for part in path) or "start"
 
 
 def _group_paragraphs(text: str) -> Iterator[tuple[int, str]]:
@@ -107,9 +104,6 @@ def _group_paragraphs(text: str) -> Iterator[tuple[int, str]]:
         group.append(paragraph)
     if group:
         yield first, "\n\n".join(group)
-
-
-# ---------------------------------------------------------------- sections
 
 
 def _split_sections(text: str) -> Iterator[_Section]:
@@ -154,7 +148,6 @@ def _read_heading(line: str, body: list[str]) -> tuple[int, str | None]:
 
 
 def _strip_marks(heading: str) -> str:
-    """Return a heading's text without inline marks."""
     return " ".join(_INLINE.sub(lambda match: match[1] or "", heading).split())
 
 
@@ -180,9 +173,6 @@ def _strip_comments(lines: list[str]) -> Iterator[str]:
                 kept.append(part)
             position += len(part)
         yield "".join(kept)
-
-
-# ---------------------------------------------------------------- front matter and time
 
 
 def _split_front_matter(text: str) -> tuple[dict[str, str], str]:

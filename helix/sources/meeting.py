@@ -19,7 +19,7 @@ from typing import Final
 from helix.errors import InputRefused
 from helix.sources.captions import TURN_WORDS
 from helix.sources.common.injected import strip_memory
-from helix.sources.common.names import file_stem, fold_line, make_unique, session_of_path
+from helix.sources.common.names import fold_line, get_file_stem, make_unique, name_session_of_path
 from helix.sources.common.sample import Sample
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import add_offset, date_document
@@ -86,8 +86,8 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     glue = "\n" if shape is CHAT else " "
     speeches = _join_neighbours(_read_speeches(lines, openings, shape, cleaner), glue)
     turns = tuple(_build_turns(speeches, *date_document(document, find_date(header))))
-    title = fold_line(find_title(header) or file_stem(document.path))
-    session = Session(source=NAME, id=session_of_path(document.path), turns=turns, title=title)
+    title = fold_line(find_title(header) or get_file_stem(document.path))
+    session = Session(source=NAME, id=name_session_of_path(document.path), turns=turns, title=title)
     return cleaner.build((session,) if turns else ())
 
 
@@ -135,7 +135,7 @@ def _build_turns(speeches: Iterator[_Speech], base: datetime | None, quality: st
         time = base
         if speech.seconds is not None:
             if is_clock is None:
-                is_clock = _is_time_of_day(speech)
+                is_clock = "m" in speech.id.lower() or speech.seconds >= _CLOCK_HOURS * 3600
             midnights += _DAY_SECONDS if is_clock and speech.seconds < last - _DAY_SECONDS / 2 else 0
             last = speech.seconds
             start = base.replace(hour=0, minute=0, second=0, microsecond=0) if base and is_clock else base
@@ -147,7 +147,3 @@ def _build_turns(speeches: Iterator[_Speech], base: datetime | None, quality: st
             time=time,
             time_quality=quality if time else "none",
         )
-
-
-def _is_time_of_day(first: _Speech) -> bool:
-    return "m" in first.id.lower() or (first.seconds or 0) >= _CLOCK_HOURS * 3600

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from helix.sources.common.times import add_offset, parse_iso
-from helix.sources.meeting_shapes import FOOTER, NOBODY, PLAIN, read_seconds
+from helix.sources.meeting_shapes import FOOTER, NOT_A_NAME, PLAIN, read_seconds
 
 _DATED_CHARS: Final = 400  # of a line that are searched for a date
 _LABEL: Final = re.compile(r"(?:title|topic|subject|meeting)[ \t]*:[ \t]*(\S.*)", re.IGNORECASE)
@@ -57,7 +57,7 @@ def find_title(header: list[str]) -> str | None:
         labelled = _LABEL.fullmatch(text)
         if labelled:
             return labelled[1]
-        if not text or PLAIN.fullmatch(text) or NOBODY.fullmatch(text.lower()) or FOOTER.fullmatch(text):
+        if not text or PLAIN.fullmatch(text) or NOT_A_NAME.fullmatch(text.lower()) or FOOTER.fullmatch(text):
             continue
         date = _find_day(text)
         if date:
@@ -69,7 +69,6 @@ def find_title(header: list[str]) -> str | None:
 
 
 def _find_day(line: str) -> re.Match[str] | None:
-    """Return the first day of the calendar in a line."""
     matches = (match for pattern in _DATES for match in pattern.finditer(line[:_DATED_CHARS]))
     return next((match for match in matches if _read_day(match.groupdict())), None)
 

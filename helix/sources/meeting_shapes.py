@@ -46,7 +46,7 @@ _STAMP: Final = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?(?:[.,](\d{1,3}))?(?: ?
 MARK: Final = re.compile(rf"[\[(]?({_CLOCK})[\])]?[ \t]*")  # alone on a line: the time of the next turns
 
 # Words before a colon or a time that are no name and do not end one.
-NOBODY: Final = re.compile(
+NOT_A_NAME: Final = re.compile(
     r"note|notes|warning|warnings|error|errors|info|debug|trace|fatal|critical|hint|tip|caution|important"
     r"|todo|fixme|remember|example|examples|from|to|cc|bcc|subject|date|dates|sent|reply-to|time|times|when"
     r"|where|location|place|title|topic|topics|name|names|description|status|type|id|url|link|version"
@@ -130,7 +130,7 @@ def _read_opening(lines: list[str], at: int, shape: re.Pattern[str]) -> Opening 
         return None
     name = " ".join(match["name"].split())
     words = name.split(" (")[0].lower().split()
-    if not words or name[0].islower() or NOBODY.fullmatch(words[-1] if not words[-1].isdecimal() else words[0]):
+    if not words or name[0].islower() or NOT_A_NAME.fullmatch(words[-1] if not words[-1].isdecimal() else words[0]):
         return None
     fields = match.groupdict()
     text = (fields.get("text") or "").strip()
@@ -173,7 +173,6 @@ def slice_turns(lines: list[str], openings: list[Opening]) -> Iterator[tuple[Ope
 
 
 def _list_last_lines(lines: list[str], openings: list[Opening]) -> Iterator[str]:
-    """Yield the last line of each turn."""
     for opening, rest in slice_turns(lines, openings):
         spoken = (line for line in reversed(rest) if line.strip() and not _is_apart(line))
         yield next(spoken, opening.text)

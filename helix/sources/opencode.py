@@ -21,9 +21,9 @@ from typing import Any, Final
 from helix.errors import InputRefused
 from helix.sources.common.fields import get_mapping, get_objects, get_string, get_text, is_type, join_texts, name_type
 from helix.sources.common.json_text import load_document
-from helix.sources.common.names import folder_name, make_unique, session_of_path
+from helix.sources.common.names import get_folder_name, make_unique, name_session_of_path
 from helix.sources.common.sample import Sample
-from helix.sources.common.sessions import make_sessions, make_turn
+from helix.sources.common.sessions import complete_turn, make_sessions
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import parse_time
 from helix.sources.common.tools import TOOL_CHARS, format_call, is_own_call
@@ -67,9 +67,9 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     folders = (get_string(message.info.get("path"), "cwd") for message in messages)
     sessions = make_sessions(
         NAME,
-        get_string(info, "id") or session_of_path(document.path),
+        get_string(info, "id") or name_session_of_path(document.path),
         _read_turns(messages, bool(get_string(info, "parentID")), cleaner),
-        project=folder_name(get_string(info, "directory") or next(filter(None, folders), None)),
+        project=get_folder_name(get_string(info, "directory") or next(filter(None, folders), None)),
         title=None if title and _UNNAMED.match(title) else title,
     )
     return cleaner.build(sessions)
@@ -113,12 +113,12 @@ def _read_turns(messages: Iterable[StoredMessage], is_subagent: bool, cleaner: T
         parent = names.get(get_text(message.info, "parentID"))
         if text:
             names[message.id] = id = make_unique(message.id, ids)
-            origin = "summary" if role == "assistant" and _is_summary(message) else ""
+            origin = "human" if role == "user" else "summary" if _is_summary(message) else "assistant"
             time = parse_time(get_mapping(message.info, "time").get("created"))
-            yield make_turn(id, role, text, time, origin=origin, parent=parent, is_subagent=is_subagent)
+            yield complete_turn(Turn(id, text, role, origin, time=time, parent=parent), None, is_subagent)
         for result_id, result, time in results:
             id, parent = make_unique(result_id, ids), names.get(message.id)
-            yield make_turn(id, "tool", result, time, parent=parent, is_subagent=is_subagent)
+            yield complete_turn(Turn(id, result, "tool", "tool", time=time, parent=parent), None, is_subagent)
 
 
 def _is_summary(message: StoredMessage) -> bool:
@@ -156,7 +156,6 @@ def _read_parts(
 
 
 def _read_result(state: Mapping[str, Any], cleaner: TextCleaner) -> str:
-    """Return the result of a tool; an empty text while it runs."""
     failed = state.get("status") == "error"
     error = get_string(state, "error") if failed else None
     return cleaner.clean_output(error or get_text(state, "output"), failed)

@@ -75,9 +75,6 @@ def is_companion(path: Path) -> bool:
     )
 
 
-# ---------------------------------------------------------------- the database
-
-
 def _read_database(path: Path) -> Iterator[SessionText]:
     with sqlite.open_database(path) as database:
         sessions = [row[0] for row in database.execute("SELECT id FROM session ORDER BY id")]
@@ -122,9 +119,6 @@ def _find_last_change(database: sqlite3.Connection, session: object, row: Mappin
     return max(filter(None, map(parse_time, times)), default=None)
 
 
-# ---------------------------------------------------------------- small files
-
-
 def _read_session_file(path: Path) -> dict[str, Any] | None:
     """Return the content of a session's file; None for another file."""
     if path.suffix != ".json" or path.parent.parent.name != "session":
@@ -141,13 +135,14 @@ def _read_folders(path: Path, info: Mapping[str, Any]) -> SessionText:
     # Some sessions were moved to another folder, and have the id of the old one inside.
     names = (name for name in (get_string(info, "id"), path.stem) if name and _is_folder_name(name))
     folder = next((root / "message" / name for name in names if (root / "message" / name).is_dir()), None)
-    files = [(_stem(file), _read_file(file) or {}) for file in _list_json_files(folder)] if folder else []
+    files = [(_get_stem(file), _read_file(file) or {}) for file in _list_json_files(folder)] if folder else []
     files.sort(key=lambda file: _get_created(file[1]))  # a stable sort: by name if times are equal
     ids = [(get_string(message, "id") or name, message) for name, message in files]
     messages = [StoredMessage(id, message, _read_parts(root / "part", id)) for id, message in ids]
-    times = [value for holder in (info, *(message for _, message in files)) for value in _list_times(holder)]
+    holders = (info, *(message for _, message in files))
+    times = [time for holder in holders for time in get_mapping(holder, "time").values()]
     mtime = max(filter(None, map(parse_time, times)), default=None)
-    return _write_session(get_string(info, "id") or _stem(path), dict(info), messages, mtime)
+    return _write_session(get_string(info, "id") or _get_stem(path), dict(info), messages, mtime)
 
 
 def _read_parts(folder: Path, message: str) -> list[Mapping[str, Any]]:
@@ -155,7 +150,7 @@ def _read_parts(folder: Path, message: str) -> list[Mapping[str, Any]]:
     files = _list_json_files(own) if _is_folder_name(message) and own.is_dir() else []
     if not files and folder.is_dir():
         files = _group_parts(folder, folder.stat().st_mtime_ns).get(message, [])
-    parts = [(_stem(file), _read_file(file)) for file in files]
+    parts = [(_get_stem(file), _read_file(file)) for file in files]
     return [{"id": get_string(part, "id") or name, **_pick_part(part)} for name, part in parts]
 
 
@@ -188,7 +183,7 @@ def _read_file(path: Path) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _stem(path: Path) -> str:
+def _get_stem(path: Path) -> str:
     return path.stem.encode("utf-8", "replace").decode()
 
 
@@ -197,16 +192,9 @@ def _is_folder_name(id: str) -> bool:
     return id not in (".", "..") and not re.search(r"[/\\\0]", id) and len(id) < 200
 
 
-def _list_times(holder: Mapping[str, Any]) -> list[object]:
-    return list(get_mapping(holder, "time").values())
-
-
 def _get_created(holder: Mapping[str, Any]) -> float:
     created = get_mapping(holder, "time").get("created")
     return float(created) if isinstance(created, int | float) else 0.0
-
-
-# ---------------------------------------------------------------- the text
 
 
 def _pick_part(value: object) -> dict[str, Any]:

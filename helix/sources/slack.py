@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from helix.sources.common.fields import get_list, get_mapping, get_objects, get_string, get_text, join_texts
 from helix.sources.common.json_text import EXPORT_AGAIN, load_document
-from helix.sources.common.names import file_stem
+from helix.sources.common.names import get_file_stem
 from helix.sources.common.sample import Sample
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import parse_epoch
@@ -72,7 +72,9 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     cleaner = TextCleaner(tool_chars)
     value = load_document(document.text, EXPORT_AGAIN)
     value = {"messages": value} if isinstance(value, list) else value
-    channel = get_string(value, "channel") or _find_channel(document.path)
+    *_, folder, file = ["", *re.split(r"[/\\]", document.path)]
+    channel = get_string(value, "channel")  # by default the folder of a day's file, or the name of another file
+    channel = channel or (folder if folder and DAY_FILE.fullmatch(file) else get_file_stem(document.path))
     messages = get_objects(value, "messages")
     names = get_mapping(value, "users").items()
     users = {**read_profiles(messages), **{id: name for id, name in names if isinstance(name, str) and name}}
@@ -85,12 +87,6 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     return cleaner.build(
         Session(NAME, id, tuple(turns.values()), title=f"#{channel}") for id, turns in sessions.items()
     )
-
-
-def _find_channel(path: str) -> str:
-    """Return the folder of a day's file; the name of another file."""
-    *_, folder, file = ["", *re.split(r"[/\\]", path)]
-    return folder if folder and DAY_FILE.fullmatch(file) else file_stem(path)
 
 
 def _name_session(message: Mapping[str, Any]) -> str:

@@ -18,9 +18,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from helix.sources.common.injected import strip_host, strip_memory
-from helix.sources.common.names import fold_line, folder_name, session_of_path
+from helix.sources.common.names import fold_line, get_folder_name, name_session_of_path
 from helix.sources.common.sample import Sample
-from helix.sources.common.sessions import first_prompt
+from helix.sources.common.sessions import find_first_prompt
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import date_document
 from helix.sources.common.tools import TOOL_CHARS
@@ -63,13 +63,14 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     cleaner = TextCleaner(tool_chars)
     lines = document.text.split("\n")
     name, title, begun = _read_top(lines)
+    folder = _FOLDER.fullmatch(document.path)
     turns = tuple(_read_turns(split_blocks(lines, *date_document(document, begun)), cleaner))
     session = Session(
         source=NAME,
-        id=name or session_of_path(document.path),
+        id=name or name_session_of_path(document.path),
         turns=turns,
-        project=_find_project(document.path),
-        title=fold_line(title or first_prompt(turns) or "") or None,
+        project=get_folder_name(folder[1]) if folder and folder[1] != "." else None,
+        title=fold_line(title or find_first_prompt(turns) or "") or None,
     )
     return cleaner.build((session,) if turns else ())
 
@@ -89,14 +90,6 @@ def _read_top(lines: list[str]) -> tuple[str | None, str | None, datetime | None
             own = read_time(heading[1])  # most titles are only a time
             title, begun = (None if own else heading[1]), begun or own or read_time(heading[2])
     return name, title, begun
-
-
-def _find_project(path: str) -> str | None:
-    found = _FOLDER.fullmatch(path)
-    return folder_name(found[1]) if found and found[1] not in ("", ".") else None
-
-
-# ---------------------------------------------------------------- turns
 
 
 def _read_turns(blocks: Iterator[Block], cleaner: TextCleaner) -> Iterator[Turn]:

@@ -158,9 +158,6 @@ def _read_heading(line: str, number: int, time: datetime | None, quality: str) -
     return Block(number, writer == "User", side is not None, model.strip(), time, quality)
 
 
-# ---------------------------------------------------------------- tools
-
-
 def _read_call(lines: list[str], number: int) -> Call:
     """Return the call and its result. Of the arguments only the most informative stays."""
     attributes = dict(_ATTRIBUTE.findall(lines[0]))

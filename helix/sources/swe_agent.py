@@ -21,7 +21,7 @@ from helix.errors import InputRefused
 from helix.sources.common.fields import get_list, get_objects, get_string, get_text, join_texts, list_blocks
 from helix.sources.common.injected import strip_host, strip_memory
 from helix.sources.common.json_text import expand_json, load_document
-from helix.sources.common.names import folder_name, session_of_path
+from helix.sources.common.names import get_folder_name, name_session_of_path
 from helix.sources.common.sample import Sample
 from helix.sources.common.sessions import make_sessions
 from helix.sources.common.text_cleaner import TextCleaner
@@ -87,7 +87,7 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
         if text
     ]
     title = next((turn.text.split("\n", 1)[0] for turn in turns if turn.role == "user"), None)
-    name = session_of_path(document.path)
+    name = name_session_of_path(document.path)
     return cleaner.build(make_sessions(NAME, name, turns, project=_find_project(run), title=title))
 
 
@@ -101,9 +101,6 @@ def _is_run(value: Mapping[str, Any]) -> bool:
 def _list_places(value: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     """Return the objects of a list, with an empty one for any other value, so that places stay right."""
     return [entry if isinstance(entry, dict) else {} for entry in get_list(value, name)]
-
-
-# ---------------------------------------------------------------- a run
 
 
 def _read_run(run: Mapping[str, Any], cleaner: TextCleaner) -> Iterator[_Entry]:
@@ -175,7 +172,6 @@ def _read_observation(content: object, cleaner: TextCleaner) -> str:
 
 
 def _strip_prompt(text: str) -> str:
-    """Return a text without the prompt of the shell at its end."""
     text = text.rstrip()
     start = text.rfind(_PROMPT) if text.endswith(_PROMPT_END) else -1
     is_alone = start == 0 or (start > 0 and text[start - 1] == "\n")
@@ -183,7 +179,6 @@ def _strip_prompt(text: str) -> str:
 
 
 def _join_text(content: object) -> str:
-    """Return the text of a message, or of its text blocks."""
     if isinstance(content, str):
         return content.replace("\r\n", "\n")
     return join_texts(get_string(block, "text") for block in list_blocks(content)).replace("\r\n", "\n")
@@ -192,7 +187,7 @@ def _join_text(content: object) -> str:
 def _find_project(run: Mapping[str, Any]) -> str | None:
     """Return the folder of the first step that has one. The state is an object, or one as text."""
     for step in _list_places(run, "trajectory"):
-        name = folder_name(get_string(expand_json(step.get("state")), "working_dir"))
+        name = get_folder_name(get_string(expand_json(step.get("state")), "working_dir"))
         if name:
             return None if name == _BOX else name
     return None

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Final
 
 from helix.sources.common.names import make_unique
-from helix.sources.common.sessions import branch_name, first_prompt, make_sessions
+from helix.sources.common.sessions import find_first_prompt, make_sessions, name_branch
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import complete_time
 from helix.types import Session, Turn
@@ -60,7 +60,7 @@ def build_sessions(
     turns = _complete_turns(messages, order, times, conversation.began)
 
     name = make_unique(conversation.id, taken)
-    title = conversation.title or first_prompt(turn for id in chain(main, *branches) for turn in turns[id])
+    title = conversation.title or find_first_prompt(turn for id in chain(main, *branches) for turn in turns[id])
     for path in (main, *branches):
         spoken = [turn for id in path for turn in turns[id]]
         if not spoken:
@@ -70,7 +70,7 @@ def build_sessions(
             continue
         yield from make_sessions(
             source,
-            name if path is main else branch_name(name, next(id for id in path if turns[id]), taken),
+            name if path is main else name_branch(name, next(id for id in path if turns[id]), taken),
             _make_ids_unique(spoken),
             project=conversation.project,
             title=title,

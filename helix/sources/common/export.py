@@ -14,7 +14,7 @@ from helix.errors import InputRefused
 from helix.sources.common.decode import decode_text
 from helix.sources.common.json_list import read_list
 from helix.sources.common.json_text import EXPORT_AGAIN, load_json
-from helix.sources.common.names import make_unique, session_of_path
+from helix.sources.common.names import make_unique, name_session_of_path
 from helix.sources.common.session_text import dump_json
 
 Span = tuple[int, int]
@@ -72,8 +72,8 @@ def split_export(file: BinaryIO, path: str, adapters: list[ExportAdapter], longe
                 rest.append((start if follows or not rest else rest.pop()[0], end))
             else:
                 adapters = [adapter]  # the whole export has the format of its first conversation
-                name = make_unique(name or f"{session_of_path(path)}-{place}", taken)
-                entries.append(ExportEntry(name, ((start, end),), _digest(raw)))
+                name = make_unique(name or f"{name_session_of_path(path)}-{place}", taken)
+                entries.append(ExportEntry(name, ((start, end),), _hash(raw)))
             follows = name is not None
     except ValueError as error:
         if entries:
@@ -95,7 +95,7 @@ def read_entry(file: BinaryIO, entry: ExportEntry, adapter: ExportAdapter) -> st
     for start, end in entry.spans:
         file.seek(start)
         raw = file.read(end - start)
-        if not entry.is_rest and _digest(raw) != entry.digest:
+        if not entry.is_rest and _hash(raw) != entry.digest:
             raise InputRefused("it was written to while it was read", "give it again")
         texts.append(decode_text(raw, start))
     if entry.is_rest:
@@ -116,5 +116,5 @@ def _identify(value: object, adapters: list[ExportAdapter]) -> tuple[ExportAdapt
     return adapters[0], None
 
 
-def _digest(raw: bytes) -> str:
+def _hash(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 
@@ -42,6 +42,16 @@ def get_objects(raw: object, name: str) -> list[dict[str, Any]]:
 def pick_objects(values: Iterable[object]) -> list[dict[str, Any]]:
     """Return the values that are JSON objects."""
     return [value for value in values if isinstance(value, dict)]
+
+
+def walk_tree(root: object) -> Iterator[dict[str, Any]]:
+    """Yield an object and the objects below it in `children`, depth first. The stack allows any depth."""
+    stack = [root]
+    while stack:
+        at = stack.pop()
+        if isinstance(at, dict):
+            yield at
+            stack += reversed(get_list(at, "children"))
 
 
 def pick_fields(value: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

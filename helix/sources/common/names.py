@@ -14,24 +14,24 @@ TITLE_CHARS: Final = 80
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 
-def file_name(path: str) -> str:
+def get_file_name(path: str) -> str:
     """Return the last component of a path, POSIX or Windows."""
     return re.split(r"[/\\]", path.rstrip("/\\"))[-1]
 
 
-def file_stem(path: str) -> str:
+def get_file_stem(path: str) -> str:
     """Return a file's name without its last suffix."""
-    name = file_name(path)
+    name = get_file_name(path)
     return name.rsplit(".", 1)[0] or name or "input"
 
 
-def folder_name(cwd: str | None) -> str | None:
+def get_folder_name(cwd: str | None) -> str | None:
     """Return the last component of a working folder: the project. None for a root."""
-    name = file_name(cwd or "")
+    name = get_file_name(cwd or "")
     return None if not name or re.fullmatch(r"[A-Za-z]:", name) else name
 
 
-def uri_path(uri: object) -> str | None:
+def get_uri_path(uri: object) -> str | None:
     """Return the path of a URI, which may be a text or an object of its parts."""
     if isinstance(uri, dict):
         return get_string(uri, "fsPath", "path")
@@ -43,9 +43,9 @@ def uri_path(uri: object) -> str | None:
         return None
 
 
-def session_of_path(path: str) -> str:
+def name_session_of_path(path: str) -> str:
     """Return a session id for a source without one: readable, and always the same for one path."""
-    return f"{file_stem(path)}-{hashlib.sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    return f"{get_file_stem(path)}-{hashlib.sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
 def is_uuid(name: str | None) -> bool:

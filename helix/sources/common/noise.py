@@ -60,18 +60,14 @@ def remove_noise(parsed: Parsed) -> Parsed:
     junk = Counter(parsed.junk)
     kept = []
     for session in parsed.sessions:
-        if _is_of_program(session):
+        prompts = [turn.text for turn in session.turns if turn.origin == "human" and turn.role == "user"]
+        if session.source not in _PEOPLE and prompts and all(map(_PROGRAM_PROMPT.match, prompts)):
             junk["summariser"] += sum(len(turn.text) for turn in session.turns)
             continue
         turns = tuple(_clean_turns(session, junk))
         if turns:
             kept.append(session if turns == session.turns else replace(session, turns=turns))
     return replace(parsed, sessions=tuple(kept), junk=junk)
-
-
-def _is_of_program(session: Session) -> bool:
-    prompts = [turn.text for turn in session.turns if turn.origin == "human" and turn.role == "user"]
-    return session.source not in _PEOPLE and bool(prompts) and all(map(_PROGRAM_PROMPT.match, prompts))
 
 
 def _clean_turns(session: Session, junk: Counter[str]) -> Iterator[Turn]:

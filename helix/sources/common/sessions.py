@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -13,29 +14,14 @@ from helix.types import Session, Turn
 _BRANCH_CHARS: Final = 8  # of a message's id, in the id of the branch that begins with it
 
 
-def make_turn(
-    id: str,
-    role: str,
-    text: str,
-    time: datetime | None,
-    *,
-    fallback: datetime | None = None,
-    origin: str = "",
-    parent: str | None = None,
-    is_subagent: bool = False,
-    is_unique: bool = False,
-) -> Turn:
-    """Return a turn with its own time or else `fallback`, and by default with the origin of its role.
-
-    All turns of a subagent but summaries have the origin `subagent`.
-    """
-    when, quality = complete_time(time, fallback)
-    origin = origin or ("human" if role == "user" else role)
-    origin = "subagent" if is_subagent and origin != "summary" else origin
-    return Turn(id, text, role, origin, time=when, time_quality=quality, parent=parent, unique=is_unique)
+def complete_turn(turn: Turn, fallback: datetime | None = None, is_subagent: bool = False) -> Turn:
+    """Return a turn with `fallback` as its default time. All turns of a subagent but summaries have its origin."""
+    time, quality = complete_time(turn.time, fallback)
+    origin = "subagent" if is_subagent and turn.origin != "summary" else turn.origin
+    return replace(turn, time=time, time_quality=quality, origin=origin)
 
 
-def first_prompt(turns: Iterable[Turn]) -> str | None:
+def find_first_prompt(turns: Iterable[Turn]) -> str | None:
     """Return the text of the first turn of a person."""
     return next((turn.text for turn in turns if turn.origin == "human"), None)
 
@@ -60,7 +46,7 @@ def fold_title(title: str | None) -> str | None:
     return fold_line(title) if title else None
 
 
-def branch_name(session: str, message: str, taken: dict[str, int]) -> str:
+def name_branch(session: str, message: str, taken: dict[str, int]) -> str:
     """Return an id for the branch of a session that begins with a message, and add it to `taken`."""
     short = f"{session}~{message[:_BRANCH_CHARS]}"
     return make_unique(short if short not in taken else f"{session}~{message}", taken)

@@ -88,7 +88,7 @@ def _open(path: Path) -> sqlite3.Connection:
     try:
         return _connect(path, "mode=ro")
     except sqlite3.OperationalError as error:
-        if _primary_code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) or _has_log(path):
+        if _get_primary_code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) or _has_log(path):
             raise
         return _connect(path, "mode=ro&immutable=1")
 
@@ -111,13 +111,13 @@ def _has_log(path: Path) -> bool:
     return any(log.exists() and log.stat().st_size > 0 for log in logs)
 
 
-def _primary_code(error: sqlite3.Error) -> int:
+def _get_primary_code(error: sqlite3.Error) -> int:
     """Return the result code without its extension; 0 for an error that is not SQLite's own."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _explain(path: Path, error: sqlite3.Error) -> InputRefused:
-    code = _primary_code(error)
+    code = _get_primary_code(error)
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return InputRefused(f"the database is locked ({error})", "try again when its program has written")
     if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from helix.sources.common.names import file_name
+from helix.sources.common.names import get_file_name
 from helix.types import Document
 
 _DAY_IN_NAME: Final = re.compile(
@@ -60,7 +60,7 @@ def add_offset(base: datetime | None, seconds: float) -> datetime | None:
 
 def find_date_in_name(path: str) -> datetime | None:
     """Return the UTC date, and time if one follows, in a file name such as `2026-05-04 standup.vtt`."""
-    for match in _DAY_IN_NAME.finditer(file_name(path)):
+    for match in _DAY_IN_NAME.finditer(get_file_name(path)):
         clock = f"T{match['hour']}:{match['minute']}:{match['second'] or '00'}" if match["hour"] else ""
         found = parse_iso(match["day"] + clock) or parse_iso(match["day"])
         if found:

@@ -16,7 +16,7 @@ from helix.cli import registry
 from helix.settings import Settings
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.sources import claude_code, codex, cursor, gemini
-from helix.sources.common.names import folder_name
+from helix.sources.common.names import get_folder_name
 from query.hooks import command, protocol
 from query.hooks import context as hooks
 from query.hooks.context import HookQuestion
@@ -179,7 +179,7 @@ def test_wrong_types_count_as_absent() -> None:
 
 @pytest.mark.parametrize("folder", ["/home/ana/ledgerline", "/home/ana/ledgerline/", "C:\\Users\\ana\\ledgerline", "x"])
 def test_a_project_has_the_name_of_ingest(folder: str) -> None:
-    assert protocol.get_project_name(folder) == folder_name(folder)
+    assert protocol.get_project_name(folder) == get_folder_name(folder)
 
 
 def test_the_sources_are_the_agents_formats() -> None:
