@@ -1,8 +1,8 @@
-"""The recipe `cems`: a question is asked in several ways, the answers are fused, and weighed by what is known of them.
+"""The recipe `cems`: several wordings of a question, fused, and weighted by metadata.
 
-What the question wants decides whether vectors answer alone, or vectors, BM25, other wordings of the question and a
-sentence that might answer it. Ranks are fused with a bonus for the first places, blended half and half with the vector
-score, cut at a threshold, and multiplied by priority, age, pin and project.
+The question's intent decides whether vectors answer alone, or with BM25, other wordings and a hypothetical answer.
+Ranks are fused with a bonus for the first places, blended with the vector score, cut at a threshold, and multiplied by
+priority, age, pin and project.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import sort_rows
 from helix.recipes.cems_formulas import (
     blend,
-    first_of_each,
-    greedy,
+    fit,
+    is_strong,
+    mark_first,
     minmax,
     mmr,
     project_factor,
     rank_bonus,
-    strong,
     time_decay,
 )
-from helix.recipes.cems_intent import PROBE, Intent, choose, classify, expansions, hypothetical, own_phrases
+from helix.recipes.cems_intent import PROBE, Intent, choose, classify, expand, find_preferences, write_hypothetical
 from helix.recipes.common import begin, bundle, items_of
 from helix.snapshot.checked_arrays import damaged
 from helix.snapshot.reader.snapshot import Snapshot
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from helix.encoders.rerank import Rerankers
 
 _DAY = 86_400  # seconds
-_NO_PROJECT: Final = "default"  # of what names none
+_NO_PROJECT: Final = "default"  # project of items without one
 _ORIGINAL: Final = ("dense", "bm25")
-"""Lists of the question as it was asked."""
+"""Lists of the original question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class CemsLists:
 
 @dataclass(frozen=True, slots=True)
 class CemsLexical:
-    """When the best lexical score leaves no doubt."""
+    """Certainty of the best lexical score; see `is_strong`."""
 
     top: float
     gap: float
@@ -73,7 +73,7 @@ class CemsLexical:
 
 @dataclass(frozen=True, slots=True)
 class CemsTerms:
-    """Distinct terms at most of a simple, of a moderate question."""
+    """Maximum distinct terms of a simple and of a moderate question."""
 
     simple: int
     moderate: int
@@ -81,7 +81,7 @@ class CemsTerms:
 
 @dataclass(frozen=True, slots=True)
 class CemsExpand:
-    """Other wordings, from `least` to `most`; turns that are looked through for what users prefer."""
+    """Number of other wordings, and turns searched for users' preferences."""
 
     least: int
     most: int
@@ -99,7 +99,7 @@ class CemsFuse:
 
 @dataclass(frozen=True, slots=True)
 class CemsScore:
-    """The blend, its threshold, and what multiplies it."""
+    """The blend, its threshold and its factors."""
 
     fused: float
     threshold: float
@@ -110,7 +110,7 @@ class CemsScore:
 
 @dataclass(frozen=True, slots=True)
 class CemsAssemble:
-    """Tokens at most, and λ of aggregations. `lambda_` is `lambda` in the file."""
+    """Maximum tokens, and λ of aggregations. `lambda_` is `lambda` in the file."""
 
     tokens: int
     lambda_: float
@@ -118,7 +118,7 @@ class CemsAssemble:
 
 @dataclass(frozen=True, slots=True)
 class CemsProfile:
-    """A file of the recipe `cems`."""
+    """A profile of the recipe `cems`."""
 
     name: str
     recipe: str
@@ -173,58 +173,58 @@ def _retrieve(
     mode: str,
     trace: Trace,
 ) -> list[Leg]:
-    """The lists there are: that of the vector, and in the hybrid mode those of BM25 and of other wordings."""
+    """Search the lists: the vector's, and in the hybrid mode those of BM25 and of other wordings."""
     how = profile.lists
     legs: list[Leg] = []
     if vector is not None:
-        legs.append(_dense("dense", vector, snap, plan, how.dense, trace))
+        legs.append(_search_dense("dense", vector, snap, plan, how.dense, trace))
     if mode == "vector":
         return legs
     bm25 = trace.run("lexical", search_lexical, query, snap.lexical, plan, how.bm25, how.k1, how.b)
     score = partial(lexical_score, query, snap.lexical, k1=how.k1, b=how.b)
     trace.leg("lexical", bm25, plan.allowed_rows, how.bm25, score)
     legs.append(bm25)
-    if vector is None or strong(bm25.scores, profile.strong.top, profile.strong.gap):
+    if vector is None or is_strong(bm25.scores, profile.strong.top, profile.strong.gap):
         trace.note("expand", shortcut=vector is not None)
         return legs
-    wordings = trace.run("expand", _wordings, query, snap, plan, profile, intent)
+    wordings = trace.run("expand", _make_wordings, query, snap, plan, profile, intent)
     trace.note("expand", shortcut=False, queries=wordings)
-    # One batch: it gives the same bytes for the same texts, whatever was embedded before.
+    # One batch gives the same bytes for the same texts.
     vectors = trace.run("expand", snap.encoder.queries, list(wordings.values()))
     pairs = zip(wordings, vectors, strict=True)
-    return legs + [_dense(name, one, snap, plan, how.expanded, trace) for name, one in pairs]
+    return legs + [_search_dense(name, one, snap, plan, how.expanded, trace) for name, one in pairs]
 
 
-def _dense(name: str, vector: F32, snap: Snapshot, plan: Plan, k: int, trace: Trace) -> Leg:
+def _search_dense(name: str, vector: F32, snap: Snapshot, plan: Plan, k: int, trace: Trace) -> Leg:
     leg = replace(trace.run(name, search_dense, vector, snap, plan, k), name=name)
     trace.leg(name, leg, plan.allowed_rows, k, partial(dense_score, vector, snap))
     return leg
 
 
-def _wordings(query: Query, snap: Snapshot, plan: Plan, profile: CemsProfile, intent: Intent) -> dict[str, str]:
-    """Other queries, by the name of their list: expansions, and a sentence that might answer the question.
+def _make_wordings(query: Query, snap: Snapshot, plan: Plan, profile: CemsProfile, intent: Intent) -> dict[str, str]:
+    """Return other wordings by the name of their list: expansions, and a hypothetical answer.
 
-    By a language model where one is asked (the tier deep), by rules everywhere else.
+    The deep tier gets them from a language model, the fast tier from rules.
     """
     if query.rewrite:
         return dict(query.rewrite(intent.primary))
     how = profile.expand
     phrases = probe(query, snap, plan, profile) if intent.primary == "preference" else []
-    others = expansions(query.text, intent, query.days, phrases, how.least, how.most)
+    others = expand(query.text, intent, query.days, phrases, how.least, how.most)
     return {
         **{f"expansion {i}": text for i, text in enumerate(others, 1)},
-        "hyde": hypothetical(query.text, intent, query.days),
+        "hyde": write_hypothetical(query.text, intent, query.days),
     }
 
 
 def probe(query: Query, snap: Snapshot, plan: Plan, profile: CemsProfile) -> list[str]:
-    """What users say of their own preferences, best first: in turns that fit the question and such words."""
+    """Return what users say of their own preferences, best first, in turns that match the question."""
     users = snap.columns.role == ROLES.index("user")
     allowed = users & (snap.alive if plan.allowed is None else plan.allowed)
-    asked = replace(query, terms=np.union1d(query.terms, hash_terms(tokenise(PROBE))))
+    probing = replace(query, terms=np.union1d(query.terms, hash_terms(tokenise(PROBE))))
     theirs = replace(plan, allowed=allowed, allowed_rows=int(np.count_nonzero(allowed)))
-    leg = search_lexical(asked, snap.lexical, theirs, profile.expand.probe, profile.lists.k1, profile.lists.b)
-    return own_phrases([str(entry["text"]) for entry in snap.text(leg.rows)], profile.expand.most)
+    leg = search_lexical(probing, snap.lexical, theirs, profile.expand.probe, profile.lists.k1, profile.lists.b)
+    return find_preferences([str(entry["text"]) for entry in snap.text(leg.rows)], profile.expand.most)
 
 
 # ---------------------------------------------------------------- scores
@@ -233,7 +233,7 @@ def probe(query: Query, snap: Snapshot, plan: Plan, profile: CemsProfile) -> lis
 def _rank(
     legs: Sequence[Leg], query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, profile: CemsProfile, mode: str
 ) -> Pool:
-    """The union of the lists with its signals, best first."""
+    """Fuse the lists into a pool with its signals, best first."""
     how, columns = profile.score, snap.columns
     rows, ranks = align_ranks(legs)
     signals: dict[str, F32] = {}
@@ -248,13 +248,13 @@ def _rank(
         signals["vector"] = near
     base = blend(signals["fused"], near, how.fused) if mode == "hybrid" else signals["vector"]
     days = (query.now.timestamp() - snap.catalog.last_access[rows]) / _DAY
-    # Of the project that is asked for there is nothing else; one that the question only names is preferred.
+    # A project filter leaves no other items; a project that the question only names is preferred.
     wanted = snap.projects.index(query.project) if query.project is not None else next(iter(plan.projects), None)
     none = snap.projects.index(_NO_PROJECT) if _NO_PROJECT in snap.projects else -1
     factors = {
         "priority": columns.priority[rows],
         "decay": time_decay(days, how.decay),
-        "pinned": np.where(pinned(rows, snap), how.pinned, 1).astype(np.float32),
+        "pinned": np.where(is_pinned(rows, snap), how.pinned, 1).astype(np.float32),
         "project": project_factor(
             columns.project[rows], wanted, none, how.project["same"], how.project["other"], how.project["none"]
         ),
@@ -264,17 +264,17 @@ def _rank(
     return pool.take(sort_rows(pool.final, columns.key[rows]))
 
 
-def pinned(rows: npt.NDArray[Any], snap: Snapshot) -> Bool:
-    """bool[n]: the input said to keep the item at hand."""
+def is_pinned(rows: npt.NDArray[Any], snap: Snapshot) -> Bool:
+    """Return which items the input pinned: bool[n]."""
     segments = snap.manifest.segments if snap.manifest else ()
     starts = np.cumsum([0, *(segment.rows for segment in segments)]).tolist()
-    found = [start + _pinned(snap.root, segment.id) for start, segment in zip(starts, segments, strict=False)]
+    found = [start + _read_pinned(snap.root, segment.id) for start, segment in zip(starts, segments, strict=False)]
     return np.isin(rows, np.concatenate([np.empty(0, np.int64), *found]))
 
 
 @lru_cache(maxsize=256)
-def _pinned(root: Path, segment: str) -> I64:
-    """int64[m]: the pinned rows of a segment. A segment never changes."""
+def _read_pinned(root: Path, segment: str) -> I64:
+    """Read the pinned rows of a segment: int64[m]. Segments never change."""
     path = root / "segments" / segment / "items.parquet"
     try:
         column = read_table(path, ["pinned"])["pinned"]
@@ -283,59 +283,60 @@ def _pinned(root: Path, segment: str) -> I64:
     return np.flatnonzero(column.to_numpy())
 
 
-# ---------------------------------------------------------------- what is shown
+# ---------------------------------------------------------------- items
 
 
 def _select(
     pool: Pool, snap: Snapshot, k: int, intent: Intent, profile: CemsProfile, trace: Trace
 ) -> tuple[Pool, list[dict[str, Any]]]:
-    """The k items and what is shown of each: above the threshold, one of each document, of an aggregation from many
-    sessions. The only place that reads text of items.
+    """Select k items with their shown fields; only this step reads their text.
+
+    They are above the threshold, one a turn or section, and for an aggregation from many sessions.
     """
     base, least = pool.signals["base"], profile.score.threshold
-    # Without vectors there is only the order: after min-max the last of two good answers has 0.
+    # Without vectors only the order counts: min-max gives the last of two good answers 0.
     below = (base < least) & ("vector" in pool.signals)
     low = np.flatnonzero(below)
     trace.drop("threshold", pool.row[low], [f"{score:.3f}, and {least:g} is wanted" for score in base[low]])
-    kept = pool.take(np.flatnonzero(~below))
-    trace.drop("limit", kept.row[profile.limit :], f"behind the best {profile.limit}")
-    kept = kept.take(np.arange(min(profile.limit, len(kept))))
-    entries = snap.text(kept.row)
-    best = first_of_each([(entry["session"], *entry["turns"]) for entry in entries])
-    trace.drop("document", kept.row[~best], "a better piece of the same turn or section is kept")
+    above = pool.take(np.flatnonzero(~below))
+    trace.drop("limit", above.row[profile.limit :], f"behind the best {profile.limit}")
+    above = above.take(np.arange(min(profile.limit, len(above))))
+    entries = snap.text(above.row)
+    best = mark_first([(entry["session"], *entry["turns"]) for entry in entries])
+    trace.drop("document", above.row[~best], "a better piece of the same turn or section is kept")
     at = np.flatnonzero(best)
     if intent.primary == "aggregation":
-        at = at[mmr(kept.final[at], snap.columns.session[kept.row[at]], profile.assemble.lambda_, k)]
+        at = at[mmr(above.final[at], snap.columns.session[above.row[at]], profile.assemble.lambda_, k)]
         left = np.setdiff1d(np.flatnonzero(best), at)
         taken = f"and {len(at)} were chosen, an item of a new session before a second one of another"
-        trace.drop("mmr", kept.row[left], [f"it has {score:.3f}, {taken}" for score in kept.final[left]])
+        trace.drop("mmr", above.row[left], [f"it has {score:.3f}, {taken}" for score in above.final[left]])
     at = at[:k]
     trace.note("select", rows_in=len(pool), rows_out=len(at), below=len(low), pieces=int(np.count_nonzero(~best)))
-    return kept.take(at), [entries[i] for i in at.tolist()]
+    return above.take(at), [entries[i] for i in at.tolist()]
 
 
 def pack_rows(
     rows: U32, entries: Sequence[Mapping[str, Any]], query: Query, snap: Snapshot, plan: Plan, profile: CemsProfile
 ) -> tuple[str, int, list[int]]:
-    """Items in an order given from outside, as text; see `assemble`."""
+    """Pack items in an order that the deep tier gives; see `assemble`."""
     return assemble(entries, min(query.budget, profile.assemble.tokens), snap.counter)
 
 
 def assemble(entries: Sequence[Mapping[str, Any]], budget: int, count: Count) -> tuple[str, int, list[int]]:
-    """Items as text, best first, as many as fit; one that does not is passed over.
+    """Pack items as text, best first; items that do not fit are skipped.
 
     Args:
-        entries: what is shown of each item, best first.
+        entries: shown fields of each item, best first.
         budget: tokens, wrapper included.
-        count: tokens of each text.
+        count: counts the tokens of texts.
 
     Returns:
-        (context, its tokens, positions in `entries`); empty where none fits.
+        (context, its tokens, positions in `entries`); empty if none fits.
     """
     texts = [f"{header(entry)}\n{sanitise_text(str(entry['text'])).strip()}" for entry in entries]
     wrapper, *sizes = count([f"{OPEN}\n{CLOSE}", *texts])
-    placed = greedy(sizes, budget - wrapper)
-    while placed:  # the whole may count for a little more than its parts
+    placed = fit(sizes, budget - wrapper)
+    while placed:  # the whole may have more tokens than its parts
         context = "\n".join([OPEN, *(texts[i] for i in placed), CLOSE])
         tokens = count([context])[0]
         if tokens <= budget:

@@ -1,4 +1,4 @@
-"""What the recipe `cems` computes: fused ranks, the blend, the factors of a score, the choice of the few.
+"""Formulas of the recipe `cems`: bonus, blend, factors of a score, MMR.
 
 Pure functions on arrays; every constant is in `cems.toml`.
 """
@@ -15,11 +15,11 @@ from helix.types import F32, Bool
 Places = npt.NDArray[np.intp]
 
 
-def strong(scores: F32, top: float, gap: float) -> bool:
-    """Whether the best lexical score leaves no doubt: s/(1 + s) of it ≥ top, and ≥ gap above that of the second.
+def is_strong(scores: F32, top: float, gap: float) -> bool:
+    """Return whether the best lexical score is certain: its s/(1 + s) ≥ top, and ≥ gap above the second's.
 
     Args:
-        scores: float32[n], BM25, best first; a second that is not there has 0.
+        scores: float32[n], BM25, best first; a missing second counts as 0.
     """
     if not len(scores):
         return False
@@ -38,7 +38,7 @@ def rank_bonus(ranks: F32, first: float, third: float) -> npt.NDArray[np.float64
 
 
 def minmax(values: F32) -> F32:
-    """(v − min) / (max − min): float32[n]; 1 where they do not differ, since all are the best there is."""
+    """Return (v − min) / (max − min): float32[n]; 1 if values do not differ, since all are the best."""
     if not len(values):
         return values
     low, high = float(values.min()), float(values.max())
@@ -48,24 +48,24 @@ def minmax(values: F32) -> F32:
 
 
 def blend(fused: F32, vector: F32 | None, share: float) -> F32:
-    """share · fused + (1 − share) · vector: float32[n]; fused alone where there are no vectors."""
+    """Return share · fused + (1 − share) · vector: float32[n]; fused alone without vectors."""
     return fused if vector is None else np.asarray(share * fused + (1 - share) * vector, np.float32)
 
 
 def time_decay(days: npt.NDArray[np.float64], scale: float) -> F32:
-    """1 / (1 + days / scale): float32[n]; the future counts as now."""
+    """Return 1 / (1 + days / scale): float32[n]; the future counts as now."""
     return np.asarray(1 / (1 + np.maximum(days, 0) / scale), np.float32)
 
 
 def project_factor(
     project: npt.NDArray[np.int32], wanted: int | None, none: int, same: float, other: float, unknown: float
 ) -> F32:
-    """`same` for items of the question's project, `unknown` for those of none, `other` for all others: float32[n].
+    """Return `same` for items of the question's project, `unknown` without one, else `other`: float32[n].
 
     Args:
         project: int32[n], codes; −1 is none.
-        wanted: code of the question's project; None where it names none: then every item has 1.
-        none: code of the project of what names none.
+        wanted: code of the question's project; None: every item has 1.
+        none: code of the default project.
     """
     if wanted is None:
         return np.ones(len(project), np.float32)
@@ -73,17 +73,17 @@ def project_factor(
     return np.where(project == wanted, same, np.where(nowhere, unknown, other)).astype(np.float32)
 
 
-def first_of_each(keys: Sequence[Hashable]) -> Bool:
-    """bool[n]: no earlier one has the same key."""
+def mark_first(keys: Sequence[Hashable]) -> Bool:
+    """Return which keys have no equal before them: bool[n]."""
     seen = dict(zip(reversed(keys), range(len(keys) - 1, -1, -1), strict=True))
     return np.array([seen[key] == i for i, key in enumerate(keys)], bool)
 
 
 def mmr(score: F32, session: npt.NDArray[np.int32], trade: float, k: int) -> Places:
-    """Greedy argmax of λ·score / best score − (1 − λ)·[its session is among the chosen]: intp[≤ k], by choice.
+    """Choose greedily by λ·score / best score − (1 − λ)·[its session was chosen]: intp[≤ k], in order.
 
-    Maximal marginal relevance (Carbonell & Goldstein 1998), two items being alike if they are of one session: what is
-    to be counted or listed lies in many.
+    Maximal marginal relevance (Carbonell & Goldstein 1998); items of one session are similar, since things to count or
+    to list are in many sessions.
 
     Args:
         score: float32[n], best first, none negative.
@@ -97,18 +97,18 @@ def mmr(score: F32, session: npt.NDArray[np.int32], trade: float, k: int) -> Pla
     chosen: list[int] = []
     for _ in range(min(k, len(score))):
         value = np.where(left, trade * relevance - (1 - trade) * known, -np.inf)
-        best = int(value.argmax())  # the first of equals: the better one
+        best = int(value.argmax())  # of equals the first, which is the better one
         chosen.append(best)
         left[best] = False
         known |= session == session[best]
     return np.array(chosen, np.intp)
 
 
-def greedy(sizes: Sequence[int], room: int) -> list[int]:
-    """Positions of those that fit, first come, first served; one that does not is passed over."""
-    taken: list[int] = []
+def fit(sizes: Sequence[int], room: int) -> list[int]:
+    """Return the positions that fit, in order; sizes that do not fit are skipped."""
+    fitting: list[int] = []
     for i, size in enumerate(sizes):
         if size <= room:
-            taken.append(i)
+            fitting.append(i)
             room -= size
-    return taken
+    return fitting

@@ -1,4 +1,4 @@
-"""What a question wants, and what else to ask for it: rules over its words, where others would ask a language model."""
+"""Intent of a question and other wordings of it, by rules over its words."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from helix.text.entities import find_entities
 from helix.text.tokenize import STOP_WORDS, tokenise
 
 Days = Sequence[tuple[int, int, float]]
-"""(first second, last second, weight) a question speaks of, as in `Query.days`."""
+"""(first second, last second, weight) of each span a question names, as in `Query.days`."""
 
 
 class Intent(NamedTuple):
-    """What a question wants."""
+    """The intent of a question."""
 
     primary: str  # aggregation temporal preference troubleshooting procedural factual
     complexity: str  # simple moderate complex
@@ -24,7 +24,7 @@ class Intent(NamedTuple):
     requires_reasoning: bool
 
 
-# The first that fits is the primary intent.
+# The first that matches is the primary intent.
 _PRIMARY: Final = (
     (
         "aggregation",
@@ -48,13 +48,13 @@ _PRIMARY: Final = (
     ),
     ("procedural", r"how (?:do|does|did|can|could|should|would|to)|steps?|set up|install|configure"),
 )
-_PATTERNS: Final = tuple((name, re.compile(rf"\b(?:{found})\b", re.IGNORECASE)) for name, found in _PRIMARY)
+_PATTERNS: Final = tuple((name, re.compile(rf"\b(?:{words})\b", re.IGNORECASE)) for name, words in _PRIMARY)
 _REASONING = re.compile(
     r"\b(?:why|how come|because|compar\w{0,5}|differen\w{0,4}|versus|vs|instead|both|trade-?offs?|relat\w{0,6}|"
     r"would|if|likely|might|could)\b",
     re.IGNORECASE,
 )
-_JOINED = re.compile(r"\b(?:and|or|then|but|while)\b|[;,]|\?(?=.)", re.IGNORECASE)
+_CONJUNCTION = re.compile(r"\b(?:and|or|then|but|while)\b|[;,]|\?(?=.)", re.IGNORECASE)
 
 _DOMAINS: Final = {
     "code": frozenset(
@@ -67,12 +67,12 @@ _DOMAINS: Final = {
 }
 
 _WORD = re.compile(r"[\w'’.@/+-]{1,200}")
-_ASKING: Final = frozenset(
+_REQUEST_WORDS: Final = frozenset(
     ("tell", "told", "say", "said", "think", "know", "remember", "recall", "mention", "mentioned", "find", "list",
      "show", "name", "many", "much", "often", "long", "please", "give", "prefer", "preferred", "favourite", "favorite",
      "like", "recommend", "suggest", "use", "usually", "best", "last")
 )  # fmt: skip
-"""Words of the asking, not of what is asked about."""
+"""Words of the request, not of its topic."""
 
 _QUESTION = re.compile(
     r"^\W{0,9}(?:(?:and|so|but|then|also|please)\s{1,9})?"
@@ -80,7 +80,7 @@ _QUESTION = re.compile(
     r"(?:(?:did|does|do|is|are|was|were|has|have|had|can|could|should|would|will)\b\s{0,9})?",
     re.IGNORECASE,
 )
-_AHEAD = re.compile(r"\b(?:will|going to|next|tomorrow|upcoming|plan(?:s|ning)?)\b", re.IGNORECASE)
+_FUTURE_WORDS = re.compile(r"\b(?:will|going to|next|tomorrow|upcoming|plan(?:s|ning)?)\b", re.IGNORECASE)
 _PREFERS = re.compile(
     r"\bI(?: (?:really|usually|always|mostly|mainly|only|still|also|much|do|now)){0,2}"
     r" (?:use|prefer|like|love|favou?r|enjoy)\b[^.,;:!?()\n]{1,60}",
@@ -88,7 +88,7 @@ _PREFERS = re.compile(
 )
 
 PROBE: Final = "use prefer like love favour enjoy"
-"""What a user says of their own preferences with."""
+"""Words that users state preferences with."""
 
 _PAST: Final = ("yesterday", "last week", "last month", "a while ago", "today")
 _FUTURE: Final = ("tomorrow", "next week", "next month", "soon", "today")
@@ -100,16 +100,16 @@ _MONTHS: Final = (
 
 
 def classify(text: str, now: datetime, days: Days, simple: int, moderate: int) -> Intent:
-    """The intent of a question.
+    """Classify the intent of a question.
 
     Args:
-        now: when it is asked.
-        days: it speaks of.
-        simple, moderate: distinct terms at most of a simple, of a moderate question; each conjunction and each comma
-            counts as one more.
+        now: the moment of the question.
+        days: spans that it names.
+        simple, moderate: maximum distinct terms of a simple and of a moderate question; each conjunction and each
+            comma counts as one more.
     """
     found = find_entities(text, at=now)
-    terms = len(set(tokenise(text))) + len(_JOINED.findall(text.rstrip(" ?")))
+    terms = len(set(tokenise(text))) + len(_CONJUNCTION.findall(text.rstrip(" ?")))
     primary = next((name for name, pattern in _PATTERNS if pattern.search(text)), "temporal" if days else "factual")
     kinds = {entity.kind for entity in found}
     return Intent(
@@ -122,9 +122,9 @@ def classify(text: str, now: datetime, days: Days, simple: int, moderate: int) -
 
 
 def choose(mode: str, intent: Intent) -> str:
-    """hybrid or vector: what is asked for; `auto` takes vectors alone where words have nothing exact to hold on to.
+    """Return the mode, hybrid or vector; `auto` uses vectors alone for questions without exact words.
 
-    That is a simple question without a name, a time, a preference, an error, and without reasoning.
+    Such a question is simple, without a name, a time, a preference, an error or reasoning.
     """
     if mode != "auto":
         return mode
@@ -132,34 +132,35 @@ def choose(mode: str, intent: Intent) -> str:
     return "vector" if plain and intent.complexity == "simple" else "hybrid"
 
 
-def topic(text: str) -> str:
-    """What a question is about: its words, without those of the asking.
+def extract_topic(text: str) -> str:
+    """Return the words of a question's topic.
 
-    >>> topic("What did I tell Priya about vacation?")
+    >>> extract_topic("What did I tell Priya about vacation?")
     'Priya vacation'
     """
     words = [word.strip(".'’-/") for word in _WORD.findall(text.replace("'s", " ").replace("’s", " "))]
-    left = (word for word in words if word and word.lower() not in STOP_WORDS | _ASKING)
+    left = (word for word in words if word and word.lower() not in STOP_WORDS | _REQUEST_WORDS)
     return " ".join(word for word in left if word != "will")  # Will is a name
 
 
-def statement(text: str) -> str:
-    """A question without its question word and its auxiliary.
+def strip_question(text: str) -> str:
+    """Return a question without its question word and its auxiliary.
 
-    >>> statement("Where did we set the timeout?")
+    >>> strip_question("Where did we set the timeout?")
     'we set the timeout'
     """
     return _QUESTION.sub("", text, count=1).strip(" ?!.\n\t")
 
 
-def hypothetical(text: str, intent: Intent, days: Days) -> str:
-    """One sentence that would answer the question, by template: a stand-in for a generated one.
+def write_hypothetical(text: str, intent: Intent, days: Days) -> str:
+    """Write a sentence that would answer the question, by template.
 
-    In the place of HyDE (Gao et al. 2022, "Precise Zero-Shot Dense Retrieval without Relevance Labels").
+    It replaces the generated one of HyDE (Gao et al. 2022, "Precise Zero-Shot Dense Retrieval without Relevance
+    Labels").
     """
-    said, about = statement(text), topic(text)
+    rest, about = strip_question(text), extract_topic(text)
     if intent.primary == "temporal":
-        return f"{said} {next(_spoken(days), 'last week')}."
+        return f"{rest} {next(_format_days(days), 'last week')}."
     if intent.primary == "preference":
         return f"I like {about} best."
     if intent.primary == "aggregation":
@@ -167,44 +168,44 @@ def hypothetical(text: str, intent: Intent, days: Days) -> str:
     if intent.primary == "troubleshooting":
         return f"The problem was {about}, and it is fixed now."
     if intent.primary == "procedural":
-        return f"This is how {said}."
-    return f"{said}."
+        return f"This is how {rest}."
+    return f"{rest}."
 
 
-def expansions(text: str, intent: Intent, days: Days, phrases: Sequence[str], least: int, most: int) -> list[str]:
-    """Other queries for a temporal or a preference question, from `least` to `most`; none for any other.
+def expand(text: str, intent: Intent, days: Days, phrases: Sequence[str], least: int, most: int) -> list[str]:
+    """Return `least` to `most` other wordings of a temporal or a preference question; none of any other.
 
     Args:
-        days: the question speaks of.
+        days: spans that the question names.
         phrases: what users said of their own preferences, best first.
     """
-    about = topic(text) or statement(text)
+    about = extract_topic(text) or strip_question(text)
     if intent.primary == "temporal":
-        said = _FUTURE if _AHEAD.search(text) else _PAST
-        found = [f"{about} {time}" for time in (*_spoken(days), *said)]
+        times = _FUTURE if _FUTURE_WORDS.search(text) else _PAST
+        wordings = [f"{about} {time}" for time in (*_format_days(days), *times)]
     elif intent.primary == "preference":
         plain = [f"I prefer {about}", f"I like {about}", f"my favourite {about}", f"I use {about}", f"I enjoy {about}"]
-        found = [*phrases, *plain[: max(0, least - len(phrases))]]
+        wordings = [*phrases, *plain[: max(0, least - len(phrases))]]
     else:
         return []
-    return list(dict.fromkeys(found))[:most]
+    return list(dict.fromkeys(wordings))[:most]
 
 
-def own_phrases(texts: Sequence[str], most: int) -> list[str]:
-    """What the writers of some texts say they use, prefer or like, each once, at most so many.
+def find_preferences(texts: Sequence[str], most: int) -> list[str]:
+    """Return what writers say they use, prefer or like, each once, at most `most`.
 
-    >>> own_phrases(["Well, I really prefer oat milk. Bye", "I like it"], 3)
+    >>> find_preferences(["Well, I really prefer oat milk. Bye", "I like it"], 3)
     ['I really prefer oat milk']
     """
-    told: dict[str, str] = {}
+    phrases: dict[str, str] = {}
     for phrase in (match.group().strip() for text in texts for match in _PREFERS.finditer(text)):
         if len(tokenise(phrase)) > 1:  # not "I like it"
-            told.setdefault(phrase.lower(), phrase)
-    return list(told.values())[:most]
+            phrases.setdefault(phrase.lower(), phrase)
+    return list(phrases.values())[:most]
 
 
-def _spoken(days: Days) -> Iterator[str]:
-    """Each span of days in words, the weightiest first: a day, a month, or a year."""
+def _format_days(days: Days) -> Iterator[str]:
+    """Yield each span in words, the weightiest first: a day, a month, or a year."""
     for first, last, _ in sorted(days, key=lambda span: (-span[2], span[0], span[1])):
         start, length = datetime.fromtimestamp(first, UTC), last - first
         if length <= 86_400:

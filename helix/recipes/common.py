@@ -1,4 +1,4 @@
-"""What every recipe does the same way: the question's vector, items as they are shown, and the bundle."""
+"""Steps that all recipes share: the question's vector and plan, rerank scores, items, and the bundle."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from helix.errors import EncoderError
 from helix.stages.embed import embed
 from helix.stages.rerank import maxsims
 from helix.stages.route import explain_filter, route, scope
-from helix.stages.trace import Spent, Trace, kept_signals, timed
-from helix.types import F32, TYPES, Bundle, Item, Plan, Pool, Query
+from helix.stages.trace import Spent, Trace, list_signals, timed
+from helix.types import F32, TYPES, Bool, Bundle, Item, Plan, Pool, Query
 
 if TYPE_CHECKING:
     from helix.encoders.dense import Encoder
@@ -32,16 +32,16 @@ def begin(
     text: str | None = None,
     within: Callable[[], tuple[Plan, Spent]] | None = None,
 ) -> tuple[F32 | None, Plan]:
-    """Stages 1 and 2: the question's vector (None where the encoder is missing; the answer says so) and the plan.
+    """Run stages 1 and 2; return the question's vector, None without an encoder, and the plan.
 
     Args:
-        text: what is embedded; the question's own where not given.
-        within: waits for the question's `scope` and the time it took, where that was begun already.
+        text: the text to embed; None: the question.
+        within: waits for the question's `scope` and its time, if already started.
     """
     vector = trace.run("embed", _embed, query.text if text is None else text, snap, trace)
-    searched, spent = within() if within else timed(scope, query, snap)
+    searchable, spent = within() if within else timed(scope, query, snap)
     trace.took("route", spent)
-    plan = trace.run("route", route, query, vector, snap, searched)
+    plan = trace.run("route", route, query, vector, snap, searchable)
     if trace.on:
         trace.outside = lambda row: explain_filter(query, snap, row)
         trace.skipped = f"skipped as a question that needs no memory (score {plan.skip_score:.2f})" if plan.skip else ""
@@ -52,7 +52,7 @@ def begin(
 
 
 def _embed(text: str, snap: Snapshot, trace: Trace) -> F32 | None:
-    """The question's vector; without an encoder the lexical leg answers alone, and the response says so."""
+    """Embed a question; without an encoder the lexical leg answers alone, and `degraded` says so."""
     if not snap.rows:
         return None
     try:
@@ -62,10 +62,10 @@ def _embed(text: str, snap: Snapshot, trace: Trace) -> F32 | None:
         return None
 
 
-def scored(query: Query, texts: Sequence[str], snap: Snapshot, models: Rerankers, trace: Trace) -> F32:
-    """What the reranker the question asks for gives each text: float32[n]; nothing where it cannot be used.
+def score_texts(query: Query, texts: Sequence[str], snap: Snapshot, models: Rerankers, trace: Trace) -> F32:
+    """Score texts by the question's reranker: float32[n]; empty if it cannot be used.
 
-    Late interaction goes by the lineage's own token vectors where no other encoder is set.
+    Late interaction uses the lineage's own token vectors unless another encoder is set.
     """
     try:
         if query.rerank == "late":
@@ -80,37 +80,39 @@ def scored(query: Query, texts: Sequence[str], snap: Snapshot, models: Rerankers
 
 @lru_cache(maxsize=2)
 def _own_tokens(encoder: Encoder) -> LateEncoder:
-    """Made once an encoder: it has to be run to know its special tokens."""
+    """Make the token encoder once: finding its special tokens takes a run."""
     return reuse_encoder(encoder)
 
 
 def ids(rows: npt.NDArray[Any], snap: Snapshot) -> list[str]:
-    """Item ids of rows."""
+    """Return the item ids of rows."""
     return [f"{key:016x}" for key in snap.columns.key[rows].tolist()]
 
 
 def items_of(
     pool: Pool, entries: Sequence[Mapping[str, Any]], snap: Snapshot, more: Sequence[Mapping[str, Any]] = ()
 ) -> list[Item]:
-    """The items of a pool, in its order.
+    """Return the items of a pool, in its order.
 
     Args:
         entries: `snap.text(pool.row)`.
-        more: what goes into each one's `why` besides ranks and signals.
+        more: additions to each item's `why`.
     """
-    said = more or [{}] * len(entries)
+    additions = more or [{}] * len(entries)
     scores, types = pool.final.tolist(), snap.columns.type[pool.row].tolist()
     return [
-        shown(entry, score, TYPES[kind], {**signals, **added})
-        for entry, score, kind, signals, added in zip(entries, scores, types, kept_signals(pool), said, strict=True)
+        make_item(entry, score, TYPES[kind], {**signals, **added})
+        for entry, score, kind, signals, added in zip(
+            entries, scores, types, list_signals(pool), additions, strict=True
+        )
     ]
 
 
-def shown(entry: Mapping[str, Any], score: float, type_: str, why: Mapping[str, Any]) -> Item:
-    """One item as every surface shows it.
+def make_item(entry: Mapping[str, Any], score: float, type_: str, why: Mapping[str, Any]) -> Item:
+    """Make one item as every surface shows it.
 
     Args:
-        entry: of `snap.text`; what its salience is made of and who vouches for it go into `why`.
+        entry: of `snap.text`; the parts of its salience and its confirmations go into `why`.
     """
     parts = {sign: round(weight, 4) for sign, weight in entry["salience_parts"] or ()}
     return Item(
@@ -121,15 +123,15 @@ def shown(entry: Mapping[str, Any], score: float, type_: str, why: Mapping[str, 
         session=entry["session"],
         turns=tuple(entry["turns"]),
         speaker=entry["speaker"],
-        time=moment(entry["time"]),
+        time=format_time(entry["time"]),
         project=entry["project"],
         source=entry["path"],
         why={**why, "salience_parts": parts, "vouched": entry["vouched"]},
     )
 
 
-def moment(time: datetime | None) -> str | None:
-    """ISO 8601, UTC."""
+def format_time(time: datetime | None) -> str | None:
+    """Format a time: ISO 8601, UTC."""
     return time.replace(tzinfo=None).isoformat() + "Z" if time else None
 
 
@@ -145,12 +147,12 @@ def bundle(
     *,
     skipped: bool = False,
 ) -> Bundle:
-    """The answer.
+    """Make the answer.
 
     Args:
         items: ranked, best first, at most k.
-        context: its tokens are `tokens`.
-        placed: positions in `items` of those that are in the context, in its order.
+        context: the packed text, of `tokens` tokens.
+        placed: positions in `items` of the packed ones, in the context's order.
     """
     trace.note("pack", rows_in=len(items), rows_out=len(placed), tokens=tokens, budget=query.budget)
     trace.total()
@@ -168,3 +170,11 @@ def bundle(
         ms=trace.ms,
         trace=trace.report(lambda rows: ids(rows, snap)),
     )
+
+
+def is_among(values: npt.NDArray[Any], few: npt.NDArray[Any]) -> Bool:
+    """Return which values are among a few sorted ones: bool[n]."""
+    if not len(few):
+        return np.zeros(len(values), bool)
+    found: Bool = few[np.minimum(np.searchsorted(few, values), len(few) - 1)] == values
+    return found

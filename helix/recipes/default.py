@@ -15,7 +15,7 @@ from helix.question.event_windows import TOP, anchor, window
 from helix.question.rewrite import core, spoken
 from helix.ranking.bm25 import compute_idf
 from helix.ranking.topk import sort_rows
-from helix.recipes.common import begin, bundle, ids, items_of, scored
+from helix.recipes.common import begin, bundle, ids, items_of, score_texts
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.collapse import collapse
 from helix.stages.constants import HelixProfile, PackConstants, QuestionConstants
@@ -268,7 +268,7 @@ def _rerank(
 ) -> Candidates:
     """Score the best few again, by token or by a cross-encoder; they change places among themselves only."""
     texts = [entry["text"] for entry in snap.text(pool.row[: query.rerank_top])]
-    scores = scored(query, texts, snap, models, trace)
+    scores = score_texts(query, texts, snap, models, trace)
     trace.note("rerank", rows_in=len(scores), rows_out=len(scores), by=query.rerank, unusable=explain_unusable(scores))
     seen = np.full(len(pool), np.nan, np.float32)
     seen[: len(scores)] = scores

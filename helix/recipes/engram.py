@@ -1,4 +1,4 @@
-"""The recipe `engram`: channels weighed by what the question intends, over a memory that fades, grows with use, wavers.
+"""The recipe `engram`: channels weighted by intent, over a memory that decays, grows with use and has noise.
 
 Dense, BM25, a Hopfield network's association and a walk over the graph are fused by rank. What the question's date, the
 age of an episode, its accesses and a trained retention model say multiplies the score; its share of the best is then
@@ -17,7 +17,7 @@ import numpy as np
 from helix.errors import EncoderError
 from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import select_top, sort_rows
-from helix.recipes.common import begin, bundle, items_of, scored
+from helix.recipes.common import begin, bundle, items_of, score_texts
 from helix.recipes.engram_formulas import (
     CHANNELS,
     INTENTS,
@@ -26,11 +26,11 @@ from helix.recipes.engram_formulas import (
     age_days,
     date_boost,
     decay,
+    find_intent,
     hopfield,
-    intent,
-    normalised,
+    normalise,
 )
-from helix.recipes.engram_retention import features, forward, open_model, retention_boost
+from helix.recipes.engram_retention import build_features, open_model, predict, retention_boost
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.constants import GraphConstants
 from helix.stages.dense import dense_score, search_dense
@@ -50,7 +50,7 @@ _FADES = TYPES.index("episodic")
 
 @dataclass(frozen=True, slots=True)
 class EngramRetrieve:
-    """How many rows each channel gives at most."""
+    """Maximum rows of each channel."""
 
     dense: int
     bm25: int
@@ -62,7 +62,7 @@ class EngramRetrieve:
 
 @dataclass(frozen=True, slots=True)
 class EngramFuse:
-    """Reciprocal rank fusion, and the factor of a date that matches."""
+    """Reciprocal rank fusion, and the factor of a matching date."""
 
     k: float
     date: float
@@ -70,7 +70,7 @@ class EngramFuse:
 
 @dataclass(frozen=True, slots=True)
 class EngramHopfield:
-    """The associative channel; of the weight 0 there is none."""
+    """The associative channel; weight 0 switches it off."""
 
     neighbours: int
     beta: float
@@ -79,7 +79,7 @@ class EngramHopfield:
 
 @dataclass(frozen=True, slots=True)
 class EngramDecay:
-    """Of episodic items."""
+    """Decay of episodic items."""
 
     rate: float
     half_life: float
@@ -88,7 +88,7 @@ class EngramDecay:
 
 @dataclass(frozen=True, slots=True)
 class EngramActivation:
-    """What accesses, the retention model and noise do to a score."""
+    """Weights of accesses, the retention model and noise in a score."""
 
     access: float
     retention: float
@@ -97,7 +97,7 @@ class EngramActivation:
 
 @dataclass(frozen=True, slots=True)
 class EngramCross:
-    """The cross-encoder; nothing of it counts where there is none."""
+    """The cross-encoder, if there is one."""
 
     top: int
     weight: float
@@ -106,7 +106,7 @@ class EngramCross:
 
 @dataclass(frozen=True, slots=True)
 class EngramProfile:
-    """A file of the recipe `engram`."""
+    """A profile of the recipe `engram`."""
 
     name: str
     recipe: str
@@ -128,23 +128,23 @@ def recall(query: Query, snap: Snapshot, profile: EngramProfile, trace: Trace, m
     vector, plan = begin(query, snap, trace)
     if plan.skip:
         return bundle(query, snap, profile, trace, skipped=True)
-    wanted = intent(query.text)
-    weights = {**profile.intents[wanted], "hopfield": profile.hopfield.weight}
-    trace.note("intent", intent=wanted, weights=weights)
-    legs = _channels(query, vector, snap, plan, profile, weights, trace)
-    pool = trace.run("rank", _activated, legs, query, vector, snap, profile, weights, trace)
+    meaning = find_intent(query.text)
+    weights = {**profile.intents[meaning], "hopfield": profile.hopfield.weight}
+    trace.note("intent", intent=meaning, weights=weights)
+    legs = _search_channels(query, vector, snap, plan, profile, weights, trace)
+    pool = trace.run("rank", _activate, legs, query, vector, snap, profile, weights, trace)
     trace.note("rank", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
-    pool = _reranked(pool, query, snap, profile.cross, trace, models)
+    pool = _rerank(pool, query, snap, profile.cross, trace, models)
     trace.ranked(pool)
-    kept = _above_minimum(pool, profile.cross, trace)
-    chosen = kept.take(np.arange(min(query.k, len(kept))))
+    passing = _apply_minimum(pool, profile.cross, trace)
+    chosen = passing.take(np.arange(min(query.k, len(passing))))
     entries = snap.text(chosen.row)
     items = items_of(chosen, entries, snap)
     context, tokens, placed = trace.run("pack", pack, entries, query.budget, snap.counter)
     return bundle(query, snap, profile, trace, items, context, tokens, placed)
 
 
-def _channels(
+def _search_channels(
     query: Query,
     vector: F32 | None,
     snap: Snapshot,
@@ -153,7 +153,7 @@ def _channels(
     weights: Mapping[str, float],
     trace: Trace,
 ) -> list[Leg]:
-    """What dense, BM25, the Hopfield step and the graph find, each best first."""
+    """Search the channels dense, BM25, Hopfield and graph, each best first."""
     how, legs = profile.retrieve, list[Leg]()
     if vector is not None:
         legs.append(trace.run("dense", search_dense, vector, snap, plan, how.dense))
@@ -161,7 +161,7 @@ def _channels(
     legs.append(trace.run("lexical", search_lexical, query, snap.lexical, plan, how.bm25, how.k1, how.b))
     score = partial(lexical_score, query, snap.lexical, k1=how.k1, b=how.b)
     trace.leg("lexical", legs[-1], plan.allowed_rows, how.bm25, score)
-    first = trace.run("fuse", fuse, legs, snap, profile.fuse.k, weights)  # what the walk starts from
+    first = trace.run("fuse", fuse, legs, snap, profile.fuse.k, weights)  # the start of the walk
     trace.note("fuse", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(first))
     if vector is not None and profile.hopfield.weight and len(legs[0].rows):
         nearest = snap.vectors.dequantise(legs[0].rows[: profile.hopfield.neighbours])
@@ -175,16 +175,16 @@ def _channels(
     best = select_top(mass, snap.columns.key[walked.row], how.graph)
     best = best[mass[best] > 0]
     legs.append(Leg("graph", walked.row[best], mass[best]))
-    trace.leg("graph", legs[-1], len(walked), how.graph, _held(walked.row, mass))
+    trace.leg("graph", legs[-1], len(walked), how.graph, _mass_of(walked.row, mass))
     return legs
 
 
-def _held(rows: Any, mass: F32) -> Callable[[int], float]:
-    """The mass the walk left on a row."""
+def _mass_of(rows: Any, mass: F32) -> Callable[[int], float]:
+    """Return the walk's mass on any row."""
     return lambda row: float(mass[rows == row].sum())
 
 
-def _activated(
+def _activate(
     legs: list[Leg],
     query: Query,
     vector: F32 | None,
@@ -193,7 +193,7 @@ def _activated(
     weights: Mapping[str, float],
     trace: Trace,
 ) -> Pool:
-    """The union of the channels, best first: rrf·date·decay·access·retention over the best of these, and noise."""
+    """Fuse the channels: rrf·date·decay·access·retention, divided by the best, plus noise; best first."""
     # The published form counts ranks from 0, Σ weight / (k + rank + 1): the same as ranks from 1 with this k.
     rows, ranks = align_ranks(legs)
     fused = rrf([*ranks.values()], [weights[name] for name in ranks], profile.fuse.k).astype(np.float32)
@@ -206,15 +206,17 @@ def _activated(
         "decay": decay(age, columns.type[rows] == _FADES, fading.rate, fading.half_life, fading.floor),
         "access": access_boost(snap.catalog.access_count[rows], how.access),
     }
-    factors |= _retention(rows, age, vector, snap, how.retention, trace)
-    activation = normalised(np.prod(list(factors.values()), axis=0, dtype=np.float64).astype(np.float32))
+    factors |= _compute_retention(rows, age, vector, snap, how.retention, trace)
+    activation = normalise(np.prod(list(factors.values()), axis=0, dtype=np.float64).astype(np.float32))
     noise = activation_noise(query.text, columns.key[rows], how.noise)
     pool = Pool(rows, activation + noise, ranks, {**factors, "noise": noise})
     return pool.take(sort_rows(pool.final, columns.key[rows]))
 
 
-def _retention(rows: Any, age: F32, vector: F32 | None, snap: Snapshot, weight: float, trace: Trace) -> dict[str, F32]:
-    """The factor of the retention model, where one was trained and the question has a vector; else none."""
+def _compute_retention(
+    rows: Any, age: F32, vector: F32 | None, snap: Snapshot, weight: float, trace: Trace
+) -> dict[str, F32]:
+    """Return the factor of the retention model, if one is trained and the question has a vector."""
     model = open_model(snap.root, snap.manifest)
     if model is None:
         trace.note("retention", off="no model was trained: 'helix train', once items were of use")
@@ -223,18 +225,18 @@ def _retention(rows: Any, age: F32, vector: F32 | None, snap: Snapshot, weight: 
         trace.note("retention", off="without an encoder nothing is known of the cosine")
         return {}
     columns = snap.columns
-    rate, half_life, floor = model.decay.tolist()  # as it was trained, whatever the profile says now
+    rate, half_life, floor = model.decay.tolist()  # as in training, not those of the profile
     left = decay(age, columns.type[rows] == _FADES, rate, half_life, floor)
     cosine, salience = snap.vectors.dequantise(rows) @ vector, columns.salience[rows]
-    x = features(cosine, salience, snap.catalog.access_count[rows], age, columns.type[rows], left)
+    x = build_features(cosine, salience, snap.catalog.access_count[rows], age, columns.type[rows], left)
     trace.note("retention", rows_in=len(rows), rows_out=len(rows), weight=weight)
-    return {"retention": retention_boost(forward(model, x), weight)}
+    return {"retention": retention_boost(predict(model, x), weight)}
 
 
-def _reranked(pool: Pool, query: Query, snap: Snapshot, how: EngramCross, trace: Trace, models: Rerankers) -> Pool:
-    """The pool with the best in the order a reranker helps to make, and its scores as a signal.
+def _rerank(pool: Pool, query: Query, snap: Snapshot, how: EngramCross, trace: Trace, models: Rerankers) -> Pool:
+    """Rerank the best items; the scores become a signal.
 
-    That is the cross-encoder on the best `top`, where there is one, unless the question asks for another tier.
+    The reranker is the cross-encoder on the best `top`, if there is one, unless the question names another.
     """
     tier, top = (query.rerank, query.rerank_top) if query.rerank else ("cross", how.top)
     head = pool.row[:top]
@@ -242,7 +244,7 @@ def _reranked(pool: Pool, query: Query, snap: Snapshot, how: EngramCross, trace:
         trace.note("rerank", off="no cross-encoder: HELIX_CROSS_ENCODER would name one" if len(head) else "no items")
         return pool
     texts = [str(entry["text"]) for entry in snap.text(head)]
-    scores = trace.run("rerank", scored, replace(query, rerank=tier), texts, snap, models, trace)
+    scores = trace.run("rerank", score_texts, replace(query, rerank=tier), texts, snap, models, trace)
     off = explain_unusable(scores)
     trace.note("rerank", rows_in=len(head), rows_out=len(head), by=tier, weight=how.weight, off=off)
     if off:
@@ -255,19 +257,19 @@ def _reranked(pool: Pool, query: Query, snap: Snapshot, how: EngramCross, trace:
 
 
 def _has_cross(models: Rerankers) -> bool:
-    """Whether the settings name a cross-encoder; what becomes of one that cannot be opened is for `scored` to say."""
+    """Return whether the settings name a cross-encoder; `score_texts` reports one that cannot be opened."""
     try:
         return models.cross is not None
     except EncoderError:
         return True
 
 
-def _above_minimum(pool: Pool, how: EngramCross, trace: Trace) -> Pool:
-    """What the cross-encoder gives the minimum at least; without it everything: the other scores mean nothing alone."""
+def _apply_minimum(pool: Pool, how: EngramCross, trace: Trace) -> Pool:
+    """Keep items that the cross-encoder gives at least the minimum; without one keep all."""
     signal = pool.signals.get("cross")
     if signal is None or how.minimum <= 0:
         return pool
-    passes = signal >= how.minimum  # never of one that was not among the best, and so not read
+    passes = signal >= how.minimum  # false for items that the cross-encoder did not read
     if trace.on:
         read = int(np.count_nonzero(~np.isnan(signal)))
         out = [

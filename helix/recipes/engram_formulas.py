@@ -1,4 +1,4 @@
-"""Formulas of the recipe `engram`: what a question intends, and what makes, multiplies and shakes a score."""
+"""Formulas of the recipe `engram`: the intent of a question, and the factors and noise of a score."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _INTENT: Final = re.compile(
 )
 
 
-def intent(text: str) -> str:
-    """What a question asks for, one of INTENTS, by its first question word; `what` where there is none."""
+def find_intent(text: str) -> str:
+    """Return the intent of a question, one of INTENTS, by its first question word; `what` without one."""
     found = _INTENT.search(text)
     return (found.lastgroup if found else None) or "what"
 
 
 def date_boost(times: I64, days: Sequence[tuple[int, int, float]], boost: float) -> F32:
-    """float32[n]: `boost` for an item of a day the question names, 1 + (boost − 1)·weight for one of a vaguer window.
+    """Return `boost` for items of a day that the question names, 1 + (boost − 1)·weight of a vaguer window: float32[n].
 
     Args:
         times: int64[n], seconds.
@@ -47,12 +47,12 @@ def date_boost(times: I64, days: Sequence[tuple[int, int, float]], boost: float)
 
 
 def age_days(last: I64, now: float | I64) -> F32:
-    """float32[n]: days since the last access; the future counts as now. Both in seconds, `now` one for all or each."""
+    """Return days since the last access: float32[n]; the future counts as now. Both in seconds."""
     return np.asarray(np.maximum(now - last, 0) / 86_400, np.float32)
 
 
 def decay(age: F32, fades: Bool, rate: float, half_life: float, floor: float) -> F32:
-    """float32[n]: max(floor, exp(−rate·age / half_life)) of what fades, 1 of the rest.
+    """Return max(floor, exp(−rate·age / half_life)) of items that decay, 1 of others: float32[n].
 
     Args:
         age: float32[n], days.
@@ -65,12 +65,12 @@ def decay(age: F32, fades: Bool, rate: float, half_life: float, floor: float) ->
 
 
 def access_boost(count: U32, gain: float) -> F32:
-    """float32[n]: 1 + gain·ln(1 + count)."""
+    """Return 1 + gain·ln(1 + count): float32[n]."""
     return np.asarray(1 + gain * np.log1p(count.astype(np.float64)), np.float32)
 
 
 def hopfield(vector: F32, patterns: F32, beta: float) -> F32:
-    """One step of a modern Hopfield network, q′ = softmax(β·V q) V, to unit length: float32[d].
+    """Do one step of a modern Hopfield network, q′ = softmax(β·V q) V, to unit length: float32[d].
 
     Ramsauer et al. 2021, "Hopfield Networks is All You Need", equation 3. Where no pattern says anything, q itself.
 
@@ -88,14 +88,14 @@ def hopfield(vector: F32, patterns: F32, beta: float) -> F32:
     return (state / length).astype(np.float32) if length > 0 else vector
 
 
-def normalised(score: F32) -> F32:
-    """float32[n]: the share of the best score; scores that are none at all stay as they are."""
+def normalise(score: F32) -> F32:
+    """Divide scores by the best: float32[n]; all-zero scores stay."""
     best = float(score.max(initial=0.0))
     return (score / best).astype(np.float32) if best > 0 else score
 
 
 def activation_noise(text: str, keys: U64, sigma: float) -> F32:
-    """float32[n]: ACT-R's noise, logistic with mean 0 and standard deviation sigma (so s = σ√3/π in s·ln(u / (1 − u))).
+    """Draw ACT-R's noise: float32[n], logistic, mean 0, standard deviation sigma (s = σ√3/π in s·ln(u / (1 − u))).
 
     Anderson & Lebiere 1998, "The Atomic Components of Thought". u follows from the question and the item alone, so a
     recall replays: the digest of the text and the item's key, mixed by splitmix64 (Steele, Lea & Flood 2014).

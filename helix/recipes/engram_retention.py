@@ -1,4 +1,4 @@
-"""The retention model of the recipe `engram`: a small network that says how likely an item is to be of use again.
+"""The retention model of the recipe `engram`: a small network that predicts whether an item will be useful again.
 
 `helix train` fits it to a store's access events and publishes it as an index of its own: see
 `pipelines.training.retention`. Here it is only read, and its forward pass is numpy.
@@ -25,11 +25,11 @@ KIND: Final = "retention"
 FILE: Final = "retention.npz"
 
 FEATURES: Final = ("cosine", "salience", "accesses", "age", *TYPES, "retention")
-"""Columns of `features`: ten."""
+"""Columns of `build_features`: ten."""
 
 
 class Perceptron(NamedTuple):
-    """Two layers, and what its features were made with."""
+    """Two layers, with the constants of its features."""
 
     low: F32  # float32[10]: of each feature in training
     high: F32
@@ -47,8 +47,10 @@ _KINDS: Final[dict[str, Kind]] = {
 }
 
 
-def features(cosine: F32, salience: F32, count: U32, age: F32, kinds: npt.NDArray[np.uint8], retention: F32) -> F32:
-    """float32[n, 10]: cosine, salience, ln(1 + accesses), age in days, one of the five types, retention.
+def build_features(
+    cosine: F32, salience: F32, count: U32, age: F32, kinds: npt.NDArray[np.uint8], retention: F32
+) -> F32:
+    """Build features float32[n, 10]: cosine, salience, ln(1 + accesses), age in days, one of five types, retention.
 
     Args:
         cosine: float32[n], to the question.
@@ -61,13 +63,13 @@ def features(cosine: F32, salience: F32, count: U32, age: F32, kinds: npt.NDArra
     return np.column_stack([cosine, salience, np.log1p(count), age, layer, retention]).astype(np.float32)
 
 
-def forward(model: Perceptron, x: F32) -> F32:
-    """float32[n]: the probability of use, sigmoid(w₂·relu(W₁ z + b₁) + b₂), z the features in standard deviations.
+def predict(model: Perceptron, x: F32) -> F32:
+    """Predict the probability of use: float32[n], sigmoid(w₂·relu(W₁ z + b₁) + b₂), z the standardised features.
 
     A feature is held to the range it had in training: nothing was learnt of what lies beyond, such as greater ages.
 
     Args:
-        x: float32[n, 10] of `features`.
+        x: float32[n, 10] of `build_features`.
     """
     z = (np.clip(x.astype(np.float64), model.low, model.high) - model.mean) / model.scale
     hidden = np.maximum(z @ model.hidden + model.hidden_bias, 0)
@@ -76,24 +78,24 @@ def forward(model: Perceptron, x: F32) -> F32:
 
 
 def retention_boost(probability: F32, weight: float) -> F32:
-    """float32[n]: 1 + weight·(p − ½); an even chance changes nothing."""
+    """Return 1 + weight·(p − ½): float32[n]; an even chance changes nothing."""
     return (1 + weight * (probability.astype(np.float64) - 0.5)).astype(np.float32)
 
 
 def dump(model: Perceptron) -> bytes:
-    """The bytes of retention.npz: the same for the same model."""
+    """Serialise a model to the bytes of retention.npz; equal models give equal bytes."""
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **model._asdict())
     return buffer.getvalue()
 
 
 def index_of(manifest: Manifest | None) -> Index | None:
-    """The index that holds the model of a generation; None where none was trained."""
+    """Return the index of a generation's model; None if none is trained."""
     return next((index for index in (manifest.indexes if manifest else ()) if index.kind == KIND), None)
 
 
 def open_model(root: Path, manifest: Manifest | None) -> Perceptron | None:
-    """The model of a generation; None where none was trained.
+    """Open the model of a generation; None if none is trained.
 
     Raises:
         StoreError: its file is missing or damaged.

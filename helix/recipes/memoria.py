@@ -18,7 +18,7 @@ from helix.errors import EncoderError
 from helix.ranking.fact_validity import NO_END
 from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import select_top, sort_rows
-from helix.recipes.common import begin, bundle, items_of
+from helix.recipes.common import begin, bundle, is_among, items_of
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.graph import pagerank
 from helix.stages.lexical import lexical_score, search_lexical
@@ -95,26 +95,26 @@ PROFILE = MemoriaProfile
 
 
 def recall(query: Query, snap: Snapshot, profile: MemoriaProfile, trace: Trace, models: Rerankers) -> Bundle:
-    """Answer one question with facts, each of them shown as an item: its sentence, under the id of what it is from."""
+    """Answer one question with facts, each as an item: its sentence, with the id of its source."""
     vector, plan = begin(query, snap, trace)
     if plan.skip:
         return bundle(query, snap, profile, trace, skipped=True)
-    _tell_share(snap, trace)
-    allowed = trace.run("facts", candidates, query, snap, plan)
+    _report_missing_index(snap, trace)
+    allowed = trace.run("facts", filter_facts, query, snap, plan)
     trace.note("facts", rows_in=len(allowed), rows_out=int(np.count_nonzero(allowed)))
     legs = _retrieve(query, vector, snap, allowed, profile, trace)
     pool = trace.run("fuse", fuse, legs, snap.facts.field.key, profile.fuse.k)
     trace.note("fuse", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
-    pool = trace.run("rank", demote, pool, _over(query, snap), snap.facts.field.key, profile.rank.superseded)
+    pool = trace.run("rank", demote, pool, _find_expired(query, snap), snap.facts.field.key, profile.rank.superseded)
     trace.note("rank", rows_in=len(pool), rows_out=len(pool))
-    pool = _reranked(pool, query, snap, profile.rerank, trace, models)
+    pool = _rerank(pool, query, snap, profile.rerank, trace, models)
     trace.ranked(replace(pool, row=snap.facts.columns.row[pool.row].astype(np.uint32)))
-    items, entries = _shown(pool.take(np.arange(min(query.k, profile.limit, len(pool)))), query, snap)
+    items, entries = _read_items(pool.take(np.arange(min(query.k, profile.limit, len(pool)))), query, snap)
     context, tokens, placed = trace.run("pack", pack, entries, query.budget, snap.counter)
     return bundle(query, snap, profile, trace, items, context, tokens, placed)
 
 
-def _tell_share(snap: Snapshot, trace: Trace) -> None:
+def _report_missing_index(snap: Snapshot, trace: Trace) -> None:
     field = snap.facts.field
     if field.live < field.rows:
         trace.degraded.append(
@@ -122,31 +122,31 @@ def _tell_share(snap: Snapshot, trace: Trace) -> None:
         )
 
 
-# ---------------------------------------------------------------- which facts
+# ---------------------------------------------------------------- filter
 
 
-def candidates(query: Query, snap: Snapshot, plan: Plan) -> Bool:
-    """bool[facts]: what may be in the answer.
+def filter_facts(query: Query, snap: Snapshot, plan: Plan) -> Bool:
+    """Return the facts that may be in the answer: bool[facts].
 
-    Not what says that something ended, nor what the plan leaves out. With `as_of` only what was known and held then,
-    with `current_only` only what holds.
+    Facts that close others are excluded, and rows that the plan excludes. With `as_of` a fact must have been known and
+    have held then, with `current_only` it must hold.
     """
-    known, seen = snap.facts.columns, snap.facts.field.indexed & ~snap.facts.columns.closes
+    known, allowed = snap.facts.columns, snap.facts.field.indexed & ~snap.facts.columns.closes
     if plan.allowed is not None:
-        seen &= plan.allowed[known.row]
+        allowed &= plan.allowed[known.row]
     if query.as_of is not None:
         at = int(query.as_of.timestamp())
-        seen &= (known.t_valid <= at) & ~_over(query, snap) & (known.t_ingested // _MICRO <= at)
+        allowed &= (known.t_valid <= at) & ~_find_expired(query, snap) & (known.t_ingested // _MICRO <= at)
     if query.current_only:
-        seen &= ~_over(query, snap)
-    return seen
+        allowed &= ~_find_expired(query, snap)
+    return allowed
 
 
-def _over(query: Query, snap: Snapshot) -> Bool:
-    """bool[facts]: those that no longer hold at the moment asked about."""
+def _find_expired(query: Query, snap: Snapshot) -> Bool:
+    """Return the facts that no longer hold at the question's moment: bool[facts]."""
     at = int((query.as_of or query.now).timestamp())
-    over: Bool = (snap.facts.ends != NO_END) & (snap.facts.ends <= at)
-    return over
+    expired: Bool = (snap.facts.ends != NO_END) & (snap.facts.ends <= at)
+    return expired
 
 
 # ---------------------------------------------------------------- the three lists
@@ -155,12 +155,12 @@ def _over(query: Query, snap: Snapshot) -> Bool:
 def _retrieve(
     query: Query, vector: F32 | None, snap: Snapshot, allowed: Bool, profile: MemoriaProfile, trace: Trace
 ) -> list[Leg]:
-    """The lists there are; their rows are facts."""
+    """Search the lists; their rows are facts."""
     field, how = snap.facts.field, profile.retrieve
     count = int(np.count_nonzero(allowed))
     legs: list[Leg] = []
 
-    def keep(stage: str, leg: Leg, limit: int, score: Callable[[I64], float]) -> None:
+    def add(stage: str, leg: Leg, limit: int, score: Callable[[I64], float]) -> None:
         legs.append(leg)
         row_of = snap.facts.columns.row
         rows = replace(leg, rows=row_of[leg.rows].astype(np.uint32))
@@ -168,19 +168,19 @@ def _retrieve(
 
     if vector is not None:
         leg = trace.run("dense", field.nearest, vector, how.dense, allowed)
-        keep("dense", leg, how.dense, lambda facts: float(field.scores(vector, facts).max(initial=0.0)))
+        add("dense", leg, how.dense, lambda facts: float(field.scores(vector, facts).max(initial=0.0)))
     plan = Plan(allowed, count)
     leg = trace.run("lexical", search_lexical, query, field, plan, how.bm25, how.k1, how.b)
-    keep(
+    add(
         "lexical",
         leg,
         how.bm25,
         lambda facts: max([lexical_score(query, field, i, how.k1, how.b) for i in facts], default=0.0),
     )
-    mass = trace.run("graph", graph_scores, query.mentions, snap, allowed, profile.walk)
+    mass = trace.run("graph", score_graph, query.mentions, snap, allowed, profile.walk)
     best = select_top(mass, field.key, how.graph)
     best = best[mass[best] > 0]
-    keep(
+    add(
         "graph",
         Leg("graph", best.astype(np.uint32), mass[best]),
         how.graph,
@@ -190,15 +190,15 @@ def _retrieve(
 
 
 class Edges(NamedTuple):
-    """Facts as edges between entities; only of those with two different ends."""
+    """Facts as edges between two different entities."""
 
     left: U64  # [e] the subject
     right: U64  # [e] the object
     weight: F32  # [e] confidence
 
 
-def graph_scores(named: U64, snap: Snapshot, allowed: Bool, how: MemoriaWalk) -> F32:
-    """float32[facts]: PageRank mass of the two ends of each allowed fact; 0 where the walk does not get.
+def score_graph(named: U64, snap: Snapshot, allowed: Bool, how: MemoriaWalk) -> F32:
+    """Return the PageRank mass of the two ends of each allowed fact: float32[facts]; 0 if the walk does not reach it.
 
     Args:
         named: uint64[m], hashes of entities; may be none.
@@ -216,17 +216,17 @@ def graph_scores(named: U64, snap: Snapshot, allowed: Bool, how: MemoriaWalk) ->
 
 
 def reach(edges: Edges, tie: U64, named: U64, hops: int, most: int) -> I64:
-    """int64[r]: the edges the walk may take, breadth first from some entities; in a hop the surest first.
+    """Return the edges that the walk may take: int64[r], breadth first from some entities, in a hop the surest first.
 
     Args:
-        tie: uint64[e]: of equally sure ones the smaller goes first.
-        hops: how far.
-        most: edges.
+        tie: uint64[e], the tie key.
+        hops: maximum hops.
+        most: maximum edges.
     """
     front, left = np.unique(named), np.arange(len(tie))
     found = [np.empty(0, np.int64)]
     for _ in range(hops):
-        touches = _among(edges.left[left], front) | _among(edges.right[left], front)
+        touches = is_among(edges.left[left], front) | is_among(edges.right[left], front)
         new = left[touches]
         new = new[sort_rows(edges.weight[new], tie[new])][: most - sum(map(len, found))]
         if not len(new):
@@ -237,17 +237,11 @@ def reach(edges: Edges, tie: U64, named: U64, hops: int, most: int) -> I64:
     return np.concatenate(found)
 
 
-def _among(values: U64, few: U64) -> Bool:
-    """bool[n]: which values are one of a few sorted ones; at least one."""
-    found: Bool = few[np.minimum(np.searchsorted(few, values), len(few) - 1)] == values
-    return found
-
-
 def walk(edges: Edges, named: U64, restart: float, steps: int) -> F32:
-    """float32[e]: of each edge the mass of its two ends in personalised PageRank (Haveliwala 2002).
+    """Return the personalised PageRank mass (Haveliwala 2002) of each edge's two ends: float32[e].
 
-    The walk starts from, and goes back to, the named entities that have an edge, all alike; edges lead both ways and
-    are taken in proportion to their weight.
+    The walk starts from the named entities that have an edge, in equal shares, and restarts there. Edges lead both ways
+    and are taken in proportion to their weight.
     """
     nodes, ends = np.unique(np.concatenate([edges.left, edges.right]), return_inverse=True)
     start = np.isin(nodes, named)
@@ -262,35 +256,32 @@ def walk(edges: Edges, named: U64, restart: float, steps: int) -> F32:
 
 
 def fuse(legs: Sequence[Leg], key: U64, k: float) -> Pool:
-    """The union of the lists, best first, by Σ 1 / (k + rank), ranks from 1 (Cormack, Clarke & Büttcher 2009).
+    """Fuse the lists into a pool of facts, best first.
 
     Args:
         key: uint64[facts], the tie key.
-
-    Returns:
-        a pool whose rows are facts.
     """
     facts, ranks = align_ranks(legs)
     final = rrf([*ranks.values()], [1.0] * len(ranks), k).astype(np.float32)
     return Pool(facts, final, ranks, {"rrf": final}).take(sort_rows(final, key[facts]))
 
 
-def demote(pool: Pool, over: Bool, key: U64, superseded: float) -> Pool:
-    """The pool, best first, with the score of what no longer holds times `superseded`.
+def demote(pool: Pool, expired: Bool, key: U64, superseded: float) -> Pool:
+    """Multiply the scores of expired facts by `superseded`; best first.
 
     Args:
-        over: bool[facts].
+        expired: bool[facts].
         key: uint64[facts], the tie key.
     """
-    factor = np.where(over[pool.row], superseded, 1.0).astype(np.float32)
+    factor = np.where(expired[pool.row], superseded, 1.0).astype(np.float32)
     final = pool.final * factor
     changed = replace(pool, final=final, signals={**pool.signals, "holds": factor})
     return changed.take(sort_rows(final, key[pool.row]))
 
 
-def _reranked(pool: Pool, query: Query, snap: Snapshot, how: MemoriaCross, trace: Trace, models: Rerankers) -> Pool:
-    """The pool with its best in the order a cross-encoder makes; what no longer holds counts less with it, too."""
-    cross = _cross(models, trace)
+def _rerank(pool: Pool, query: Query, snap: Snapshot, how: MemoriaCross, trace: Trace, models: Rerankers) -> Pool:
+    """Rerank the best facts by a cross-encoder; expired facts count less there, too."""
+    cross = _open_cross(models, trace)
     if cross is None or not len(pool):
         return pool
     head = pool.row[: how.top]
@@ -307,8 +298,8 @@ def _reranked(pool: Pool, query: Query, snap: Snapshot, how: MemoriaCross, trace
     return changed.take(sort_rows(final, snap.facts.field.key[pool.row]))
 
 
-def _cross(models: Rerankers, trace: Trace) -> CrossEncoder | None:
-    """The cross-encoder the settings name; one that cannot be opened is left out, and the answer says so."""
+def _open_cross(models: Rerankers, trace: Trace) -> CrossEncoder | None:
+    """Return the cross-encoder of the settings; one that cannot be opened is reported in `degraded`."""
     try:
         return models.cross
     except EncoderError as error:
@@ -316,42 +307,42 @@ def _cross(models: Rerankers, trace: Trace) -> CrossEncoder | None:
         return None
 
 
-# ---------------------------------------------------------------- what is shown
+# ---------------------------------------------------------------- items
 
 
-def _shown(pool: Pool, query: Query, snap: Snapshot) -> tuple[list[Item], list[dict[str, Any]]]:
-    """Facts in words: as items, and as entries of the context; the only place that reads text."""
+def _read_items(pool: Pool, query: Query, snap: Snapshot) -> tuple[list[Item], list[dict[str, Any]]]:
+    """Read facts as items and as entries of the context; only this step reads text."""
     facts, field = pool.row, snap.facts.field
     by_row = replace(pool, row=snap.facts.columns.row[facts].astype(np.uint32))
-    sources, told = snap.text(by_row.row), field.text(facts)
-    over = _over(query, snap)[facts].tolist()
-    times = zip(snap.facts.columns.t_valid[facts].tolist(), snap.facts.ends[facts].tolist(), over, strict=True)
-    spans = [Span(day(since), day(until), ended) for since, until, ended in times]
-    entries = [entry_of(source, fact, span) for source, fact, span in zip(sources, told, spans, strict=True)]
-    about = [{"fact": {**_triple(fact), **span._asdict()}} for fact, span in zip(told, spans, strict=True)]
-    texts = [{**source, "text": fact["text"]} for source, fact in zip(sources, told, strict=True)]
+    sources, sentences = snap.text(by_row.row), field.text(facts)
+    expired = _find_expired(query, snap)[facts].tolist()
+    times = zip(snap.facts.columns.t_valid[facts].tolist(), snap.facts.ends[facts].tolist(), expired, strict=True)
+    spans = [Validity(format_day(since), format_day(until), ended) for since, until, ended in times]
+    entries = [make_entry(source, fact, span) for source, fact, span in zip(sources, sentences, spans, strict=True)]
+    about = [{"fact": {**_fact_fields(fact), **span._asdict()}} for fact, span in zip(sentences, spans, strict=True)]
+    texts = [{**source, "text": fact["text"]} for source, fact in zip(sources, sentences, strict=True)]
     return items_of(by_row, texts, snap, about), entries
 
 
-class Span(NamedTuple):
-    """When a fact holds: days, ISO 8601; `until` is None where it has no end, `over` where that is past."""
+class Validity(NamedTuple):
+    """The days in which a fact holds, ISO 8601; `until` is None without an end, `over` if that is past."""
 
     since: str | None
     until: str | None
     over: bool
 
 
-def day(second: int) -> str | None:
-    """The day, UTC, of a second since 1970; None of the least int64."""
+def format_day(second: int) -> str | None:
+    """Format the day, UTC, of a second since 1970; None for the least int64."""
     return None if second == NO_END else str(np.datetime64(second, "s").astype("datetime64[D]"))
 
 
-def entry_of(source: Mapping[str, Any], fact: Mapping[str, Any], span: Span) -> dict[str, Any]:
-    """A fact as `pack` takes it: its sentence under its relation and its validity, and where it was said."""
+def make_entry(source: Mapping[str, Any], fact: Mapping[str, Any], span: Validity) -> dict[str, Any]:
+    """Return a fact as `pack` needs it: its sentence, titled by its relation and validity, with its source."""
     until = f" until {span.until}" if span.until else ""
     about = f"{fact['relation'].replace('_', ' ')} · since {span.since}{until}" + (" · no longer" if span.over else "")
     return {**source, "text": fact["text"], "title": about, "time": None, "speaker": None}
 
 
-def _triple(fact: Mapping[str, npt.NDArray[Any] | Any]) -> dict[str, Any]:
+def _fact_fields(fact: Mapping[str, npt.NDArray[Any] | Any]) -> dict[str, Any]:
     return {name: fact[name] for name in ("subject", "relation", "object", "qualifier")}

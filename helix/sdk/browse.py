@@ -15,7 +15,7 @@ import numpy as np
 
 from helix.native.arrays import explain_damage
 from helix.question.build import hash_mentions
-from helix.recipes.common import ids, moment
+from helix.recipes.common import format_time, ids
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import LINKS, NO_TIME
 from helix.types import I64, ROLES, TYPES, U64
@@ -48,7 +48,7 @@ def _stored(snap: Snapshot, rows: I64) -> list[dict[str, Any]]:
                 "session": entry["session"],
                 "turns": list(entry["turns"]),
                 "speaker": entry["speaker"],
-                "time": moment(entry["time"]),
+                "time": format_time(entry["time"]),
                 "project": entry["project"],
                 "source": entry["path"],
                 "title": entry["title"],
@@ -166,7 +166,7 @@ def _utc(seconds: Any) -> str | None:
     if int(seconds) == NO_TIME:
         return None
     try:
-        return moment(datetime.fromtimestamp(int(seconds), UTC))
+        return format_time(datetime.fromtimestamp(int(seconds), UTC))
     except (ValueError, OverflowError, OSError):
         raise explain_damage(f"an item is of {int(seconds)} seconds after 1970") from None
 

@@ -1,4 +1,4 @@
-"""Trace: what each stage took in and gave out, how long it took, and what fell out where, by what margin."""
+"""Trace of a recall: rows in and out of every stage, its time, and where each item fell out, by what margin."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Retrieved(NamedTuple):
-    """A leg's answer, how many rows it may give, and the score it would give any one row (0: none)."""
+class TracedLeg(NamedTuple):
+    """A leg's answer, its limit of rows, and its score of any row (0: none)."""
 
     leg: Leg
     limit: int
     score: Callable[[int], float]
 
 
-class Dropped(NamedTuple):
-    """Rows that a stage left out, and why, in words that follow on the stage's name."""
+class DroppedRows(NamedTuple):
+    """Rows that a stage left out, each with the reason, written after the stage's name."""
 
     stage: str
     rows: npt.NDArray[Any]
@@ -33,21 +33,21 @@ class Dropped(NamedTuple):
 
 
 class Spent(NamedTuple):
-    """When a piece of work began, by `time.perf_counter`, and the milliseconds it took."""
+    """Start of a piece of work, by `time.perf_counter`, and its milliseconds."""
 
     began: float
     ms: float
 
 
 def timed(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> tuple[R, Spent]:
-    """(result, time spent)."""
+    """Run a piece of work; return (result, time spent)."""
     began = time.perf_counter()
     result = work(*args, **kwargs)
     return result, Spent(began, (time.perf_counter() - began) * 1000)
 
 
 class Trace:
-    """Milliseconds of every stage; with `on`, also rows in and out and what was dropped, and why."""
+    """Milliseconds of every stage; with `on`, also rows in and out, and why rows were dropped."""
 
     def __init__(self, on: bool = False) -> None:
         self.on = on
@@ -55,9 +55,9 @@ class Trace:
         self.stages: list[dict[str, Any]] = []
         self.spans: list[dict[str, Any]] = []
         self.degraded: list[str] = []
-        # Kept only with `on`, for candidates() and why_not().
-        self.retrieved: list[Retrieved] = []
-        self.dropped: list[Dropped] = []
+        # Filled only with `on`, for the report and why_not().
+        self.retrieved: list[TracedLeg] = []
+        self.dropped: list[DroppedRows] = []
         self.pool: Pool | None = None
         self.parts: tuple[npt.NDArray[Any], Mapping[str, npt.NDArray[Any]]] | None = None
         self.shares: dict[str, dict[int, float]] = {}  # by name and row
@@ -66,74 +66,76 @@ class Trace:
         self._began = time.perf_counter()
 
     def run(self, name: str, stage: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a stage under the clock; what is called twice counts twice."""
+        """Time a stage; times of two calls add up."""
         result, spent = timed(stage, *args, **kwargs)
         self.took(name, spent)
         return result
 
     def took(self, name: str, spent: Spent) -> None:
-        """Time a stage took somewhere else: in another thread."""
+        """Add the time that a stage took in another thread."""
         self.ms[name] = round(self.ms.get(name, 0.0) + spent.ms, 3)
         if self.on:
             at = (spent.began - self._began) * 1000
             self.spans.append({"stage": name, "at": round(at, 3), "ms": round(spent.ms, 3)})
 
     def note(self, name: str, **facts: Any) -> None:
-        """Keep facts about a stage, rows_in and rows_out among them, if anybody listens."""
+        """Record facts about a stage, such as rows_in and rows_out."""
         if self.on:
             self.stages.append({"stage": name, **facts})
 
     def leg(self, stage: str, leg: Leg, rows_in: int, limit: int, score: Callable[[int], float]) -> None:
-        """Keep a leg's answer.
+        """Record a leg's answer.
 
         Args:
-            stage: under which name its milliseconds are kept.
+            stage: the name that its milliseconds have.
             rows_in: rows it searched.
-            limit: rows it gives at most.
-            score: what it would give a row.
+            limit: rows it returns at most.
+            score: its score of any row.
         """
         if self.on:
             self.note(stage, rows_in=rows_in, rows_out=len(leg.rows))
-            self.retrieved.append(Retrieved(leg, limit, score))
+            self.retrieved.append(TracedLeg(leg, limit, score))
 
     def drop(self, stage: str, rows: npt.NDArray[Any], why: Sequence[str] | str) -> None:
-        """Keep what a stage left out: one reason for all, or one a row."""
+        """Record rows that a stage left out: one reason for all, or one a row."""
         if self.on and len(rows):
-            self.dropped.append(Dropped(stage, rows, [why] * len(rows) if isinstance(why, str) else why))
+            self.dropped.append(DroppedRows(stage, rows, [why] * len(rows) if isinstance(why, str) else why))
 
     def ranked(self, pool: Pool) -> None:
-        """Keep everything that was ranked, best first: the explanation lists it."""
+        """Record the ranked pool, best first, which the report lists."""
         if self.on:
             self.pool = pool
 
     def parted(self, rows: npt.NDArray[Any], parts: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Keep what each feature added to the similarity of rows, by name."""
+        """Record what each feature added to the similarity of rows, by name."""
         self.parts = rows, parts
 
     def shared(self, rows: npt.NDArray[Any], shares: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Keep what each signal adds to the score of rows, by name."""
+        """Record what each signal adds to the score of rows, by name."""
         if self.on:
             at = rows.tolist()
             self.shares = {name: dict(zip(at, share.tolist(), strict=True)) for name, share in shares.items()}
 
     def moved(self, by: str, rows: npt.NDArray[Any], final: npt.NDArray[Any]) -> None:
-        """Keep what a later step added to the scores of rows, or took off: they stay the sums of their shares."""
+        """Record what a later step added to scores or subtracted, so that shares still add up."""
         if self.on:
             before = list(self.shares.values())
             scores = zip(rows.tolist(), final.tolist(), strict=True)
             self.shares[by] = {row: score - sum(share[row] for share in before) for row, score in scores}
 
     def total(self) -> None:
-        """Close the clock."""
+        """Record the total time."""
         self.ms["total"] = round((time.perf_counter() - self._began) * 1000, 3)
 
     def report(self, ids: Callable[[npt.NDArray[Any]], list[str]]) -> dict[str, Any] | None:
-        """Stages with their milliseconds, and every candidate with its ranks, its signals, what its similarity is
-        made of (`parts`), what its score is the sum of (`shares`; none where a recipe does not add) and where it fell
-        out. `spans` says when each piece of work began, `at` milliseconds of the whole, and how long it took.
+        """Return the report: stages, candidates and spans.
+
+        A candidate has its ranks, its signals, the `parts` of its similarity, the `shares` of its score (none where a
+        recipe does not add) and the reason why it was dropped. A span has the start of a piece of work, in
+        milliseconds, and its time.
 
         Args:
-            ids: of rows.
+            ids: returns the ids of rows.
         """
         if not self.on:
             return None
@@ -147,30 +149,30 @@ class Trace:
         pool = self.pool
         if pool is None:
             return []
-        fell = {
+        reasons = {
             int(row): f"{cut.stage}: {why}" for cut in self.dropped for row, why in zip(cut.rows, cut.why, strict=True)
         }
         rows, parts = self.parts or (np.empty(0, np.int64), {})
         at = {row: i for i, row in enumerate(rows.tolist())}
-        out, signals = [], kept_signals(pool)
+        out, signals = [], list_signals(pool)
         for place, (row, identity) in enumerate(zip(pool.row.tolist(), ids(pool.row), strict=True)):
-            score, said = value_of(pool.final[place]), signals[place]
+            score = value_of(pool.final[place])
             added = (
                 {name: value_of(part[at[row]]) for name, part in parts.items() if part[at[row]]} if row in at else {}
             )
             shares = {name: share for name, by_row in self.shares.items() if (share := value_of(by_row[row]))}
-            shown = {"rank": place + 1, "id": identity, "score": score, **said, "parts": added, "shares": shares}
-            out.append({**shown, "dropped": fell.get(row)})
+            entry = {"rank": place + 1, "id": identity, "score": score, **signals[place]}
+            out.append({**entry, "parts": added, "shares": shares, "dropped": reasons.get(row)})
         return out
 
 
 def value_of(value: float) -> float | None:
-    """A signal as it is shown."""
+    """Round a signal for the report; None for NaN."""
     return None if isnan(value) else round(float(value), 6)
 
 
 def why_not(identity: str, row: int, trace: Trace, items: Sequence[Item], packed: Sequence[Item]) -> str:
-    """At which stage an item fell out and by what margin, in one sentence."""
+    """Explain, in one sentence, at which stage an item fell out and by what margin."""
     if trace.skipped:
         return f"route: {trace.skipped}"
     if outside := trace.outside(row):
@@ -195,11 +197,11 @@ def why_not(identity: str, row: int, trace: Trace, items: Sequence[Item], packed
     if where:
         worst = f"; the last item returned has {items[-1].score:.3f}" if items else ""
         return f"rank: {where}{worst}"
-    return "retrieve: " + "; ".join([_missed(one, row) for one in trace.retrieved] or ["no leg could search"])
+    return "retrieve: " + "; ".join([_explain_miss(one, row) for one in trace.retrieved] or ["no leg could search"])
 
 
-def _missed(one: Retrieved, row: int) -> str:
-    """Why a leg did not bring a row."""
+def _explain_miss(one: TracedLeg, row: int) -> str:
+    """Explain why a leg did not find a row."""
     leg, score = one.leg, one.score(row)
     if len(leg.rows) < one.limit or not len(leg.rows):
         return f"{leg.name} finds nothing in it (score {score:.3f})"
@@ -207,8 +209,8 @@ def _missed(one: Retrieved, row: int) -> str:
     return f"below {leg.name} rank {one.limit}: {score:.3f}, the last of them has {last:.3f} ({last - score:.3f} more)"
 
 
-def kept_signals(pool: Pool) -> list[dict[str, Any]]:
-    """The ranks and signals of each row of a pool, as `why` shows them."""
+def list_signals(pool: Pool) -> list[dict[str, Any]]:
+    """Return the ranks and signals of each row of a pool, as `why` shows them."""
     ranks = [ranks.tolist() for ranks in pool.ranks.values()]
     signals = np.array([*pool.signals.values()], np.float64).round(6).tolist()
     names = (*pool.ranks, *pool.signals)

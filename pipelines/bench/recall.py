@@ -22,11 +22,11 @@ from helix.errors import StoreError
 from helix.settings import Settings
 from helix.snapshot.ledger import inbox as ledger
 from helix.util.version import VERSION
-from pipelines.bench.against import measure_peers
 from pipelines.bench.clients import CLIENTS, measure_processes, measure_threads, sample_asks
 from pipelines.bench.exact import compare_legs
 from pipelines.bench.figures import Report, Say, drop_caches, percentiles, round_values
 from pipelines.bench.limit import measure_bandwidth
+from pipelines.bench.peer_comparison import measure_peers
 from pipelines.bench.peers.base import ENOUGH
 from pipelines.bench.process import start_process, start_reader
 from pipelines.bench.questions import FILTERED, KINDS, OPEN, Ask, draw_questions

@@ -18,7 +18,7 @@ import numpy as np
 from helix.errors import StoreError
 from helix.recipes.engram import EngramDecay
 from helix.recipes.engram_formulas import age_days, decay
-from helix.recipes.engram_retention import FILE, KIND, Perceptron, dump, features, index_of
+from helix.recipes.engram_retention import FILE, KIND, Perceptron, build_features, dump, index_of
 from helix.recipes.load_profile import load
 from helix.settings import Settings
 from helix.snapshot import writer
@@ -167,7 +167,7 @@ def _make_features(
     cosine = np.einsum("nd,nd->n", found, questions) / np.maximum(length, 1e-9)
     age = age_days(last, moment)
     left = decay(age, columns.type[rows] == TYPES.index("episodic"), fading.rate, fading.half_life, fading.floor)
-    return features(cosine, columns.salience[rows], count, age, columns.type[rows], left)
+    return build_features(cosine, columns.salience[rows], count, age, columns.type[rows], left)
 
 
 def fit_model(x: F32, y: Bool, fading: EngramDecay) -> Perceptron | str:

@@ -13,7 +13,7 @@ import pytest
 
 from helix.encoders.token_counter import EstimatedCounter
 from helix.ranking.rrf import rrf
-from helix.recipes.annie import AnnieProfile, evergreen, facts_about, fade, fuse, recall
+from helix.recipes.annie import AnnieProfile, apply_decay, find_facts, fuse, is_evergreen, recall
 from helix.recipes.annie_formulas import briefing, bullet, decay, jaccard, mmr
 from helix.recipes.load_profile import load
 from helix.sdk.memory import Memory
@@ -121,7 +121,7 @@ def test_a_pool_fades_by_age_and_what_a_fact_brought_does_not(tmp_path: Path) ->
     query = make_query("x", snap, SETTINGS, now=at(BASE))
     score = f32(0.0325, 0.0325, 0.0325, 0.01)
     pool = Pool(np.arange(4, dtype=np.uint32), score, {"facts": f32(NAN, NAN, 1, NAN)}, {})
-    faded = fade(pool, query, snap, ANNIE.decay)
+    faded = apply_decay(pool, query, snap, ANNIE.decay)
     final = dict(zip(faded.row.tolist(), faded.final.tolist(), strict=True))
     assert final == pytest.approx({0: 0.0325 * 2 ** (-3 / 30), 1: 0.0325 * 0.3, 2: 0.0325, 3: 0.01}, rel=1e-5)
     assert faded.row.tolist() == [2, 0, 3, 1]
@@ -142,8 +142,8 @@ def test_what_is_evergreen(tmp_path: Path) -> None:
     facts[4] = [{"subject": "billing", "relation": "r", "object_": "o"}]  # nothing names it as a person
     given = [{"speaker": "Ana"}] * 6
     snap = make_store(tmp_path, texts, mentions=mentions, facts=facts, given=given, cuts=[3])
-    assert evergreen(np.arange(6), snap).tolist() == [True, False, False, True, False, True]
-    assert evergreen(np.array([5, 2], np.uint32), snap).tolist() == [True, False]
+    assert is_evergreen(np.arange(6), snap).tolist() == [True, False, False, True, False, True]
+    assert is_evergreen(np.array([5, 2], np.uint32), snap).tolist() == [True, False]
 
 
 # ------------------------------------------------------------ the look-back
@@ -196,13 +196,13 @@ def test_facts_that_hold_of_whom_the_question_names(tmp_path: Path) -> None:
     given: list[dict[str, Any]] = [{}] * 8 + [{"project": "q"}]
     snap = make_store(tmp_path, [name for name, *_ in said], facts=facts, given=given, deleted={0: [7]})
     query = make_query("and priya?", snap, SETTINGS, now=at(BASE + DAY), project="p")
-    rows = snap.facts.columns.row[facts_about(query, snap, route(query, None, snap))]
+    rows = snap.facts.columns.row[find_facts(query, snap, route(query, None, snap))]
     assert rows.tolist() == [1, 4, 0]  # .9, .7, .6: one fact an item, its surest
     found = ask(snap, "and priya?", project="p")
     assert [one.why["facts"] for one in found.items] == [1, 2, 3]
     # Before the move the first home held.
     early = make_query("and priya?", snap, SETTINGS, now=at(BASE + 200), project="p")
-    homes = facts_about(early, snap, route(early, None, snap))
+    homes = find_facts(early, snap, route(early, None, snap))
     assert snap.facts.columns.row[homes].tolist() == [1, 3, 0]
 
 

@@ -16,27 +16,27 @@ import pytest
 
 from helix.encoders.token_counter import EstimatedCounter
 from helix.ranking.rrf import rrf
-from helix.recipes.cems import CemsProfile, assemble, pinned, recall
+from helix.recipes.cems import CemsProfile, assemble, is_pinned, recall
 from helix.recipes.cems_formulas import (
     blend,
-    first_of_each,
-    greedy,
+    fit,
+    is_strong,
+    mark_first,
     minmax,
     mmr,
     project_factor,
     rank_bonus,
-    strong,
     time_decay,
 )
 from helix.recipes.cems_intent import (
     Intent,
     choose,
     classify,
-    expansions,
-    hypothetical,
-    own_phrases,
-    statement,
-    topic,
+    expand,
+    extract_topic,
+    find_preferences,
+    strip_question,
+    write_hypothetical,
 )
 from helix.recipes.load_profile import load, parse
 from helix.sdk.memory import Memory
@@ -130,12 +130,12 @@ def test_fused_ranks_of_a_whole_recall(tmp_path: Path) -> None:
 def test_a_strong_lexical_signal() -> None:
     top, gap = CEMS.strong.top, CEMS.strong.gap
     assert (top, gap) == (0.8, 0.3)
-    assert strong(f32(4.01, 1.0), top, gap)  # 4.01/5.01 = .8004, .5 behind it
-    assert not strong(f32(3.99, 0.5), top, gap)  # .7996
-    assert not strong(f32(9.0, 2.0), top, gap)  # .9 − .667 = .233
-    assert strong(f32(9.0, 1.4), top, gap)  # .9 − .583 = .317
-    assert strong(f32(5.0), top, gap)
-    assert not strong(f32(), top, gap)
+    assert is_strong(f32(4.01, 1.0), top, gap)  # 4.01/5.01 = .8004, .5 behind it
+    assert not is_strong(f32(3.99, 0.5), top, gap)  # .7996
+    assert not is_strong(f32(9.0, 2.0), top, gap)  # .9 − .667 = .233
+    assert is_strong(f32(9.0, 1.4), top, gap)  # .9 − .583 = .317
+    assert is_strong(f32(5.0), top, gap)
+    assert not is_strong(f32(), top, gap)
 
 
 def test_no_other_wordings_where_the_words_leave_no_doubt(tmp_path: Path) -> None:
@@ -221,11 +221,11 @@ def test_the_mode_decides_which_lists_there_are(tmp_path: Path) -> None:
 
 
 def test_topic_and_statement() -> None:
-    assert topic("What did I tell Priya about vacation?") == "Priya vacation"
-    assert topic("when?") == ""
-    assert statement("Where did we set the visibility timeout?") == "we set the visibility timeout"
-    assert statement("How many times was I late?") == "times was I late"
-    assert statement("the blue box") == "the blue box"
+    assert extract_topic("What did I tell Priya about vacation?") == "Priya vacation"
+    assert extract_topic("when?") == ""
+    assert strip_question("Where did we set the visibility timeout?") == "we set the visibility timeout"
+    assert strip_question("How many times was I late?") == "times was I late"
+    assert strip_question("the blue box") == "the blue box"
 
 
 def test_expansions_of_a_temporal_question() -> None:
@@ -233,7 +233,7 @@ def test_expansions_of_a_temporal_question() -> None:
         int(datetime(2023, 5, 7, tzinfo=UTC).timestamp()),
         int(datetime(2023, 5, 7, 23, 59, 59, tzinfo=UTC).timestamp()),
     )
-    found = expansions("When was the dinner?", intent_of("When was the dinner?"), ((*may, 1.0),), [], 2, 5)
+    found = expand("When was the dinner?", intent_of("When was the dinner?"), ((*may, 1.0),), [], 2, 5)
     assert found == [
         "dinner 7 May 2023",
         "dinner yesterday",
@@ -241,17 +241,17 @@ def test_expansions_of_a_temporal_question() -> None:
         "dinner last month",
         "dinner a while ago",
     ]
-    ahead = expansions("When will we go to Goa?", intent_of("When will we go to Goa?"), (), [], 2, 3)
+    ahead = expand("When will we go to Goa?", intent_of("When will we go to Goa?"), (), [], 2, 3)
     assert ahead == ["go Goa tomorrow", "go Goa next week", "go Goa next month"]
 
 
 def test_expansions_of_a_preference_are_what_users_said_themselves() -> None:
     text = "Which editor should I use?"
     said = [f"I prefer editor {i}" for i in range(9)]
-    assert expansions(text, intent_of(text), (), said, 2, 5) == said[:5]
-    assert expansions(text, intent_of(text), (), said[:1], 2, 5) == [said[0], "I prefer editor"]
-    assert expansions(text, intent_of(text), (), [], 2, 5) == ["I prefer editor", "I like editor"]
-    assert expansions("Where is the box?", intent_of("Where is the box?"), (), said, 2, 5) == []
+    assert expand(text, intent_of(text), (), said, 2, 5) == said[:5]
+    assert expand(text, intent_of(text), (), said[:1], 2, 5) == [said[0], "I prefer editor"]
+    assert expand(text, intent_of(text), (), [], 2, 5) == ["I prefer editor", "I like editor"]
+    assert expand("Where is the box?", intent_of("Where is the box?"), (), said, 2, 5) == []
 
 
 def test_phrases_of_ones_own() -> None:
@@ -262,8 +262,8 @@ def test_phrases_of_ones_own() -> None:
         "They like tea",
         "I'd like tea",
     ]
-    assert own_phrases(texts, 5) == ["I prefer oat milk", "I use vim"]
-    assert own_phrases(texts, 1) == ["I prefer oat milk"]
+    assert find_preferences(texts, 5) == ["I prefer oat milk", "I use vim"]
+    assert find_preferences(texts, 1) == ["I prefer oat milk"]
 
 
 def test_a_hypothetical_answer_by_template() -> None:
@@ -275,7 +275,7 @@ def test_a_hypothetical_answer_by_template() -> None:
         ("what was the crash of the parser", "The problem was crash parser, and it is fixed now."),
         ("How do I deploy it?", "This is how I deploy it."),
     ):
-        assert hypothetical(text, intent_of(text), ()) == said
+        assert write_hypothetical(text, intent_of(text), ()) == said
 
 
 def test_the_probe_reads_users_only(tmp_path: Path) -> None:
@@ -298,9 +298,9 @@ def test_a_megabyte_is_read_in_no_time() -> None:
         "do " * 300_000,
         " " * 1_000_000,
     ):
-        statement(text)
-        topic(text)
-        own_phrases([text], 5)
+        strip_question(text)
+        extract_topic(text)
+        find_preferences([text], 5)
         intent_of(text)
     assert time.perf_counter() - began < 15
 
@@ -373,9 +373,9 @@ def test_which_rows_are_pinned(weighed: Path) -> None:
     assert snap.manifest is not None
     sessions = [entry["session"] for entry in snap.text(np.arange(4))]
     assert len(snap.manifest.segments) == 2
-    assert [name for name, held in zip(sessions, pinned(np.arange(4), snap), strict=True) if held] == ["b"]
+    assert [name for name, held in zip(sessions, is_pinned(np.arange(4), snap), strict=True) if held] == ["b"]
     assert sessions.index("b") >= snap.manifest.segments[0].rows
-    assert pinned(np.array([0, sessions.index("b")], np.uint32), snap).tolist() == [False, True]
+    assert is_pinned(np.array([0, sessions.index("b")], np.uint32), snap).tolist() == [False, True]
 
 
 def test_what_was_of_use_lately_is_not_old(tmp_path: Path) -> None:
@@ -412,8 +412,8 @@ def test_half_the_fused_score_and_half_the_vector(tmp_path: Path) -> None:
 
 
 def test_the_first_of_each_document() -> None:
-    assert first_of_each(["a", "b", "a", "c", "b"]).tolist() == [True, True, False, True, False]
-    assert first_of_each([]).tolist() == []
+    assert mark_first(["a", "b", "a", "c", "b"]).tolist() == [True, True, False, True, False]
+    assert mark_first([]).tolist() == []
 
 
 def test_the_best_piece_of_a_long_turn(tmp_path: Path) -> None:
@@ -454,9 +454,9 @@ def test_a_question_that_counts_looks_into_many_sessions(tmp_path: Path) -> None
 
 
 def test_greedy_by_hand() -> None:
-    assert greedy([50, 60, 30, 20], 100) == [0, 2, 3]
-    assert greedy([101, 1], 100) == [1]
-    assert greedy([], 100) == []
+    assert fit([50, 60, 30, 20], 100) == [0, 2, 3]
+    assert fit([101, 1], 100) == [1]
+    assert fit([], 100) == []
 
 
 def entry(text: str, i: int = 0) -> dict[str, Any]:

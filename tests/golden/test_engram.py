@@ -27,11 +27,11 @@ from helix.recipes.engram_formulas import (
     age_days,
     date_boost,
     decay,
+    find_intent,
     hopfield,
-    intent,
-    normalised,
+    normalise,
 )
-from helix.recipes.engram_retention import FEATURES, KIND, Perceptron, dump, features, forward, retention_boost
+from helix.recipes.engram_retention import FEATURES, KIND, Perceptron, build_features, dump, predict, retention_boost
 from helix.recipes.load_profile import load
 from helix.sdk.memory import Memory
 from helix.snapshot import writer
@@ -140,13 +140,13 @@ def test_weights_of_each_intent(said: str, weights: tuple[float, ...], tmp_path:
     ],
 )
 def test_intent(text: str, said: str) -> None:
-    assert intent(text) == said
+    assert find_intent(text) == said
 
 
 def test_intent_of_a_megabyte_is_found_in_no_time() -> None:
     began = time.perf_counter()
     for text in ("a" * 1_000_000, "what " * 200_000, "how" * 333_333, "what" + " " * 1_000_000, "wha" * 333_333):
-        intent(text)
+        find_intent(text)
     assert time.perf_counter() - began < 2
 
 
@@ -282,9 +282,9 @@ def test_noise_follows_from_question_and_item_and_spreads_by_a_fiftieth() -> Non
 
 
 def test_scores_are_shares_of_the_best() -> None:
-    assert normalised(f32(0.02, 0.01, 0)).tolist() == pytest.approx([1.0, 0.5, 0.0])
-    assert normalised(f32()).tolist() == []
-    assert normalised(f32(0, 0)).tolist() == [0.0, 0.0]
+    assert normalise(f32(0.02, 0.01, 0)).tolist() == pytest.approx([1.0, 0.5, 0.0])
+    assert normalise(f32()).tolist() == []
+    assert normalise(f32(0, 0)).tolist() == [0.0, 0.0]
 
 
 def test_a_score_is_the_product_over_the_best_and_noise(tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ MODEL = Perceptron(
 def test_ten_features() -> None:
     assert len(FEATURES) == 10
     kinds = np.array([TYPES.index("code"), TYPES.index("episodic")], np.uint8)
-    x = features(f32(0.5, 0.25), f32(0.75, 1), np.array([0, 9], np.uint32), f32(3, 4), kinds, f32(1, 0.5))
+    x = build_features(f32(0.5, 0.25), f32(0.75, 1), np.array([0, 9], np.uint32), f32(3, 4), kinds, f32(1, 0.5))
     assert x[0].tolist() == [0.5, 0.75, 0, 3, 0, 0, 0, 0, 1, 1]
     assert x[1].tolist() == pytest.approx([0.25, 1, math.log(10), 4, 1, 0, 0, 0, 0, 0.5])
 
@@ -326,12 +326,12 @@ def test_the_forward_pass_by_hand() -> None:
     x = np.zeros((2, 10), np.float32)
     x[0, 0], x[0, 9] = 0.75, 1.0  # hidden: 1.5 and max(.25 − 1, 0) = 0, so the logit is 1.5 − 1
     x[1, 0], x[1, 9] = -1.0, 0.0  # hidden: 0 and .25, so the logit is 1 − 1
-    assert forward(MODEL, x).tolist() == pytest.approx([1 / (1 + math.exp(-0.5)), 0.5])
+    assert predict(MODEL, x).tolist() == pytest.approx([1 / (1 + math.exp(-0.5)), 0.5])
     assert retention_boost(f32(0, 0.5, 1), 0.5).tolist() == pytest.approx([0.75, 1.0, 1.25])
     # Held to at most .25, the first cosine gives a logit of .5 − 1.
-    held = forward(MODEL._replace(high=f32(0.25, *[9] * 9)), x)
+    held = predict(MODEL._replace(high=f32(0.25, *[9] * 9)), x)
     assert held.tolist() == pytest.approx([1 / (1 + math.exp(0.5)), 0.5])
-    assert forward(MODEL._replace(scale=f32(*[1e-20] * 10)), x).tolist() == pytest.approx([1, 0.5], abs=1e-6)
+    assert predict(MODEL._replace(scale=f32(*[1e-20] * 10)), x).tolist() == pytest.approx([1, 0.5], abs=1e-6)
 
 
 def published(root: Path, model: Perceptron) -> Snapshot:

@@ -22,13 +22,13 @@ from helix.recipes import load_profile as profiles
 from helix.recipes.memoria import (
     Edges,
     MemoriaProfile,
-    candidates,
-    day,
     demote,
+    filter_facts,
+    format_day,
     fuse,
-    graph_scores,
     reach,
     recall,
+    score_graph,
     walk,
 )
 from helix.settings import Settings, load
@@ -285,7 +285,7 @@ def test_as_of_takes_no_fact_of_later_than_that(tmp_path: Path) -> None:
     def at(second: int) -> list[bool]:
         query = asked(snapshot, as_of=datetime.fromtimestamp(second, UTC), now=NOW)
         seen = snapshot.known_at(query.as_of)
-        return list(candidates(query, seen, route(query, None, seen)))
+        return list(filter_facts(query, seen, route(query, None, seen)))
 
     assert at(begins - 1) == [False, True, False]
     assert at(begins) == [True, True, True]
@@ -384,7 +384,7 @@ def test_the_budget_is_kept(tmp_path: Path) -> None:
     ("second", "said"), [(0, "1970-01-01"), (-86_401, "1969-12-30"), (on("2024-02-29"), "2024-02-29"), (NO_TIME, None)]
 )
 def test_days(second: int, said: str | None) -> None:
-    assert day(second) == said
+    assert format_day(second) == said
 
 
 # ---------------------------------------------------------------- the walk
@@ -478,11 +478,11 @@ def test_how_many_facts_take_part() -> None:
 def test_only_allowed_facts_take_part(tmp_path: Path) -> None:
     snapshot = store(tmp_path)
     query = asked(snapshot)
-    every = graph_scores(query.mentions, snapshot, np.ones(4, bool), profile().walk)
+    every = score_graph(query.mentions, snapshot, np.ones(4, bool), profile().walk)
     assert (every > 0).all()
-    without = graph_scores(query.mentions, snapshot, np.arange(4) != FRIEND, profile().walk)
+    without = score_graph(query.mentions, snapshot, np.arange(4) != FRIEND, profile().walk)
     assert (without > 0).tolist() == [True, True, False, False]  # nothing else leads to Acme
-    assert graph_scores(query.mentions[:0], snapshot, np.ones(4, bool), profile().walk).tolist() == [0, 0, 0, 0]
+    assert score_graph(query.mentions[:0], snapshot, np.ones(4, bool), profile().walk).tolist() == [0, 0, 0, 0]
 
 
 def test_it_starts_from_entities_that_are_given(tmp_path: Path) -> None:

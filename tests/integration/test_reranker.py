@@ -60,7 +60,7 @@ def scoring(monkeypatch: pytest.MonkeyPatch, scores: Callable[[int], Any]) -> li
         asked.append(len(texts))
         return np.asarray(scores(len(texts)), np.float32)
 
-    monkeypatch.setattr("helix.recipes.default.scored", scored)
+    monkeypatch.setattr("helix.recipes.default.score_texts", scored)
     return asked
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from helix.errors import StoreError
 from helix.recipes.engram import EngramDecay
-from helix.recipes.engram_retention import FEATURES, FILE, KIND, dump, forward, index_of, open_model
+from helix.recipes.engram_retention import FEATURES, FILE, KIND, dump, index_of, open_model, predict
 from helix.recipes.load_profile import load as profile
 from helix.sdk.memory import Memory
 from helix.settings import load
@@ -169,8 +169,8 @@ def test_the_forward_pass_is_that_of_scikit_learn(monkeypatch: pytest.MonkeyPatc
     network, seen = kept[0]
     expected = network.predict_proba(seen)[:, 1]
     assert expected.std() > 0.05
-    np.testing.assert_allclose(forward(model, x), expected, atol=2e-4)
-    assert ((forward(model, x) > 0.5) == y).mean() > 0.9
+    np.testing.assert_allclose(predict(model, x), expected, atol=2e-4)
+    assert ((predict(model, x) > 0.5) == y).mean() > 0.9
     assert dump(fit_model(x, y, FADING)) == dump(model)  # type: ignore[arg-type]
 
 
@@ -185,7 +185,7 @@ def test_the_model_scores_useful_items_higher(store: Path) -> None:
     assert model.decay.tolist() == pytest.approx([expected.rate, expected.half_life, expected.floor])
     rows, access = find_useful(snap)
     x, y = make_examples(snap, rows, access, expected)
-    p = forward(model, x)
+    p = predict(model, x)
     assert p[y].mean() > 0.9
     assert p[~y].mean() < 0.1
     assert verify(store).problems == ()
