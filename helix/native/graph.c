@@ -229,8 +229,8 @@ void graph_find(const graph *g, const uint64_t *keys, int64_t n, int64_t *node, 
     for (int64_t i = 0; i < n; i++) node[i] = find_entity(g, keys[i], df + i);
 }
 
-/* The number of edges to read for each of n nodes. An item has two neighbours and a session besides its entities; its
- * few links are not counted. Returns -1 for a damaged list or a number that is no node.
+/* The number of edges to read for each of n nodes. An item has two neighbours and a session as well as its entities;
+ * its few links are not counted. Returns -1 for a damaged list or a number that is no node.
  */
 int64_t graph_degrees(const graph *g, const question *q, const int64_t *nodes, int64_t n, int64_t *out) {
     for (int64_t i = 0; i < n; i++) {
