@@ -121,27 +121,27 @@ def test_a_reindex_without_its_broker_says_so(tmp_path: Path, run_helix) -> None
     assert items(root) == expected_texts(1)
 
 
-def test_a_lost_message_is_sent_again_and_a_damaged_document_is_dead(tmp_path: Path, redis_url: str, run_helix) -> None:
+def test_lost_messages_are_sent_again_and_a_damaged_document_is_dead(tmp_path: Path, redis_url: str, run_helix) -> None:
+    """Without a broker `helix enqueue` sends no message."""
     root, log = tmp_path / "store", tmp_path / "workers.log"
-    documents = write_documents(tmp_path / "in", 2)
-    with worker(root, redis_url, "enrich,bulk,commit", log):
-        wait_until(60, lambda: "ready" in log.read_text(errors="replace"), log)
-        assert run_helix("enqueue", documents / "00.jsonl", "--store", root).returncode == 0  # no broker: no message
-        wait_until(90, lambda: count_done(root) == 1, log)
-        assert items(root) == expected_texts(1)
-    assert run_helix("enqueue", documents / "01.jsonl", "--store", root).returncode == 0
-    (second,) = ledger.pending(root)
-    envelope = root / "inbox" / second
-    envelope.write_bytes(envelope.read_bytes()[:-1] + b"#")
-    write_log(tmp_path / "third.jsonl", "w2", list_turns(2, 3))
-    assert run_helix("enqueue", tmp_path / "third.jsonl", "--store", root).returncode == 0
+    first, second, third = sorted(write_documents(tmp_path / "in", 3).iterdir())
+    assert run_helix("enqueue", first, "--store", root).returncode == 0
     # The worker reconciles at its start, not only in each interval.
     with worker(root, redis_url, "enrich,bulk,commit", log, HELIX_RECONCILE_INTERVAL="3600"):
+        wait_until(90, lambda: count_done(root) == 1, log)
+    assert items(root) == expected_texts(1)
+    assert run_helix("enqueue", second, "--store", root).returncode == 0
+    (damaged,) = ledger.pending(root)
+    envelope = root / "inbox" / damaged
+    envelope.write_bytes(envelope.read_bytes()[:-1] + b"#")
+    with worker(root, redis_url, "enrich,bulk,commit", log):
+        wait_until(60, lambda: log.read_text(errors="replace").count("ready") == 2, log)
+        assert run_helix("enqueue", third, "--store", root).returncode == 0
         wait_until(90, lambda: count_done(root) == 2 and len(ledger.dead(root)) == 1, log)
-    assert "damaged" in ledger.dead(root)[second]["error"]
+    assert "damaged" in ledger.dead(root)[damaged]["error"]
     state = json.loads(run_helix("status", "--store", root, "--json").stdout)
     assert (state["done"], state["dead"], state["pending"]) == (2, 1, 0)
-    assert "damaged" in state["errors"][second]
+    assert "damaged" in state["errors"][damaged]
 
 
 def test_a_worker_with_a_wrong_setting_does_not_start(tmp_path: Path, run_helix) -> None:
