@@ -147,7 +147,7 @@ def test_a_unit_starts_a_command(page: str, block: Block) -> None:
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str  # type: ignore[assignment]
     unit.read_string(block.text)
-    program, *words = shlex.split(unit["QueryService"]["ExecStart"])
+    program, *words = shlex.split(unit["Service"]["ExecStart"])
     assert Path(program).name == "helix"
     check_arguments(words)
 
