@@ -109,9 +109,6 @@ def get_key_file(root: Path, settings: Settings) -> Path:
     return Path(settings.keys).expanduser() if settings.keys else root / FILE
 
 
-# ---------------------------------------------------------------- the query process
-
-
 class KeyRing:
     """The keys in the query process, read again when the file changes. Safe to share between threads.
 
@@ -167,9 +164,6 @@ _NO_DIGEST: Final = "0" * 64
 
 def _unreadable(path: Path, error: OSError) -> StoreError:
     return StoreError(f"{path}: {error.strerror}", "give the query process read access to it")
-
-
-# ---------------------------------------------------------------- the key file
 
 
 def load_keys(path: Path) -> list[KeyRecord]:

@@ -7,10 +7,10 @@ wrapped, and so are the names in answers and errors.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from mcp.server import MCPServer
@@ -43,9 +43,6 @@ INSTRUCTIONS: Final = (
 _READS: Final = ToolAnnotations(
     read_only_hint=True, idempotent_hint=True, open_world_hint=False, destructive_hint=False
 )
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 class ItemReference(BaseModel):
@@ -179,10 +176,12 @@ def _add_recall(server: MCPServer, service: QueryService, find_caller: FindCalle
         request = wire.RecallRequest(
             query=query, k=k, budget=budget, project=project, type=type, since=since, until=until
         )
-        if tier == "deep":
-            answer = await _await_result(service.await_deep(request, find_caller(context)))
-        else:
-            answer = await service.run_in_turn(_get_result, service.recall, request, find_caller(context))
+        caller = find_caller(context)
+        with _translate_errors(ToolError):
+            if tier == "deep":
+                answer = await service.await_deep(request, caller)
+            else:
+                answer = await service.run_in_turn(service.recall, request, caller)
         packed = set(answer["packed"])
         items = [
             ItemReference(**sanitise_all({name: item[name] for name in _REFERENCE_FIELDS}), in_context=i in packed)
@@ -199,7 +198,8 @@ def _add_recall(server: MCPServer, service: QueryService, find_caller: FindCalle
         context: Context, query: wire.Question, k: wire.Count = 10, project: wire.Project = None
     ) -> SearchResult:
         request = wire.RecallRequest(query=query, k=k, project=project, budget=0)
-        answer = await service.run_in_turn(_get_result, service.recall, request, find_caller(context))
+        with _translate_errors(ToolError):
+            answer = await service.run_in_turn(service.recall, request, find_caller(context))
         return SearchResult(
             results=[
                 SearchHit(
@@ -220,8 +220,9 @@ def _add_browsing(server: MCPServer, service: QueryService, find_caller: FindCal
     )
     def fetch(context: Context, id: wire.ItemId, before: wire.Steps = 0, after: wire.Steps = 0) -> ItemDocument:
         caller = find_caller(context)
-        item = _get_result(service.fetch, id, None, caller)
-        window = _get_result(service.browse, "around", wire.AroundRequest(before=before, after=after), caller, id)
+        with _translate_errors(ToolError):
+            item = service.fetch(id, None, caller)
+            window = service.browse("around", wire.AroundRequest(before=before, after=after), caller, id)
         if item is None or window is None:
             raise ToolError(f"no live item has the id {id[:64]!r}; take it from recall, search or timeline")
         return ItemDocument(
@@ -242,11 +243,13 @@ def _add_browsing(server: MCPServer, service: QueryService, find_caller: FindCal
         limit: wire.Limit = 20,
     ) -> Timeline:
         request = wire.TimelineRequest(project=project, since=since, until=until, offset=offset, limit=limit)
-        return Timeline(**sanitise_all(_get_result(service.browse, "timeline", request, find_caller(context))))
+        with _translate_errors(ToolError):
+            return Timeline(**sanitise_all(service.browse("timeline", request, find_caller(context))))
 
     @server.tool(description="Report the memory's size, its age, and whether all of it answers.", annotations=_READS)
     def status(context: Context) -> StoreStatus:
-        return StoreStatus(**sanitise_all(_get_result(service.status, find_caller(context))))
+        with _translate_errors(ToolError):
+            return StoreStatus(**sanitise_all(service.status(find_caller(context))))
 
 
 def _add_resources(server: MCPServer, service: QueryService, find_caller: FindCaller) -> None:
@@ -254,7 +257,8 @@ def _add_resources(server: MCPServer, service: QueryService, find_caller: FindCa
         "helix://items/{id}", name="item", title="An item", description="One whole item", mime_type="text/plain"
     )
     def item_resource(id: str, context: Context) -> str:
-        return quote_items([_read_resource(service.fetch, unquote(id), None, find_caller(context))])
+        with _translate_errors(ResourceError):
+            return quote_items([_require(service.fetch(unquote(id), None, find_caller(context)))])
 
     @server.resource(
         "helix://sessions/{id}",
@@ -264,8 +268,9 @@ def _add_resources(server: MCPServer, service: QueryService, find_caller: FindCa
         mime_type="text/plain",
     )
     def session_resource(id: str, context: Context) -> str:
-        page = _read_resource(service.browse, "session", wire.SessionRequest(), find_caller(context), unquote(id))
-        return quote_items(page["items"])
+        with _translate_errors(ResourceError):
+            page = service.browse("session", wire.SessionRequest(), find_caller(context), unquote(id))
+        return quote_items(_require(page)["items"])
 
 
 _REFERENCE_FIELDS: Final = tuple(ItemReference.model_fields.keys() - {"in_context"})
@@ -300,34 +305,19 @@ def _make_url(kind: str, name: str) -> str:
     return f"helix://{kind}/{quote(name, safe='')}"
 
 
-def _read_resource(work: Callable[P, R | None], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Return the resource at an address, or raise ResourceError."""
+@contextmanager
+def _translate_errors(kind: type[Exception]) -> Iterator[None]:
+    """Raise the service's errors as errors of MCP, with the remedy, so that the agent can correct the call."""
     try:
-        resource = work(*args, **kwargs)
+        yield
     except HelixError as error:
-        raise ResourceError(str(error)) from None
+        raise kind(str(error)) from None
+
+
+def _require(resource: dict[str, Any] | None) -> dict[str, Any]:
     if resource is None:
         raise ResourceNotFoundError("nothing live has this address; take it from recall, search or timeline")
     return resource
-
-
-async def _await_result(work: Awaitable[R]) -> R:
-    """Return the service's result; raise its error as a ToolError with the remedy, so that the agent can correct it."""
-    try:
-        return await work
-    except HelixError as error:
-        raise ToolError(str(error)) from None
-
-
-def _get_result(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Do the same for a plain call."""
-    try:
-        return work(*args, **kwargs)
-    except HelixError as error:
-        raise ToolError(str(error)) from None
-
-
-# ---------------------------------------------------------------- transports
 
 
 def serve(service: QueryService, caller: Caller = OWNER) -> None:

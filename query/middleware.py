@@ -129,8 +129,7 @@ class Guard:
         if key is None:
             if self._policy.keyless:
                 return OWNER
-            text = "send one as 'Authorization: Bearer hx_…'; 'helix keys create' makes one"
-            raise AccessDenied(401, "no API key", text)
+            raise AccessDenied(401, "no API key", "send 'Authorization: Bearer hx_…'; 'helix keys create' makes one")
         if self._policy.token and hmac.compare_digest(key, self._policy.token.encode()):
             return OWNER
         try:
@@ -185,15 +184,8 @@ def group_address(address: str) -> str:
     return str(parsed.ipv4_mapped or (int(parsed) >> 64))
 
 
-# ---------------------------------------------------------------- requests
-
-
 def _read_headers(scope: Scope) -> dict[bytes, bytes]:
-    """Return the headers by lower-case name.
-
-    Raises:
-        AccessDenied: a header is repeated that may not be, or the body's length is ambiguous.
-    """
+    """Return the headers by lower-case name. Raise AccessDenied for an ambiguous or oversized request."""
     headers: dict[bytes, bytes] = {}
     for name, value in scope["headers"]:
         if name in _ONCE and name in headers:
@@ -247,11 +239,7 @@ def is_own_name(name: str, policy: Policy) -> bool:
 
 
 def _read_key(headers: dict[bytes, bytes]) -> bytes | None:
-    """Return the API key of a request.
-
-    Raises:
-        AccessDenied: the request has two keys, or one in an unknown form.
-    """
+    """Return the API key of a request. Raise AccessDenied for two keys, or one in an unknown form."""
     authorization, key = headers.get(b"authorization"), headers.get(b"x-api-key")
     if authorization is not None and key is not None:
         raise AccessDenied(400, "a key in Authorization and one in X-API-Key", "send one of them")
@@ -303,9 +291,6 @@ class _ClosableSend:
         """Drop all later messages; return whether the answer had not begun."""
         self._is_closed = True
         return not self._has_begun
-
-
-# ---------------------------------------------------------------- answers
 
 
 class ProblemResponse:

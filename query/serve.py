@@ -172,11 +172,7 @@ def make_application(root: Path, settings: Settings, policy: Policy) -> Guard:
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """Return a listening socket.
-
-    Raises:
-        UsageError: the address is in use, or not of this machine.
-    """
+    """Return a listening socket. Raise UsageError for an address in use, or of another machine."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With IPPROTO_TCP named, asyncio sends an answer's body without waiting for the head's acknowledgement.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

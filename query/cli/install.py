@@ -55,11 +55,7 @@ def install(argv: Sequence[str]) -> int:
 
 
 def _confirm(options: Any) -> bool:
-    """Ask whether to write the changes.
-
-    Raises:
-        UsageError: stdin is not a terminal.
-    """
+    """Ask whether to write the changes. Raise UsageError without a terminal."""
     if options.json or not sys.stdin.isatty():
         raise UsageError("there is no terminal to ask on before writing", "add --yes")
     sys.stderr.write("Write this? [y/N] ")

@@ -192,9 +192,6 @@ def _read_payload() -> dict[str, Any]:
     return payload if isinstance(payload, dict) else {}
 
 
-# ---------------------------------------------------------------- the query process
-
-
 def find_server(root: str) -> tuple[str, int, str, str] | None:
     """Return (host, port, path prefix, key) of the query process; None without one.
 

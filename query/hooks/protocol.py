@@ -38,9 +38,6 @@ _FILLERS = """
 """Words that ask for nothing: a short prompt of these alone continues the agent's own context."""
 
 
-# ---------------------------------------------------------------- payloads
-
-
 def find_event(word: str) -> str | None:
     """Return the event of a name in any case and with any separators; None for other events."""
     letters = "".join(filter(str.isalpha, word)).lower()
@@ -121,9 +118,6 @@ def format_answer(agent: str, event: str, context: str) -> dict[str, Any]:
 
 def _first_text(payload: Mapping[str, Any], *names: str) -> str:
     return next((value for name in names if isinstance(value := payload.get(name), str) and value), "")
-
-
-# ---------------------------------------------------------------- folders and log
 
 
 def is_store(root: str) -> bool:

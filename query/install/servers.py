@@ -35,18 +35,11 @@ def is_helix_server(entry: Any) -> bool:
 
 
 def _get_own(servers: Any) -> Any:
-    """Return Helix's entry, or None.
-
-    Raises:
-        ValueError: another server has the name.
-    """
+    """Return Helix's entry, or None. Raise ValueError if another server has the name."""
     entry = servers.get(NAME)
     if entry is not None and not is_helix_server(entry):
         raise ValueError(f"it has an MCP server {NAME!r} that is not this one; rename that")
     return entry
-
-
-# ---------------------------------------------------------------- JSON
 
 
 def put_json_server(wanted: Mapping[str, Any], text: str) -> str:
@@ -62,9 +55,6 @@ def remove_json_server(text: str) -> str:
     if not isinstance(servers, dict) or not is_helix_server(servers.get(NAME)):
         return text
     return json_edit.remove(text, ["mcpServers"] if len(servers) == 1 else ["mcpServers", NAME])
-
-
-# ---------------------------------------------------------------- TOML
 
 
 def put_toml_server(wanted: Mapping[str, Any], text: str) -> str:
@@ -107,11 +97,7 @@ def remove_toml_server(text: str) -> str:
 
 
 def _find_tables(document: tomlkit.TOMLDocument) -> Iterator[tuple[list[tuple[Key | None, Item]], int]]:
-    """Yield (body, place) of each of the server's tables.
-
-    Raises:
-        ValueError: the server has no table of its own.
-    """
+    """Yield (body, place) of each of the server's tables. Raise ValueError without a table of its own."""
     has_table = False
     for key, item in document.body:
         if key is not None and key.key == "mcp_servers" and isinstance(item, Table):
@@ -146,11 +132,7 @@ def _get_last_table(item: Item) -> Item | None:
 
 
 def _check_meaning(before: str, after: str, wanted: Mapping[str, Any] | None) -> str:
-    """Return `after` if it only changes the server's entry to `wanted`.
-
-    Raises:
-        ValueError: it changes anything else.
-    """
+    """Return `after` if it only changes the server's entry to `wanted`; raise ValueError otherwise."""
     old, new = tomllib.loads(before), tomllib.loads(after)
     own = new.get("mcp_servers", {}).pop(NAME, None)
     old.get("mcp_servers", {}).pop(NAME, None)

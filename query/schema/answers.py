@@ -232,9 +232,6 @@ class ProblemDetail(BaseModel):
     instance: str
 
 
-# ---------------------------------------------------------------- the JSON of a recall
-
-
 def run_recall(
     memory: Memory, request: RecallRequest, projects: tuple[str, ...] | None = None, tier: str = "fast"
 ) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import json
 import os
 import stat
 import sys
+import time
 import tomllib
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,20 +39,20 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def install(agent: str, scope: str = "user", store: Path = STORE) -> list[Path]:
     """Install, and return the written paths."""
-    found = plan_changes(agent, scope, HELIX, store)
-    for change in found:
+    planned = plan_changes(agent, scope, HELIX, store)
+    for change in planned:
         change.write_backup()
         change.write()
-    return [change.path for change in found]
+    return [change.path for change in planned]
 
 
 def remove(agent: str, scope: str = "user") -> list[Path]:
     """Remove, and return the written paths."""
-    found = plan_changes(agent, scope, ["/elsewhere/helix"], OTHER, remove=True)
-    for change in found:
+    planned = plan_changes(agent, scope, ["/elsewhere/helix"], OTHER, remove=True)
+    for change in planned:
         change.write()
         change.remove_backup()
-    return [change.path for change in found]
+    return [change.path for change in planned]
 
 
 def read_files(home: Path) -> dict[str, bytes]:
@@ -61,6 +61,12 @@ def read_files(home: Path) -> dict[str, bytes]:
 
 def read_hooks(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text())["hooks"]
+
+
+def write_file(path: Path, content: str | bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
 
 
 # ------------------------------------------------------------ each agent
@@ -89,49 +95,30 @@ def test_an_agent_has_its_files(home: Path, agent: str, scope: str, hooks: str, 
     assert remove(agent, scope) == []
 
 
-def test_claude_codes_entries(home: Path) -> None:
-    install("claude-code")
-    hooks = read_hooks(home / ".claude/settings.json")
-    assert list(hooks) == ["SessionStart", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact", "SessionEnd"]
-    command = "'/opt/my tools/helix' hook Stop --store '/data/my memory'"
-    assert hooks["Stop"] == [{"hooks": [{"type": "command", "command": command, "timeout": 10}]}]
-    server = {"type": "stdio", "command": "/opt/my tools/helix", "args": ["mcp", "--store", "/data/my memory"]}
-    assert json.loads((home / ".claude.json").read_text()) == {"mcpServers": {"helix": server}}
-
-
-def test_codexs_entries(home: Path) -> None:
-    install("codex")
-    assert "SessionEnd" not in read_hooks(home / ".codex/hooks.json")
-    assert read_hooks(home / ".codex/hooks.json")["UserPromptSubmit"][0]["hooks"][0]["timeout"] == 10
+def test_every_agent_gets_its_entries(home: Path) -> None:
+    for agent in AGENTS:
+        install(agent)
+    command = "'/opt/my tools/helix' hook {} --store '/data/my memory'"
+    server = {"command": "/opt/my tools/helix", "args": ["mcp", "--store", "/data/my memory"]}
+    claude = read_hooks(home / ".claude/settings.json")
+    assert list(claude) == ["SessionStart", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact", "SessionEnd"]
+    assert claude["Stop"] == [{"hooks": [{"type": "command", "command": command.format("Stop"), "timeout": 10}]}]
+    assert json.loads((home / ".claude.json").read_text()) == {"mcpServers": {"helix": {"type": "stdio", **server}}}
+    codex = read_hooks(home / ".codex/hooks.json")
+    assert "SessionEnd" not in codex
+    assert codex["UserPromptSubmit"][0]["hooks"][0]["timeout"] == 10
     assert tomllib.loads((home / ".codex/config.toml").read_text()) == {
-        "mcp_servers": {
-            "helix": {
-                "command": "/opt/my tools/helix",
-                "args": ["mcp", "--store", "/data/my memory"],
-                "startup_timeout_sec": 10,
-                "tool_timeout_sec": 60,
-            }
-        }
+        "mcp_servers": {"helix": {**server, "startup_timeout_sec": 10, "tool_timeout_sec": 60}}
     }
-
-
-def test_geminis_entries(home: Path) -> None:
-    install("gemini")
-    settings = json.loads((home / ".gemini/settings.json").read_text())
-    assert list(settings["hooks"]) == ["SessionStart", "BeforeAgent", "AfterAgent", "PreCompress", "SessionEnd"]
-    (group,) = settings["hooks"]["BeforeAgent"]
-    assert group["hooks"][0]["timeout"] == 10_000  # milliseconds
-    assert group["hooks"][0]["name"] == "helix"
-    assert settings["mcpServers"]["helix"]["args"][0] == "mcp"
-
-
-def test_cursors_entries(home: Path) -> None:
-    install("cursor")
-    told = json.loads((home / ".cursor/hooks.json").read_text())
-    assert told["version"] == 1
-    assert list(told["hooks"]) == ["sessionStart", "stop", "subagentStop", "preCompact", "sessionEnd"]
-    command = "'/opt/my tools/helix' hook stop --store '/data/my memory'"
-    assert told["hooks"]["stop"] == [{"command": command, "timeout": 10}]
+    gemini = json.loads((home / ".gemini/settings.json").read_text())
+    assert list(gemini["hooks"]) == ["SessionStart", "BeforeAgent", "AfterAgent", "PreCompress", "SessionEnd"]
+    (group,) = gemini["hooks"]["BeforeAgent"]
+    assert (group["hooks"][0]["timeout"], group["hooks"][0]["name"]) == (10_000, "helix")  # milliseconds
+    assert gemini["mcpServers"]["helix"]["args"][0] == "mcp"
+    cursor = json.loads((home / ".cursor/hooks.json").read_text())
+    assert cursor["version"] == 1
+    assert list(cursor["hooks"]) == ["sessionStart", "stop", "subagentStop", "preCompact", "sessionEnd"]
+    assert cursor["hooks"]["stop"] == [{"command": command.format("stop"), "timeout": 10}]
 
 
 def test_environment_variables_move_the_folders(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,22 +162,17 @@ trust_level = "trusted"
 
 
 def test_the_rest_keeps_its_place_and_formatting(home: Path) -> None:
-    path = home / ".claude/settings.json"
-    path.parent.mkdir()
-    path.write_text(SETTINGS)
+    path = write_file(home / ".claude/settings.json", SETTINGS)
     path.chmod(0o640)
     install("claude-code")
-    after = path.read_text()
-    kept = [line for line in SETTINGS.splitlines() if line not in after.splitlines()]
-    assert [line.rstrip() for line in kept] == [
-        SETTINGS.splitlines()[5],
-        SETTINGS.splitlines()[7],
-    ]  # with a comma added
+    after, lines = path.read_text(), SETTINGS.splitlines()
+    changed = [line.rstrip() for line in lines if line not in after.splitlines()]
+    assert changed == [lines[5], lines[7]]  # each got a comma
     assert '\n\t\t\t{\n\t\t\t\t"hooks": [' in after  # tabs, as in the rest
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    told = read_hooks(path)
-    assert list(told)[:2] == ["Stop", "PreToolUse"]
-    assert told["Stop"][0]["hooks"][0]["command"] == "say 'done'"
+    hooks = read_hooks(path)
+    assert list(hooks)[:2] == ["Stop", "PreToolUse"]
+    assert hooks["Stop"][0]["hooks"][0]["command"] == "say 'done'"
     assert path.with_name(path.name + BACKUP).read_text() == SETTINGS
     assert install("claude-code") == []
     remove("claude-code")
@@ -198,58 +180,58 @@ def test_the_rest_keeps_its_place_and_formatting(home: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{}",
-        "{ }\n",
-        "",
-        "\n",
-        '{"hooks": {}}',
-        '{"hooks": {"Stop": []}, "mcpServers": {}}',
-        '{"a": 1}',
-        '{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"x"}]}]},"mcpServers":{"b":{"command":"c"}}}',
-        '{\r\n    "a": [1,\r\n 2]\r\n}\r\n',
-        json.dumps({"mcpServers": {"b": {"command": "c", "args": ["hook"]}}, "z": {"y": []}}, indent=4),
-    ],
+JSON_TEXTS = (
+    *("{}", "{ }\n", "", "\n", '{"hooks": {}}', '{"hooks": {"Stop": []}, "mcpServers": {}}', '{"a": 1}'),
+    '{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"x"}]}]},"mcpServers":{"b":{"command":"c"}}}',
+    '{\r\n    "a": [1,\r\n 2]\r\n}\r\n',
+    json.dumps({"mcpServers": {"b": {"command": "c", "args": ["hook"]}}, "z": {"y": []}}, indent=4),
 )
+TOML_TEXTS = (
+    *("", "a = 1", "a = 1\n", "\n\n", CONFIG, CONFIG.rstrip("\n")),
+    '[mcp_servers]\n[mcp_servers.docs]\ncommand = "d"\n',
+    "a = 1\r\n\r\n[b]\r\nc = 2 # d\r\n",
+)
+
+
+@pytest.mark.parametrize("text", JSON_TEXTS)
 @pytest.mark.parametrize("agent", ["gemini", "claude-code", "cursor"])
-def test_removal_restores_the_bytes(home: Path, agent: str, text: str) -> None:
-    before = {}
-    for name in {AGENTS[agent].hooks[0], AGENTS[agent].servers[0]}:
-        path = Path(name).expanduser()
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(text.encode())
-        before[str(path.relative_to(home))] = text.encode()
+def test_removal_restores_the_bytes_of_json(home: Path, agent: str, text: str) -> None:
+    paths = {Path(name).expanduser() for name in (AGENTS[agent].hooks[0], AGENTS[agent].servers[0])}
+    before = {str(write_file(path, text).relative_to(home)): text.encode() for path in paths}
     install(agent)
-    install(agent, store=OTHER)  # with another store
+    install(agent, store=OTHER)
     assert install(agent, store=OTHER) == []
     remove(agent)
     assert read_files(home) == before
 
 
+@pytest.mark.parametrize("text", TOML_TEXTS)
+def test_removal_restores_the_bytes_of_toml(home: Path, text: str) -> None:
+    write_file(home / ".codex/config.toml", text)
+    install("codex")
+    install("codex", store=OTHER)
+    remove("codex")
+    assert read_files(home) == {".codex/config.toml": text.encode()}
+
+
 def test_later_changes_stay(home: Path) -> None:
-    path = home / ".gemini/settings.json"
-    path.parent.mkdir()
-    path.write_text('{\n  "theme": "dark"\n}\n')
+    path = write_file(home / ".gemini/settings.json", '{\n  "theme": "dark"\n}\n')
     install("gemini")
-    told = json.loads(path.read_text())
-    told["hooks"]["SessionEnd"][0]["hooks"].append({"type": "command", "command": "mine"})
-    told["theme"] = "light"
-    path.write_text(json.dumps(told, indent=2))
+    mine = {"type": "command", "command": "mine"}
+    settings = json.loads(path.read_text())
+    settings["hooks"]["SessionEnd"][0]["hooks"].append(mine)
+    settings["theme"] = "light"
+    path.write_text(json.dumps(settings, indent=2))
     remove("gemini")
-    left = {"theme": "light", "hooks": {"SessionEnd": [{"hooks": [{"type": "command", "command": "mine"}]}]}}
-    assert json.loads(path.read_text()) == left
+    assert json.loads(path.read_text()) == {"theme": "light", "hooks": {"SessionEnd": [{"hooks": [mine]}]}}
     assert set(read_files(home)) == {".gemini/settings.json"}
 
 
 def test_older_entries_are_updated(home: Path) -> None:
-    path = home / ".claude/settings.json"
-    path.parent.mkdir()
     old = "/old/venv/bin/python -P -m helix.cli hook Stop"
     entries = [{"type": "command", "command": command} for command in ("a", old, "b", "/old/bin/helix hook Stop")]
-    told = {"hooks": {"Stop": [{"hooks": entries}], "Notification": [{"hooks": [entries[1]]}]}}
-    path.write_text(json.dumps(told))
+    hooks = {"Stop": [{"hooks": entries}], "Notification": [{"hooks": [entries[1]]}]}
+    path = write_file(home / ".claude/settings.json", json.dumps({"hooks": hooks}))
     install("claude-code")
     hooks = read_hooks(path)
     commands = [entry["command"] for entry in hooks["Stop"][0]["hooks"]]
@@ -262,52 +244,44 @@ def test_older_entries_are_updated(home: Path) -> None:
     assert json.loads(path.read_text()) == {"hooks": {"Stop": [{"hooks": [entries[0], entries[2]]}]}}
 
 
-@pytest.mark.parametrize(
-    ("command", "ours"),
-    [
-        ("/a/bin/helix hook Stop", True),
-        ("'/a b/helix' hook stop --store /x", True),
-        ("/usr/bin/python3 -P -m helix.cli hook Stop", True),
-        ("helix hook", True),
-        ("helix ingest hook", False),
-        ("other hook Stop", False),
-        ("say helix hook", False),
-        ("env A=1 helix hook Stop", False),  # a user's own
-        ("'unclosed", False),
-        ("", False),
-        (None, False),
-        (["helix", "hook"], False),
-    ],
-)
-def test_helix_commands_are_recognised(command: Any, ours: bool) -> None:
-    assert is_helix_hook(command) is ours
+def test_helix_commands_are_recognised() -> None:
+    ours = (
+        *("/a/bin/helix hook Stop", "'/a b/helix' hook stop --store /x", "helix hook"),
+        "/usr/bin/python3 -P -m helix.cli hook Stop",
+    )
+    others = (
+        *("helix ingest hook", "other hook Stop", "say helix hook", "'unclosed", "", None, ["helix", "hook"]),
+        "env A=1 helix hook Stop",  # a user's own
+    )
+    assert [command for command in ours if not is_helix_hook(command)] == []
+    assert [command for command in others if is_helix_hook(command)] == []
 
 
-def test_codexs_comments_stay(home: Path) -> None:
-    path = home / ".codex/config.toml"
-    path.parent.mkdir()
-    path.write_text(CONFIG)
+def test_the_comments_and_tables_of_toml_stay(home: Path) -> None:
+    path = write_file(home / ".codex/config.toml", CONFIG)
     install("codex")
     assert path.read_text().startswith(CONFIG + "\n[mcp_servers.helix]\n")
-    grown = path.read_text() + '\n[mcp_servers.helix.tools.search]\napproval_mode = "approve"\n\n[after]\na = 1\n'
-    path.write_text(grown)
-    install("codex", store=OTHER)  # the user's subtable stays
-    told = tomllib.loads(path.read_text())
-    assert told["mcp_servers"]["helix"]["tools"] == {"search": {"approval_mode": "approve"}}
-    assert told["mcp_servers"]["helix"]["args"][-1] == str(OTHER)
-    remove("codex")
-    assert path.read_text() == CONFIG + "\n[after]\na = 1\n"
-
-
-@pytest.mark.parametrize("text", ["", "a = 1", "a = 1\n", "\n\n", CONFIG, CONFIG.rstrip("\n")])
-def test_removal_restores_codexs_bytes(home: Path, text: str) -> None:
-    path = home / ".codex/config.toml"
-    path.parent.mkdir()
-    path.write_text(text)
-    install("codex")
+    tools = '\n[mcp_servers.helix.tools.search]\napproval_mode = "approve"\n'
+    path.write_text(
+        path.read_text().replace('args = ["mcp"', '# why\nargs = ["mcp"') + f"{tools}\n# next\n[after]\na = 1\n"
+    )
     install("codex", store=OTHER)
+    own = tomllib.loads(path.read_text())["mcp_servers"]["helix"]
+    assert own["tools"] == {"search": {"approval_mode": "approve"}}  # the user's subtable stays
+    assert own["args"][-1] == str(OTHER)
+    assert "# why\nargs" in path.read_text()
     remove("codex")
-    assert read_files(home) == {".codex/config.toml": text.encode()}
+    assert path.read_text() == CONFIG + "\n# next\n[after]\na = 1\n"
+
+
+def test_new_keys_come_before_the_next_table_and_its_comment(home: Path) -> None:
+    text = '[mcp_servers.helix]\nenabled = true\ncommand = "/x/helix"\nargs = ["mcp"]\n\n# of y\n[y]\nb = 2\n'
+    path = write_file(home / ".codex/config.toml", text)
+    install("codex")
+    assert path.read_text().endswith("startup_timeout_sec = 10\ntool_timeout_sec = 60\n\n# of y\n[y]\nb = 2\n")
+    assert "enabled" not in path.read_text()
+    remove("codex")
+    assert path.read_text() == "# of y\n[y]\nb = 2\n"
 
 
 # ------------------------------------------------------------ refusals
@@ -331,10 +305,8 @@ def test_removal_restores_codexs_bytes(home: Path, text: str) -> None:
         ('{"a": "\\ud800"', "line 1"),
     ],
 )
-def test_an_unexpected_file_is_not_changed(home: Path, text: str, why: str) -> None:
-    path = home / ".gemini/settings.json"
-    path.parent.mkdir()
-    path.write_text(text)
+def test_an_unexpected_json_file_is_not_changed(home: Path, text: str, why: str) -> None:
+    path = write_file(home / ".gemini/settings.json", text)
     with pytest.raises(UsageError, match="cannot be edited") as refused:
         install("gemini")
     assert why in str(refused.value)
@@ -344,29 +316,25 @@ def test_an_unexpected_file_is_not_changed(home: Path, text: str, why: str) -> N
 
 
 @pytest.mark.parametrize(
-    "text",
+    "content",
     [
-        "a = ",
-        "mcp_servers = {}",
-        'mcp_servers = { docs = { command = "x" } }',
-        '[mcp_servers]\nhelix = { command = "/a/helix", args = ["mcp"] }',
-        '[mcp_servers.helix]\nurl = "http://x"',
+        b"a = ",
+        b"mcp_servers = {}",
+        b'mcp_servers = { docs = { command = "x" } }',
+        b'[mcp_servers]\nhelix = { command = "/a/helix", args = ["mcp"] }',
+        b'[mcp_servers.helix]\nurl = "http://x"',
         b"\xff\xfe",
     ],
 )
-def test_an_unexpected_toml_file_is_not_changed(home: Path, text: str | bytes) -> None:
-    path = home / ".codex/config.toml"
-    path.parent.mkdir()
-    data = text if isinstance(text, bytes) else text.encode()
-    path.write_bytes(data)
+def test_an_unexpected_toml_file_is_not_changed(home: Path, content: bytes) -> None:
+    write_file(home / ".codex/config.toml", content)
     with pytest.raises(UsageError, match="cannot be edited"):
         install("codex")
-    assert read_files(home) == {".codex/config.toml": data}  # nor are the hooks written
+    assert read_files(home) == {".codex/config.toml": content}  # nor are the hooks written
 
 
 def test_a_changed_file_is_not_overwritten(home: Path) -> None:
-    path = home / ".claude.json"
-    path.write_text('{"a": 1}')
+    path = write_file(home / ".claude.json", '{"a": 1}')
     _, change = plan_changes("claude-code", "user", HELIX, STORE)
     path.write_text('{"a": 2}')
     with pytest.raises(StoreError, match="changed meanwhile"):
@@ -375,9 +343,7 @@ def test_a_changed_file_is_not_overwritten(home: Path) -> None:
 
 
 def test_a_link_stays_a_link(home: Path) -> None:
-    real = home / "dotfiles" / "claude.json"
-    real.parent.mkdir()
-    real.write_text("{}\n")
+    real = write_file(home / "dotfiles" / "claude.json", "{}\n")
     (home / ".claude").mkdir()
     (home / ".claude/settings.json").symlink_to(real)
     install("claude-code")
@@ -391,36 +357,36 @@ def test_a_link_stays_a_link(home: Path) -> None:
 # ------------------------------------------------------------ the command
 
 
-def test_nothing_is_written_without_an_answer(home: Path, capsys, monkeypatch) -> None:
+def test_nothing_is_written_without_a_terminal(home: Path, capsys, monkeypatch) -> None:
     monkeypatch.setattr(sys, "stdin", open(os.devnull))  # noqa: SIM115 — no terminal
     assert main(["install", "claude-code", "--store", "memory"]) == 2
-    said = capsys.readouterr()
-    assert "+" in said.out
-    assert "--yes" in said.err
+    output = capsys.readouterr()
+    assert "+" in output.out
+    assert "--yes" in output.err
     assert read_files(home) == {}
 
 
 @pytest.mark.parametrize(
-    ("answer", "written"), [("y\n", True), ("yes\n", True), ("\n", False), ("n\n", False), ("", False)]
+    ("answer", "is_written"), [("y\n", True), ("yes\n", True), ("\n", False), ("n\n", False), ("", False)]
 )
-def test_the_answer_decides(home: Path, capsys, monkeypatch, answer: str, written: bool) -> None:
+def test_the_answer_decides(home: Path, capsys, monkeypatch, answer: str, is_written: bool) -> None:
     class Terminal:
         isatty = staticmethod(lambda: True)
         readline = staticmethod(lambda: answer)
 
     monkeypatch.setattr(sys, "stdin", Terminal)
     assert main(["install", "cursor", "--store", "memory"]) == 0
-    assert bool(read_files(home)) is written
+    assert bool(read_files(home)) is is_written
     assert "[y/N]" in capsys.readouterr().err
 
 
 def test_the_hooks_work_from_any_folder(home: Path, capsys) -> None:
     assert main(["install", "codex", "--yes", "--store", "memory", "--json"]) == 0
-    said = capsys.readouterr()
-    told = json.loads(said.out)
-    assert (told["agent"], told["scope"], told["store"]) == ("codex", "user", str(home / "project" / "memory"))
-    assert told["files"][0] == {"path": str(home / ".codex/hooks.json"), "action": "made"}
-    assert "+++" in said.err
+    output = capsys.readouterr()
+    report = json.loads(output.out)
+    assert (report["agent"], report["scope"], report["store"]) == ("codex", "user", str(home / "project" / "memory"))
+    assert report["files"][0] == {"path": str(home / ".codex/hooks.json"), "action": "made"}
+    assert "+++" in output.err
     command = read_hooks(home / ".codex/hooks.json")["Stop"][0]["hooks"][0]["command"]
     assert Path(command.split()[0]).is_absolute()
     assert os.access(command.split()[0], os.X_OK)
@@ -481,13 +447,11 @@ def test_json_remove(text: str, path: list[str | int], after: str) -> None:
     assert json_edit.remove(text, path) == after
 
 
-def test_editing_a_large_file_is_fast() -> None:
-    """Agents keep their history in such files: megabytes."""
-    import time
-
+def test_editing_a_large_file_is_linear() -> None:
+    """Agents keep megabytes of history in such files. The time is this process's own, whatever else runs."""
     text = json.dumps({"history": [{"said": "x" * 100}] * 50_000, "mcpServers": {}}, indent=2)
-    began = time.perf_counter()
+    began = time.process_time()
     after = servers.put_json_server({"command": "helix", "args": ["mcp"]}, text)
     assert servers.remove_json_server(after) != after
-    assert time.perf_counter() - began < 5
-    assert partial(json_edit.parse, after)()["mcpServers"]["helix"]["args"] == ["mcp"]
+    assert time.process_time() - began < 5
+    assert json_edit.parse(after)["mcpServers"]["helix"]["args"] == ["mcp"]
