@@ -49,13 +49,7 @@ LONG: Final = load_library(ctypes.CDLL)
 SHORT: Final = load_library(ctypes.PyDLL)
 """The library for calls of microseconds: they hold the lock."""
 
-POINTER, INT, UINT, FLOAT, DOUBLE = (
-    ctypes.c_void_p,
-    ctypes.c_int64,
-    ctypes.c_uint64,
-    ctypes.c_float,
-    ctypes.c_double,
-)
+POINTER, INT, UINT, FLOAT, DOUBLE = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64, ctypes.c_float, ctypes.c_double)
 
 
 def declare_kernel(library: ctypes.CDLL, name: str, *arguments: Any, result: Any = INT) -> Any:

@@ -6,19 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from helix.redact.rules import (
-    FORM,
-    LEFT,
-    OPEN,
-    QUOTE,
-    WORD,
-    Rule,
-    Secret,
-    Trigger,
-    accept_any,
-    is_password,
-    make_rule,
-)
+from helix.redact.rules import FORM, LEFT, OPEN, QUOTE, WORD, Rule, Secret, Trigger, accept_any, is_password, make_rule
 from helix.redact.tables import read_data
 from helix.redact.values import is_random, is_secret_like, is_uuid, regex
 

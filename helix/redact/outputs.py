@@ -15,15 +15,7 @@ from typing import Final
 
 from helix.redact.rules import FORM, LEFT, NEWLINE, Secret, Trigger
 from helix.redact.tables import read_data
-from helix.redact.values import (
-    is_literal,
-    is_numeric,
-    is_path,
-    is_random,
-    is_reference,
-    is_secret_like,
-    regex,
-)
+from helix.redact.values import is_literal, is_numeric, is_path, is_random, is_reference, is_secret_like, regex
 from helix.redact.variable_names import classify_name
 
 _FILTERS: Final = r"base64|tr|head|tail|jq|cut|sed|awk|cat|tee|grep|xxd|python\d?|openssl base64"

@@ -23,12 +23,7 @@ from helix.redact.tables import read_data
 TOKENS = read_token_kinds()
 ASSIGNED = list(dict.fromkeys(kind for kinds in read_assigned_kinds().values() for kind in kinds))
 # Shorter examples of these are examples of another kind.
-SIBLINGS = {
-    "gitlab-pat-routable",
-    "gitlab-runner-authentication-token-routable",
-    "openai-api-key",
-    "slack-bot-token",
-}
+SIBLINGS = {"gitlab-pat-routable", "gitlab-runner-authentication-token-routable", "openai-api-key", "slack-bot-token"}
 
 
 def make_value(parts: tuple[ShapePart, ...], seed: int) -> str:
