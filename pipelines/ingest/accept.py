@@ -220,7 +220,7 @@ def _accept_archive(inbox: Inbox, source: SourceFile) -> Accepted:
     if refused and not new and not cursors.read(inbox.root, source.key()):
         raise InputRefused(f"{redact_path(str(source.path))} holds no readable source", str(refused[0]))
     if new:
-        cursors.write(inbox.root, source.key(), source.advance(START, new[-1]))
+        _save(inbox, source, "", new[-1])
     return Accepted(tuple(new))
 
 
@@ -261,7 +261,7 @@ def _accept_conversations(inbox: Inbox, source: SourceFile, file: BinaryIO, expo
     # Once, at the end: after a kill the same texts make the same documents again.
     ledger.settle(inbox.root)
     cursors.write_parts(inbox.root, key, known)
-    cursors.write(inbox.root, source.key(), source.advance(replace(START, format=format), document))
+    _save(inbox, source, format, document)
     return Accepted(tuple(new))
 
 
@@ -269,16 +269,24 @@ def _accept_whole(
     inbox: Inbox, source: SourceFile, part: str, text: str, mtime: datetime, problems: Sequence[Problem]
 ) -> Iterator[str]:
     """Accept a source, or a part of it, as one text; yield its document where that is new."""
-    key, options = source.key(part), source.options
-    before = cursors.read(inbox.root, key)
+    options = source.options
     where = f"{source.where}#{redact_name(part)}" if part else source.where
     format = sources.detect(Document(where, text, mtime)).NAME if options.format == "auto" else options.format
-    older = before.document if before and not before.offset and inbox.has(before.document) else ""
-    envelope = make_whole(inbox, options, where, text, format, mtime, problems, older)
+    envelope = make_whole(inbox, options, where, text, format, mtime, problems, _find_older(inbox, source, part))
     new = write_envelope(inbox, envelope, options.retry)
-    cursors.write(inbox.root, key, source.advance(replace(START, format=format), envelope.document))
+    _save(inbox, source, format, envelope.document, part)
     if new:
         yield envelope.document
+
+
+def _find_older(inbox: Inbox, source: SourceFile, part: str) -> str:
+    """Return the document that the inbox holds of a source that is accepted whole, or of its part; empty for none."""
+    before = cursors.read(inbox.root, source.key(part))
+    return before.document if before and not before.offset and inbox.has(before.document) else ""
+
+
+def _save(inbox: Inbox, source: SourceFile, format: str, document: str, part: str = "") -> None:
+    cursors.write(inbox.root, source.key(part), source.advance(replace(START, format=format), document))
 
 
 def _accept_pieces(inbox: Inbox, source: SourceFile, text: str) -> Accepted | None:
@@ -293,15 +301,13 @@ def _accept_pieces(inbox: Inbox, source: SourceFile, text: str) -> Accepted | No
     new: list[str] = []
     name = ""
     for number, piece in enumerate(piece for session in parsed.sessions for piece in cut_session(session, BLOCK)):
-        key = source.key(str(number))
-        before = cursors.read(inbox.root, key)
-        older = before.document if before and inbox.has(before.document) else ""
+        older = _find_older(inbox, source, str(number))
         envelope = make_whole(inbox, options, source.where, piece.text, format, source.mtime, problems, older)
         envelope = replace(envelope, chars=piece.chars, redacted=dict(redacted + Counter(envelope.redacted)))
         name = envelope.document
         new += [name] if write_envelope(inbox, envelope, options.retry) else []
-        cursors.write(inbox.root, key, source.advance(replace(START, format=format), name))
+        _save(inbox, source, format, name, str(number))
         problems, redacted = (), Counter()  # reported with the first piece
     if name:
-        cursors.write(inbox.root, source.key(), source.advance(replace(START, format=format), name))
+        _save(inbox, source, format, name)
     return Accepted(tuple(new)) if name else None

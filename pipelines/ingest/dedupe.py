@@ -123,8 +123,8 @@ def _join(rows: Rows, ids: U64, accepted: I64, new: Bool, published: Sequence[pa
 def add_revalued(root: Path, base: CommitBase, rows: Rows, accepted: I64, chosen: Choice, again: Bool) -> Choice:
     """Add to a choice the earlier items whose salience or confidence later turns changed.
 
-    Such a row is added where the published row, or another incoming one, has the same content at the same place of
-    the same session. It keeps that row's time and retained values.
+    Such a row is added if the published row, or another incoming one, has the same content, session and place. It
+    keeps that row's time and retained values.
 
     Args:
         accepted: int64[n], microseconds: time of acceptance of each row's document.

@@ -49,8 +49,8 @@ def find_ready(
 def limit_parts(parts: Mapping[str, EnrichedPart], limit: int) -> dict[str, EnrichedPart]:
     """Return at least one of the ready parts, and as many as stay below `limit` items, small ones first.
 
-    None precedes a document it continues. So an import delays a fresh turn by one short commit, and fresh turns delay
-    a part larger than the limit by `OVERDUE` seconds at most.
+    None precedes a document it continues. So an import delays a fresh turn by one short commit. Fresh turns delay a
+    part larger than the limit by `OVERDUE` seconds at most.
     """
     left, chosen, size, overdue = set(parts), set[str](), 0, False
     for small in (True, False):

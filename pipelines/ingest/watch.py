@@ -1,8 +1,8 @@
 """Watching files and folders: new lines of logs are accepted while their sessions run.
 
 The system reports which files change (inotify and the like; where it cannot, folders are polled). Each file is accepted
-from where its cursor points, so a restart loses nothing, and a sweep over all files finds changes made meanwhile. New
-turns precede older pending ones: a large import delays no fresh turn.
+from its cursor on, so a restart loses nothing. A sweep over all files finds changes made meanwhile. New turns precede
+older pending ones: a large import delays no fresh turn.
 """
 
 from __future__ import annotations

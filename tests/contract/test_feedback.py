@@ -185,7 +185,7 @@ def test_feedback_is_an_event_and_no_write_to_the_store(client: httpx.Client, st
 
 
 @pytest.mark.parametrize(
-    ("send", "said"),
+    ("send", "message"),
     [
         ({"kind": "used"}, "item"),
         ({"item": NOBODY}, "kind"),
@@ -196,10 +196,10 @@ def test_feedback_is_an_event_and_no_write_to_the_store(client: httpx.Client, st
         ([], "dictionary"),
     ],
 )
-def test_malformed_feedback_is_refused(client: httpx.Client, store: Path, send: Any, said: str) -> None:
+def test_malformed_feedback_is_refused(client: httpx.Client, store: Path, send: Any, message: str) -> None:
     found = client.post("/v1/feedback", json=send)
     assert (found.status_code, found.headers["content-type"]) == (400, "application/problem+json")
-    assert said in found.json()["detail"]
+    assert message in found.json()["detail"]
     assert lines(store) == []
 
 

@@ -79,8 +79,8 @@ def gemini(i: int, context: str) -> list[dict[str, Any]]:
         "directories": ["/home/ana/ledgerline"],
     }
     asked = {"id": "u", "timestamp": "2026-06-01T10:00:00Z", "type": "user", "content": PROMPT}
-    told = [{"functionResponse": {"id": f"c{i}", "name": "helix__recall", "response": {"output": context}}}]
-    call = {"id": f"c{i}", "name": "helix__recall", "args": {"query": PROMPT}, "status": "success", "result": told}
+    responses = [{"functionResponse": {"id": f"c{i}", "name": "helix__recall", "response": {"output": context}}}]
+    call = {"id": f"c{i}", "name": "helix__recall", "args": {"query": PROMPT}, "status": "success", "result": responses}
     return [
         *([head, asked] if not i else []),
         {

@@ -921,9 +921,9 @@ def on_a_terminal(answer: str, *arguments: object) -> tuple[int, str, str]:
     with subprocess.Popen(command, **streams, text=True) as process:  # type: ignore[call-overload]
         os.close(theirs)
         os.write(ours, answer.encode())
-        said = process.communicate(timeout=240)
+        output = process.communicate(timeout=240)
     os.close(ours)
-    return process.returncode, *said
+    return process.returncode, *output
 
 
 def everything(root: Path) -> dict[str, str]:
@@ -934,15 +934,15 @@ def everything(root: Path) -> dict[str, str]:
 def test_the_command_asks_on_a_terminal(store: Path) -> None:
     before = everything(store)
     for answer in ("n\n", "\n", "\x04", "yes please\n"):
-        status, printed, said = on_a_terminal(answer, "--project", PROJECT, "--store", store)
-        assert (status, printed) == (0, ""), said
-        assert f"project {PROJECT}: 5 items of 1 session, in 4 documents" in said
-        assert "  2026-01-01 10:00  s-organological " in said
-        assert TEXTS["t0"] in said
-        assert said.endswith("Forget it? [y/N] nothing was forgotten\n")
+        status, printed, screen = on_a_terminal(answer, "--project", PROJECT, "--store", store)
+        assert (status, printed) == (0, ""), screen
+        assert f"project {PROJECT}: 5 items of 1 session, in 4 documents" in screen
+        assert "  2026-01-01 10:00  s-organological " in screen
+        assert TEXTS["t0"] in screen
+        assert screen.endswith("Forget it? [y/N] nothing was forgotten\n")
         assert everything(store) == before
-    status, printed, said = on_a_terminal("y\n", "--project", PROJECT, "--store", store, "--json")
-    assert status == 0, said
+    status, printed, screen = on_a_terminal("y\n", "--project", PROJECT, "--store", store, "--json")
+    assert status == 0, screen
     assert len(json.loads(printed)["items"]) == 5
     assert traces(store, needles() | session_needles()) == []
 
@@ -952,8 +952,8 @@ def test_ingest_reports_forgotten_items_and_remembers_them(tmp_path: Path, run_h
     run_helix("ingest", log, "--store", root)
     run_helix("forget", "--project", PROJECT, "--store", root)
     again = run_helix("ingest", log, "--store", root, "--json")
-    told = json.loads(again.stdout)
-    assert (again.returncode, told["duplicates"], told["forgotten"]) == (0, 1, {"paths": [str(log)], "items": 0})
+    report = json.loads(again.stdout)
+    assert (again.returncode, report["duplicates"], report["forgotten"]) == (0, 1, {"paths": [str(log)], "items": 0})
     remedy = "'helix ingest --remember PATH' accepts it again"
     assert f"{log}: a part of it was forgotten and stays out; {remedy}" in again.stderr
     queued = run_helix("enqueue", log, "--store", root, "--json")
@@ -964,8 +964,8 @@ def test_ingest_reports_forgotten_items_and_remembers_them(tmp_path: Path, run_h
 
 
 def test_a_script_is_not_asked(store: Path, run_helix) -> None:
-    status, _, said = on_a_terminal("", "--item", item("t0"), "--yes", "--store", store)
-    assert (status, "[y/N]" in said) == (0, False)
+    status, _, screen = on_a_terminal("", "--item", item("t0"), "--yes", "--store", store)
+    assert (status, "[y/N]" in screen) == (0, False)
     assert item("t0") not in run_helix("sql", "SELECT id FROM items", "--store", store, "--json").stdout
     done = run_helix("forget", "--item", item("t1"), "--store", store)  # stdin is no terminal
     assert (done.returncode, "[y/N]" in done.stderr) == (0, False)
@@ -979,9 +979,9 @@ def test_a_dry_run_forgets_nothing(store: Path, tmp_path: Path, settings: Settin
     assert [found[name] for name in ("dry_run", "items", "sessions", "documents")] == [True, 6, 1, 5]
     (entry,) = [entry for entry in found["shown"] if entry["id"] == item("t0")]
     assert (entry["session"], entry["project"], entry["text"]) == (SESSION, PROJECT, TEXTS["t0"])
-    told = run_helix("forget", "--item", item("t0"), item("t1"), "--dry-run", "--store", store)
-    assert told.stdout.splitlines()[0] == "these items: 2 items of 1 session, in 4 documents"
-    assert len(told.stdout.splitlines()) == 3
+    preview = run_helix("forget", "--item", item("t0"), item("t1"), "--dry-run", "--store", store)
+    assert preview.stdout.splitlines()[0] == "these items: 2 items of 1 session, in 4 documents"
+    assert len(preview.stdout.splitlines()) == 3
     assert everything(store) == before
     none = run_helix("forget", "--project", "nothing", "--dry-run", "--store", store)
     assert (none.returncode, none.stdout) == (2, "")

@@ -33,9 +33,9 @@ def broken(tmp_path: Path, run_helix) -> tuple[Path, str, bytes]:
 
 def test_dead_documents_are_retried_after_the_fault_is_fixed(broken, tmp_path: Path, run_helix) -> None:
     root, name, whole = broken
-    told = run_helix("status", "--store", root)
-    assert f"{name[:12]}… " in told.stderr
-    assert "helix retry" in told.stderr
+    report = run_helix("status", "--store", root)
+    assert f"{name[:12]}… " in report.stderr
+    assert "helix retry" in report.stderr
     (root / "inbox" / name).write_bytes(whole)
     retried = run_helix("retry", name[:8], "--store", root, "--json")
     assert json.loads(retried.stdout) == {"retried": [name], "queued": 0}
@@ -80,8 +80,8 @@ def test_rolled_back_documents_are_not_retried_as_failures(tmp_path: Path, run_h
 )
 def test_an_ambiguous_selection_is_refused(words: list[str], why: str, broken, run_helix) -> None:
     for command in ("retry", "drop"):
-        told = run_helix(command, *words, "--store", broken[0])
-        assert (told.returncode, why in told.stderr) == (2, True), told.stderr
+        report = run_helix(command, *words, "--store", broken[0])
+        assert (report.returncode, why in report.stderr) == (2, True), report.stderr
 
 
 def test_status_reports_attempts_and_their_waits(broken, tmp_path: Path, run_helix) -> None:
@@ -96,9 +96,9 @@ def test_status_reports_attempts_and_their_waits(broken, tmp_path: Path, run_hel
         assert state["failed"][failing]["tries"] == 1
         assert state["failed"][failing]["error"] == "out of luck"
         assert state["failed"][failing]["next"] > state["published"]
-        told = run_helix("status", "--store", root).stdout
-    assert "2 pending (1 running), 1 dead" in told
-    assert f"{failing[:12]}… 1 times" in told
+        report = run_helix("status", "--store", root).stdout
+    assert "2 pending (1 running), 1 dead" in report
+    assert f"{failing[:12]}… 1 times" in report
     assert 0 <= state["lag"] < 60
 
 
@@ -108,9 +108,9 @@ def test_throughput_counts_recently_published_documents(tmp_path: Path, run_heli
     assert throughput(root)["items"] == 0  # one generation is not enough
     for i in range(3):
         run_helix("ingest", write_log(tmp_path / f"{i}.jsonl", f"s{i}", ["two", "three"]), "--store", root)
-    told = throughput(root)
-    assert told["documents"] == pytest.approx(60 * 3 / told["seconds"], rel=0.1)
-    assert told["items"] == pytest.approx(60 * 6 / told["seconds"], rel=0.1)
+    report = throughput(root)
+    assert report["documents"] == pytest.approx(60 * 3 / report["seconds"], rel=0.1)
+    assert report["items"] == pytest.approx(60 * 6 / report["seconds"], rel=0.1)
 
 
 def test_a_reindex_is_no_throughput(tmp_path: Path, run_helix) -> None:

@@ -142,9 +142,9 @@ def test_an_unknown_generation_is_refused_with_the_known_ones(
     collect(root, keep=2, grace=0.0, wait=5.0)
     before = (root / "CURRENT").read_bytes()
     assert main(["rollback", "--store", str(root), "--", number]) == 2
-    said = capsys.readouterr()
-    assert f"no generation {number} to return to; there are: 2 (the current is 3)" in said.err
-    assert len(said.err.strip().splitlines()) == 1
+    output = capsys.readouterr()
+    assert f"no generation {number} to return to; there are: 2 (the current is 3)" in output.err
+    assert len(output.err.strip().splitlines()) == 1
     assert (root / "CURRENT").read_bytes() == before
     assert ledger.dead(root) == {}
     assert texts(root) == words(BREAD, LATER, GARDEN)
@@ -189,14 +189,14 @@ def test_documents_ingested_since_are_set_aside_with_the_reason(
 ) -> None:
     assert states(root) == (3, 3, 0, 0)
     assert main(["rollback", "1", "--store", str(root)]) == 0
-    said = capsys.readouterr()
-    assert "generation 4 holds the content of 1; 2 documents ingested since are set aside" in said.out
-    assert "ingests a set-aside document again" in said.err
+    output = capsys.readouterr()
+    assert "generation 4 holds the content of 1; 2 documents ingested since are set aside" in output.out
+    assert "ingests a set-aside document again" in output.err
     assert states(root) == (3, 1, 0, 2)
     assert main(["status", "--store", str(root)]) == 0
-    said = capsys.readouterr()
-    assert "3 accepted, 1 done, 0 pending, 2 dead" in said.out
-    assert said.err.count("rolled back from generation 3 to 1") == 2
+    output = capsys.readouterr()
+    assert "3 accepted, 1 done, 0 pending, 2 dead" in output.out
+    assert output.err.count("rolled back from generation 3 to 1") == 2
     # They stay aside through other ingests.
     (tmp_path / "logs").mkdir()
     assert ingest(root, [write(tmp_path / "logs", "other", (("o1", "parsley"),))], load()).items == 1

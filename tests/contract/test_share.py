@@ -114,11 +114,16 @@ class Fleet:
     def remote(self) -> sync.Remote:
         return sync.connect(self.a.settings.share)
 
-    def there(self, folder: str = "") -> dict[str, bytes]:
+    def read_objects(self, folder: str = "") -> dict[str, bytes]:
         return {name: b"".join(sync.read_remote(self.remote, name)) for name in sync.listing(self.remote, folder)}
 
     def put(self, name: str, data: bytes) -> None:
         sync.put(self.remote, name, data)
+
+    def enqueue_one(self) -> tuple[Machine, Machine, str]:
+        """Return both machines, and a document that the second one has accepted."""
+        (document,) = self.b.enqueue(write_log(self.tmp / "one.jsonl", "w0", list_turns(0, 3)))
+        return self.a, self.b, document
 
 
 def machine(root: Path, url: str, **settings: Any) -> Machine:
@@ -149,26 +154,26 @@ def whole(root: Path) -> bool:
     return True
 
 
-# ---------------------------------------------------------------- a document's way
+# ---------------------------------------------------------------- the way of a document
 
 
 def test_one_machine_accepts_and_enriches_and_another_commits(two: Fleet, run_helix) -> None:
     a, b = two.a, two.b
     (document,) = b.enqueue(write_log(two.tmp / "one.jsonl", "w0", list_turns(0, 3)))
     envelope = b.root / "inbox" / document
-    assert two.there() == {f"inbox/{document}": envelope.read_bytes(), f"new/{document}": b""}
+    assert two.read_objects() == {f"inbox/{document}": envelope.read_bytes(), f"new/{document}": b""}
     assert b.enrich(document) == [document]
     name = b.part(document).name
-    assert list(two.there("parts")) == [f"parts/{name}"]
+    assert list(two.read_objects("parts")) == [f"parts/{name}"]
     assert a.commit() == primary.CollectedObjects(1, 1, 0)
     assert items(a.root) == expected_texts(1)
     fetched = a.root / "inbox" / document
     assert fetched.read_bytes() == envelope.read_bytes()
     assert fetched.stat().st_mtime_ns == envelope.stat().st_mtime_ns
-    left = {name.split("/")[0] for name in two.there()}
-    assert left == {"CURRENT", "LEDGER", "files", "inbox", "manifests"}  # neither its part nor its mark
+    left = {name.split("/")[0] for name in two.read_objects()}
+    assert left == {"CURRENT", "LEDGER", "files", "inbox", "manifests"}  # without its part and its mark
     assert list((a.root / "parts").iterdir()) == []
-    # The other machine learns that it is done, without a single item.
+    # The other machine learns that it is done, without any item.
     assert b.part(document).is_dir()
     b.keep_up()
     assert ledger.pending(b.root) == []
@@ -178,9 +183,9 @@ def test_one_machine_accepts_and_enriches_and_another_commits(two: Fleet, run_he
     assert b.enrich(document) == []
     (second,) = b.enqueue(write_log(two.tmp / "two.jsonl", "w1", list_turns(1, 3)))
     assert b.enrich(second) == [second]
-    assert b.enrich(second) == []  # a second message: the part is there
+    assert b.enrich(second) == []  # a second message: the part is read_objects
     a.commit()
-    # And a third one serves it.
+    # A third machine serves it.
     assert run_helix("pull", a.settings.share, "--store", two.tmp / "c").returncode == 0
     assert items(two.tmp / "c") == items(a.root) == expected_texts(2)
     for root in (a.root, b.root, two.tmp / "c"):
@@ -200,7 +205,7 @@ def test_the_same_document_of_two_machines_counts_once(pair: Fleet) -> None:
     (document,) = a.enqueue(log)
     first = (a.root / "inbox" / document).read_bytes()
     assert b.enqueue(log) == [document]
-    assert (b.root / "inbox" / document).read_bytes() == first  # the first one's time counts, on both
+    assert (b.root / "inbox" / document).read_bytes() == first  # the first one's time counts on both
     assert b.enrich(document) == a.enrich(document) == [document]
     a.commit()
     assert items(a.root) == expected_texts(1, 2)
@@ -217,15 +222,14 @@ def grow(path: Path, session: str, texts: list[str], start: int) -> Path:
 
 
 def test_a_part_handed_in_after_the_commit_is_removed(pair: Fleet) -> None:
-    a, b = pair.a, pair.b
-    (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3)))
+    a, b, document = pair.enqueue_one()
     assert b.enrich(document) == [document]
     a.commit()
-    assert pair.there("parts") == {}
-    assert member.hand_in(b.root, b.settings, document, b.fingerprint())  # who made it, too, and was slower
-    assert len(pair.there("parts")) == 1
+    assert pair.read_objects("parts") == {}
+    assert member.hand_in(b.root, b.settings, document, b.fingerprint())  # made here too, but later
+    assert len(pair.read_objects("parts")) == 1
     a.keep_up()
-    assert pair.there("parts") == {}
+    assert pair.read_objects("parts") == {}
     assert items(a.root) == expected_texts(1)
 
 
@@ -235,7 +239,7 @@ def test_increments_are_read_after_their_predecessors_of_other_machines(pair: Fl
     links = [b.enqueue(grow(log, "g", [f"step {i} of the walnut loaf"], i))[0] for i in range(3)]
     whole_log = a.accept(log)  # the same turns, as another document
     assert len({*links, *whole_log}) == 4
-    assert a.enrich(links[2]) == [links[2]]  # the last one first: both before it are fetched
+    assert a.enrich(links[2]) == [links[2]]  # the last one first: its predecessors are fetched
     assert set(ledger.accepted(a.root)) == {*links, *whole_log}
     for document in (links[1], links[0]):
         assert b.enrich(document) == [document]
@@ -261,7 +265,7 @@ def test_an_increment_waits_for_its_missing_predecessor(pair: Fleet, monkeypatch
     assert a.enrich(one) == [one]
     a.commit()
     assert items(a.root) == {f"g#g:{i}": f"step {i} of the walnut loaf" for i in range(2)}
-    # One that is lost for good is not waited for for ever.
+    # The wait for a lost predecessor ends.
     three = b.enqueue(grow(log, "g", ["step 2 of the walnut loaf"], 2))[0]
     for root in (a.root, b.root):
         (root / "inbox" / two).unlink()
@@ -272,7 +276,7 @@ def test_an_increment_waits_for_its_missing_predecessor(pair: Fleet, monkeypatch
     assert b.enrich(three) == [three]
 
 
-# ---------------------------------------------------------------- who decides what parts are made of
+# ---------------------------------------------------------------- settings of the parts
 
 
 def test_parts_of_other_settings_are_rejected_and_made_by_the_primary(pair: Fleet) -> None:
@@ -286,22 +290,21 @@ def test_parts_of_other_settings_are_rejected_and_made_by_the_primary(pair: Flee
     assert a.enrich(document) == [document]
     a.commit()
     assert items(a.root) == expected_texts(1)
-    assert list(pair.there("parts")) == []
+    assert list(pair.read_objects("parts")) == []
     (other,) = b.enqueue(write_log(pair.tmp / "two.jsonl", "w1", list_turns(1, 3)))
     with pytest.raises(StoreError, match="HELIX_ITEM_WORDS"):
         b.enrich(other)
     b.keep_up()
-    assert list((b.root / "parts").iterdir()) == []  # of no use
+    assert list((b.root / "parts").iterdir()) == []  # unusable
     again = machine(b.root, a.settings.share)
-    assert again.enrich(other) == [other]  # with home's settings and home's encoder
+    assert again.enrich(other) == [other]  # with the primary's settings and encoder
     assert again.encoder().folder == b.root / "encoders" / ledger.current(a.root)[1].lineage.encoder
     a.commit()
     assert items(a.root) == expected_texts(2)
 
 
 def test_one_machine_is_the_primary(pair: Fleet, run_helix) -> None:
-    a, b = pair.a, pair.b
-    (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3)))
+    a, b, document = pair.enqueue_one()
     b.enrich(document)
     a.commit()
     with pytest.raises(UsageError, match="another store commits"):
@@ -311,16 +314,16 @@ def test_one_machine_is_the_primary(pair: Fleet, run_helix) -> None:
         primary.claim(b.root, b.settings)
     with pytest.raises(StoreError, match="only accepts and enriches"):
         commit(b.root, b.encoder(), b.settings)
-    said = run_helix("forget", "--session", "w0", "--store", b.root, HELIX_SHARE=b.settings.share)
-    assert said.returncode == 2
-    assert "primary" in said.stderr
+    refused = run_helix("forget", "--session", "w0", "--store", b.root, HELIX_SHARE=b.settings.share)
+    assert refused.returncode == 2
+    assert "primary" in refused.stderr
     assert items(a.root) == expected_texts(1)
-    # What only accepts and enriches may become a whole copy, and stays one.
+    # A store that only accepts and enriches may become a whole copy.
     assert run_helix("pull", a.settings.share, "--store", b.root).returncode == 0
     assert items(b.root) == expected_texts(1)
     b.keep_up()
     assert items(b.root) == expected_texts(1)
-    # And home moves to where such a copy is.
+    # A whole copy may become the primary.
     a.enrich(*a.enqueue(write_log(pair.tmp / "two.jsonl", "w1", list_turns(1, 3))))
     a.commit()
     assert run_helix("pull", a.settings.share, "--store", b.root).returncode == 0
@@ -337,7 +340,7 @@ def test_a_store_older_than_its_share_is_shared_whole(pair: Fleet) -> None:
     a.enrich(*first)
     commit(a.root, a.encoder(), a.settings)
     a.keep_up()
-    assert list(pair.there("inbox")) == [f"inbox/{first[0]}"]
+    assert list(pair.read_objects("inbox")) == [f"inbox/{first[0]}"]
     (second,) = a.enqueue(grow(log, "g", ["step 1 of the walnut loaf"], 1))
     b.keep_up()
     assert b.enrich(second) == [second]
@@ -352,21 +355,20 @@ def test_a_store_older_than_its_share_is_shared_whole(pair: Fleet) -> None:
 def test_documents_not_offered_after_a_kill_are_offered_at_the_next_start(point: str, pair: Fleet, run_helix) -> None:
     a, b = pair.a, pair.b
     log = write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3))
-    told = {"HELIX_SHARE": b.settings.share, "HELIX_FAILPOINT": point}
-    assert run_helix("enqueue", log, "--store", b.root, **told).returncode == -signal.SIGKILL
+    environ = {"HELIX_SHARE": b.settings.share, "HELIX_FAILPOINT": point}
+    assert run_helix("enqueue", log, "--store", b.root, **environ).returncode == -signal.SIGKILL
     (document,) = ledger.accepted(b.root)
-    assert f"inbox/{document}" not in pair.there()
+    assert f"inbox/{document}" not in pair.read_objects()
     assert a.commit() == primary.CollectedObjects(0, 0, 0)
     b.keep_up()
-    assert pair.there()[f"inbox/{document}"] == (b.root / "inbox" / document).read_bytes()
+    assert pair.read_objects()[f"inbox/{document}"] == (b.root / "inbox" / document).read_bytes()
     a.keep_up()
     assert ledger.pending(a.root) == [document]
-    assert list(pair.there("new")) == []
+    assert list(pair.read_objects("new")) == []
 
 
 def test_parts_made_during_an_outage_are_handed_in_later(pair: Fleet, monkeypatch) -> None:
-    a, b = pair.a, pair.b
-    (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3)))
+    a, b, document = pair.enqueue_one()
 
     def away(*_: object, **__: object) -> None:
         raise StoreError("the share is away")
@@ -375,7 +377,7 @@ def test_parts_made_during_an_outage_are_handed_in_later(pair: Fleet, monkeypatc
         patched.setattr(sync, "put_blocks", away)
         with pytest.raises(StoreError):
             b.enrich(document)
-    assert list(pair.there("parts")) == []
+    assert list(pair.read_objects("parts")) == []
     b.keep_up()
     assert a.commit() == primary.CollectedObjects(1, 1, 0)
     assert items(a.root) == expected_texts(1)
@@ -383,11 +385,10 @@ def test_parts_made_during_an_outage_are_handed_in_later(pair: Fleet, monkeypatc
 
 @pytest.mark.parametrize("how", ["changed", "cut", "of another"])
 def test_a_damaged_part_is_rejected_and_made_again(how: str, pair: Fleet) -> None:
-    a, b = pair.a, pair.b
-    (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3)))
+    a, b, document = pair.enqueue_one()
     b.enrich(document)
     name = f"parts/{b.part(document).name}"
-    data = pair.there()[name]
+    data = pair.read_objects()[name]
     broken = {
         "changed": data[:-9] + b"?" + data[-8:],
         "cut": data[: len(data) // 2],
@@ -397,42 +398,39 @@ def test_a_damaged_part_is_rejected_and_made_again(how: str, pair: Fleet) -> Non
     assert a.commit() == primary.CollectedObjects(1, 0, 0)
     assert list((a.root / "parts").iterdir()) == []
     assert ledger.pending(a.root) == [document]
-    assert name not in pair.there()
+    assert name not in pair.read_objects()
     assert b.enrich(document) == [document]  # the primary's reconciler queues it; the present part is sent
-    assert pair.there()[name] == data
+    assert pair.read_objects()[name] == data
     a.commit()
     assert items(a.root) == expected_texts(1)
 
 
 def test_a_damaged_envelope_is_rejected_and_replaced(pair: Fleet) -> None:
-    a, b = pair.a, pair.b
-    log = write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3))
-    (document,) = b.enqueue(log)
+    a, b, document = pair.enqueue_one()
     name = f"inbox/{document}"
-    data = pair.there()[name]
+    data = pair.read_objects()[name]
     pair.put(name, data[:-4])
     with pytest.raises(StoreError):
         a.enrich(document)
     a.keep_up()
     assert ledger.accepted(a.root) == []
     envelopes.offer(b.root, pair.remote, [document])
-    assert pair.there()[name] == data
+    assert pair.read_objects()[name] == data
     assert a.enrich(document) == [document]
 
 
 def test_a_document_given_up_on_one_machine_is_dead_on_all_until_retried(pair: Fleet) -> None:
-    a, b = pair.a, pair.b
-    log = write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3))
-    (document,) = b.enqueue(log)
-    ledger.give_up(b.root, document, "nobody can read it")
+    a, b, document = pair.enqueue_one()
+    log = pair.tmp / "one.jsonl"
+    ledger.give_up(b.root, document, "unreadable")
     member.hand_in(b.root, b.settings, document, b.fingerprint())
     a.commit()
-    assert ledger.dead(a.root)[document]["error"] == "nobody can read it"
+    assert ledger.dead(a.root)[document]["error"] == "unreadable"
     assert ledger.pending(a.root) == []
     b.keep_up()
     assert ledger.is_dead(b.root, document)
     assert a.enqueue(log) == [document]  # offering it again retries it
-    assert not [name for name in pair.there() if name.startswith("dead/")]
+    assert not [name for name in pair.read_objects() if name.startswith("dead/")]
     b.keep_up()
     assert not ledger.is_dead(b.root, document)
     assert b.enrich(document) == [document]
@@ -458,28 +456,28 @@ def test_forgotten_items_leave_no_byte_at_the_share_and_do_not_come_back(two: Fl
     b_envelope = (b.root / "inbox" / documents[1]).read_bytes()
     data = b"".join(share.parcel.pack(a_part(b, documents[1]), documents[1], b.fingerprint(), b_envelope[:64].decode()))
     word = b"document 1 says"
-    assert any(word in found for found in two.there().values())
+    assert any(word in found for found in two.read_objects().values())
     receipt = forget(a.root, Selection((), "w1", None), a.settings)
-    assert [name for name, found in two.there().items() if word in found or b"1.jsonl" in found] == []
+    assert [name for name, found in two.read_objects().items() if word in found or b"1.jsonl" in found] == []
     listed = {entry["path"]: entry["action"] for entry in receipt["share"]}
     assert listed[f"inbox/{documents[1]}"] == "replaced"
     removed = {name for name, action in listed.items() if action == "removed"}
     assert removed
     assert all(name.startswith("files/") for name in removed)
-    assert not removed & two.there().keys()
+    assert not removed & two.read_objects().keys()
     assert items(a.root) == expected_texts(1)
-    # A part that was under way, and a machine that still has the text.
+    # A late part, and a machine that still has the text.
     two.put(f"parts/{late.name}", data)
     a.commit()
-    assert f"parts/{late.name}" not in two.there()
+    assert f"parts/{late.name}" not in two.read_objects()
     assert word in (b.root / "inbox" / documents[1]).read_bytes()
     b.keep_up()
     assert not [path for path in b.root.rglob("*") if path.is_file() and word in path.read_bytes()]
     assert (b.root / "inbox" / documents[1]).read_bytes() == (a.root / "inbox" / documents[1]).read_bytes()
-    b.enqueue(gone)  # offered again: it is known, and stays forgotten
+    b.enqueue(gone)  # offered again, it stays forgotten
     a.keep_up()
     a.commit()
-    assert [name for name, found in two.there().items() if word in found] == []
+    assert [name for name, found in two.read_objects().items() if word in found] == []
     assert items(a.root) == expected_texts(1)
     assert whole(a.root)
     assert whole(b.root)
@@ -504,9 +502,9 @@ def test_uncommitted_documents_are_forgotten_at_the_share(pair: Fleet) -> None:
     b.keep_up()
     b.enrich(document)
     a.keep_up()
-    part = (name := f"parts/{b.part(document).name}", pair.there()[name])
+    part = (name := f"parts/{b.part(document).name}", pair.read_objects()[name])
     forget(a.root, Selection((), "w1", None), a.settings)
-    assert not [name for name, found in pair.there().items() if b"document 1 says" in found]
+    assert not [name for name, found in pair.read_objects().items() if b"document 1 says" in found]
     assert b.part(document).is_dir()
     b.keep_up()
     assert not b.part(document).exists()
@@ -516,7 +514,7 @@ def test_uncommitted_documents_are_forgotten_at_the_share(pair: Fleet) -> None:
     a.enrich(*ledger.pending(a.root))
     a.commit()
     assert items(a.root) == expected_texts(1)
-    assert not [name for name, found in pair.there().items() if b"document 1 says" in found]
+    assert not [name for name, found in pair.read_objects().items() if b"document 1 says" in found]
 
 
 def test_the_error_of_a_failed_document_is_forgotten_with_its_text(pair: Fleet) -> None:
@@ -541,18 +539,18 @@ def test_a_document_dropped_on_the_primary_is_removed_everywhere(killed: bool, p
     member.hand_in(b.root, b.settings, document, b.fingerprint())
     b.keep_up()
     a.keep_up()
-    told = ("drop", document, "--store")
-    refused = run_helix(*told, b.root, HELIX_SHARE=b.settings.share)
+    drop = ("drop", document, "--store")
+    refused = run_helix(*drop, b.root, HELIX_SHARE=b.settings.share)
     assert refused.returncode == 2
     assert "primary" in refused.stderr
     if killed:  # before the share's objects are replaced
         drop_dead(a.root, document)
-        assert any(b"document 1 says" in found for found in pair.there().values())
+        assert any(b"document 1 says" in found for found in pair.read_objects().values())
         a.keep_up()
     else:
-        assert run_helix(*told, a.root, HELIX_SHARE=a.settings.share).returncode == 0
+        assert run_helix(*drop, a.root, HELIX_SHARE=a.settings.share).returncode == 0
     b.keep_up()
-    assert not [name for name, found in pair.there().items() if b"document 1 says" in found]
+    assert not [name for name, found in pair.read_objects().items() if b"document 1 says" in found]
     for root in (a.root, b.root):
         assert not [path for path in root.rglob("*") if path.is_file() and b"document 1 says" in path.read_bytes()]
         assert ledger.dead(root) == {}
@@ -564,15 +562,15 @@ def test_a_deletion_killed_at_the_share_is_finished_by_the_next_run(point: str, 
     for i in range(2):
         a.enrich(*a.enqueue(write_log(pair.tmp / f"{i}.jsonl", f"w{i}", list_turns(i, 3))))
     a.commit()
-    asked = ("forget", "--session", "w1", "--store", a.root, "--json")
-    killed = run_helix(*asked, HELIX_SHARE=a.settings.share, HELIX_FAILPOINT=point)
+    command = ("forget", "--session", "w1", "--store", a.root, "--json")
+    killed = run_helix(*command, HELIX_SHARE=a.settings.share, HELIX_FAILPOINT=point)
     assert killed.returncode == -signal.SIGKILL
-    finished = run_helix(*asked, HELIX_SHARE=a.settings.share)
+    finished = run_helix(*command, HELIX_SHARE=a.settings.share)
     assert finished.returncode == 0, finished.stderr
     listed = {entry["path"] for entry in json.loads(finished.stdout)["share"]}
     assert any(name.startswith("inbox/") for name in listed)
     assert any(name.startswith("files/") for name in listed)
-    assert not [name for name, found in pair.there().items() if b"document 1 says" in found]
+    assert not [name for name, found in pair.read_objects().items() if b"document 1 says" in found]
     assert items(a.root) == expected_texts(1)
 
 
@@ -588,7 +586,7 @@ class Line:
         with socket.socket() as probe:
             probe.bind((host, 0))
             self._here = probe.getsockname()
-        self.asked: list[str] = []
+        self.sent: list[str] = []
         self.fetched = 0
         self._ends: set[socket.socket] = set()
         self._listener: socket.socket | None = None
@@ -622,7 +620,7 @@ class Line:
         with suppress(OSError):
             while data := one.recv(1 << 16):
                 if asking:
-                    self.asked += re.findall(r"^(GET|PUT|HEAD|POST|DELETE) ", data.decode("latin-1"), re.MULTILINE)
+                    self.sent += re.findall(r"^(GET|PUT|HEAD|POST|DELETE) ", data.decode("latin-1"), re.MULTILINE)
                 else:
                     self.fetched += len(data)
                 other.sendall(data)
@@ -632,8 +630,8 @@ class Line:
 
     def requests(self) -> int:
         """Return the requests since the last call."""
-        self.asked, asked = [], self.asked
-        return len(asked)
+        self.sent, made = [], self.sent
+        return len(made)
 
 
 @pytest.fixture
@@ -697,24 +695,24 @@ def test_a_fleet_works_over_an_s3_server(
     a, b, c = (tmp_path / name for name in "abc")
     log, b_log, c_log = (tmp_path / f"{name}.log" for name in "abc")
     url = bucket[0].replace(server, line.address)
-    told = {"HELIX_SHARE": url}
+    environ = {"HELIX_SHARE": url}
     documents = write_documents(tmp_path / "in", 6, turns=30)
 
     def enqueue(path: Path, root: Path, queued: int) -> str:
-        sent = run_helix("enqueue", path, "--store", root, "--json", HELIX_REDIS_URL=redis_url, **told)
+        sent = run_helix("enqueue", path, "--store", root, "--json", HELIX_REDIS_URL=redis_url, **environ)
         assert sent.returncode == 0, sent.stderr
         assert json.loads(sent.stdout)["queued"] == queued
         return str(sent.stderr)
 
     want = expected_texts(6, turns=30)
-    with worker(a, redis_url, "commit,maintain", log, **told), following(url, c, c_log):
-        with worker(b, redis_url, "enrich,bulk", b_log, **told) as victim:
+    with worker(a, redis_url, "commit,maintain", log, **environ), following(url, c, c_log):
+        with worker(b, redis_url, "enrich,bulk", b_log, **environ) as victim:
             enqueue(documents, b, 6)
             wait_until(90, lambda: any((b / "parts").glob("[0-9a-f]*-*")) or count_done(a) > 0, b_log)
             os.killpg(victim.pid, signal.SIGKILL)
             victim.wait(10)
         assert count_done(a) < 6
-        with worker(b, redis_url, "enrich,bulk", b_log, **told), worker(a, redis_url, "enrich,bulk", log, **told):
+        with worker(b, redis_url, "enrich,bulk", b_log, **environ), worker(a, redis_url, "enrich,bulk", log, **environ):
             # A log that grows where it is, and is offered whole elsewhere.
             grown = documents / "00.jsonl"
             for n in range(2):
@@ -749,5 +747,5 @@ def test_a_fleet_works_over_an_s3_server(
 
 
 def items_of(root: Path) -> dict[str, str]:
-    """Return the items served there now."""
+    """Return the items served read_objects now."""
     return items(root) if (root / "CURRENT").exists() else {}

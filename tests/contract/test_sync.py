@@ -31,7 +31,7 @@ from helix.snapshot.replication import remote as sync
 from helix.snapshot.segment.write import write_segment
 from helix.snapshot.verify import verify
 from pipelines.ingest.rows import build_rows
-from tests.contract.test_imports import loaded
+from tests.contract.test_imports import list_imports
 from tests.support.tiny import make_store, record
 
 FIRST = ["the walnut loaf is in the oven", "take it out at noon", "and slice it"]
@@ -370,9 +370,9 @@ def test_a_damaged_remote_file_is_named_and_rejected(how: str, place: Place, tmp
         flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
         place.write(victim, {"changed": flipped, "cut": data[:middle], "grown": data + b"x"}[how])
     for _ in range(2):
-        said = refused(run_helix, "pull", place.url, "--store", theirs)
-        assert victim in said
-        assert ("missing" if how == "gone" else "damaged") in said
+        message = refused(run_helix, "pull", place.url, "--store", theirs)
+        assert victim in message
+        assert ("missing" if how == "gone" else "damaged") in message
         assert texts(theirs) == FIRST
         assert verify(theirs).problems == ()
     elsewhere = tmp_path / "elsewhere"
@@ -578,8 +578,8 @@ def test_a_pull_waits_for_the_writer(tmp_path: Path, run_helix: Run) -> None:
     ours, theirs, place = make(tmp_path / "ours"), make(tmp_path / "theirs"), folder_place(tmp_path / "shared")
     sync.push(ours, place.url)
     with writer.lock(theirs, 1.0):
-        said = refused(run_helix, "pull", place.url, "--store", theirs, "--force", HELIX_LOCK_WAIT="0.1")
-    assert f"process {os.getpid()}" in said
+        message = refused(run_helix, "pull", place.url, "--store", theirs, "--force", HELIX_LOCK_WAIT="0.1")
+    assert f"process {os.getpid()}" in message
     assert sync.pull(place.url, theirs, force=True).manifest == current(ours)
 
 
@@ -591,9 +591,9 @@ def test_a_push_never_replaces_another_history_unless_forced(place: Place, tmp_p
     grow(theirs, ["of another store"])
     transfer(run_helix, "push", place, ours)
     # Larger by number, but all of its ancestors are known, and this is none of them.
-    said = refused(run_helix, "push", place.url, "--store", theirs)
-    assert place.url in said
-    assert "--force" in said
+    message = refused(run_helix, "push", place.url, "--store", theirs)
+    assert place.url in message
+    assert "--force" in message
     assert place.current() == current(ours)
     transfer(run_helix, "push", place, theirs, "--force")
     assert place.current() == current(theirs)
@@ -710,12 +710,12 @@ def test_prune_removes_files_the_newest_manifests_do_not_name(place: Place, tmp_
 
 
 def test_an_empty_remote_is_reported(place: Place, tmp_path: Path, run_helix: Run) -> None:
-    said = refused(run_helix, "pull", place.url, "--store", tmp_path / "theirs")
-    assert place.url in said
-    assert "helix push" in said
+    message = refused(run_helix, "pull", place.url, "--store", tmp_path / "theirs")
+    assert place.url in message
+    assert "helix push" in message
     assert not (tmp_path / "theirs").exists()
-    said = refused(run_helix, "push", place.url, "--store", tmp_path / "nowhere")
-    assert str(tmp_path / "nowhere") in said
+    message = refused(run_helix, "push", place.url, "--store", tmp_path / "nowhere")
+    assert str(tmp_path / "nowhere") in message
     assert place.names() == set()
 
 
@@ -738,8 +738,8 @@ def test_an_unreadable_remote_is_refused(what: str, tmp_path: Path) -> None:
         name = f"00000001-{hashlib.sha256(data).hexdigest()[:16]}.json"
         place.write(f"manifests/{name}", data)
         place.write("CURRENT", f"{name}\n".encode())
-    said = {"CURRENT": "CURRENT", "manifest": "damaged", "format": "upgrade", "escape": "escaped"}[what]
-    with pytest.raises(StoreError, match=f"{place.url}.*{said}"):
+    message = {"CURRENT": "CURRENT", "manifest": "damaged", "format": "upgrade", "escape": "escaped"}[what]
+    with pytest.raises(StoreError, match=f"{place.url}.*{message}"):
         sync.pull(place.url, tmp_path / "theirs")
     assert not (tmp_path / "theirs").exists()
     assert not (tmp_path / "escaped").exists()
@@ -754,10 +754,10 @@ def test_an_unreachable_endpoint_fails_in_seconds(
         closed.bind(("127.0.0.1", 0))
         url = f"s3://memories/one?endpoint_override=127.0.0.1:{closed.getsockname()[1]}&scheme=http"
         started = time.monotonic()
-        said = refused(run_helix, command, url, "--store", ours)
+        message = refused(run_helix, command, url, "--store", ours)
         assert time.monotonic() - started < 15
-    assert url in said
-    assert "endpoint_override" in said
+    assert url in message
+    assert "endpoint_override" in message
     assert ours.exists() == (command == "push")
 
 
@@ -775,9 +775,9 @@ def test_wrong_credentials_and_buckets_are_named(
 ) -> None:
     ours, (url, _) = make(tmp_path / "ours"), bucket
     missing = url.replace("memories", "no-such-bucket")
-    said = refused(run_helix, "push", missing, "--store", ours)
-    assert missing in said
-    assert "bucket" in said
+    message = refused(run_helix, "push", missing, "--store", ours)
+    assert missing in message
+    assert "bucket" in message
     assert missing in refused(run_helix, "pull", missing, "--store", tmp_path / "theirs")
 
     def demand_rights(since: str) -> None:
@@ -787,10 +787,10 @@ def test_wrong_credentials_and_buckets_are_named(
     demand_rights("0")
     try:
         for command, root in (("push", ours), ("pull", tmp_path / "theirs")):
-            said = refused(run_helix, command, url, "--store", root)
-            assert url in said
-            assert "AWS_SECRET_ACCESS_KEY" in said
-            assert AWS["AWS_ACCESS_KEY_ID"] not in said
+            message = refused(run_helix, command, url, "--store", root)
+            assert url in message
+            assert "AWS_SECRET_ACCESS_KEY" in message
+            assert AWS["AWS_ACCESS_KEY_ID"] not in message
     finally:
         demand_rights("inf")
     assert not (tmp_path / "theirs").exists()
@@ -851,8 +851,8 @@ def test_a_push_into_a_store_is_refused(tmp_path: Path) -> None:
 def test_a_folder_without_permission_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_helix: Run) -> None:
     ours = make(tmp_path / "ours")
     (tmp_path / "file").write_text("not a folder")
-    said = refused(run_helix, "push", tmp_path / "file", "--store", ours)
-    assert str(tmp_path / "file") in said
+    message = refused(run_helix, "push", tmp_path / "file", "--store", ours)
+    assert str(tmp_path / "file") in message
 
     def deny(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
@@ -863,6 +863,6 @@ def test_a_folder_without_permission_is_named(tmp_path: Path, monkeypatch: pytes
 
 
 def test_only_a_pull_imports_the_writer_and_no_query_imports_replication() -> None:
-    assert "helix.snapshot.writer" not in loaded("import helix.snapshot.replication.remote")
+    assert "helix.snapshot.writer" not in list_imports("import helix.snapshot.replication.remote")
     for statement in ("import query.service", "import query.rest", "import query.cli.serve"):
-        assert "helix.snapshot.replication.remote" not in loaded(statement)
+        assert "helix.snapshot.replication.remote" not in list_imports(statement)

@@ -33,22 +33,22 @@ SOON = 60.0  # seconds: machines that test are busy
 def watching(cache: Path, tmp_path: Path) -> Callable[..., object]:
     @contextmanager
     def start(*arguments: object, ends: signal.Signals = signal.SIGTERM, **environ: str) -> Iterator[Path]:
-        said = tmp_path / "said.txt"
+        output = tmp_path / "output.txt"
         command = [sys.executable, "-m", "helix.cli", "watch", *map(str, arguments)]
         home = {"HOME": str(tmp_path / "home"), "HELIX_CACHE": str(cache)}
         with (
-            said.open("a") as out,
+            output.open("a") as out,
             subprocess.Popen(command, stderr=out, stdout=out, env={**os.environ, **home, **environ}) as process,
         ):
             try:
-                lines = said.read_text().count("watching ")
-                assert soon(lambda: said.read_text().count("watching ") > lines)  # its signal handlers are set
-                yield said
+                lines = output.read_text().count("watching ")
+                assert soon(lambda: output.read_text().count("watching ") > lines)  # its signal handlers are set
+                yield output
                 assert process.poll() is None
             finally:
                 process.send_signal(ends)
                 assert process.wait(SOON) == 0
-        assert "Traceback" not in said.read_text()
+        assert "Traceback" not in output.read_text()
 
     return start
 
@@ -79,11 +79,11 @@ def recalled(store: Path, text: str, project: str = "default") -> bool:
 def test_a_written_turn_is_recalled_also_after_a_restart(watching, tmp_path: Path) -> None:
     logs, store = tmp_path / "logs", tmp_path / "store"
     write(logs / "a.jsonl", ("1", "We keep walnuts in the pantry"))
-    with watching(logs, "--only", "--store", store) as said:
+    with watching(logs, "--only", "--store", store) as output:
         assert soon(lambda: recalled(store, "We keep walnuts in the pantry"))
         write(logs / "a.jsonl", ("2", "The thyme hangs by the window"))
         assert soon(lambda: recalled(store, "The thyme hangs by the window"))
-        assert f"watching given: {logs}" in said.read_text()
+        assert f"watching given: {logs}" in output.read_text()
     write(logs / "a.jsonl", ("3", "Salt is in the blue tin"))
     with watching(logs, "--only", "--store", store, ends=signal.SIGINT):
         assert soon(lambda: recalled(store, "Salt is in the blue tin"))
@@ -108,9 +108,9 @@ def test_agents_logs_are_found(watching, tmp_path: Path) -> None:
     }
     projects.mkdir(parents=True)
     (projects / "s.jsonl").write_text(json.dumps(record) + "\n")
-    with watching("--store", tmp_path / "store") as said:
+    with watching("--store", tmp_path / "store") as output:
         assert soon(lambda: recalled(tmp_path / "store", "Oil the loom", "loom"))
-        assert "watching claude-code" in said.read_text()
+        assert "watching claude-code" in output.read_text()
 
 
 def test_with_a_broker_the_workers_do_the_work(watching, tmp_path: Path, redis_url: str) -> None:
@@ -128,12 +128,12 @@ def test_with_a_broker_the_workers_do_the_work(watching, tmp_path: Path, redis_u
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"), [(["nowhere"], "does not exist"), (["--only"], "name the folders to watch")]
+    ("arguments", "message"), [(["nowhere"], "does not exist"), (["--only"], "name the folders to watch")]
 )
-def test_bad_arguments_are_refused(run_helix, tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_bad_arguments_are_refused(run_helix, tmp_path: Path, arguments: list[str], message: str) -> None:
     done = run_helix("watch", *arguments, "--store", tmp_path / "store")
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_a_log_that_grew_gives_the_same_store_as_a_whole_one(tmp_path: Path, cache: Path) -> None:

@@ -88,19 +88,19 @@ def newer(root: Path, **changes: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"format": FORMAT + 1}, f"store format {FORMAT + 1}"),
         ({"format": 1}, "store format 1"),
         ({"reader_flags": ["sparse"]}, "sparse"),
     ],
 )
-def test_a_newer_store_is_refused_and_unchanged(own_store: Path, run_helix, changes, said) -> None:
+def test_a_newer_store_is_refused_and_unchanged(own_store: Path, run_helix, changes, message) -> None:
     newer(own_store, **changes)
     for command in (["recall", "priya"], ["status"], ["ingest", str(own_store / "CURRENT")]):
         found = run_helix(*command, "--store", own_store)
         assert found.returncode == 4, command
-        assert said in found.stderr
+        assert message in found.stderr
         assert ("upgrade Helix" if changes.get("format") != 1 else "into a new store") in found.stderr
         assert len(found.stderr.strip().splitlines()) == 1
 

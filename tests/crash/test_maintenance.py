@@ -787,9 +787,9 @@ def test_an_interrupted_reindex_ends_with_its_processes(store: Path) -> None:
     )
     wait_until(60, lambda: len(started_by(mark)) > 2)
     process.send_signal(signal.SIGINT)
-    said = process.communicate(timeout=60)[1]
-    assert process.returncode == 130, said.decode()
-    assert said.decode().splitlines()[1:] == ["helix reindex: stopped"]  # after the number of documents
+    output = process.communicate(timeout=60)[1]
+    assert process.returncode == 130, output.decode()
+    assert output.decode().splitlines()[1:] == ["helix reindex: stopped"]  # after the number of documents
     wait_until(10, lambda: not started_by(mark))
     assert contents(store) == NOW
     made = [path for path in (store / "parts").glob("*-*") if (path / "part.json").is_file()]

@@ -88,18 +88,20 @@ while True:
 
 def test_a_killed_appender_loses_no_acknowledged_event(store: Path) -> None:
     first = ids(store)[0]
-    said = 0
+    acknowledged = 0
     for turn in range(3):
         process = subprocess.Popen([sys.executable, "-c", APPEND, str(store), first], stdout=subprocess.PIPE)
         assert process.stdout is not None
         for _ in range(200):
-            said += len(process.stdout.readline())
+            acknowledged += len(process.stdout.readline())
         touch(store, SETTINGS)  # in the middle of its writing
         process.kill()
-        said += len(process.stdout.read())
+        acknowledged += len(process.stdout.read())
         process.wait(10)
         touch(store, SETTINGS)
-        assert said <= counts(store)[first] <= said + turn + 1  # written, but killed before it could say so
+        assert (
+            acknowledged <= counts(store)[first] <= acknowledged + turn + 1
+        )  # written, but killed before it could say so
     assert list((store / "events").iterdir()) == []
 
 

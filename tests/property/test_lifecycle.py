@@ -160,11 +160,11 @@ class Life(RuleBasedStateMachine):
         for key in {key for document in documents for key in document.says} - self.gone:
             versions = [document.says[key] for document in documents if key in document.says]
             there = self.state.items.get(key)
-            said = max(
+            last = max(
                 (self.documents[name].accepted for name, keys in self.state.done.items() if key in keys), default=-1
             )
             if there is None or (
-                newest(versions).content != there.content and max(version.accepted for version in versions) > said
+                newest(versions).content != there.content and max(version.accepted for version in versions) > last
             ):
                 self.state.items[key] = newest(versions)
         self.state.done |= {name: set(self.documents[name].says) for name in names}
@@ -314,9 +314,9 @@ class Life(RuleBasedStateMachine):
             meant = {key for key in KEYS.values() if key[0] == selection.session}
         else:
             selection = Selection(project=PROJECTS[i % len(PROJECTS)])
-            said = [*self.state.items.items()]
-            said += [pair for document in self.documents.values() for pair in document.says.items()]
-            meant = {key for key, version in said if version.project == selection.project}
+            pairs = [*self.state.items.items()]
+            pairs += [pair for document in self.documents.values() for pair in document.says.items()]
+            meant = {key for key, version in pairs if version.project == selection.project}
             elsewhere = {k for k, version in self.state.items.items() if version.project != selection.project}
             meant -= elsewhere
         unfinished = {name: document for name, document in self.documents.items() if name not in self.state.done}
@@ -357,8 +357,8 @@ class Life(RuleBasedStateMachine):
         self.fold()
         self.used = {key: count for key, count in self.used.items() if key not in went}
         assert not list((self.root / "purges").iterdir())
-        said = {f"of {session} in turn {turn}": f"of {session} in turn {turn}".encode() for session, turn in went}
-        assert traces(self.root, said) == []
+        needles = {f"of {session} in turn {turn}": f"of {session} in turn {turn}".encode() for session, turn in went}
+        assert traces(self.root, needles) == []
         self.check()
 
     def owned(self) -> None:

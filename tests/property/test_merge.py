@@ -76,7 +76,7 @@ def make_rows(items: Sequence[dict[str, Any]], first: int, rng: np.random.Genera
         vectors,
         compute_signatures(texts),
         links=[item["links"] for item in items],
-        facts=[[fact(one, *said) for said in item["facts"]] for one, item in zip(records, items, strict=True)],
+        facts=[[fact(one, *parts) for parts in item["facts"]] for one, item in zip(records, items, strict=True)],
         fact_vectors=stated if rng.random() < 0.7 else None,
     )
 
@@ -168,7 +168,7 @@ def test_a_store_reads_the_same_in_any_number_of_segments(batches: list[list[dic
     vectors = np.ones((len(items), 2), np.float32)
     with tempfile.TemporaryDirectory() as work:
         cut = make_store(Path(work) / "cut", texts, vectors, given, cuts=starts[1:-1], deleted=gone)
-        still = [(text, said) for text, said, item in zip(texts, given, items, strict=True) if item["kept"]]
+        still = [(text, values) for text, values, item in zip(texts, given, items, strict=True) if item["kept"]]
         whole = make_store(Path(work) / "whole", [t for t, _ in still], vectors[: len(kept)], [s for _, s in still])
         rows = np.flatnonzero(cut.alive)
         place = {row: i for i, row in enumerate(rows.tolist())}

@@ -79,7 +79,7 @@ SAID = st.tuples(
     st.integers(0, 2),  # session
     st.booleans(),  # changed since the log before, or changed back
 )
-LOGS = st.lists(st.lists(SAID, min_size=1, max_size=4, unique_by=lambda said: said[0]), min_size=1, max_size=6)
+LOGS = st.lists(st.lists(SAID, min_size=1, max_size=4, unique_by=lambda turn: turn[0]), min_size=1, max_size=6)
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -100,7 +100,7 @@ def test_the_order_of_commits_does_not_matter(
             versions[turn] = versions.get(turn, False) ^ changed
             first.setdefault((turn, versions[turn]), f"s{session}")
             text = f"turn {turn} in version {versions[turn]}"
-            records.append(said(i, f"t{turn}", f"s{session}", text, place))
+            records.append(make_record(i, f"t{turn}", f"s{session}", text, place))
         documents.append((i, records))
     model = {f"t{turn}": f"turn {turn} in version {version}" for turn, version in versions.items()}
     where = {f"t{turn}": first[turn, version] for turn, version in versions.items()}
@@ -122,7 +122,7 @@ def test_the_order_of_commits_does_not_matter(
         assert verify(root).problems == ()
 
 
-def said(i: int, turn: str, session: str, text: str, place: int) -> dict[str, Any]:
+def make_record(i: int, turn: str, session: str, text: str, place: int) -> dict[str, Any]:
     given = {"id": digest("unique", turn), "turn": turn, "session": session, "ord": place, "t_ingested": BASE + i}
     return record(place, text, given)
 

@@ -25,8 +25,8 @@ def inbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inbox:
 
 
 def log(path: Path, name: str, lines: int) -> Path:
-    said = [{"session": name, "id": f"{name}:{i}", "text": f"word {i} of {name} " + "x" * 60} for i in range(lines)]
-    path.write_text("".join(json.dumps(line) + "\n" for line in said))
+    records = [{"session": name, "id": f"{name}:{i}", "text": f"word {i} of {name} " + "x" * 60} for i in range(lines)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in records))
     return path
 
 

@@ -81,10 +81,10 @@ def test_the_last_accepted_version_stays_in_any_order_of_work(store, order) -> N
     root, encoder, accepted = store
     counter = TokenCounter(encoder.folder)
     extra = [("s", "2", "slice it"), ("s", "2", "cut it"), ("s", "3", "cool it")]
-    said = [accepted(("s", "1", when), turn) for when, turn in zip(["noon", "one", "noon"], extra, strict=True)]
+    documents = [accepted(("s", "1", when), turn) for when, turn in zip(["noon", "one", "noon"], extra, strict=True)]
     for step in order:
         for i in step if isinstance(step, tuple) else [step]:
-            enrich(root, said[i], encoder, counter, load())
+            enrich(root, documents[i], encoder, counter, load())
         commit(root, encoder, load())
     assert texts(root) == ["cool it", "cut it", "noon"]
     assert verify(root).problems == ()
@@ -362,10 +362,10 @@ def test_no_increment_precedes_the_one_it_continues(chain, cache: Path) -> None:
 def test_many_small_commits_equal_one(store) -> None:
     root, encoder, accepted = store
     counter = TokenCounter(encoder.folder)
-    said = [accepted(*log_of(f"s{i}", 1 + 7 * i % 5), ("shared", "x", f"version {i}")) for i in range(8)]
-    for document in said:
+    documents = [accepted(*log_of(f"s{i}", 1 + 7 * i % 5), ("shared", "x", f"version {i}")) for i in range(8)]
+    for document in documents:
         enrich(root, document, encoder, counter, load())
-    left = len(said)
+    left = len(documents)
     while left:
         done = commit(root, encoder, load(), limit=6)
         assert done.documents

@@ -18,7 +18,7 @@ from pipelines.ingest.source import AcceptOptions, Inbox
 from tests.support.replay import Replay
 
 
-def said(number: int, text: str, session: str | None = "s") -> str:
+def make_line(number: int, text: str, session: str | None = "s") -> str:
     """Return one line of a log."""
     return json.dumps({"id": str(number), "text": text, **({"session": session} if session else {})}) + "\n"
 
@@ -43,12 +43,12 @@ def inbox(replay: Replay) -> list[str]:
 
 
 def test_only_new_lines_are_accepted(replay: Replay, log: Path) -> None:
-    log.write_text(said(1, "walnuts") + said(2, "thyme"))
+    log.write_text(make_line(1, "walnuts") + make_line(2, "thyme"))
     (first,) = replay.offer(log)
     with log.open("a") as file:
-        file.write(said(3, "parsley"))
+        file.write(make_line(3, "parsley"))
     (second,) = replay.offer(log)
-    assert ledger.read(replay.root, second).text == said(3, "parsley")
+    assert ledger.read(replay.root, second).text == make_line(3, "parsley")
     assert (ledger.read(replay.root, second).after, ledger.read(replay.root, second).lines) == (first, 2)
     assert replay.texts() == ["walnuts", "thyme", "parsley"]
     assert replay.made == [2, 1]
@@ -56,7 +56,7 @@ def test_only_new_lines_are_accepted(replay: Replay, log: Path) -> None:
 
 
 def test_an_unchanged_file_is_not_read(replay: Replay, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log.write_text(said(1, "walnuts"))
+    log.write_text(make_line(1, "walnuts"))
     replay.offer(log)
 
     opened: list[Path] = []
@@ -68,8 +68,8 @@ def test_an_unchanged_file_is_not_read(replay: Replay, log: Path, monkeypatch: p
 
 
 def test_half_a_line_waits_for_its_rest(replay: Replay, log: Path) -> None:
-    first = said(1, "walnuts")
-    whole = first + said(2, "the key is " + "gh" + "p_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8")
+    first = make_line(1, "walnuts")
+    whole = first + make_line(2, "the key is " + "gh" + "p_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8")
     log.write_text(first)
     replay.offer(log)
     for cut in range(len(first) + 1, len(whole) - 1):
@@ -83,10 +83,10 @@ def test_half_a_line_waits_for_its_rest(replay: Replay, log: Path) -> None:
 
 
 def test_a_whole_last_line_without_a_line_feed_is_accepted(replay: Replay, log: Path) -> None:
-    log.write_text(said(1, "walnuts") + said(2, "thyme").rstrip())
+    log.write_text(make_line(1, "walnuts") + make_line(2, "thyme").rstrip())
     replay.offer(log)
     with log.open("a") as file:
-        file.write("\n" + said(3, "parsley"))
+        file.write("\n" + make_line(3, "parsley"))
     replay.offer(log)
     assert replay.texts() == ["walnuts", "thyme", "parsley"]
     assert [
@@ -108,9 +108,9 @@ def test_ids_by_line_continue_across_increments(replay: Replay, log: Path) -> No
 
 
 def test_a_truncated_log_loses_nothing(replay: Replay, log: Path) -> None:
-    log.write_text(said(1, "walnuts") + said(2, "thyme"))
+    log.write_text(make_line(1, "walnuts") + make_line(2, "thyme"))
     replay.offer(log)
-    log.write_text(said(1, "walnuts"))
+    log.write_text(make_line(1, "walnuts"))
     replay.offer(log)
     assert replay.texts() == ["walnuts", "thyme"]
 
@@ -186,7 +186,7 @@ def test_a_line_that_is_too_long_is_skipped_and_named(
 ) -> None:
     monkeypatch.setattr(links, "BLOCK", 64)
     settings = Settings(max_line_bytes=200)
-    log.write_text(said(1, "walnuts") + said(2, "x" * 5_000) + said(3, "thyme") + "y" * 5_000)
+    log.write_text(make_line(1, "walnuts") + make_line(2, "x" * 5_000) + make_line(3, "thyme") + "y" * 5_000)
     documents = accept(replay.root, log, settings).documents
     for document in documents:
         replay.apply(document)
@@ -198,10 +198,10 @@ def test_a_line_that_is_too_long_is_skipped_and_named(
 
 
 def test_problems_are_named_by_their_line_of_the_file(replay: Replay, log: Path) -> None:
-    log.write_text(said(1, "walnuts") + said(2, "thyme"))
+    log.write_text(make_line(1, "walnuts") + make_line(2, "thyme"))
     replay.offer(log)
     with log.open("ab") as file:
-        file.write(b'{"text": "\xff"}\n' + said(4, "salt").encode())
+        file.write(b'{"text": "\xff"}\n' + make_line(4, "salt").encode())
     (document,) = replay.offer(log)
     assert [problem.line for problem in ledger.read(replay.root, document).problems] == [3]
 
@@ -236,11 +236,11 @@ def test_forgotten_items_of_a_growing_log_stay_forgotten(replay: Replay, log: Pa
 
 
 def test_a_kill_between_an_envelope_and_its_cursor_costs_nothing(replay: Replay, log: Path) -> None:
-    log.write_text(said(1, "walnuts"))
+    log.write_text(make_line(1, "walnuts"))
     replay.offer(log)
     kept = {path: path.read_bytes() for path in (replay.root / "sources").iterdir()}
     with log.open("a") as file:
-        file.write(said(2, "thyme"))
+        file.write(make_line(2, "thyme"))
     replay.offer(log)
     for path, data in kept.items():
         path.write_bytes(data)
@@ -248,13 +248,13 @@ def test_a_kill_between_an_envelope_and_its_cursor_costs_nothing(replay: Replay,
     for path, data in kept.items():
         path.write_bytes(data)
     with log.open("a") as file:
-        file.write(said(3, "salt"))
+        file.write(make_line(3, "salt"))
     replay.offer(log)  # a longer one
     assert replay.texts() == ["walnuts", "thyme", "salt"]
 
 
 def test_without_cursors_nothing_is_accepted_twice(replay: Replay, log: Path) -> None:
-    log.write_text(said(1, "walnuts") + said(2, "thyme"))
+    log.write_text(make_line(1, "walnuts") + make_line(2, "thyme"))
     replay.offer(log)
     for path in (replay.root / "sources").iterdir():
         path.write_text("not a cursor")
@@ -281,7 +281,7 @@ def test_memory_does_not_grow_with_a_log(replay: Replay, log: Path, monkeypatch:
     monkeypatch.setattr(links, "BLOCK", 1 << 16)
 
     def peak(lines: int) -> int:
-        log.write_text("".join(said(i, "walnut bread with thyme " * 20) for i in range(lines)))
+        log.write_text("".join(make_line(i, "walnut bread with thyme " * 20) for i in range(lines)))
         tracemalloc.start()
         accept(replay.root, log, Settings())
         _, high = tracemalloc.get_traced_memory()
@@ -293,16 +293,18 @@ def test_memory_does_not_grow_with_a_log(replay: Replay, log: Path, monkeypatch:
 
 
 def test_windows_line_ends_and_byte_order_marks_are_read(replay: Replay, log: Path) -> None:
-    log.write_bytes(b"\xef\xbb\xbf" + said(1, "walnuts").replace("\n", "\r\n").encode())
+    log.write_bytes(b"\xef\xbb\xbf" + make_line(1, "walnuts").replace("\n", "\r\n").encode())
     replay.offer(log)
     with log.open("ab") as file:
-        file.write(said(2, "thyme").replace("\n", "\r\n").encode())
+        file.write(make_line(2, "thyme").replace("\n", "\r\n").encode())
     replay.offer(log)
     assert replay.texts() == ["walnuts", "thyme"]
     utf16 = log.with_name("wide.jsonl")
-    utf16.write_bytes((said(1, "salt", "w") + said(2, "oil", "w")).encode("utf-16"))
+    utf16.write_bytes((make_line(1, "salt", "w") + make_line(2, "oil", "w")).encode("utf-16"))
     replay.offer(utf16)
-    utf16.write_bytes((said(1, "salt", "w") + said(2, "oil", "w") + said(3, "yeast", "w")).encode("utf-16"))
+    utf16.write_bytes(
+        (make_line(1, "salt", "w") + make_line(2, "oil", "w") + make_line(3, "yeast", "w")).encode("utf-16")
+    )
     replay.offer(utf16)
     assert sorted(replay.texts()) == ["oil", "salt", "thyme", "walnuts", "yeast"]
 

@@ -33,7 +33,7 @@ def turn(i: int, text: str, speaker: str | None = "Ana", **given: Any) -> Turn:
     return Turn(f"t{i}", text, speaker=speaker, **{"time": NOON + timedelta(minutes=i), **given})
 
 
-def said(*turns: tuple[str, str]) -> tuple[Turn, ...]:
+def make_turns(*turns: tuple[str, str]) -> tuple[Turn, ...]:
     """Return turns of (speaker, text)."""
     return tuple(turn(i, text, speaker) for i, (speaker, text) in enumerate(turns))
 
@@ -53,25 +53,27 @@ def linked(found: ItemBatch, kind: str) -> list[tuple[int, int]]:
 
 
 def test_an_answer_is_linked_with_the_question_before_it() -> None:
-    talk = said(("Ana", "Where is it?"), ("Bo", "In the shed."), ("Ana", "Thanks."), ("Bo", "Why? "), ("Ana", "So."))
+    talk = make_turns(
+        ("Ana", "Where is it?"), ("Bo", "In the shed."), ("Ana", "Thanks."), ("Bo", "Why? "), ("Ana", "So.")
+    )
     assert linked(found_in(talk), "reply") == [(1, 0), (4, 3)]
 
 
 def test_nobody_answers_herself() -> None:
-    assert linked(found_in(said(("Ana", "Where is it?"), ("Ana", "Ah, in the shed."))), "reply") == []
+    assert linked(found_in(make_turns(("Ana", "Where is it?"), ("Ana", "Ah, in the shed."))), "reply") == []
     nameless = [turn(0, "Where is it?", None, role="user"), turn(1, "In the shed.", None, role="assistant")]
     assert linked(found_in(nameless), "reply") == [(1, 0)]
 
 
 def test_a_question_is_answered_by_the_next_turn_and_in_its_session() -> None:
-    late = said(("Ana", "Where is it?"), ("Bo", "Hm."), ("Cy", "In the shed."))
+    late = make_turns(("Ana", "Where is it?"), ("Bo", "Hm."), ("Cy", "In the shed."))
     assert linked(found_in(late), "reply") == [(1, 0)]
-    assert linked(found_in(said(("Ana", "Where is it?")), said(("Bo", "In the shed."))), "reply") == []
+    assert linked(found_in(make_turns(("Ana", "Where is it?")), make_turns(("Bo", "In the shed."))), "reply") == []
 
 
 def test_a_long_question_asks_with_its_last_piece_and_is_answered_by_the_first() -> None:
     long = " ".join(f"The thing number {i} is somewhere in the house." for i in range(40))
-    found = found_in(said(("Ana", f"{long} Where is it?"), ("Bo", f"It is where the others are. {long}")))
+    found = found_in(make_turns(("Ana", f"{long} Where is it?"), ("Bo", f"It is where the others are. {long}")))
     pieces = Counter(record["turns"][0] for record in found.records)
     assert min(pieces.values()) > 1
     assert linked(found, "reply") == [(pieces["t0"], pieces["t0"] - 1)]
@@ -87,12 +89,12 @@ def test_a_long_question_asks_with_its_last_piece_and_is_answered_by_the_first()
     ],
 )
 def test_a_turn_answers_the_parent_its_source_names(parent: str | None, expected: list[tuple[int, int]]) -> None:
-    talk = said(("Ana", "The shed is locked."), ("Bo", "It rains."))
+    talk = make_turns(("Ana", "The shed is locked."), ("Bo", "It rains."))
     assert linked(found_in([*talk, turn(2, "I have the key.", "Cy", parent=parent)]), "reply") == expected
 
 
 def test_a_known_parent_precedes_the_question_and_an_unknown_one_does_not() -> None:
-    talk = said(("Ana", "The shed is locked."), ("Bo", "Does it rain?"))
+    talk = make_turns(("Ana", "The shed is locked."), ("Bo", "Does it rain?"))
     assert linked(found_in([*talk, turn(2, "I have the key.", "Cy", parent="t0")]), "reply") == [(2, 0)]
     for parent in ("t1", "elsewhere", None):
         assert linked(found_in([*talk, turn(2, "It does.", "Cy", parent=parent)]), "reply") == [(2, 1)]
@@ -100,7 +102,7 @@ def test_a_known_parent_precedes_the_question_and_an_unknown_one_does_not() -> N
 
 def test_a_parent_in_another_session_is_none() -> None:
     other = [Turn("u0", "It rains.", speaker="Ana"), Turn("u1", "It does.", speaker="Bo", parent="t0")]
-    assert linked(found_in(said(("Ana", "The shed is locked."), ("Bo", "Yes.")), other), "reply") == []
+    assert linked(found_in(make_turns(("Ana", "The shed is locked."), ("Bo", "Yes.")), other), "reply") == []
 
 
 def test_parallel_tools_of_a_claude_code_log_are_linked_with_their_call() -> None:
@@ -133,7 +135,7 @@ def test_parallel_tools_of_a_claude_code_log_are_linked_with_their_call() -> Non
 
 
 def test_items_are_linked_with_the_last_one_that_named_the_same_file_or_error() -> None:
-    talk = said(
+    talk = make_turns(
         ("Ana", "See src/app/main.py."),
         ("Bo", "There is nothing."),
         ("Ana", "It raised OperationalError in src/app/main.py."),
@@ -144,16 +146,16 @@ def test_items_are_linked_with_the_last_one_that_named_the_same_file_or_error() 
 
 
 def test_other_names_link_nothing_and_neither_do_other_sessions() -> None:
-    assert linked(found_in(said(("Ana", "Priya is in Lisbon."), ("Bo", "Lisbon suits Priya."))), "same") == []
-    named = said(("Ana", "See src/app/main.py."))
+    assert linked(found_in(make_turns(("Ana", "Priya is in Lisbon."), ("Bo", "Lisbon suits Priya."))), "same") == []
+    named = make_turns(("Ana", "See src/app/main.py."))
     assert linked(found_in(named, named), "same") == []
 
 
 def test_two_files_of_one_item_are_one_link_and_at_most_four_go_out() -> None:
     both = "See src/a.py and src/b.py."
-    assert linked(found_in(said(("Ana", both), ("Bo", both))), "same") == [(1, 0)]
+    assert linked(found_in(make_turns(("Ana", both), ("Bo", both))), "same") == [(1, 0)]
     files = [f"src/part{i}.py" for i in range(6)]
-    talk = said(*(("Ana", f"See {name}.") for name in files), ("Bo", f"All of {' '.join(files)} are gone."))
+    talk = make_turns(*(("Ana", f"See {name}.") for name in files), ("Bo", f"All of {' '.join(files)} are gone."))
     assert linked(found_in(talk), "same") == [(6, i) for i in range(4)]
 
 
@@ -218,7 +220,7 @@ def test_a_fact_holds_from_what_its_sentence_says_else_its_turn_else_its_accepta
 
 
 def test_the_entities_of_a_fact_are_those_its_item_names() -> None:
-    found = found_in(said(("Ana", "I live in Lisbon.")))
+    found = found_in(make_turns(("Ana", "I live in Lisbon.")))
     hashes = {entity.key: int(digest(entity.kind, entity.key), 16) for entity in found.mentions[0]}
     fact = only(found)
     assert (fact["subject_entity"], fact["object_entity"]) == (hashes["ana"], hashes["lisbon"])
@@ -230,7 +232,7 @@ def test_the_entities_of_a_fact_are_those_its_item_names() -> None:
 
 
 def test_facts_belong_to_their_item() -> None:
-    found = found_in(said(("Ana", "We use Postgres."), ("Bo", "Fine."), ("Bo", "We use Postgres.")))
+    found = found_in(make_turns(("Ana", "We use Postgres."), ("Bo", "Fine."), ("Bo", "We use Postgres.")))
     assert [[fact["item"] for fact in facts] for facts in found.facts] == [
         [found.records[0]["id"]],
         [],
@@ -244,7 +246,7 @@ def test_facts_belong_to_their_item() -> None:
 
 
 def test_one_person_of_a_session_is_named_alike_in_all_its_items() -> None:
-    talk = said(("Bo", "Priya Sharma joined."), ("Bo", "Ask Priya."))
+    talk = make_turns(("Bo", "Priya Sharma joined."), ("Bo", "Ask Priya."))
     found = found_in(talk, talk[1:])
     keys = [{entity.key for entity in mentions if entity.kind == "person"} for mentions in found.mentions]
     assert keys[0] == {"bo", "priya sharma"}
@@ -272,7 +274,9 @@ STATEMENT = "The shed is green and stands behind the house."
 
 def test_salience_is_the_sum_of_its_parts() -> None:
     records = judged(
-        said(("Ana", STATEMENT), ("Bo", "Could you send it to src/app/main.py?"), ("Ana", "ok thanks"), ("Ana", "…"))
+        make_turns(
+            ("Ana", STATEMENT), ("Bo", "Could you send it to src/app/main.py?"), ("Ana", "ok thanks"), ("Ana", "…")
+        )
     )
     assert records[0]["salience"] > records[1]["salience"] > records[2]["salience"] > records[3]["salience"] == 0
     for record in records:
@@ -358,7 +362,7 @@ def test_project_and_acl_come_from_option_turn_or_session() -> None:
 
 
 def test_a_residue_has_its_entities_facts_and_links_and_keeps_its_salience() -> None:
-    talk = said(
+    talk = make_turns(
         ("Ana", "Should we move src/app/main.py to Lisbon?"),
         ("Bo", "Yes, go ahead. I live in Lisbon, and Priya Sharma likes src/app/main.py."),
         ("Ana", "The secret of the house."),
@@ -389,7 +393,9 @@ def test_a_residue_has_its_entities_facts_and_links_and_keeps_its_salience() -> 
 
 
 def test_a_residue_keeps_salience_that_came_from_forgotten_items() -> None:
-    talk = said(("Ana", "The blue ledger has 4711 pages."), ("Bo", "I counted the 4711 pages of the blue ledger too."))
+    talk = make_turns(
+        ("Ana", "The blue ledger has 4711 pages."), ("Bo", "I counted the 4711 pages of the blue ledger too.")
+    )
     before = judged(talk)
     alone = judged(talk[:1])
     assert before[0]["salience"] > alone[0]["salience"] + 0.04  # it was referred to

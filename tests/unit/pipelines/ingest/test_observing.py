@@ -20,7 +20,7 @@ NAME = "ab" * 32
 
 
 @pytest.fixture(params=[True, False], ids=["json", "plain"])
-def said(request: pytest.FixtureRequest) -> tuple[bool, logging.Logger, io.StringIO]:
+def log(request: pytest.FixtureRequest) -> tuple[bool, logging.Logger, io.StringIO]:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(build_formatter(json=request.param))
@@ -29,20 +29,20 @@ def said(request: pytest.FixtureRequest) -> tuple[bool, logging.Logger, io.Strin
     return request.param, logger, stream
 
 
-def test_log_fields_are_sent_with_an_error(said: tuple[bool, logging.Logger, io.StringIO]) -> None:
-    as_json, logger, stream = said
+def test_log_fields_are_sent_with_an_error(log: tuple[bool, logging.Logger, io.StringIO]) -> None:
+    as_json, logger, stream = log
     logger.info("enriched", extra={"document": NAME, "items": 3})
     if as_json:
-        told = json.loads(stream.getvalue())
-        assert told.pop("time").endswith("Z")
-        assert told.pop("process") > 0
-        assert told == {"level": "INFO", "logger": "helix.test", "event": "enriched", "document": NAME, "items": 3}
+        entry = json.loads(stream.getvalue())
+        assert entry.pop("time").endswith("Z")
+        assert entry.pop("process") > 0
+        assert entry == {"level": "INFO", "logger": "helix.test", "event": "enriched", "document": NAME, "items": 3}
     else:
         assert stream.getvalue().endswith(f"enriched  document={NAME[:12]}… items=3\n")
 
 
-def test_the_arguments_of_a_task_are_not_sent(said: tuple[bool, logging.Logger, io.StringIO]) -> None:
-    _, logger, stream = said
+def test_the_arguments_of_a_task_are_not_sent(log: tuple[bool, logging.Logger, io.StringIO]) -> None:
+    _, logger, stream = log
     logger.info("received", extra={"data": {"args": "a zorbified word"}})
     assert "zorbified" not in stream.getvalue()
     assert "received" in stream.getvalue()
@@ -64,24 +64,24 @@ def test_recalls_are_counted_by_outcome(client: TestClient) -> None:
     assert client.get("/v1/recall", params={"query": "why sqlite", "profile": "nobody"}).status_code == 400
     answer = client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
-    told = answer.text
-    assert value(told, 'helix_recalls_total{outcome="answered"}') == 3
-    assert value(told, 'helix_recalls_total{outcome="refused"}') == 1
-    assert value(told, "helix_recall_seconds_count") == 3
-    assert 0 < value(told, "helix_recall_seconds_sum") < 10
-    assert value(told, 'helix_stage_seconds_count{stage="lexical"}') >= 1
+    entry = answer.text
+    assert value(entry, 'helix_recalls_total{outcome="answered"}') == 3
+    assert value(entry, 'helix_recalls_total{outcome="refused"}') == 1
+    assert value(entry, "helix_recall_seconds_count") == 3
+    assert 0 < value(entry, "helix_recall_seconds_sum") < 10
+    assert value(entry, 'helix_stage_seconds_count{stage="lexical"}') >= 1
     status = client.get("/v1/status").json()
-    assert value(told, "helix_items ") == status["items"]
-    assert value(told, "helix_generation ") == status["generation"]
-    assert value(told, "helix_ready ") == 1
-    assert value(told, "process_resident_memory_bytes ") > 1e7
+    assert value(entry, "helix_items ") == status["items"]
+    assert value(entry, "helix_generation ") == status["generation"]
+    assert value(entry, "helix_ready ") == 1
+    assert value(entry, "process_resident_memory_bytes ") > 1e7
 
 
 def test_an_unreadable_store_is_reported(tmp_path: Path) -> None:
     (tmp_path / "CURRENT").write_text("00000001-0123456789abcdef.json\n")
     with TestClient(create_app(QueryService(tmp_path, load())), "http://localhost") as made:
         assert made.get("/v1/recall", params={"query": "why"}).status_code == 503
-        told = made.get("/metrics").text
-    assert value(told, "helix_ready ") == 0
-    assert value(told, "helix_trouble ") == 1
-    assert value(told, 'helix_recalls_total{outcome="failed"}') == 1
+        entry = made.get("/metrics").text
+    assert value(entry, "helix_ready ") == 0
+    assert value(entry, "helix_trouble ") == 1
+    assert value(entry, 'helix_recalls_total{outcome="failed"}') == 1

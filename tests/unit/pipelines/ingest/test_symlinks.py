@@ -62,10 +62,10 @@ def test_a_link_out_of_a_walked_folder_is_refused_by_name(folder: Path, tmp_path
     root, report = tmp_path / "store", IngestReport()
     accept_all(root, [folder], Settings(), report, project=None, format="auto", acl=())
     assert taken(root) == OWN
-    said = {str(Path(entry["path"]).relative_to(folder)): entry["reason"] for entry in report.refused}
-    assert {name for name, why in said.items() if "leads out of the named folder" in why} == set(OUTSIDE)
-    assert set(said) - set(OUTSIDE) == {"loop.md", "pool.md"}  # which lead nowhere
-    assert not any("elsewhere" in why for why in said.values())
+    reasons = {str(Path(entry["path"]).relative_to(folder)): entry["reason"] for entry in report.refused}
+    assert {name for name, why in reasons.items() if "leads out of the named folder" in why} == set(OUTSIDE)
+    assert set(reasons) - set(OUTSIDE) == {"loop.md", "pool.md"}  # which lead nowhere
+    assert not any("elsewhere" in why for why in reasons.values())
 
 
 def test_an_order_follows_no_link_out_of_a_folder(folder: Path, tmp_path: Path) -> None:
@@ -104,9 +104,9 @@ def test_a_watch_follows_no_link_out_of_its_folder(
             while given.work():
                 pass
     assert taken(root) == OWN
-    told = [record.getMessage() for record in caplog.records]
-    assert len(told) == len(set(told))
-    assert [name for name in OUTSIDE if not any(f"{folder / name} is a link" in line for line in told)] == []
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == len(set(messages))
+    assert [name for name in OUTSIDE if not any(f"{folder / name} is a link" in line for line in messages)] == []
 
 
 def test_a_watch_follows_a_named_link(folder: Path, tmp_path: Path) -> None:

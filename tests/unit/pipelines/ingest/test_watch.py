@@ -73,7 +73,7 @@ class Watched:
         return False
 
 
-@pytest.fixture(params=[False, True], ids=["told", "polling"])
+@pytest.fixture(params=[False, True], ids=["reported", "polling"])
 def watched(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Watched]:
     folder = tmp_path / "logs"
     folder.mkdir()

@@ -73,7 +73,7 @@ def encoder(root: Path, settings: Settings) -> Encoder:
     return open_encoder(root, settings)
 
 
-def asked(root: Path) -> dict[str, list[str]]:
+def read_questions(root: Path) -> dict[str, list[str]]:
     """Return the questions of every live item that has any."""
     snapshot = Snapshot.open(root)
     if snapshot.lexical.expansion is None:
@@ -114,7 +114,7 @@ def test_items_are_recallable_before_they_have_questions(
     done = expand(root, model, encoder, settings)
     assert (done.items, done.waiting, count_waiting(root)) == (4, 0, 0)
     assert status(root)["backlog"] == {}
-    found = asked(root)
+    found = read_questions(root)
     assert len(found) >= 4  # questions far from their item are dropped
     for text, queries in found.items():
         assert 1 <= len(queries) <= 3
@@ -144,7 +144,7 @@ def test_many_small_indexes_become_one(
     root: Path, settings: Settings, model: Generator, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = expand(root, model, encoder, settings)
-    before = asked(root)
+    before = read_questions(root)
     assert whole.items == 6
     monkeypatch.setattr(module, "BATCH", 1)
     monkeypatch.setattr(passes, "PUBLISH", 0.0)
@@ -158,20 +158,20 @@ def test_many_small_indexes_become_one(
     assert len(mine) == 3  # four became one; two came after
     rows = np.concatenate([open_queries(again, index).rows for index in mine])
     assert sorted(rows.tolist()) == [0, 1, 2, 3, 4, 5]
-    assert asked(again) == before  # of the same texts, whatever the batch
+    assert read_questions(again) == before  # of the same texts, whatever the batch
     compact(again, settings, full=True)
-    assert asked(again) == before
+    assert read_questions(again) == before
 
 
 def test_a_changed_item_gets_new_questions(root: Path, settings: Settings, model: Generator, encoder: Encoder) -> None:
     expand(root, model, encoder, settings)
-    before = asked(root)
+    before = read_questions(root)
     changed = ["Priya booked the train to Rome in June for a conference.", *TURNS[1:]]
     take_in(root, root.with_name("log.jsonl"), changed, settings)
     assert count_waiting(root) == 1
-    assert TURNS[0] not in asked(root)
+    assert TURNS[0] not in read_questions(root)
     expand(root, model, encoder, settings)
-    after = asked(root)
+    after = read_questions(root)
     assert {text: after[text] for text in TURNS[1:] if text in after} == {
         text: before[text] for text in TURNS[1:] if text in before
     }
@@ -182,10 +182,10 @@ def test_a_reindex_carries_the_questions_over(
     root: Path, settings: Settings, model: Generator, encoder: Encoder
 ) -> None:
     expand(root, model, encoder, settings)
-    before = asked(root)
+    before = read_questions(root)
     done = reindex(root, replace(settings, item_words=120))
     assert done.swapped
-    assert asked(root) == before
+    assert read_questions(root) == before
     assert coverage(root)["items"] == 6
     assert count_waiting(root) == 0
 
@@ -194,14 +194,14 @@ def test_a_forgotten_item_leaves_no_question_behind(
     root: Path, settings: Settings, model: Generator, encoder: Encoder
 ) -> None:
     expand(root, model, encoder, settings)
-    found = asked(root)
+    found = read_questions(root)
     text, queries = next((text, queries) for text, queries in found.items() if text != TURNS[1])
     snapshot = Snapshot.open(root)
     entry = next(entry for entry in snapshot.text(np.flatnonzero(snapshot.alive)) if entry["text"] == text)
     assert any(query.encode() in path.read_bytes() for query in queries for path in files(root))
     forget(root, Selection(items=(entry["id"],)), settings)
-    assert text not in asked(root)
-    assert {key: value for key, value in found.items() if key != text} == asked(root)
+    assert text not in read_questions(root)
+    assert {key: value for key, value in found.items() if key != text} == read_questions(root)
     others = {query for key, more in found.items() if key != text for query in more}
     left = [query for query in queries if query not in others and len(query.split()) > 1]
     assert left

@@ -61,6 +61,6 @@ def test_a_damaged_file_is_named(kind: str, tmp_path: Path, monkeypatch) -> None
     data = bytearray(path.read_bytes())
     data[data.index(b"\x80?")] ^= 1  # a byte of the array
     path.write_bytes(data)
-    with pytest.raises(StoreError, match=str(path)) as told:
+    with pytest.raises(StoreError, match=str(path)) as error:
         ask(ENCODER, settings)
-    assert told.value.remedy == "delete it: Helix trains it again"
+    assert error.value.remedy == "delete it: Helix trains it again"

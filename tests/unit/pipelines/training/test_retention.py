@@ -248,19 +248,19 @@ def test_a_training_is_due_after_enough_folded_events(store: Path) -> None:
 def test_the_maintenance_worker_trains_when_it_is_due(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from workers import tasks
 
-    asked: list[str] = []
+    requested: list[str] = []
     monkeypatch.setenv("HELIX_STORE", str(store))
-    monkeypatch.setattr(tasks, "request_task", lambda app, name: asked.append(name))
+    monkeypatch.setattr(tasks, "request_task", lambda app, name: requested.append(name))
     tasks.maintain()
     tasks.train()
-    assert (asked, model_bytes(store)) == ([], None)  # nothing is folded yet
+    assert (requested, model_bytes(store)) == ([], None)  # nothing is folded yet
     touch(store, SETTINGS)
     tasks.maintain()
-    assert asked == ["helix.train"]
+    assert requested == ["helix.train"]
     tasks.train()
     assert model_bytes(store) is not None
     tasks.maintain()
-    assert asked == ["helix.train"]
+    assert requested == ["helix.train"]
 
 
 @pytest.mark.parametrize(
