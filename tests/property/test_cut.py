@@ -1,4 +1,4 @@
-"""A log cut at any byte, and taken in again when it has grown, gives the items it gives as a whole."""
+"""A log that is cut at any byte and ingested again after it grew gives the items of the whole."""
 
 from __future__ import annotations
 

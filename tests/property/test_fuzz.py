@@ -1,4 +1,4 @@
-"""Damaged logs of every format: taken or refused, in time and memory that follow their length."""
+"""Damaged logs of every format: parsed or refused, in time and memory linear in their length."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FOLDERS = (Path(helix.__file__).parent / "sample", DATA / "logs")
 
 
 def _seeds() -> dict[str, list[str]]:
-    """By format: what its adapter reads, of databases and exports what their collectors give."""
+    """Return texts by format; of databases and exports those of their collectors."""
     found: dict[str, list[str]] = {name: [] for name in sources.FORMATS}
     for path in (path for folder in FOLDERS for path in sorted(folder.rglob("*")) if path.is_file()):
         collected = sources.collect(path)
@@ -43,12 +43,12 @@ def _seeds() -> dict[str, list[str]]:
 SEEDS = _seeds()
 
 
-def test_there_is_a_log_of_every_format() -> None:
+def test_the_logs_cover_every_format() -> None:
     assert [name for name, texts in SEEDS.items() if not texts] == []
 
 
 def take(text: str, name: str) -> None:
-    """Read a text as a format and as whatever it looks like."""
+    """Parse a text as a format, and as the detected format."""
     for format in (name, "auto"):
         try:
             check(sources.parse(Document("logs/fuzz 2026-05-04.log", text), format))
@@ -72,7 +72,7 @@ def test_damaged_text(name: str, data: st.DataObject) -> None:
 
 
 def _swap(value: object, random: random.Random, depth: int = 0) -> object:
-    """The same JSON with some of its values of another type, another's, or gone."""
+    """Return the JSON with some values missing or of another type."""
     if random.random() < 0.04:
         odd: list[object] = [None, True, -1, 1e308, 10**30, "", "x", [], {}, [[]], {"type": "text"}, ["a", 1, None]]
         return random.choice(odd)
@@ -106,42 +106,18 @@ def test_values_of_other_types(name: str, seed: int) -> None:
     take(text, name)
 
 
-# ---------------------------------------------------------------- no hang, no unbounded memory
-
 _SCRAPS = (
-    *(
-        "{",
-        "[",
-        '{"a":',
-        "[[",
-        '{"type":"user","message":',
-        '"',
-        "\\",
-        "\\u00",
-        "(",
-        "<",
-        "</",
-        "<memory>",
-        "</memory>",
-    ),
-    *("<system-reminder>", "#### ", "> ", "# ", "```\n", "<<<<<<< SEARCH\n", "=======\n", "Ana: ", "[00:01] ", "1\n"),
-    *(
-        "00:00:01.000 --> 00:00:02.000\n",
-        "_**User**_\n",
-        "<details>",
-        "</details>\n",
-        "<tool-use>",
-        "---\n",
-        "\r",
-        "\n",
-    ),
-    *("\x1b[", " ", "\t", "a", "9", "-", "😀", "\u202e", "=", "eyJ", "://a:b", "password=", "-----BEGIN "),
+    *("{", "[", '{"a":', "[[", '{"type":"user","message":', '"', "\\", "\\u00", "(", "<", "</", "<memory>"),
+    *("</memory>", "<system-reminder>", "#### ", "> ", "# ", "```\n", "<<<<<<< SEARCH\n", "=======\n", "Ana: "),
+    *("[00:01] ", "1\n", "00:00:01.000 --> 00:00:02.000\n", "_**User**_\n", "<details>", "</details>\n"),
+    *("<tool-use>", "---\n", "\r", "\n", "\x1b[", " ", "\t", "a", "9", "-", "😀", "\u202e", "=", "eyJ", "://a:b"),
+    *("password=", "-----BEGIN "),
 )
 
 
 @functools.cache
 def _ordinary(size: int) -> float:
-    """Seconds of CPU of a text of as many characters without anything odd in it."""
+    """Return the CPU seconds of an ordinary text of this length."""
     text = "".join(json.dumps({"text": f"The loom was oiled for the {i}th time."}) + "\n" for i in range(size // 50))
     return min(_seconds(text, "jsonl") for _ in range(3))
 
@@ -154,7 +130,7 @@ def _seconds(text: str, name: str) -> float:
 
 @pytest.mark.parametrize("size", [30_000, pytest.param(120_000, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", SEEDS)
-def test_nothing_takes_long(name: str, size: int) -> None:
+def test_reading_needs_linear_time(name: str, size: int) -> None:
     """One scrap over and over, bare and inside a log. Quadratic time would be hundreds of times more."""
     seed = min(SEEDS[name], key=len)
     for scrap in _SCRAPS:
@@ -168,7 +144,7 @@ def test_nothing_takes_long(name: str, size: int) -> None:
 
 @pytest.mark.parametrize("name", SEEDS)
 def test_memory_follows_the_length(name: str) -> None:
-    """A longer log takes no more memory for each of its bytes."""
+    """A longer log needs no more memory per byte."""
 
     def peak(times: int) -> float:
         text = "\n".join(SEEDS[name] * times)
@@ -185,8 +161,8 @@ def test_memory_follows_the_length(name: str) -> None:
 
 @given(st.sampled_from(sorted(SEEDS)), st.data())
 @settings(deadline=None, max_examples=60)
-def test_redaction_keeps_what_can_be_read(name: str, data: st.DataObject) -> None:
-    """A log from which secrets were taken is a log of the same format with as many turns."""
+def test_redaction_leaves_readable_documents(name: str, data: st.DataObject) -> None:
+    """A redacted log has the same format and as many turns."""
     text = data.draw(st.sampled_from(SEEDS[name]))
     clean, _ = redact(unescape_ascii(text) if sources.FORMATS[name].JSON else text)
     before, after = (sources.parse(Document("a/b.log", each), name) for each in (text, clean))

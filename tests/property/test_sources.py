@@ -1,4 +1,4 @@
-"""Whatever comes in, it is taken or refused, never anything else."""
+"""Any input is parsed or refused, without another error."""
 
 import json
 
@@ -15,7 +15,7 @@ QUALITIES = {"exact", "derived", "file", "none"}
 
 
 def check(parsed):
-    """What every stage behind the adapters relies on."""
+    """Assert the invariants that all later stages need."""
     assert len({session.id for session in parsed.sessions}) == len(parsed.sessions)
     for session in parsed.sessions:
         assert session.turns
@@ -178,7 +178,7 @@ def test_any_graph_of_claude_code_records(records):
 
 @given(st.permutations(range(8)), st.lists(st.integers(0, 7), min_size=8, max_size=8))
 @settings(deadline=None)
-def test_no_turn_of_a_graph_is_lost_whatever_its_edges(order, parents):
+def test_no_turn_of_a_graph_is_lost_with_any_edges(order, parents):
     records = [
         {
             "type": "user",

@@ -1,4 +1,4 @@
-"""An export cut into its conversations gives the items it gives as a whole."""
+"""An export that is split into conversations gives the items of the whole."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ CLAUDE_AI = st.builds(lambda name, texts: claude_ai(name, *texts), NAMES, st.lis
     st.sampled_from([1, 50, 1 << 20]),
 )
 @settings(deadline=None, max_examples=150)
-def test_the_whole_and_its_parts(values: list[Any], indent: int | None, ascii: bool, block: int) -> None:
+def test_the_entries_give_the_items_of_the_whole(
+    values: list[Any], indent: int | None, ascii: bool, block: int
+) -> None:
     text = json.dumps(values, indent=indent, ensure_ascii=ascii)
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(json_list, "_BLOCK", block):
         path = Path(folder) / "conversations.json"
@@ -61,6 +63,6 @@ def test_the_whole_and_its_parts(values: list[Any], indent: int | None, ascii: b
                 parts.offer(path)
             return
         parts.offer(path)
-        assert parts.said() == at_once.said()
+        assert parts.compare_fields() == at_once.compare_fields()
         path.touch()
         assert parts.offer(path) == ()

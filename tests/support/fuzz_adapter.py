@@ -16,7 +16,7 @@ FORMAT = sys.argv[1]
 
 
 def one(data: bytes) -> None:
-    """Decode, tell the format, read: refused or taken, nothing else."""
+    """Decode, detect and parse; only a refusal is no fault."""
     try:
         text, _ = decode(data, 1 << 20)
     except InputRefused:

@@ -55,8 +55,7 @@ def decode(data: bytes, max_line_bytes: int) -> tuple[str, list[Problem]]:
     nul = data.find(b"\0")
     if nul >= 0:
         raise InputRefused(
-            f"binary input: a NUL byte at offset {nul + mark}",
-            "give text; UTF-16 needs its byte order mark",
+            f"binary input: a NUL byte at offset {nul + mark}", "give text; UTF-16 needs its byte order mark"
         )
     if b"\r\n" in data:
         data = data.replace(b"\r\n", b"\n")

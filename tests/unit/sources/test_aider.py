@@ -23,7 +23,7 @@ def log(name, **options):
 
 
 def chat(*blocks):
-    """One session, its blocks as the tool writes them: `#### ` and `> ` lines end with a Markdown break."""
+    """Return one session as the tool writes it: `#### ` and `> ` lines end with a Markdown break."""
     return START + "\n".join(blocks) + "\n"
 
 
@@ -265,10 +265,7 @@ SEARCH = "<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE"
         (f"a/b.py\n<source>python\n{SEARCH}\n</source>", "[edit] a/b.py\n```python\nnew\n```"),
         (f"a/b.py\n````\n{SEARCH}\n````", "[edit] a/b.py\n```\nnew\n```"),
         (f"a.py:\n{SEARCH}", "[edit] a.py\n```\nnew\n```"),
-        (
-            f"a.py\n```\n{SEARCH}\n{SEARCH}\n```\nDone.",
-            "[edit] a.py\n```\nnew\n```\n[edit] a.py\n```\nnew\n```\nDone.",
-        ),
+        (f"a.py\n```\n{SEARCH}\n{SEARCH}\n```\nDone.", "[edit] a.py\n```\nnew\n```\n[edit] a.py\n```\nnew\n```\nDone."),
         ("a.py\n```\n<<<<<<< SEARCH\nold\n=======\n>>>>>>> REPLACE\n```", "[edit] a.py"),
         ("a.py\n```\n<<<<<<< HEAD\nold\n=======\nnew\n>>>>>>> UPDATED\n```", "[edit] a.py\n```\nnew\n```"),
         ("a.py\n```\n<<<<<<< SEARCH\nold\n=======\nne", "[edit] a.py\n```\nne\n```"),

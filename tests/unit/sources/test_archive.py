@@ -30,7 +30,7 @@ def pack(path, members):
 
 
 def unpacked(tmp_path, members, limit=MEGA, total=10 * MEGA):
-    """What of an archive of these members lands in the folder."""
+    """Return the extracted files of an archive with these members."""
     path, folder = pack(tmp_path / "export.zip", members), tmp_path / "out"
     archive.unpack(path, folder, limit, total)
     return {found.relative_to(folder).as_posix(): found.read_bytes() for found in folder.rglob("*") if found.is_file()}

@@ -1,4 +1,4 @@
-"""The bundled sample is real input: every file of it must go in whole."""
+"""The bundled sample is real input: every file must be read whole."""
 
 import re
 from datetime import UTC, datetime

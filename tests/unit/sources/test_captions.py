@@ -10,7 +10,7 @@ MTIME = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def cue(start, end, text, number=None):
-    """One cue; times in seconds below one hour."""
+    """Return a cue. Times are in seconds below one hour."""
     timing = " --> ".join(f"00:{int(time // 60):02d}:{time % 60:06.3f}" for time in (start, end))
     return (f"{number}\n" if number is not None else "") + f"{timing}\n{text}\n"
 

@@ -17,7 +17,7 @@ T0 = START.timestamp()
 
 
 def node(parent, role=None, content="", time=None, *, name=None, recipient="all", **metadata):
-    """One node as the export has it, short. `time`: seconds after START; anything else is as it is."""
+    """Return a short node of an export. `time`: seconds after START, or any other value."""
     if isinstance(time, int | float) and not isinstance(time, bool) and 0 < time < 1e6:
         time += T0
     if role is None:
@@ -48,7 +48,7 @@ def said(nodes, current=None):
 
 
 def one(role, content, **more):
-    """The parsed conversation of one message."""
+    """Return the parsed conversation of one message."""
     return parse(conversation({"n": node(None, role, content, **more)}))
 
 
@@ -143,11 +143,7 @@ def test_the_order_of_nodes_in_the_mapping_is_not_that_of_the_conversation():
 
 
 def test_edits_within_a_branch_are_branches():
-    nodes = {
-        **EDITED,
-        "z1": node("y1", "user", "deeper", 10),
-        "z2": node("y1", "user", "deeper again", 11),
-    }
+    nodes = {**EDITED, "z1": node("y1", "user", "deeper", 10), "z2": node("y1", "user", "deeper again", 11)}
     found = said(nodes, "y2")
     assert found == {
         "c1": ["Start", "Ready", "Second try", "Second answer"],

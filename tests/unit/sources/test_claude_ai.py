@@ -17,7 +17,7 @@ PLACEHOLDER = "```\nThis block is not supported on your current device yet.\n```
 
 
 def message(uuid, parent, sender, text="", *, content=None, at=None, **more):
-    """One message as the export has it, short."""
+    """Return a short message of an export."""
     made = {"uuid": uuid, "sender": sender, "text": text, "created_at": at, **more}
     if parent is not None:
         made["parent_message_uuid"] = parent
@@ -230,8 +230,7 @@ def test_our_own_memory_and_the_hosts_marks_go_from_everything():
     reminder = "<system-reminder>\nx\n</system-reminder>"
     found = parse(
         conversation(
-            human("u", ROOT, f"{memory}\n{reminder}\nasked", attachments=files),
-            answer("a", "u", f"answered\n{memory}"),
+            human("u", ROOT, f"{memory}\n{reminder}\nasked", attachments=files), answer("a", "u", f"answered\n{memory}")
         )
     )
     assert [turn.text for turn in found.sessions[0].turns] == ["kept", "asked", "answered"]
@@ -267,9 +266,7 @@ def test_unknown_types_are_counted():
 
 def test_times_are_utc_and_missing_ones_those_of_the_message_before():
     found = turns(
-        human("u", ROOT, "Q", at="2026-05-04T10:00:00+02:00"),
-        answer("a", "u", "A", at="soon"),
-        human("v", "a", "R"),
+        human("u", ROOT, "Q", at="2026-05-04T10:00:00+02:00"), answer("a", "u", "A", at="soon"), human("v", "a", "R")
     )
     assert [(turn.time, turn.time_quality) for turn in found] == [
         (datetime(2026, 5, 4, 8, tzinfo=UTC), "exact"),

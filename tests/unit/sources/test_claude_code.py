@@ -8,7 +8,7 @@ from helix.types import Document
 
 
 def record(kind, uuid, parent, content=None, *, session="s1", **more):
-    """One record as Claude Code writes it, short."""
+    """Return a short record of Claude Code."""
     made = {"type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": session, **more}
     if content is not None:
         made["message"] = {"role": kind, "content": content, **({"id": more["mid"]} if "mid" in more else {})}

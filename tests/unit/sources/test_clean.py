@@ -1,4 +1,4 @@
-"""Junk of any format: encoded data, what is repeated, sessions of summarisers, rows of a progress bar."""
+"""Noise of any format: encoded data, repetitions, sessions of summarisers, rows of a progress bar."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PASTE = "Always answer in short sentences. " * 8
 
 
 def session(*turns: tuple[str, str], source: str = "codex", name: str = "s") -> Session:
-    """Turns of (role, text)."""
+    """Return a session of turns given as (role, text)."""
     origins = {"user": "human", "assistant": "assistant", "tool": "tool", "document": "document"}
     made = (Turn(f"t{i}", text, role=role, origin=origins[role]) for i, (role, text) in enumerate(turns))
     return Session(source, name, tuple(made))
@@ -151,8 +151,7 @@ def test_overwritten_terminal_lines_keep_their_last_state() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["1 2 3\n4 5 6\n7 8 9\n1 1 1\n2 2 2", "alpha\nbeta\ngamma\ndelta", "test 1 ok\ntest 2 ok\ntest 3 ok", ""],
+    "text", ["1 2 3\n4 5 6\n7 8 9\n1 1 1\n2 2 2", "alpha\nbeta\ngamma\ndelta", "test 1 ok\ntest 2 ok\ntest 3 ok", ""]
 )
 def test_other_rows_stay(text: str) -> None:
     assert keep_ends(text, 1_000) == text

@@ -63,7 +63,7 @@ def said(*records, **options):
 
 
 def uuid7(ts, tail="7e42-8b11-5c7d90e1f203"):
-    """AUUIDv7 made at a time."""
+    """Return a UUIDv7 of a time."""
     stamp = f"{int(datetime.fromisoformat(ts).timestamp() * 1000):012x}"
     return f"{stamp[:8]}-{stamp[8:]}-{tail}"
 
@@ -522,10 +522,7 @@ def test_a_copy_without_the_parents_first_line_is_a_copy():
 
 
 def test_turns_of_the_copy_do_not_end_it_however_slowly_it_was_written():
-    copy = [
-        *copied(event("task_started", turn_id=OLD_TURN), user("Old")),
-        user("Old, too", ts=LATER),
-    ]
+    copy = [*copied(event("task_started", turn_id=OLD_TURN), user("Old")), user("Old, too", ts=LATER)]
     (session,) = forked(*copy, event("task_started", LATER, turn_id=OWN_TURN), user("New", ts=LATER))
     assert own(session) == ["New"]
 
@@ -603,11 +600,7 @@ def test_a_log_without_its_first_line_is_named_by_its_file(path, name):
 
 @pytest.mark.parametrize(
     ("first", "project"),
-    [
-        (meta(), "tidewatch"),
-        (meta(cwd="C:\\code\\tidewatch"), "tidewatch"),
-        (meta(cwd=7), "other"),
-    ],
+    [(meta(), "tidewatch"), (meta(cwd="C:\\code\\tidewatch"), "tidewatch"), (meta(cwd=7), "other")],
 )
 def test_the_project_is_the_folder_of_the_session_else_of_a_turn(first, project):
     (session,) = parse(first, record("turn_context", {"cwd": "/home/mara/other"}), user("Hi")).sessions

@@ -116,10 +116,7 @@ def test_an_operation_that_cannot_be_carried_out_is_reported_and_alone(operation
 
 
 def test_a_log_without_its_beginning_gives_its_rest():
-    parsed = log(
-        {"kind": 2, "k": ["requests"], "v": [request(md("one"))]},
-        {"kind": 1, "k": ["customTitle"], "v": "T"},
-    )
+    parsed = log({"kind": 2, "k": ["requests"], "v": [request(md("one"))]}, {"kind": 1, "k": ["customTitle"], "v": "T"})
     assert said(parsed) == ["Hi", "one"]
     assert parsed.sessions[0].id.startswith("s1-")
     ((line, why),) = parsed.problems

@@ -45,7 +45,7 @@ def database(path, values=(), items=(), heads=(), tables=("ItemTable", "cursorDi
 
 
 def store(*bubbles, id="c1", **session):
-    """Keys of one session."""
+    """Return the keys of one session."""
     headers = [{"bubbleId": bubble["bubbleId"], "type": bubble.get("type")} for bubble in bubbles]
     values = {f"composerData:{id}": {"composerId": id, "fullConversationHeadersOnly": headers, **session}}
     return values | {f"bubbleId:{id}:{bubble['bubbleId']}": bubble for bubble in bubbles}
@@ -466,10 +466,7 @@ def test_a_missing_time_is_that_of_the_message_before():
         ("<rules>\nx\n</rules>\n<user_query>why?</user_query>\n<additional_data>y</additional_data>", "why?"),
         ("<user_query>one</user_query>\n<user_query>two</user_query>", "one\ntwo"),
         ("<user_query>\ncut in the mid", "cut in the mid"),
-        (
-            "<user_query>\na\n<user_query>\nb\n</user_query>\nc\n</user_query>",
-            "a\n<user_query>\nb\n</user_query>\nc",
-        ),
+        ("<user_query>\na\n<user_query>\nb\n</user_query>\nc\n</user_query>", "a\n<user_query>\nb\n</user_query>\nc"),
         ("<user_query>\n</user_query>", ""),
         ("the tag <user_query> means?", "the tag <user_query> means?"),
         ("<attached_files>\na\n</attached_files>\nread these", "read these"),

@@ -1,4 +1,4 @@
-"""Long texts taken in pieces: the items are those of the whole, and of a later version only what changed is read."""
+"""Long texts in pieces: the items are those of the whole, and only changed pieces of a later version are read."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def replay(tmp_path: Path) -> Replay:
 
 
 def said(replay: Replay) -> dict[str, Any]:
-    """Every item but for its place, of which only the order is the same."""
+    """Return all items without their places, of which only the order is the same."""
     return {item: (*values[:6], *values[7:]) for item, values in replay.compare_fields().items()}
 
 

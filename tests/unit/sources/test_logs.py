@@ -22,7 +22,7 @@ TURN = asdict(Turn("", ""))
 
 
 def read_documents():
-    """The documents of the logs, by name."""
+    """Return the documents of the logs, by name."""
     found = {}
     for path in sorted(path for path in LOGS.rglob("*") if path.is_file()):
         collected = list(sources.collect(path) or ())
@@ -72,13 +72,15 @@ def build_text(row):
 
 
 def test_adapters_claim_only_their_own_texts():
-    """A row of `claims.jsonl` is a text, the formats that claim it and formats that leave it alone."""
+    """A row of `claims.jsonl` is a text, and formats that claim it, that leave it alone, or as which it is detected."""
     wrong = []
     for line in (DATA / "claims.jsonl").read_text().splitlines():
         row = json.loads(line)
-        sample = take_sample(build_text(row), row["path"])
-        claims = {name for name, adapter in sources.FORMATS.items() if adapter.detect(sample)}
-        if not claims >= set(row["claimed_by"]) or claims & set(row["left_by"]):
+        text, path = build_text(row), row["path"]
+        claims = {name for name, adapter in sources.FORMATS.items() if adapter.detect(take_sample(text, path))}
+        fits = claims >= set(row.get("claimed_by", ())) and claims.isdisjoint(row.get("left_by", ()))
+        name = row.get("detected_as")
+        if not fits or (name and name != sources.detect(Document(path, text)).NAME):
             wrong.append((claims, line))
     assert wrong == []
 

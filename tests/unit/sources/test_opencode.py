@@ -55,7 +55,7 @@ def said(*messages, **info):
 
 
 def database(path, *exports, wal=False):
-    """The database that would export these."""
+    """Write the database of these exports."""
     with closing(sqlite3.connect(path)) as made:
         if wal:
             made.execute("PRAGMA journal_mode=WAL")
@@ -95,7 +95,7 @@ def fill(made, export):
 
 
 def storage(root, export):
-    """The files of earlier versions that hold the same; the file of the session."""
+    """Write the files of earlier versions with the same content, and return the session's file."""
     info = export["info"]
     own = root / "session" / info["projectID"] / f"{info['id']}.json"
     files = {own: info}
@@ -242,7 +242,7 @@ def test_a_damaged_or_half_written_database_is_refused(tmp_path):
 
 
 def connect_where_nothing_can_be_created(monkeypatch):
-    """As on a medium that cannot be written: a database with a write-ahead log cannot be opened there."""
+    """Simulate a read-only medium, on which a database with a write-ahead log cannot be opened."""
     asked = []
     real = sqlite3.connect
 

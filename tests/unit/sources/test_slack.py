@@ -23,7 +23,7 @@ def ts(seconds, micro=0):
 
 
 def say(seconds, text="", user="U01", **more):
-    """One message as the export has it, short."""
+    """Return a short message of an export."""
     return {"type": "message", "user": user, "ts": ts(seconds), "text": text, **more}
 
 

@@ -1,4 +1,4 @@
-"""Exports cut into their conversations: what is taken in of each, and of those that come later."""
+"""Exports split into conversations: the documents of the first and of later exports."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def test_an_export_without_its_index_adds_nothing_twice(replay: Replay, export: 
 
 
 def test_envelopes_are_durable_before_the_index(replay: Replay, export: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folder is synced once: for each of ten thousand conversations it would take longer than to read them."""
+    """The folder is synced once: ten thousand syncs would take longer than the reading."""
     done: list[str] = []
     sync, move = paths.sync_folder, Path.replace
     monkeypatch.setattr(paths, "sync_folder", lambda path: done.append(f"sync {path.name}") or sync(path))

@@ -1,4 +1,4 @@
-"""Exports as they come: in a zip, with lists and settings beside what was said, in one very long line."""
+"""Real exports: zipped, with lists and settings next to the conversations, in one very long line."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_zip_is_a_folder(replay: Replay, tmp_path: Path) -> None:
     assert replay.offer(export) == ()
 
 
-def test_a_later_export_adds_what_is_new(replay: Replay, tmp_path: Path) -> None:
+def test_a_later_export_adds_only_new_conversations(replay: Replay, tmp_path: Path) -> None:
     conversations = json.loads((LOGS / "claude_ai.json").read_text())
     export = zipped(tmp_path / "export.zip", conversations__json=json.dumps(conversations[:1]))
     replay.offer(export)
@@ -60,7 +60,7 @@ def test_a_later_export_adds_what_is_new(replay: Replay, tmp_path: Path) -> None
     assert sum(replay.made) == len(plain.items) > first
 
 
-def test_names_come_from_the_list_beside_the_channels(replay: Replay, tmp_path: Path) -> None:
+def test_names_come_from_the_list_of_users(replay: Replay, tmp_path: Path) -> None:
     slack = LOGS / "slack"
     export = zipped(tmp_path / "slack.zip", *(path for path in slack.rglob("*") if path.is_file()), base=slack)
     replay.offer(export)

@@ -1,4 +1,4 @@
-"""Recalls of a server run a few at once; the others wait for their turn, and what is no recall does not wait."""
+"""A server runs a few recalls at once; the others wait, and other requests do not wait."""
 
 from __future__ import annotations
 
@@ -16,12 +16,7 @@ from query.rest import create_app
 from query.service import MAX_RUNNING, QueryService
 
 ASKED = {"query": "why sqlite"}
-TOOL = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "tools/call",
-    "params": {"name": "recall", "arguments": ASKED},
-}
+TOOL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "recall", "arguments": ASKED}}
 AGENT = {"accept": "application/json, text/event-stream"}
 RECALLS = {
     "post": ("POST", "/v1/recall", ASKED),
