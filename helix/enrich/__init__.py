@@ -1,0 +1,1 @@
+"""Enrichment of items: pieces, types, salience, trust, facts, questions and near-duplicates."""

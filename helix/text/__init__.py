@@ -1,0 +1,1 @@
+"""Texts: terms, names, entities, dates and titles in them."""

@@ -26,11 +26,7 @@ _STANDING: Final = re.compile(
 
 
 def read_cues(text: str, role: str) -> int:
-    """Return the bits of one text.
-
-    Args:
-        role: one of ROLES.
-    """
+    """Return the bits of one text of a role, one of `helix.types.ROLES`."""
     bits = ASKS if text.rstrip().endswith(("?", "？", "؟")) else 0
     if _FIRST_PERSON.search(text):
         bits |= FIRST_PERSON

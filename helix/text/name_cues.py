@@ -72,6 +72,9 @@ def weigh_cues(text: str, start: int, end: int, dropped: str, *, opens: bool) ->
     """Return kind → weight by the words around text[start:end].
 
     Args:
+        text: the whole text.
+        start: position of the name in `text`.
+        end: position after the name.
         dropped: the word of the capitalised run that was cut off before the name; "" for none.
         opens: the name opens a sentence, so the words before it belong to another one.
     """
@@ -96,7 +99,7 @@ def weigh_cues(text: str, start: int, end: int, dropped: str, *, opens: bool) ->
 
 
 def _weigh_before(weights: dict[str, int], words: tuple[str, str, str, str], dropped: str) -> None:
-    """Add the weights of the four words before a name; the last one stands next to it."""
+    """Add the weights of the four words before a name; the last one is next to it."""
     four, three, two, one = words
     if one in _MEETING or dropped in _MEETING:
         weights["person"] += SURE

@@ -162,7 +162,7 @@ def _is_name(text: str, end: int, shown: str) -> bool:
     if " " in shown or "'" in shown or shown.isupper():
         return True
     lower = shown.lower()
-    if lower in KNOWN:  # an ambiguous word: "Rose bushes" names nobody
+    if lower in KNOWN:  # an ambiguous word: "Rose bushes" is no name
         return "person" not in KNOWN[lower] and (after["verb"] or "").lstrip(", ") in AUXILIARIES
     lower_case, inside = _split_case(text)
     if lower.endswith(_COMMON_ENDINGS) or lower in lower_case:

@@ -204,7 +204,7 @@ def model(encoder: Encoder) -> TypeModel:
 
 
 @pytest.fixture(scope="session")
-def judged(encoder: Encoder, model: TypeModel) -> list[dict[str, Any]]:
+def type_rows(encoder: Encoder, model: TypeModel) -> list[dict[str, Any]]:
     """Labelled texts with the type and confidence by `cues` and by the model (`found`)."""
     rows = load_labelled("types")
     texts, roles, origins = ([row[name] for row in rows] for name in ("text", "role", "origin"))
@@ -219,9 +219,9 @@ def compute_macro_f1(rates: dict[str, Rates]) -> float:
 
 @pytest.mark.parametrize(("split", "cues_floor", "floor"), [("dev", 0.71, 0.91), ("test", 0.6, 0.8)])
 def test_precision_and_recall_on_labelled_texts(
-    judged: list[dict[str, Any]], split: str, cues_floor: float, floor: float
+    type_rows: list[dict[str, Any]], split: str, cues_floor: float, floor: float
 ) -> None:
-    rows = [row for row in judged if row["split"] == split]
+    rows = [row for row in type_rows if row["split"] == split]
     cues, both = (rate_pairs([(row["type"], row[by][0]) for row in rows], TYPES) for by in ("cues", "found"))
     add_report(f"types, {split}, cues alone: macro F1 {compute_macro_f1(cues):.3f}", cues)
     add_report(f"types, {split}, cues and vectors: macro F1 {compute_macro_f1(both):.3f}", both)
@@ -229,10 +229,10 @@ def test_precision_and_recall_on_labelled_texts(
     assert compute_macro_f1(both) >= floor
 
 
-def test_confidence_is_calibrated(judged: list[dict[str, Any]]) -> None:
+def test_confidence_is_calibrated(type_rows: list[dict[str, Any]]) -> None:
     """Expected calibration error (Naeini et al. 2015) over five bins of equal count."""
-    sure = np.array([row["found"][1] for row in judged])
-    right = np.array([row["found"][0] == row["type"] for row in judged], float)
+    sure = np.array([row["found"][1] for row in type_rows])
+    right = np.array([row["found"][0] == row["type"] for row in type_rows], float)
     bins = np.array_split(np.argsort(sure), 5)
     assert sum(len(b) * abs(sure[b].mean() - right[b].mean()) for b in bins) / len(sure) < 0.08
 

@@ -53,13 +53,13 @@ def small(copying_t5: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+def random_t5(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
     return ModelFolder("tiny/random", tiny_t5.random(tmp_path_factory.mktemp("weights") / "random"), "path", "none")
 
 
 @pytest.fixture(scope="module")
-def cached(found: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return cache_seq2seq(found, tmp_path_factory.mktemp("seq2seq-cache"))
+def exported_folder(random_t5: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return cache_seq2seq(random_t5, tmp_path_factory.mktemp("seq2seq-cache"))
 
 
 @pytest.fixture
@@ -80,24 +80,24 @@ def test_off_and_absent_are_reasons_not_errors(empty_hub: Path, tmp_path: Path) 
     assert "nobody/nothing" in str(find_seq2seq("nobody/nothing", Settings(models=str(tmp_path))))
 
 
-def test_the_default_is_found_in_the_models_folder(found: ModelFolder, empty_hub: Path, tmp_path: Path) -> None:
+def test_the_default_is_found_in_the_models_folder(random_t5: ModelFolder, empty_hub: Path, tmp_path: Path) -> None:
     for number, place in enumerate(("msmarco-t5-small-v1", "doc2query/msmarco-t5-small-v1")):
         models = tmp_path / str(number)
-        shutil.copytree(found.folder, models / place)
+        shutil.copytree(random_t5.folder, models / place)
         expected = ModelFolder(seq2seq.DEFAULT, models / place, "models folder", "Apache-2.0")
         assert find_seq2seq("", Settings(models=str(models))) == expected
 
 
-def test_weights_are_found_in_the_hub_cache_and_by_path(found: ModelFolder, empty_hub: Path) -> None:
+def test_weights_are_found_in_the_hub_cache_and_by_path(random_t5: ModelFolder, empty_hub: Path) -> None:
     folder = empty_hub / "models--someone--asks" / "snapshots" / "abc"
-    shutil.copytree(found.folder, folder)
+    shutil.copytree(random_t5.folder, folder)
     assert find_seq2seq("someone/asks", Settings()) == ModelFolder("someone/asks", folder, "hub cache", "")
     assert find_seq2seq(str(folder), Settings()) == ModelFolder("abc", folder, "path", "")
 
 
-def test_a_sentence_encoder_is_refused_by_name(found: ModelFolder, empty_hub: Path, tmp_path: Path) -> None:
+def test_a_sentence_encoder_is_refused_by_name(random_t5: ModelFolder, empty_hub: Path, tmp_path: Path) -> None:
     folder = tmp_path / "encoder"
-    shutil.copytree(found.folder, folder)
+    shutil.copytree(random_t5.folder, folder)
     (folder / "config.json").write_text('{"model_type": "bert", "hidden_size": 8}')
     assert f"{folder} is not a sequence-to-sequence model" in str(find_seq2seq(str(folder), Settings()))
     (folder / "config.json").write_text("{")
@@ -107,31 +107,33 @@ def test_a_sentence_encoder_is_refused_by_name(found: ModelFolder, empty_hub: Pa
 # ---------------------------------------------------------------- exporting, caching
 
 
-def test_an_export_is_cached_and_described(found: ModelFolder, cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_is_cached_and_described(
+    random_t5: ModelFolder, exported_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("exported again"))
-    assert cache_seq2seq(found, cached.parent.parent) == cached
-    assert is_seq2seq_cached(found, cached.parent.parent)
-    spec = load_spec(cached)
+    assert cache_seq2seq(random_t5, exported_folder.parent.parent) == exported_folder
+    assert is_seq2seq_cached(random_t5, exported_folder.parent.parent)
+    spec = load_spec(exported_folder)
     assert (spec.name, spec.licence, spec.start, list(spec.eos)) == ("tiny/random", "none", tiny_t5.PAD, [tiny_t5.EOS])
     assert spec.precision == choose_precision(spec.measured, LEAST_AGREEMENT)
     assert 0 <= spec.measured["agreement"] <= 1
     assert min(spec.measured["fp32_seconds"], spec.measured["int8_seconds"]) > 0
-    assert sorted(path.name for path in cached.iterdir()) == sorted([*spec.files, "model.json"])
-    assert cached.stat().st_mode & 0o077 == 0
+    assert sorted(path.name for path in exported_folder.iterdir()) == sorted([*spec.files, "model.json"])
+    assert exported_folder.stat().st_mode & 0o077 == 0
 
 
-def test_other_weights_are_not_cached(found: ModelFolder, cached: Path, tmp_path: Path) -> None:
+def test_other_weights_are_not_cached(random_t5: ModelFolder, exported_folder: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
-    shutil.copytree(found.folder, other)
+    shutil.copytree(random_t5.folder, other)
     config = orjson.loads((other / "generation_config.json").read_bytes())
     (other / "generation_config.json").write_bytes(orjson.dumps({**config, "eos_token_id": 7}))
-    assert not is_seq2seq_cached(ModelFolder(found.name, other, "path", ""), cached.parent.parent)
+    assert not is_seq2seq_cached(ModelFolder(random_t5.name, other, "path", ""), exported_folder.parent.parent)
 
 
 @pytest.mark.soak
-def test_parallel_exports_give_one_folder(found: ModelFolder, tmp_path: Path) -> None:
+def test_parallel_exports_give_one_folder(random_t5: ModelFolder, tmp_path: Path) -> None:
     folders: list[Path] = []
-    workers = [threading.Thread(target=lambda: folders.append(cache_seq2seq(found, tmp_path))) for _ in range(2)]
+    workers = [threading.Thread(target=lambda: folders.append(cache_seq2seq(random_t5, tmp_path))) for _ in range(2)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -142,9 +144,9 @@ def test_parallel_exports_give_one_folder(found: ModelFolder, tmp_path: Path) ->
     assert [path.name for path in (tmp_path / "seq2seq").iterdir()] == [folders[0].name]
 
 
-def test_a_failed_export_names_the_reason_and_leaves_no_file(found: ModelFolder, tmp_path: Path) -> None:
+def test_a_failed_export_names_the_reason_and_leaves_no_file(random_t5: ModelFolder, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
-    shutil.copytree(found.folder, broken)
+    shutil.copytree(random_t5.folder, broken)
     whole = (broken / "model.safetensors").read_bytes()
     (broken / "model.safetensors").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(EncoderError, match=r"exporting broken from .* failed: .*(?i:safetensors|incomplete|metadata)"):
@@ -152,15 +154,15 @@ def test_a_failed_export_names_the_reason_and_leaves_no_file(found: ModelFolder,
     assert list((tmp_path / "cache" / "seq2seq").iterdir()) == []
 
 
-def test_an_unwritable_cache_is_an_encoder_error(found: ModelFolder, tmp_path: Path) -> None:
+def test_an_unwritable_cache_is_an_encoder_error(random_t5: ModelFolder, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(EncoderError, match="HELIX_CACHE"):
-        cache_seq2seq(found, tmp_path / "file")
+        cache_seq2seq(random_t5, tmp_path / "file")
 
 
-def test_a_damaged_or_missing_file_is_named(cached: Path, tmp_path: Path) -> None:
+def test_a_damaged_or_missing_file_is_named(exported_folder: Path, tmp_path: Path) -> None:
     folder = tmp_path / "copy"
-    shutil.copytree(cached, folder)
+    shutil.copytree(exported_folder, folder)
     for name in ("encoder_model.onnx", "decoder_model_merged.onnx", "tokenizer.json", "config.json"):
         data = (folder / name).read_bytes()
         middle = len(data) // 2
@@ -192,7 +194,7 @@ def greedy(step: int, rows: Any, logits: Any, tokens: Any) -> Any:
     return tokens[:, 0]
 
 
-def generated(model: Any, network: Network, texts: Sequence[str], steps: int) -> list[list[int]]:
+def generate_reference(model: Any, network: Network, texts: Sequence[str], steps: int) -> list[list[int]]:
     """Return the output of transformers or optimum for the same tokens by greedy search, without special tokens."""
     import torch
 
@@ -217,7 +219,7 @@ def test_greedy_decoding_equals_the_reference(source: str, copying_t5: Path, pla
         reference = Reference.from_pretrained(copying_t5)
     network = Network(plain, 1)
     ours = network.decode(network.tokens(TEXTS), 1, 12, greedy)
-    assert ours == generated(reference, network, TEXTS, 12)
+    assert ours == generate_reference(reference, network, TEXTS, 12)
     assert len({len(row) for row in ours}) > 1  # rows ended at different steps
     assert all(ours)
 
@@ -253,12 +255,12 @@ def test_every_step_of_every_copy_has_the_logits_of_the_reference(copying_t5: Pa
             np.testing.assert_allclose(whole[torch.tensor(tokens)].numpy(), expected.numpy(), atol=2e-3)
 
 
-def test_bart_has_a_forced_first_token(tmp_path: Path, found: ModelFolder) -> None:
+def test_bart_has_a_forced_first_token(tmp_path: Path, random_t5: ModelFolder) -> None:
     import torch
     from transformers import AutoModelForSeq2SeqLM, BartConfig, BartForConditionalGeneration
 
     source, target = tmp_path / "bart", tmp_path / "exported"
-    shutil.copytree(found.folder, source)
+    shutil.copytree(random_t5.folder, source)
     torch.manual_seed(3)
     words = len(tiny_t5.vocabulary()) + 3
     BartForConditionalGeneration(
@@ -275,7 +277,7 @@ def test_bart_has_a_forced_first_token(tmp_path: Path, found: ModelFolder) -> No
     network = Network(target, 1)
     ours = network.decode(network.tokens(TEXTS), 1, 8, greedy)
     assert all(row[0] == 9 for row in ours)
-    reference = generated(AutoModelForSeq2SeqLM.from_pretrained(source), network, TEXTS, 8)
+    reference = generate_reference(AutoModelForSeq2SeqLM.from_pretrained(source), network, TEXTS, 8)
     assert [[token for token in row if token not in (0, 1, 9)] for row in ours] == reference
     assert any(reference)
 
@@ -283,7 +285,7 @@ def test_bart_has_a_forced_first_token(tmp_path: Path, found: ModelFolder) -> No
 # ---------------------------------------------------------------- int8
 
 
-def recorded(network: Network, texts: Sequence[str], path: Any) -> Any:
+def record_logits(network: Network, texts: Sequence[str], path: Any) -> Any:
     """Return the logits of the best tokens at every step of a path, float32[texts, steps, 10]."""
     seen = []
 
@@ -297,7 +299,7 @@ def recorded(network: Network, texts: Sequence[str], path: Any) -> Any:
 
 def test_int8_is_near_fp32_and_its_files_are_small(plain: Path, small: Path) -> None:
     path = np.random.default_rng(0).integers(3, 400, (len(TEXTS), 4))
-    exact, near = (recorded(Network(folder, 1), TEXTS, path) for folder in (plain, small))
+    exact, near = (record_logits(Network(folder, 1), TEXTS, path) for folder in (plain, small))
     assert not np.array_equal(exact, near)
     assert np.abs(exact - near).max() < 0.15 * exact.std()
     for name in ("encoder_model.onnx", "decoder_model_merged.onnx"):
@@ -307,8 +309,8 @@ def test_int8_is_near_fp32_and_its_files_are_small(plain: Path, small: Path) -> 
 def test_int8_does_not_depend_on_the_batch(small: Path) -> None:
     network = Network(small, 1)
     path = np.random.default_rng(0).integers(3, 400, (len(TEXTS), 4))
-    together = recorded(network, TEXTS, path)
-    alone = np.concatenate([recorded(network, [text], path[i : i + 1]) for i, text in enumerate(TEXTS)])
+    together = record_logits(network, TEXTS, path)
+    alone = np.concatenate([record_logits(network, [text], path[i : i + 1]) for i, text in enumerate(TEXTS)])
     assert np.abs(together - alone).max() < 0.02 * together.std()
 
 

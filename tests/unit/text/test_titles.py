@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.stages.features.linked import titled
+from helix.stages.features.linked import find_titled
 from helix.text.titles import MAX_TERMS, build_key_filter, find_title_runs, hash_title, hash_titles
 from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import U32
@@ -117,27 +117,27 @@ def snap(tmp_path: Path) -> Snapshot:
     return documents(tmp_path, [*TITLES], texts, cuts=(2, 4), deleted={1: [0]})
 
 
-def named(text: str, snap: Snapshot, df: int = 50) -> list[int]:
-    return titled(ids(text), snap, df).tolist()
+def find_documents(text: str, snap: Snapshot, df: int = 50) -> list[int]:
+    return find_titled(ids(text), snap, df).tolist()
 
 
 def test_a_text_finds_the_documents_it_names(snap: Snapshot) -> None:
-    assert named("who made the film Alien", snap) == [0]
-    assert named("the Alien films", snap) == [0]  # stemmed; the aside is a part of the whole title
-    assert named("a hen, red", snap) == []
-    assert named("a red, hen", snap) == [1]  # characters between words do not matter
-    assert named("Red Hen Farm", snap) == [1, 5]
-    assert named("the Oslo opera", snap) == []
-    assert named("of the Oslo Opera House and of Aliens", snap) == [0, 4]
-    assert named("", snap) == []
-    assert named("nothing of that kind", snap) == []
+    assert find_documents("who made the film Alien", snap) == [0]
+    assert find_documents("the Alien films", snap) == [0]  # stemmed; the aside is a part of the whole title
+    assert find_documents("a hen, red", snap) == []
+    assert find_documents("a red, hen", snap) == [1]  # characters between words do not matter
+    assert find_documents("Red Hen Farm", snap) == [1, 5]
+    assert find_documents("the Oslo opera", snap) == []
+    assert find_documents("of the Oslo Opera House and of Aliens", snap) == [0, 4]
+    assert find_documents("", snap) == []
+    assert find_documents("nothing of that kind", snap) == []
 
 
 def test_a_title_of_one_word_is_no_common_word(snap: Snapshot) -> None:
     """Three items contain "walnut". A title of two words is found whatever the bound."""
-    assert named("walnut", snap, df=3) == [3]
-    assert named("walnut", snap, df=2) == []
-    assert named("walnut of the red hen", snap, df=0) == [1]
+    assert find_documents("walnut", snap, df=3) == [3]
+    assert find_documents("walnut", snap, df=2) == []
+    assert find_documents("walnut of the red hen", snap, df=0) == [1]
     (walnut,) = ids("walnut")
     assert snap.lexical.short_df(walnut) == 3
     assert snap.lexical.short_df(np.uint32(12345)) == 0
@@ -168,4 +168,4 @@ def test_only_the_keys_of_a_store_are_found(snap: Snapshot) -> None:
 
 def test_many_documents_of_one_title(tmp_path: Path) -> None:
     snap = documents(tmp_path, ["Notes on Yeast"] * 40, [f"section {i}" for i in range(40)], cuts=(7, 30))
-    assert named("my notes on yeast", snap) == list(range(40))
+    assert find_documents("my notes on yeast", snap) == list(range(40))

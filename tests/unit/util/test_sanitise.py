@@ -179,7 +179,7 @@ def test_hostile_text_takes_linear_time() -> None:
     looked = 0
     plain = sanitise._skeleton
 
-    def counted(character: str) -> str:
+    def count_characters(character: str) -> str:
         nonlocal looked
         looked += 1
         return plain(character)
@@ -196,6 +196,6 @@ def test_hostile_text_takes_linear_time() -> None:
     ):
         looked = 0
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sanitise, "_skeleton", counted)
+            patch.setattr(sanitise, "_skeleton", count_characters)
             sanitise_text(text)
         assert looked <= 12 * len(text), ascii(text[:20])

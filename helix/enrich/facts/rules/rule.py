@@ -38,4 +38,5 @@ def split_tokens(text: str) -> list[str]:
 def make_rule(
     relation: str, slot: Callable[[str], list[str]], confidence: float, needs: str, pattern: str, **flags: bool
 ) -> FactRule:
+    """Build a rule whose needs are the tokens of a text."""
     return FactRule(relation, slot, confidence, frozenset(split_tokens(needs)), pattern, **flags)
