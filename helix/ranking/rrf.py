@@ -1,7 +1,7 @@
 """Reciprocal rank fusion: Σ weight / (k + rank), ranks from 1 (Cormack, Clarke & Büttcher 2009).
 
 Rank 1 in two lists with k = 60 gives 2/61. Systems that count from 0 mean another k; a test pins ours. The recipe
-`helix` fuses with the same formula in a kernel, `helix/native/lists.c`, which a test compares with this function.
+`helix` fuses with the same formula in a kernel, `helix/native/rows.c`, which a test compares with this function.
 """
 
 from __future__ import annotations

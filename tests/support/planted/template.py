@@ -1,7 +1,8 @@
 """Templates: text with calls `‹hex 40›`, secrets `⟪kind¦value⟫` and look-alikes `⟨value⟩`, nested at will.
 
-A call is a name, a space and its arguments. `¦` separates alternatives or longer arguments. `‹let name value›` stores a
-value for `‹name›`, and `‹one a¦b›` renders all its alternatives and picks one. `values.Values` holds the other calls.
+A call is a name, a space and its arguments. `¦` separates alternatives or longer arguments; in lists of lines, a line
+break may follow it. `‹let name value›` stores a value for `‹name›`, and `‹one a¦b›` renders all its alternatives and
+picks one. `values.Values` holds the other calls.
 
 While a text is rendered, marks from Unicode's private use area enclose secrets and look-alikes; JSON leaves them alone.
 `read_marks` turns them into spans.

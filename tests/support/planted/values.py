@@ -66,7 +66,7 @@ class Values:
         return ""
 
     def one(self, *values: str) -> str:
-        return self.random.choice(values)
+        return self.random.choice(values).removeprefix("\n")
 
     def pick(self, *sequences: Sequence) -> str:
         return self._join(self.random.choice(sequences))
@@ -75,12 +75,12 @@ class Values:
         return self._join(likely if self.random.random() < float(share[0]) else other)
 
     def shuffle(self, *lines: str) -> str:
-        shuffled = list(lines)
+        shuffled = [line.removeprefix("\n") for line in lines]
         self.random.shuffle(shuffled)
         return "\n".join(shuffled)
 
     def sample(self, count: str, *lines: str) -> str:
-        return "\n".join(self.random.sample(lines, int(count)))
+        return "\n".join(line.removeprefix("\n") for line in self.random.sample(lines, int(count)))
 
     def tokens(self, count: Sequence, form: Sequence) -> str:
         """Tokens of some providers, each in one line of a form."""
@@ -91,12 +91,13 @@ class Values:
 
     def name_rows(self, count: Sequence, form: Sequence, *rows: Sequence) -> str:
         """Some of the rows `NAME value`, each in one line of a form."""
-        pairs = [self._join(row).split(" ", 1) for row in rows]
+        pairs = [self._join(row).removeprefix("\n").split(" ", 1) for row in rows]
         lines = []
         for name, value in self.random.sample(pairs, int(count[0])):
             camel = re.sub(r"_(\w)", lambda match: match[1].upper(), name.lower())
             secret = mark_secret(f"named-{name.lower()}", value)
-            lines.append(self._join(form, name=name, lower_name=name.lower(), camel=camel, value=secret))
+            line = self._join(form, name=name, lower_name=name.lower(), camel=camel, value=secret)
+            lines.append(line.removeprefix("\n"))
         return "\n".join(lines)
 
     def env(self, pair: str) -> str:
