@@ -15,7 +15,7 @@ from typing import NamedTuple
 from helix.errors import EncoderError
 
 
-class Export(NamedTuple):
+class ExportJob(NamedTuple):
     """An export to make."""
 
     module: str  # its main program takes the source, the target and options
@@ -25,7 +25,7 @@ class Export(NamedTuple):
     remedy: str
 
 
-def export_once(export: Export, target: Path, mark: str, finish: Callable[[Path], None] | None = None) -> Path:
+def export_once(export: ExportJob, target: Path, mark: str, finish: Callable[[Path], None] | None = None) -> Path:
     """Fill a folder by an export unless it is complete; two processes may do so at once.
 
     Args:
@@ -56,8 +56,8 @@ def export_once(export: Export, target: Path, mark: str, finish: Callable[[Path]
     return target
 
 
-def _run_export(export: Export, target: Path) -> None:
-    """Export in a process of its own, which frees the memory of torch when it ends.
+def _run_export(export: ExportJob, target: Path) -> None:
+    """ExportJob in a process of its own, which frees the memory of torch when it ends.
 
     Raises:
         EncoderError: it failed; the message has the last line of its output.

@@ -1,4 +1,4 @@
-"""Export of sentence encoders to ONNX, int8 by default, once a machine and with checksums.
+"""ExportJob of sentence encoders to ONNX, int8 by default, once a machine and with checksums.
 
 `python -m helix.encoders.dense_export SOURCE TARGET PRECISION` is the process of its own.
 """
@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from helix.encoders.cache import Export, export_once
+from helix.encoders.cache import ExportJob, export_once
 from helix.encoders.dense import SPEC, EncoderSpec, digest_recipe, fingerprint_encoder, load_spec
 from helix.encoders.folders import WEIGHTS, digest_files, read_pad
 from helix.encoders.onnx_export import PRECISIONS, export_graph, save_tokenizer, write_graph
@@ -39,12 +39,12 @@ def cache_encoder(weights: Weights, cache: Path, precision: str = "int8") -> Pat
         load_spec(target)
         return target
     remedy = "install helix-recall[workers], or take an encoder folder that is already exported"
-    export = Export("helix.encoders.dense_export", weights.folder, (precision,), weights.model.name, remedy)
+    export = ExportJob("helix.encoders.dense_export", weights.folder, (precision,), weights.model.name, remedy)
     return export_once(export, target, SPEC, lambda folder: describe_encoder(folder, weights, precision))
 
 
 def export_encoder(source: Path, target: Path, precision: str = "int8") -> None:
-    """Export a sentence encoder's transformer to `target/model.onnx`, with its tokenizer.
+    """ExportJob a sentence encoder's transformer to `target/model.onnx`, with its tokenizer.
 
     Raises:
         EncoderError: the architecture is not supported.

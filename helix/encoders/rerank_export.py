@@ -1,4 +1,4 @@
-"""Export of rerankers to ONNX: ColBERT in both of its layouts, and cross-encoders.
+"""ExportJob of rerankers to ONNX: ColBERT in both of its layouts, and cross-encoders.
 
 `python -m helix.encoders.rerank_export SOURCE TARGET NAME LICENCE PRECISION` is the process of its own.
 """
@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import orjson
 
-from helix.encoders.cache import Export, export_once
+from helix.encoders.cache import ExportJob, export_once
 from helix.encoders.folders import ModelFolder, read_context, read_json, read_modules, read_pad
 from helix.encoders.onnx_export import PRECISIONS, export_graph, save_tokenizer, write_graph
 from helix.encoders.registry import WINDOW
@@ -52,7 +52,7 @@ def cache_reranker(source: ModelFolder, cache: Path, precision: str = "int8") ->
         return target
     remedy = "install helix-recall[workers], or take another reranker"
     options = (source.name, source.licence, precision)
-    export = Export("helix.encoders.rerank_export", source.folder, options, source.name, remedy)
+    export = ExportJob("helix.encoders.rerank_export", source.folder, options, source.name, remedy)
     return export_once(export, target, SPEC)
 
 
@@ -103,7 +103,7 @@ def _read_tensor_names(path: Path) -> Mapping[str, Any]:
 
 
 def export_reranker(source: Path, target: Path, name: str, licence: str = "", precision: str = "int8") -> RerankerSpec:
-    """Export a reranker to ONNX with its reranker.json. Code that comes with a model never runs.
+    """ExportJob a reranker to ONNX with its reranker.json. Code that comes with a model never runs.
 
     Args:
         source: a folder of transformers, ColBERT or PyLate.

@@ -1,4 +1,4 @@
-"""Export of sequence-to-sequence models to ONNX, int8 if that is as good and faster, once a machine.
+"""ExportJob of sequence-to-sequence models to ONNX, int8 if that is as good and faster, once a machine.
 
 `python -m helix.encoders.seq2seq_export SOURCE TARGET NAME LICENCE` is the process of its own. It needs torch and
 optimum.
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from helix.encoders.cache import Export, export_once
+from helix.encoders.cache import ExportJob, export_once
 from helix.encoders.folders import ModelFolder, digest_files
 from helix.encoders.onnx_export import PROBES, choose_precision, has_vnni, time_in_turns
 from helix.encoders.seq2seq import (
@@ -63,7 +63,7 @@ def cache_seq2seq(source: ModelFolder, cache: Path) -> Path:
     remedy = "install helix-recall[workers], name another model, or set HELIX_DOC2QUERY=off"
     options = (source.name, source.licence)
     return export_once(
-        Export("helix.encoders.seq2seq_export", source.folder, options, source.name, remedy), target, SPEC
+        ExportJob("helix.encoders.seq2seq_export", source.folder, options, source.name, remedy), target, SPEC
     )
 
 
@@ -81,7 +81,7 @@ def _digest_weights(folder: Path) -> str:
 
 
 def export_seq2seq(source: Path, target: Path, name: str = "", licence: str = "", precision: str = "") -> Seq2SeqSpec:
-    """Export a model to ONNX with its model.json.
+    """ExportJob a model to ONNX with its model.json.
 
     Args:
         source: a transformers folder (T5, mT5, BART): config, weights, tokenizer.

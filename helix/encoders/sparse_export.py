@@ -1,4 +1,4 @@
-"""Export of a SparseEncoder of sentence-transformers to ONNX, int8 if that is as good and faster, once a machine.
+"""ExportJob of a SparseEncoder of sentence-transformers to ONNX, int8 if that is as good and faster, once a machine.
 
 `python -m helix.encoders.sparse_export SOURCE TARGET NAME LICENCE` is the process of its own. Code that comes with a
 model never runs: a folder's list of modules is checked before it is loaded.
@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from helix.encoders import sparse
-from helix.encoders.cache import Export, export_once
+from helix.encoders.cache import ExportJob, export_once
 from helix.encoders.folders import ModelFolder, is_model, read_context, read_json, read_pad
 from helix.encoders.onnx_export import (
     PROBES,
@@ -120,7 +120,7 @@ def cache_sparse_encoder(source: ModelFolder, cache: Path) -> Path:
     remedy = "install helix-recall[workers], or take another sparse encoder"
     options = (source.name, source.licence)
     return export_once(
-        Export("helix.encoders.sparse_export", source.folder, options, source.name, remedy), target, SPEC
+        ExportJob("helix.encoders.sparse_export", source.folder, options, source.name, remedy), target, SPEC
     )
 
 
@@ -140,7 +140,7 @@ def _export_folder(source: ModelFolder, cache: Path) -> Path:
 
 
 def export_sparse_encoder(source: Path, target: Path, name: str, licence: str = "", precision: str = "") -> SparseSpec:
-    """Export an encoder with its sparse.json.
+    """ExportJob an encoder with its sparse.json.
 
     Args:
         source: a folder that sentence-transformers' SparseEncoder loads.

@@ -1,12 +1,12 @@
-"""What the graph's edges are worth: how many of them join two items that answer the same question, kind by kind.
+"""Value of the graph's edges: by kind, the share that joins two items which answer the same question.
 
-An edge between items is looked at as it is; items that name the same entity, or whose entities a fact joins, count as
-joined by it. `chance` is the share of all pairs of items: an edge that does no better leads nowhere.
+Items that mention one entity, or whose entities a fact joins, count as joined by it. `chance` is the share of all pairs
+of items, which a useful kind of edge exceeds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -22,20 +22,21 @@ from pipelines.embedded.ingest import ingest
 from pipelines.eval.sets.benchmark import Benchmark, turn_key
 from pipelines.eval.sets.registry import read_set
 
-MOST = 50  # items an entity may have: hubs carry nothing in recall either
+MOST = 50
+"""Most items of an entity: recall ignores hubs as well."""
 
 
 def diagnose(name: str, path: Path, work: Path, settings: Settings) -> dict[str, Any]:
-    """The report of one benchmark set, ingested into `work`."""
-    found = read_set(name, path, work / "documents")
-    ingest(work / "store", list(found.documents), settings)
+    """Ingest a benchmark set into `work`; return the report."""
+    benchmark = read_set(name, path, work / "documents")
+    ingest(work / "store", list(benchmark.documents), settings)
     snap = Snapshot.open(work / "store")
-    gold = gold_pairs(snap, found)
+    gold = find_gold_pairs(snap, benchmark)
     n = snap.live
     rows = {}
-    for kind, pairs in edges(snap).items():
+    for kind, pairs in list_edges(snap).items():
         pairs = np.unique(np.sort(pairs, axis=1), axis=0)
-        hit = int(np.isin(_code(pairs, snap.rows), gold).sum())
+        hit = int(np.isin(_encode_pairs(pairs, snap.rows), gold).sum())
         rows[kind] = {
             "edges": len(pairs),
             "same_answer": hit,
@@ -51,63 +52,65 @@ def diagnose(name: str, path: Path, work: Path, settings: Settings) -> dict[str,
     }
 
 
-def gold_pairs(snap: Snapshot, found: Benchmark) -> I64:
-    """Codes of the pairs of items that answer one question together: int64[g], sorted."""
+def find_gold_pairs(snap: Snapshot, benchmark: Benchmark) -> I64:
+    """Return the codes of the pairs of items that answer one question: int64[g], sorted."""
     entries = snap.text(np.arange(snap.rows))
     row: dict[str, list[int]] = {}
     for i, entry in enumerate(entries):
         for one in entry["turns"]:
             row.setdefault(turn_key(entry["session"], one), []).append(i)
     codes: set[int] = set()
-    for question in found.questions:
+    for question in benchmark.questions:
         rows = sorted({i for one in question.gold for i in row.get(one, ())})
         codes.update(a * snap.rows + b for a, b in combinations(rows, 2))
     return np.array(sorted(codes), np.int64)
 
 
-def _code(pairs: I64, n: int) -> I64:
+def _encode_pairs(pairs: I64, n: int) -> I64:
     return pairs[:, 0] * n + pairs[:, 1]
 
 
-def edges(snap: Snapshot) -> dict[str, I64]:
-    """Pairs of items by kind of edge: int64[e, 2]."""
+def list_edges(snap: Snapshot) -> dict[str, I64]:
+    """Return pairs of items by kind of edge: int64[e, 2]."""
     rows = np.flatnonzero(snap.alive)
     following = snap.columns.next[rows]
     out = {"next": np.stack([rows, following], axis=1)[following >= 0]}
     at, to, kind = snap.graph.links_of(rows)
     for code, name in enumerate(LINKS):
         out[name] = np.stack([rows[at[kind == code]], to[kind == code]], axis=1)
-    out["session"] = _within(snap.columns.session[rows], rows)
+    out["session"] = _pair_groups(snap.columns.session[rows], rows)
     at, keys = snap.graph.entities_of(rows)
     entities, entity = np.unique(keys, return_inverse=True)
-    out["entity"] = _within(entity, rows[at])
+    out["entity"] = _pair_groups(entity, rows[at])
     subjects, objects, *_ = snap.facts.edges
     named = {int(key): rows[at[entity == i]] for i, key in enumerate(entities.tolist())}
-    out["fact"] = _pairs(_across(subjects, objects, named))
+    out["fact"] = _stack_pairs(_pair_entities(subjects, objects, named))
     return out
 
 
-def _within(group: npt.NDArray[Any], rows: I64) -> I64:
-    """All pairs of the rows of each small enough group."""
+def _pair_groups(group: npt.NDArray[Any], rows: I64) -> I64:
+    """Return all pairs of the rows of each small enough group."""
     order = np.argsort(group, kind="stable")
     groups = np.split(rows[order], np.flatnonzero(np.diff(group[order])) + 1)
-    return _pairs(pair for members in groups if len(members) <= MOST for pair in combinations(members.tolist(), 2))
+    return _stack_pairs(
+        pair for members in groups if len(members) <= MOST for pair in combinations(members.tolist(), 2)
+    )
 
 
-def _across(subjects: Any, objects: Any, named: dict[int, I64]) -> Iterator[tuple[int, int]]:
-    nothing = np.empty(0, np.int64)
+def _pair_entities(subjects: Any, objects: Any, named: dict[int, I64]) -> Iterator[tuple[int, int]]:
+    no_rows = np.empty(0, np.int64)
     for subject, other in zip(subjects.tolist(), objects.tolist(), strict=True):
-        a, b = named.get(subject, nothing), named.get(other, nothing)
+        a, b = named.get(subject, no_rows), named.get(other, no_rows)
         if len(a) <= MOST and len(b) <= MOST:
             yield from ((i, j) for i in a.tolist() for j in b.tolist() if i != j)
 
 
-def _pairs(found: Iterator[tuple[int, int]]) -> I64:
-    return np.array(list(found), np.int64).reshape(-1, 2)
+def _stack_pairs(pairs: Iterable[tuple[int, int]]) -> I64:
+    return np.array(list(pairs), np.int64).reshape(-1, 2)
 
 
-def table(report: dict[str, Any]) -> str:
-    """The report, to be read."""
+def format_report(report: dict[str, Any]) -> str:
+    """Format the report for a terminal."""
     lines = [
         f"{report['set']}: {report['items']} items, {report['gold_pairs']} pairs answer together, "
         f"chance {report['chance']:.5f}",

@@ -1,4 +1,4 @@
-"""What logs cost to accept, before anything is embedded: bytes a second of redacting and reading, and memory."""
+"""Cost of accepting logs, before the encoder: bytes a second of redacting and reading, and memory."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ MB = 1e6
 
 @dataclass(slots=True)
 class Cost:
-    """Of all the logs of one format."""
+    """The cost of all logs of one format."""
 
     files: int = 0
     bytes: int = 0
     sessions: int = 0
     turns: int = 0
     redacted: int = 0
-    kept: int = 0  # characters
+    characters: int = 0  # of turns
     junk: int = 0
     unknown: int = 0
     redacting: float = 0.0  # seconds of CPU
@@ -42,28 +42,29 @@ class Cost:
 
 
 def measure(paths: Sequence[str | Path], settings: Settings) -> dict[str, Any]:
-    """Redact and read every log once, in this thread; by format, and in all.
+    """Redact and read every log once, in this thread.
 
     Returns:
-        megabytes of source per second of CPU; shares of text; files that are no log with the reason.
+        By format and in total: megabytes of source per second of CPU, and shares of text; refused files with the
+        reason.
     """
     by_format: dict[str, Cost] = {}
     refused: dict[str, str] = {}
     for path in walk_inputs(paths):
         try:
-            for where, data in _texts(path, settings):
-                _one(where, data, by_format, settings)
+            for name, text in _read_texts(path, settings):
+                _measure_text(name, text, by_format, settings)
         except InputRefused as error:
             refused[str(path)] = str(error)
     total = Cost()
     for cost in by_format.values():
         for name in Cost.__slots__:
             setattr(total, name, getattr(total, name) + getattr(cost, name))
-    shown = {name: _shown(cost) for name, cost in sorted(by_format.items())}
-    return {"formats": shown, "total": _shown(total), "refused": refused}
+    formats = {name: _summarise(cost) for name, cost in sorted(by_format.items())}
+    return {"formats": formats, "total": _summarise(total), "refused": refused}
 
 
-def _texts(path: Path, settings: Settings) -> Iterator[tuple[str, str]]:
+def _read_texts(path: Path, settings: Settings) -> Iterator[tuple[str, str]]:
     collected = sources.collect(path)
     if collected is None:
         yield str(path), decode(path.read_bytes(), settings.max_line_bytes)[0]
@@ -72,29 +73,29 @@ def _texts(path: Path, settings: Settings) -> Iterator[tuple[str, str]]:
         yield f"{path}#{part.name}", part.text
 
 
-def _one(where: str, text: str, by_format: dict[str, Cost], settings: Settings) -> None:
+def _measure_text(path: str, text: str, by_format: dict[str, Cost], settings: Settings) -> None:
     size = len(text.encode())
     began = time.process_time()
-    adapter = sources.detect(Document(where, text))
-    told = time.process_time()
-    clean, found = redact(unescape_ascii(text) if adapter.JSON else text)
+    adapter = sources.detect(Document(path, text))
+    detected = time.process_time()
+    clean, secrets = redact(unescape_ascii(text) if adapter.JSON else text)
     middle = time.process_time()
-    parsed = sources.parse(Document(where, clean), adapter.NAME, settings.tool_chars)
+    parsed = sources.parse(Document(path, clean), adapter.NAME, settings.tool_chars)
     ended = time.process_time()
     cost = by_format.setdefault(adapter.NAME, Cost())
     cost.files += 1
     cost.bytes += size
-    cost.redacting += middle - told
-    cost.reading += ended - middle + told - began
-    cost.redacted += found.total()
+    cost.redacting += middle - detected
+    cost.reading += ended - middle + detected - began
+    cost.redacted += secrets.total()
     cost.sessions += len(parsed.sessions)
     cost.turns += sum(len(session.turns) for session in parsed.sessions)
-    cost.kept += sum(len(turn.text) for session in parsed.sessions for turn in session.turns)
+    cost.characters += sum(len(turn.text) for session in parsed.sessions for turn in session.turns)
     cost.junk += sum(parsed.junk.values())
     cost.unknown += sum(parsed.unknown.values())
 
 
-def _shown(cost: Cost) -> dict[str, Any]:
+def _summarise(cost: Cost) -> dict[str, Any]:
     def rate(seconds: float) -> float:
         return round(cost.bytes / MB / seconds, 1) if seconds else 0.0
 
@@ -105,7 +106,7 @@ def _shown(cost: Cost) -> dict[str, Any]:
         "turns": cost.turns,
         "redacted": cost.redacted,
         "unknown": cost.unknown,
-        "junk": round(cost.junk / max(cost.junk + cost.kept, 1), 3),
+        "junk": round(cost.junk / max(cost.junk + cost.characters, 1), 3),
         "redact MB/s": rate(cost.redacting),
         "read MB/s": rate(cost.reading),
         "MB/s": rate(cost.redacting + cost.reading),
@@ -115,16 +116,17 @@ def _shown(cost: Cost) -> dict[str, Any]:
 # ---------------------------------------------------------------- a log of any length
 
 
-def large(megabytes: Sequence[int], settings: Settings, say: Callable[[str], None]) -> list[dict[str, float]]:
-    """Accept a log of each length; seconds, and the most memory this process ever held by then.
+def measure_large(megabytes: Sequence[int], settings: Settings, say: Callable[[str], None]) -> list[dict[str, float]]:
+    """Accept a log of each length; return seconds and the peak memory of this process so far.
 
-    Give the lengths in ascending order: the peak of a process never goes down.
+    Args:
+        megabytes: ascending, as the peak of a process never falls.
     """
-    found = []
+    figures = []
     for size in megabytes:
         with tempfile.TemporaryDirectory(dir=settings.cache if Path(settings.cache).is_dir() else None) as folder:
             log = Path(folder) / "log.jsonl"
-            _write(log, size)
+            _write_log(log, size)
             prepare_store(Path(folder) / "store", "auto")
             gc.collect()
             began, cpu = time.perf_counter(), time.process_time()
@@ -132,7 +134,7 @@ def large(megabytes: Sequence[int], settings: Settings, say: Callable[[str], Non
             seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
             written = log.stat().st_size
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        found.append(
+        figures.append(
             {
                 "MB": round(written / MB, 1),
                 "documents": len(documents),
@@ -141,21 +143,21 @@ def large(megabytes: Sequence[int], settings: Settings, say: Callable[[str], Non
                 "peak MiB": round(peak, 1),
             }
         )
-        say(json.dumps(found[-1]))
-    return found
+        say(json.dumps(figures[-1]))
+    return figures
 
 
-def _write(log: Path, megabytes: int) -> None:
-    """A Claude Code log of prompts, answers, tool calls and long tool results."""
+def _write_log(log: Path, megabytes: int) -> None:
+    """Write a Claude Code log of prompts, answers, tool calls and long tool results."""
     with log.open("w") as file:
         written, i = 0, 0
         while written < megabytes * MB:
-            for record in _records(i):
+            for record in _make_records(i):
                 written += file.write(json.dumps(record) + "\n")
             i += 1
 
 
-def _records(i: int) -> Iterator[dict[str, Any]]:
+def _make_records(i: int) -> Iterator[dict[str, Any]]:
     names = [f"r{i}-{n}" for n in range(4)]
     before = f"r{i - 1}-3" if i else None
     common = {"sessionId": "large", "cwd": "/srv/loom", "timestamp": "2026-05-04T10:00:00Z"}

@@ -1,6 +1,6 @@
-"""One measured step, in a process of its own: reads requests and writes answers, one JSON object a line.
+"""The process of measured steps: reads requests and writes answers, one JSON object a line.
 
-Only the standard library is imported before the first request, so that opening a store can be timed from the start.
+Only the standard library is imported before the first request, so that opening a store is timed from the start.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from helix.types import Bundle
 
 Request = dict[str, Any]
-_held: dict[str, Any] = {}  # what one request opened, for those after it
+_state: dict[str, Any] = {}  # objects of earlier requests
 
 
 def main() -> int:
@@ -26,13 +26,13 @@ def main() -> int:
     for line in sys.stdin:
         request = json.loads(line)
         answer = STEPS[request.pop("do")](**request)
-        sys.stdout.write(_line(answer))
+        sys.stdout.write(_format_line(answer))
         sys.stdout.flush()
     return 0
 
 
-def _line(answer: Any) -> str:
-    import orjson  # by now: what is timed has been
+def _format_line(answer: Any) -> str:
+    import orjson  # after the timed part
 
     return orjson.dumps(answer, default=dict).decode() + "\n"
 
@@ -40,45 +40,45 @@ def _line(answer: Any) -> str:
 # ---------------------------------------------------------------- a writer
 
 
-def writer(root: str) -> Request:
-    """Import what a writer needs and load the encoder; what follows is the work alone."""
+def open_writer(root: str) -> Request:
+    """Import a writer's modules and load the encoder; later requests time the work alone."""
     from helix.settings import load
     from pipelines.ingest.commit import commit
     from pipelines.ingest.lineage import open_encoder
     from pipelines.maintain.compact import compact
 
     settings = load()
-    _held.update(root=Path(root), settings=settings, encoder=open_encoder(Path(root), settings))
-    _held.update(commit=commit, compact=compact)
+    _state.update(root=Path(root), settings=settings, encoder=open_encoder(Path(root), settings))
+    _state.update(commit=commit, compact=compact)
     return {}
 
 
 def commit() -> Request:
-    """Publish the parts that wait."""
-    with _timed() as spent:
-        done = _held["commit"](_held["root"], _held["encoder"], _held["settings"])
+    """Publish the waiting parts."""
+    with _measure_work() as spent:
+        done = _state["commit"](_state["root"], _state["encoder"], _state["settings"])
     return {**spent, "added": done.added, "generation": done.generation}
 
 
 def compact(full: bool) -> Request:
-    """Merge what the rule says, or everything."""
-    with _timed() as spent:
-        done = _held["compact"](_held["root"], _held["settings"], full=full)
+    """Merge by the rule, or everything."""
+    with _measure_work() as spent:
+        done = _state["compact"](_state["root"], _state["settings"], full=full)
     return {**spent, "merged": done.merged, "indexed": done.indexed}
 
 
 @contextmanager
-def _timed() -> Iterator[dict[str, float]]:
-    """Seconds, processor seconds and bytes handed to the file system between entry and exit."""
+def _measure_work() -> Iterator[dict[str, float]]:
+    """Measure seconds, processor seconds and bytes written to the file system between entry and exit."""
     spent: dict[str, float] = {}
-    began, cpu, written = time.perf_counter(), time.process_time(), _written()
+    began, cpu, written = time.perf_counter(), time.process_time(), _count_written()
     yield spent
     spent["seconds"] = time.perf_counter() - began
     spent["cpu"] = time.process_time() - cpu
-    spent["write_bytes"] = _written() - written
+    spent["write_bytes"] = _count_written() - written
 
 
-def _written() -> int:
+def _count_written() -> int:
     fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text("ascii").splitlines())
     return int(fields["write_bytes"])
 
@@ -86,8 +86,8 @@ def _written() -> int:
 # ---------------------------------------------------------------- a reader
 
 
-def opened(root: str, ask: Request) -> Request:
-    """Import, open and answer one question: milliseconds of each."""
+def open_store(root: str, ask: Request) -> Request:
+    """Import, open and answer one question; return the milliseconds of each."""
     began = time.perf_counter()
     from helix.sdk.memory import Memory
 
@@ -96,7 +96,7 @@ def opened(root: str, ask: Request) -> Request:
     ready = time.perf_counter()
     _ask(memory, ask)
     answered = time.perf_counter()
-    _held["memory"] = memory
+    _state["memory"] = memory
     return {
         "import": (imported - began) * 1000,
         "open": (ready - imported) * 1000,
@@ -105,42 +105,41 @@ def opened(root: str, ask: Request) -> Request:
 
 
 def recall(asks: list[Request]) -> Request:
-    """Ask every question: the times of each recall, and whether the item it was made from came back."""
-    found: list[Request] = []
+    """Ask every question; return the times of each recall, and if its source item came back."""
+    recalls: list[Request] = []
     for ask in asks:
         began = time.perf_counter()
-        bundle = _ask(_held["memory"], ask)
+        bundle = _ask(_state["memory"], ask)
         total = (time.perf_counter() - began) * 1000
-        here = any(item.id == ask["item"] for item in bundle.items)
-        found.append(
-            {"ms": {**bundle.ms, "total": total}, "found": here, "answered": not (bundle.skipped or bundle.degraded)}
-        )
-    return {"recalls": found}
+        found = any(item.id == ask["item"] for item in bundle.items)
+        answered = not (bundle.skipped or bundle.degraded)
+        recalls.append({"ms": {**bundle.ms, "total": total}, "found": found, "answered": answered})
+    return {"recalls": recalls}
 
 
 def answer(ask: Request) -> Request:
-    """One question; the answer as a caller of another process gets it, as JSON."""
-    return {"answer": _ask(_held["memory"], ask)}
+    """Answer one question as JSON, as for a caller in another process."""
+    return {"answer": _ask(_state["memory"], ask)}
 
 
-def together(asks: list[Request], clients: int) -> Request:
-    """Ask every question, from so many threads of this process: the seconds of all, the milliseconds of each."""
+def ask_together(asks: list[Request], clients: int) -> Request:
+    """Ask every question from threads of this process; return the seconds of all and the milliseconds of each."""
     from concurrent.futures import ThreadPoolExecutor
 
-    def timed(ask: Request) -> float:
+    def time_ask(ask: Request) -> float:
         began = time.perf_counter()
-        _ask(_held["memory"], ask)
+        _ask(_state["memory"], ask)
         return (time.perf_counter() - began) * 1000
 
     with ThreadPoolExecutor(clients) as pool:
         began = time.perf_counter()
-        spent = list(pool.map(timed, asks))
+        spent = list(pool.map(time_ask, asks))
         return {"seconds": time.perf_counter() - began, "ms": spent}
 
 
 def refresh(ask: Request, items: list[str], wait: float) -> Request:
-    """Look for a new generation and ask it: when it was open (seconds since 1970), if it gives one of `items`."""
-    memory: Memory = _held["memory"]
+    """Wait for a new generation and ask it; return when it was open (seconds since 1970) if it gives one of `items`."""
+    memory: Memory = _state["memory"]
     new = set(items)
     deadline = time.monotonic() + wait
     while time.monotonic() < deadline:
@@ -150,29 +149,33 @@ def refresh(ask: Request, items: list[str], wait: float) -> Request:
             continue
         refreshed, when = time.perf_counter(), time.time()
         bundle = _ask(memory, ask)
-        here = not new.isdisjoint(item.id for item in bundle.items)
-        return {"when": when if here else None, "refresh": refreshed - began, "recall": time.perf_counter() - refreshed}
+        found = not new.isdisjoint(item.id for item in bundle.items)
+        return {
+            "when": when if found else None,
+            "refresh": refreshed - began,
+            "recall": time.perf_counter() - refreshed,
+        }
     return {"when": None}
 
 
-def peer(name: str, root: str, folder: str, asks: list[Request], wanted: float) -> Request:
-    """Build, open and tune one peer; `refused` says why it cannot be asked."""
+def open_peer(name: str, root: str, folder: str, asks: list[Request], wanted: float) -> Request:
+    """Build, open and tune one peer; `refused` has the error of one that cannot be asked."""
     from helix.errors import UsageError
-    from pipelines.bench.against import prepare
+    from pipelines.bench.peer_comparison import prepare_peer
 
     try:
-        _held["peer"] = prepare(name, root, folder, asks, wanted)
+        _state["peer"] = prepare_peer(name, root, folder, asks, wanted)
     except UsageError as error:
         return {"refused": [error.what, error.remedy]}
-    told: Request = _held["peer"].told
-    return told
+    description: Request = _state["peer"].description
+    return description
 
 
-def peer_turn() -> Request:
-    """Ask the peer everything once."""
-    from pipelines.bench.against import turn
+def ask_peer() -> Request:
+    """Ask the peer every question once."""
+    from pipelines.bench import peer_comparison
 
-    return dict(turn(_held["peer"]))
+    return dict(peer_comparison.ask_peer(_state["peer"]))
 
 
 def _ask(memory: Memory, ask: Request) -> Bundle:
@@ -180,8 +183,8 @@ def _ask(memory: Memory, ask: Request) -> Bundle:
     return memory.recall(ask["query"], **{**given, **ask.get("with", {})})
 
 
-def memory() -> Request:
-    """MB of this process that nobody shares; `anonymous` is what the system cannot drop and read again."""
+def read_memory() -> Request:
+    """Return the unshared MB of this process; the system cannot drop and reread `anonymous` memory."""
     fields = dict(line.split(":") for line in Path("/proc/self/smaps_rollup").read_text("ascii").splitlines()[1:])
     kb = {name: int(value.split()[0]) for name, value in fields.items()}
     mb = {"anonymous": kb["Anonymous"], "dirty": kb["Private_Dirty"], "uss": kb["Private_Clean"] + kb["Private_Dirty"]}
@@ -189,17 +192,17 @@ def memory() -> Request:
 
 
 STEPS: dict[str, Callable[..., Request]] = {
-    "writer": writer,
+    "writer": open_writer,
     "commit": commit,
     "compact": compact,
-    "open": opened,
+    "open": open_store,
     "recall": recall,
     "answer": answer,
-    "together": together,
+    "together": ask_together,
     "refresh": refresh,
-    "peer": peer,
-    "peer_turn": peer_turn,
-    "memory": memory,
+    "peer": open_peer,
+    "peer_turn": ask_peer,
+    "memory": read_memory,
 }
 
 if __name__ == "__main__":

@@ -1,21 +1,23 @@
-"""The plots of the speed report, as SVG: the same figures give the same bytes. Colours as in `pipelines.eval.plots`."""
+"""The plots of the speed report, as SVG. Colours as in `pipelines.eval.plots`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from pipelines.eval.document import add_grid, add_legend, make_panels, save_plots
+
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MILLION: Final = 1_000_000
 
 LEGS: Final = "dense ∥ lexical"
-"""The longer of both legs: they run beside each other and have one budget."""
+"""The longer of both legs: they run in parallel and have one budget."""
 
 BUDGETS: Final = {
     "whole recall": 15.0,
@@ -28,7 +30,7 @@ BUDGETS: Final = {
     "diversify": 0.7,
     "pack": 0.5,
 }
-"""Milliseconds at the 95th percentile, of a million items on two cores."""
+"""Milliseconds at the 95th percentile, for a million items on two cores."""
 
 _BLUE, _SKY, _ORANGE, _GREEN, _PINK = "#0072B2", "#56B4E9", "#E69F00", "#009E73", "#CC79A7"
 _LINES = {"p50": (_SKY, "s"), "p95": (_BLUE, "o"), "p99": (_PINK, "^")}
@@ -37,36 +39,27 @@ _SIZES = ((_SKY, "s"), (_ORANGE, "^"), (_BLUE, "o"), (_GREEN, "D"), (_PINK, "v")
 Reports = Mapping[int, Mapping[str, Any]]
 
 
-def main(reports: Reports) -> Mapping[str, Any]:
-    """What the report is about: the largest store of a million items at most, for which the budgets are."""
+def select_main(reports: Reports) -> Mapping[str, Any]:
+    """Return the report of the largest store up to a million items, for which the budgets are."""
     return reports[max([items for items in reports if items <= MILLION] or reports)]
 
 
-def draw(reports: Reports, folder: Path) -> dict[str, Path]:
-    """Write every plot; its file, by name: stages, growth, effort, clients."""
-    import matplotlib
-
-    folder.mkdir(parents=True, exist_ok=True)
-    largest = main(reports)
-    out = {}
-    # A salt instead of a random one: identifiers inside the file are the same every time.
-    with matplotlib.rc_context({"svg.hashsalt": "helix", "font.size": 9, "font.family": "DejaVu Sans"}):
-        figures = {
-            "stages": stages(largest),
-            "growth": growth(reports),
-            "effort": effort(reports),
-            "clients": clients(largest),
-        }
-        for name, figure in figures.items():
-            out[name] = folder / f"{name}.svg"
-            figure.savefig(out[name], metadata={"Date": None, "Creator": "helix bench recall"}, facecolor="white")
-    return out
+def draw_plots(reports: Reports, folder: Path) -> dict[str, Path]:
+    """Write every plot; return the files by name: stages, growth, effort, clients."""
+    main = select_main(reports)
+    draw: dict[str, Callable[[], Figure]] = {
+        "stages": lambda: _draw_stages(main),
+        "growth": lambda: _draw_growth(reports),
+        "effort": lambda: _draw_effort(reports),
+        "clients": lambda: _draw_clients(main),
+    }
+    return save_plots(draw, folder, "helix bench recall")
 
 
-def stages(report: Mapping[str, Any]) -> Figure:
-    """Two bars a stage, the budget as a line."""
+def _draw_stages(report: Mapping[str, Any]) -> Figure:
+    """Draw two bars a stage, and the budget as a line."""
     rows = {**report["stages"], LEGS: report["legs"], "whole recall": report["total"]}
-    figure, (axes,) = _panels(1, 6.4, 0.8 + 0.42 * len(rows))
+    figure, (axes,) = make_panels(1, 6.4, 0.8 + 0.42 * len(rows))
     places = np.arange(len(rows))
     for name, shift in (("p50", -0.19), ("p95", 0.19)):
         values = [one[name] for one in rows.values()]
@@ -87,13 +80,13 @@ def stages(report: Mapping[str, Any]) -> Figure:
     axes.set(title=f"{report['items']:,} items", xlabel="ms")
     axes.margins(x=0.12)
     axes.legend(frameon=False, loc="center right")
-    _grid(axes, "x")
+    add_grid(axes, "x")
     return figure
 
 
-def growth(reports: Reports) -> Figure:
-    """p50, p95 and p99 of the whole recall over the number of items."""
-    figure, (axes,) = _panels(1, 5.0, 3.2)
+def _draw_growth(reports: Reports) -> Figure:
+    """Draw p50, p95 and p99 of the whole recall over the number of items."""
+    figure, (axes,) = make_panels(1, 5.0, 3.2)
     for name, (colour, mark) in _LINES.items():
         values = [one["total"][name] for one in reports.values()]
         axes.plot(list(reports), values, color=colour, marker=mark, markersize=5, label=name)
@@ -107,14 +100,14 @@ def growth(reports: Reports) -> Figure:
     axes.set_xticks(list(reports), [f"{items:,}" for items in reports])
     axes.minorticks_off()
     axes.legend(frameon=False)
-    _grid(axes)
+    add_grid(axes)
     return figure
 
 
-def effort(reports: Reports) -> Figure:
-    """Recall@100 over the median milliseconds of the dense leg: a line a store, a point a number of lists."""
-    figure, (axes,) = _panels(1, 5.0, 3.6)
-    for (items, report), (colour, mark) in zip(reports.items(), _cycled(len(reports)), strict=True):
+def _draw_effort(reports: Reports) -> Figure:
+    """Draw recall@100 over the median milliseconds of the dense leg: a line a store, a point a number of lists."""
+    figure, (axes,) = make_panels(1, 5.0, 3.6)
+    for (items, report), (colour, mark) in zip(reports.items(), cycle(_SIZES), strict=False):
         points = report["effort"]
         if not points:
             continue
@@ -132,49 +125,26 @@ def effort(reports: Reports) -> Figure:
         )
     axes.set(xlabel="ms, median", ylabel="recall@100")
     axes.set_xscale("log")
-    ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if _inside(tick, axes.get_xlim())]
+    low, high = axes.get_xlim()
+    ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if low <= tick <= high]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
-    handles, labels = axes.get_legend_handles_labels()
-    if handles:  # above: the lines fill the panel
-        figure.legend(handles, labels, loc="outside upper center", ncols=2, frameon=False)
-    _grid(axes)
+    add_legend(figure, axes, columns=2)  # the lines fill the panel
+    add_grid(axes)
     return figure
 
 
-def clients(report: Mapping[str, Any]) -> Figure:
-    """Recalls a second, and p95, over the number of clients: processes and threads."""
-    figure, panels = _panels(2, 3.6, 2.8)
+def _draw_clients(report: Mapping[str, Any]) -> Figure:
+    """Draw recalls a second, and p95, over the number of clients: processes and threads."""
+    figure, panels = make_panels(2, 7.2, 2.8)
     ways = (("clients", "processes", _BLUE, "o"), ("threads", "threads of one process", _ORANGE, "^"))
-    for axes, what, label in zip(panels, ("qps", "p95"), ("recalls a second", "p95, ms"), strict=True):
+    for axes, figure_name, label in zip(panels, ("qps", "p95"), ("recalls a second", "p95, ms"), strict=True):
         for key, name, colour, mark in ways:
-            values = [one[what] for one in report[key].values()]
+            values = [one[figure_name] for one in report[key].values()]
             axes.plot(range(len(values)), values, color=colour, marker=mark, markersize=5, label=name)
         axes.set_xticks(range(len(report["clients"])), list(report["clients"]))
         axes.set(xlabel="clients", ylabel=label)
         axes.set_ylim(bottom=0)
-        _grid(axes)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
+        add_grid(axes)
+    add_legend(figure, panels[0])
     return figure
-
-
-def _cycled(n: int) -> list[tuple[str, str]]:
-    return [_SIZES[i % len(_SIZES)] for i in range(n)]
-
-
-def _inside(value: float, ends: tuple[float, float]) -> bool:
-    return ends[0] <= value <= ends[1]
-
-
-def _grid(axes: Axes, axis: Any = "both") -> None:
-    axes.grid(axis=axis, color="#dddddd")
-    axes.set_axisbelow(True)
-
-
-def _panels(n: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
-    """n panels in a row; nothing is drawn on a screen."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width * n, height), layout="constrained")
-    return figure, list(figure.subplots(1, n, squeeze=False).flat)

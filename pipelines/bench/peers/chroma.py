@@ -1,4 +1,4 @@
-"""Chroma, persistent client: HNSW. Its lexical and hybrid search are of its cloud alone."""
+"""Chroma, persistent client: HNSW. Only its cloud has lexical and hybrid search."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import chromadb
 from chromadb.config import Settings
 
 from helix.types import F32
-from pipelines.bench.peers import Corpus, Peer, slices
+from pipelines.bench.peers.base import Corpus, Peer, split_items
 
 _COLLECTION: Final = "items"
 
 
-def _client(folder: Path) -> Any:
+def _open_client(folder: Path) -> Any:
     return chromadb.PersistentClient(str(folder), Settings(anonymized_telemetry=False))
 
 
-def _index(corpus: Corpus, folder: Path, say: Callable[[str], None]) -> None:
-    client = _client(folder)
-    # Without a function it would load a model to embed with.
+def _build_index(corpus: Corpus, folder: Path, say: Callable[[str], None]) -> None:
+    client = _open_client(folder)
+    # By default it would load a model to embed with.
     collection = client.create_collection(
         _COLLECTION, configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
     )
-    for start, stop in slices(corpus.n, client.get_max_batch_size()):
+    for start, stop in split_items(corpus.n, client.get_max_batch_size()):
         collection.add(
             ids=[str(i) for i in range(start, stop)],
             embeddings=corpus.vectors(start, stop),
@@ -35,26 +35,28 @@ def _index(corpus: Corpus, folder: Path, say: Callable[[str], None]) -> None:
     client.close()
 
 
-class _Searcher:
+class _ChromaSearcher:
+    """The open index; see `Searcher`."""
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._open()
 
     def _open(self) -> None:
-        self.client = _client(self.folder)
+        self.client = _open_client(self.folder)
         self.collection = self.client.get_collection(_COLLECTION, embedding_function=None)
 
     def hybrid(self, vector: F32, text: str, k: int, project: str | None = None) -> list[int]:
         where = None if project is None else {"project": project}
-        found = self.collection.query(query_embeddings=vector[None], n_results=k, where=where, include=[])
-        return [int(name) for name in found["ids"][0]]
+        answer = self.collection.query(query_embeddings=vector[None], n_results=k, where=where, include=[])
+        return [int(name) for name in answer["ids"][0]]
 
     def dense(self, vector: F32, k: int) -> list[int]:
         return self.hybrid(vector, "", k)
 
     def set_effort(self, effort: int) -> None:
         self.collection.modify(configuration={"hnsw": {"ef_search": effort}})
-        self.client.close()  # an index that is open keeps the effort it was opened with
+        self.client.close()  # an open index does not change its effort
         self._open()
 
     def close(self) -> None:
@@ -72,7 +74,7 @@ PEER: Final = Peer(
     ),
     knob="ef_search",
     efforts=(100, 150, 200, 300, 400, 600, 800, 1200, 1600, 2400, 3600, 4800, 7200, 9600, 14400, 19200, 28800),
-    index=_index,
-    reader=_Searcher,
+    index=_build_index,
+    reader=_ChromaSearcher,
     hybrid=False,
 )

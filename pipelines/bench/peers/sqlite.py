@@ -1,6 +1,6 @@
 """SQLite: FTS5 for words, sqlite-vec for vectors, reciprocal rank fusion in SQL.
 
-By way of APSW: Python's own sqlite3 is often built without loadable extensions.
+It uses APSW, as Python's own sqlite3 often lacks loadable extensions.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import apsw
 import sqlite_vec
 
 from helix.types import F32
-from pipelines.bench.peers import Corpus, Peer, content_words, slices
+from pipelines.bench.peers.base import Corpus, Peer, list_content_words, split_items
 
 _FILE: Final = "items.db"
-_MAPPED: Final = 8 << 30  # bytes of the file that may be mapped; SQLite lowers it to its own limit
+_MAPPED: Final = 8 << 30  # mapped bytes of the file at most; SQLite has a limit of its own
 
 _SCHEMA: Final = """
 create table items(id integer primary key, project text not null, bits blob not null);
@@ -58,19 +58,19 @@ _ONE: Final = _HYBRID.format(
 )
 
 
-def _connection(folder: Path) -> Any:
-    found = apsw.Connection(str(folder / _FILE))
-    found.enable_load_extension(True)
-    found.load_extension(sqlite_vec.loadable_path())
-    found.enable_load_extension(False)
-    found.execute(f"pragma mmap_size = {_MAPPED}")
-    return found
+def _connect(folder: Path) -> Any:
+    connection = apsw.Connection(str(folder / _FILE))
+    connection.enable_load_extension(True)
+    connection.load_extension(sqlite_vec.loadable_path())
+    connection.enable_load_extension(False)
+    connection.execute(f"pragma mmap_size = {_MAPPED}")
+    return connection
 
 
-def _index(corpus: Corpus, folder: Path, say: Callable[[str], None]) -> None:
-    connection = _connection(folder)
+def _build_index(corpus: Corpus, folder: Path, say: Callable[[str], None]) -> None:
+    connection = _connect(folder)
     connection.execute(_SCHEMA)
-    for start, stop in slices(corpus.n):
+    for start, stop in split_items(corpus.n):
         with connection:
             ids, vectors = range(start, stop), [vector.tobytes() for vector in corpus.vectors(start, stop)]
             rows = zip(ids, corpus.project(start, stop), vectors, strict=True)
@@ -83,27 +83,29 @@ def _index(corpus: Corpus, folder: Path, say: Callable[[str], None]) -> None:
     connection.close()
 
 
-class _Searcher:
+class _SqliteSearcher:
+    """The open index; see `Searcher`."""
+
     def __init__(self, folder: Path) -> None:
-        self.connection = _connection(folder)
+        self.connection = _connect(folder)
         self.candidates = PEER.efforts[0]
 
     def hybrid(self, vector: F32, text: str, k: int, project: str | None = None) -> list[int]:
-        # Operators are in capitals, so no word is one; the empty phrase matches nothing.
-        words = " OR ".join(dict.fromkeys(content_words(text))) or '""'
-        asked = {**self._asked(vector, k), "words": words}
+        # Operators are upper case, so no word is one; the empty phrase has no match.
+        words = " OR ".join(dict.fromkeys(list_content_words(text))) or '""'
+        values = {**self._bind(vector, k), "words": words}
         if project is None:
-            return self._ids(_ALL, asked)
-        return self._ids(_ONE, {**asked, "project": project})
+            return self._search(_ALL, values)
+        return self._search(_ONE, {**values, "project": project})
 
     def dense(self, vector: F32, k: int) -> list[int]:
-        return self._ids(_DENSE, self._asked(vector, k))
+        return self._search(_DENSE, self._bind(vector, k))
 
-    def _asked(self, vector: F32, k: int) -> dict[str, Any]:
+    def _bind(self, vector: F32, k: int) -> dict[str, Any]:
         return {"vector": vector.tobytes(), "candidates": max(self.candidates, k), "k": k}
 
-    def _ids(self, query: str, asked: dict[str, Any]) -> list[int]:
-        return [row[0] for row in self.connection.execute(query, asked)]
+    def _search(self, query: str, values: dict[str, Any]) -> list[int]:
+        return [row[0] for row in self.connection.execute(query, values)]
 
     def set_effort(self, effort: int) -> None:
         self.candidates = effort
@@ -126,6 +128,6 @@ PEER: Final = Peer(
     ),
     knob="candidates rescored",
     efforts=(200, 400, 800, 1600, 3200, 4800, 6400, 9600, 12800, 19200, 25600, 38400, 51200),
-    index=_index,
-    reader=_Searcher,
+    index=_build_index,
+    reader=_SqliteSearcher,
 )

@@ -11,37 +11,39 @@ from txtai import Embeddings
 
 from helix.errors import UsageError
 from helix.types import F32
-from pipelines.bench.peers import Corpus, Peer, slices
+from pipelines.bench.peers.base import Corpus, Peer, split_items
 
 _SETUP: Final = {"method": "external", "hybrid": True, "content": False, "backend": "faiss"}
 
 
-def _index(corpus: Corpus, folder: Path, say: Callable[[str], None]) -> None:
-    taken = 0
+def _build_index(corpus: Corpus, folder: Path, say: Callable[[str], None]) -> None:
+    done = 0
 
     def transform(texts: list[str]) -> F32:
-        # It asks for the vectors of its documents in the order they were given.
-        nonlocal taken
-        taken += len(texts)
-        return corpus.vectors(taken - len(texts), taken)
+        # It asks for the vectors of its documents in their order.
+        nonlocal done
+        done += len(texts)
+        return corpus.vectors(done - len(texts), done)
 
     embeddings = Embeddings({**_SETUP, "transform": transform})
-    embeddings.index(_documents(corpus))
+    embeddings.index(_list_documents(corpus))
     del embeddings.config["transform"]  # a function cannot be saved
     embeddings.save(str(folder))
     embeddings.close()
 
 
-def _documents(corpus: Corpus) -> Iterator[tuple[int, str, None]]:
-    for start, stop in slices(corpus.n):
+def _list_documents(corpus: Corpus) -> Iterator[tuple[int, str, None]]:
+    for start, stop in split_items(corpus.n):
         yield from ((start + i, text, None) for i, text in enumerate(corpus.texts(start, stop)))
 
 
-class _Searcher:
+class _TxtaiSearcher:
+    """The open index; see `Searcher`."""
+
     def __init__(self, folder: Path) -> None:
         self.embeddings: Any = Embeddings()
         self.embeddings.load(str(folder))
-        # It wants to make the vector of a question from its text; ours is there already.
+        # It would make the vector of a question from its text; ours exists.
         self.vector = np.zeros((1, 0), np.float32)
         self.embeddings.model.transform = lambda _: self.vector
 
@@ -49,10 +51,10 @@ class _Searcher:
         if project is not None:
             raise UsageError("txtai filters by SQL over its content store only, after the search", "ask without it")
         self.vector = vector[None]
-        return [found for found, _ in self.embeddings.search(text, k)]
+        return [row for row, _ in self.embeddings.search(text, k)]
 
     def dense(self, vector: F32, k: int) -> list[int]:
-        return [found for found, _ in self.embeddings.ann.search(vector[None], k)[0] if found >= 0]
+        return [row for row, _ in self.embeddings.ann.search(vector[None], k)[0] if row >= 0]
 
     def set_effort(self, effort: int) -> None:
         self.embeddings.ann.config["faiss"] = {"nprobe": effort}
@@ -75,7 +77,7 @@ PEER: Final = Peer(
     ),
     knob="nprobe",
     efforts=(4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024),
-    index=_index,
-    reader=_Searcher,
+    index=_build_index,
+    reader=_TxtaiSearcher,
     filters=False,
 )

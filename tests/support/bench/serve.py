@@ -28,8 +28,8 @@ import numpy as np
 
 from helix.sdk.memory import Memory
 from helix.settings import load
-from pipelines.bench import questions
-from pipelines.bench.store import build
+from pipelines.bench.questions import draw_questions
+from pipelines.bench.synthetic_store import build_store
 from query.discovery_read import read_address
 
 CLIENTS = (1, 8)
@@ -110,8 +110,8 @@ def main() -> None:
     new.add_argument("--store", type=Path, default=Path("/tmp/helix-bench-serve"))
     options = new.parse_args()
     root = options.store / str(options.items)
-    build(root, options.items, 1, load(), lambda line: print(line, file=sys.stderr))
-    asks = questions.draw(root, 1, options.requests)
+    build_store(root, options.items, 1, load(), lambda line: print(line, file=sys.stderr))
+    asks = draw_questions(root, 1, options.requests)
     found: dict[str, dict[str, list[float]]] = {}
     each = get_context("spawn")
     with ProcessPoolExecutor(1, each) as library, ProcessPoolExecutor(1, each) as clients:

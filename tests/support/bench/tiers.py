@@ -258,22 +258,20 @@ def table(name: str, found: Collection, vectors: F32, questions: F32, folder: Pa
 
 def latency(items: int, folder: Path, rounds: int = 100) -> None:
     """Print size, time to build and milliseconds a search of each tier among synthetic vectors."""
-    from pipelines.bench import synthetic
+    from pipelines.bench.language import DIM
 
     rng = np.random.default_rng(0)
-    centres = rng.normal(size=(1_000, synthetic.DIM)).astype(np.float32)
+    centres = rng.normal(size=(1_000, DIM)).astype(np.float32)
 
     def drawn(n: int) -> F32:
-        rows = centres[rng.integers(len(centres), size=n)] + 1.2 * rng.normal(size=(n, synthetic.DIM)).astype(
-            np.float32
-        )
+        rows = centres[rng.integers(len(centres), size=n)] + 1.2 * rng.normal(size=(n, DIM)).astype(np.float32)
         return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
 
     parts = [quantise(drawn(min(50_000, items - start))) for start in range(0, items, 50_000)]
     codes = np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
     questions = drawn(rounds)
     exact = dense.nearest(questions, *codes, LEG)
-    print(f"\n{items:,} synthetic vectors of {synthetic.DIM} dimensions in clusters, a leg of {LEG}")
+    print(f"\n{items:,} synthetic vectors of {DIM} dimensions in clusters, a leg of {LEG}")
     for tier in ("int8", "binary", "prefix:256", "prefix:128"):
         begun = time.perf_counter()
         block, params = indexed_block(codes, tier, folder)

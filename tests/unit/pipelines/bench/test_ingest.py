@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,59 +18,52 @@ from pipelines.bench import graph, ingest
 KEYS = {"items", "raw", "encoder", "fast", "encoder_share", "fast_share", "memory_mb", "growth_mb", "cores"}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def no_router(cache: Path) -> Iterator[None]:
-    """Trained with every new store, in seconds, and no matter here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipelines.ingest.commit.load_router", lambda *_: "not here")
-        yield
+pytestmark = pytest.mark.usefixtures("no_router")
 
 
-def sound(report: dict[str, Any]) -> None:
+def check_report(report: dict[str, Any]) -> None:
     assert report.keys() >= KEYS
     assert all(report[name] > 0 for name in ("raw", "encoder", "fast", "encoder_share", "fast_share", "cores"))
-    assert report["fast_share"] < 1.5  # one core more or less busy: never twice as fast as a part of itself
+    assert report["fast_share"] < 1.5  # the whole is never twice as fast as its part
     counts = [count for count, _ in report["memory_mb"]]
     assert counts == sorted(set(counts))
     assert all(10 < mb < 100_000 for _, mb in report["memory_mb"])
 
 
-def test_what_ingest_is_compared_with(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ingest_is_compared_with_the_encoder_and_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ingest, "SLICE", 30)
-    said: list[str] = []
-    report = ingest.measure(90, [], load(), said.append)
-    sound(report)
+    lines: list[str] = []
+    report = ingest.measure(90, [], load(), lines.append)
+    check_report(report)
     assert report["items"] == 90
     assert len(report["memory_mb"]) == 3  # one a document
-    assert said
-    table = ingest.table(report)
-    assert table.startswith("90 items")
-    assert f"{100 * report['fast_share']:.0f} % of it" in table
+    assert lines
+    text = ingest.format_report(report)
+    assert text.startswith("90 items")
+    assert f"{100 * report['fast_share']:.0f} % of it" in text
 
 
-def log(path: Path, n: int) -> None:
+def write_log(path: Path, n: int) -> None:
     lines = [{"session": path.stem, "id": str(i), "text": f"{path.stem} says {i} of {n}"} for i in range(n)]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def test_ones_own_logs_with_some_that_cannot_be_taken(
-    tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_logs_of_the_user_with_refused_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "logs"
     folder.mkdir()
     for i, name in enumerate("bdf"):
-        log(folder / f"{name}.jsonl", 10 + i)
-    shutil.copy(folder / "b.jsonl", folder / "c.jsonl")  # the same again
+        write_log(folder / f"{name}.jsonl", 10 + i)
+    shutil.copy(folder / "b.jsonl", folder / "c.jsonl")  # a duplicate
     (folder / "a.jsonl").write_bytes(b"\0\1\2\3" * 100)
     (folder / "e.jsonl").write_text("")
     assert main(["bench", "ingest", "--logs", str(folder), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    sound(report)
+    check_report(report)
     assert report["items"] == 10 + 11 + 12
 
 
-def test_too_little_to_measure(tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log(tmp_path / "a.jsonl", 3)
+def test_too_few_documents_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_log(tmp_path / "a.jsonl", 3)
     with pytest.raises(UsageError, match="too little"):
         ingest.measure(1, [tmp_path / "a.jsonl"], load(), lambda _: None)
     assert main(["bench", "ingest", "--items", "0"]) == 2
@@ -81,22 +73,22 @@ def test_too_little_to_measure(tmp_path: Path, cache: Path, capsys: pytest.Captu
 # ---------------------------------------------------------------- edges
 
 
-def talk(path: Path) -> Path:
-    def says(speaker: str, turn: str, text: str) -> dict[str, str]:
+def write_talk(path: Path) -> Path:
+    def make_turn(speaker: str, turn: str, text: str) -> dict[str, str]:
         return {"speaker": speaker, "dia_id": turn, "text": text}
 
     conversation = {
         "session_1_date_time": "1:56 pm on 8 May, 2023",
         "session_1": [
-            says("Ana", "D1:1", "Where is src/a.py?"),
-            says("Bo", "D1:2", "Look into src/a.py."),
-            says("Ana", "D1:3", "I live in Lisbon."),
+            make_turn("Ana", "D1:1", "Where is src/a.py?"),
+            make_turn("Bo", "D1:2", "Look into src/a.py."),
+            make_turn("Ana", "D1:3", "I live in Lisbon."),
         ],
         "session_2_date_time": "9:00 am on 2 June, 2023",
-        "session_2": [says("Bo", "D2:1", "Lisbon is far."), says("Ana", "D2:2", "It rains.")],
+        "session_2": [make_turn("Bo", "D2:1", "Lisbon is far."), make_turn("Ana", "D2:2", "It rains.")],
     }
-    asked = [["D1:1", "D1:2"], ["D1:3", "D2:1", "D2:2"], ["D1:2", "D1:1"], ["D2:2"]]
-    qa = [{"question": "?", "evidence": evidence} for evidence in asked]
+    evidence = [["D1:1", "D1:2"], ["D1:3", "D2:1", "D2:2"], ["D1:2", "D1:1"], ["D2:2"]]
+    qa = [{"question": "?", "evidence": each} for each in evidence]
     path.write_text(json.dumps([{"sample_id": "c", "conversation": conversation, "qa": qa}]))
     return path
 
@@ -112,8 +104,8 @@ EDGES = {
 }
 
 
-def test_what_edges_are_worth(tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = talk(tmp_path / "in.json")
+def test_edges_that_join_answers_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_talk(tmp_path / "in.json")
     report = graph.diagnose("locomo", path, tmp_path / "work", load())
     assert (report["set"], report["items"], report["gold_pairs"]) == ("locomo", 5, 4)
     assert report["chance"] == pytest.approx(4 / 10)
@@ -125,17 +117,17 @@ def test_what_edges_are_worth(tmp_path: Path, cache: Path, capsys: pytest.Captur
     assert main(["bench", "graph", "locomo", str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == report
     assert main(["bench", "graph", "locomo", str(path)]) == 0
-    shown = capsys.readouterr().out.splitlines()
-    assert "5 items, 4 pairs" in shown[0]
-    assert [line.split()[0] for line in shown[2:]] == list(EDGES)
+    lines = capsys.readouterr().out.splitlines()
+    assert "5 items, 4 pairs" in lines[0]
+    assert [line.split()[0] for line in lines[2:]] == list(EDGES)
     assert main(["bench", "graph", "squad", str(path)]) == 2
 
 
-def test_hubs_join_nothing(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = talk(tmp_path / "in.json")
+def test_hubs_join_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_talk(tmp_path / "in.json")
     graph.diagnose("locomo", path, tmp_path / "work", load())
     monkeypatch.setattr(graph, "MOST", 2)
-    found = {kind: len({tuple(sorted(pair)) for pair in pairs.tolist()}) for kind, pairs in
-             graph.edges(Snapshot.open(tmp_path / "work" / "store")).items()}  # fmt: skip
-    # Three items name Ana, and three are of the first session.
-    assert found == {"next": 3, "reply": 1, "same": 1, "session": 1, "entity": 3, "fact": 0}
+    edges = graph.list_edges(Snapshot.open(tmp_path / "work" / "store"))
+    counts = {kind: len({tuple(sorted(pair)) for pair in pairs.tolist()}) for kind, pairs in edges.items()}
+    # Three items mention Ana, and three are of the first session.
+    assert counts == {"next": 3, "reply": 1, "same": 1, "session": 1, "entity": 3, "fact": 0}

@@ -1,18 +1,15 @@
-"""No stage is slower than plain NumPy doing the same work, by more than a generous factor, in one run on one machine.
+"""Each stage against plain NumPy for the same work, with a generous factor, in one run on one machine.
 
-What has become slow here has lost its algorithm: a loop in Python over rows, a copy of everything, an index not used.
-Times of busy machines differ from second to second, so a factor counts as exceeded only if it is so several times.
+A stage that fails has lost its algorithm: a loop in Python over rows, a copy of everything, an unused index. Times of
+busy machines differ from second to second, so a factor has to be exceeded several times.
 """
 
 from __future__ import annotations
 
 import statistics
-import time
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,10 +17,14 @@ import pytest
 from helix.recipes.load_profile import load as load_profile
 from helix.sdk.memory import Memory
 from helix.settings import load
-from pipelines.bench import questions, recall, store
+from pipelines.bench.exact import score_all
+from pipelines.bench.figures import time_call
+from pipelines.bench.posed import PosedQuestion, pose_question
+from pipelines.bench.questions import OPEN, draw_questions
+from pipelines.bench.synthetic_store import build_store
 
 ITEMS = 12_000  # enough for a dense index
-ASKED = 18
+QUESTIONS = 18
 ATTEMPTS = 4
 POOL, SHOWN = 200, 10
 
@@ -35,27 +36,21 @@ FACTORS = {"embed": 1.7, "dense": 0.7, "lexical": 1.0, "fuse": 1.8, "graph": 2.6
 @pytest.fixture(scope="module")
 def memory(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Memory:
     root = tmp_path_factory.mktemp("ratios") / "store"
-    store.build(root, ITEMS, 7, load(), lambda _: None, real=100)
-    return Memory(root, replace(load(), answers=0))  # nothing is answered from before
-
-
-def ms(call: Callable[..., Any], *given: Any) -> float:
-    began = time.perf_counter()
-    call(*given)
-    return (time.perf_counter() - began) * 1000
+    build_store(root, ITEMS, 7, load(), lambda _: None, real=100)
+    return Memory(root, replace(load(), answers=0))  # without cached answers
 
 
 # ---------------------------------------------------------------- the same work, plainly
 
 
-def embed(one: recall.Posed) -> None:
+def embed(one: PosedQuestion) -> None:
     """Tokens, one run, one mean."""
     encoder = one.snap.encoder
     feed = encoder.feed(encoder.tokens([one.query.spoken]))
     encoder.run(feed).mean(axis=1)
 
 
-def dense(one: recall.Posed) -> None:
+def dense(one: PosedQuestion) -> None:
     """Every row scored, and the best sorted."""
     for block in one.snap.vectors.blocks:
         scores = (block.codes.astype(np.float32) @ one.vector) * block.scale
@@ -63,14 +58,14 @@ def dense(one: recall.Posed) -> None:
         best[np.argsort(-scores[best])]
 
 
-def lexical(one: recall.Posed) -> None:
+def lexical(one: PosedQuestion) -> None:
     """Every posting scored, and the best sorted."""
-    scores = recall.exhaustive(one.query, one.snap, one.plan, 0.9, 0.6)
+    scores = score_all(one.query, one.snap, one.plan, 0.9, 0.6)
     best = np.argpartition(scores, -100)[-100:]
     best[np.argsort(-scores[best])]
 
 
-def fuse(one: recall.Posed) -> None:
+def fuse(one: PosedQuestion) -> None:
     """Reciprocal ranks of two lists of 100, added up and sorted."""
     rows = np.concatenate([one.snap.columns.key[:100], one.snap.columns.key[50:150]])
     found, place = np.unique(rows, return_inverse=True)
@@ -78,17 +73,19 @@ def fuse(one: recall.Posed) -> None:
     found[np.argsort(-fused, kind="stable")]
 
 
-def graph(one: recall.Posed) -> None:
-    """What the best name, who else names it, the turns beside them, and the same again from there."""
+def graph(one: PosedQuestion) -> None:
+    """Entities of the best, other items with them, adjacent turns, and the same from there."""
     rows = np.arange(0, POOL, POOL // 5)
     for _ in range(2):
         _, named = one.snap.graph.entities_of(rows)
         found, count = np.unique(one.snap.graph.rows_of(np.unique(named))[1], return_counts=True)
-        beside = np.concatenate([one.snap.columns.previous[rows], one.snap.columns.next[rows]])
-        rows = np.unique(np.concatenate([rows, beside[beside >= 0], found[np.argsort(-count)[:20]]])).astype(np.int64)
+        adjacent = np.concatenate([one.snap.columns.previous[rows], one.snap.columns.next[rows]])
+        rows = np.unique(np.concatenate([rows, adjacent[adjacent >= 0], found[np.argsort(-count)[:20]]])).astype(
+            np.int64
+        )
 
 
-def rank(one: recall.Posed) -> None:
+def rank(one: PosedQuestion) -> None:
     """Inner products of a pool and its neighbours, and term frequencies of the question in five turns of each."""
     rows = np.arange(POOL)
     near = np.clip(rows[:, None] + np.arange(-1, 2), 0, ITEMS - 1).ravel()
@@ -99,7 +96,7 @@ def rank(one: recall.Posed) -> None:
         np.bincount(at[terms == np.uint32(term)], minlength=len(window))
 
 
-def diversify(one: recall.Posed) -> None:
+def diversify(one: PosedQuestion) -> None:
     """Every pair of a pool compared by signature and by vector, then maximal marginal relevance."""
     rows = np.arange(POOL)
     signatures, vectors = one.snap.row_map.signatures(rows), one.snap.vectors.dequantise(rows)
@@ -111,8 +108,8 @@ def diversify(one: recall.Posed) -> None:
         chosen.append(int(left.argmax()))
 
 
-def pack(one: recall.Posed) -> None:
-    """The texts of what is shown and of the turns around it, counted; and once more as one context."""
+def pack(one: PosedQuestion) -> None:
+    """The texts of the results and of the turns around them, counted, and again as one context."""
     entries = one.snap.text(np.arange(3 * SHOWN))
     texts = [f"{entry['speaker']}: {entry['text']}" for entry in entries]
     one.snap.counter(texts)
@@ -123,25 +120,25 @@ REFERENCES = {"embed": embed, "dense": dense, "lexical": lexical, "fuse": fuse, 
               "diversify": diversify, "pack": pack}  # fmt: skip
 
 
-def ratios(memory: Memory) -> dict[str, float]:
+def measure_ratios(memory: Memory) -> dict[str, float]:
     """Median of every stage over the median of its reference, each question of both asked in turn."""
     profile = load_profile("helix")
     spent: dict[str, list[float]] = defaultdict(list)
     plain: dict[str, list[float]] = defaultdict(list)
-    posed = [recall.pose(memory, ask, profile) for ask in questions.draw(memory.root, 7, ASKED)]
-    for one in [one for one in posed if one.ask["kind"] in questions.OPEN] * 3:
+    posed = [pose_question(memory, ask, profile) for ask in draw_questions(memory.root, 7, QUESTIONS)]
+    for one in [one for one in posed if one.ask["kind"] in OPEN] * 3:
         for stage, took in memory.recall(one.ask["query"], **one.ask["with"]).ms.items():
             spent[stage].append(took)
         for stage, reference in REFERENCES.items():
-            plain[stage].append(ms(reference, one))
+            plain[stage].append(time_call(reference, one))
     return {stage: statistics.median(spent[stage]) / statistics.median(plain[stage]) for stage in REFERENCES}
 
 
 def test_no_stage_is_slower_than_plain_numpy(memory: Memory) -> None:
-    ratios(memory)  # to warm up
+    measure_ratios(memory)  # to warm up
     least = dict.fromkeys(FACTORS, np.inf)
     for _ in range(ATTEMPTS):
-        least = {stage: min(least[stage], ratio) for stage, ratio in ratios(memory).items()}
+        least = {stage: min(least[stage], ratio) for stage, ratio in measure_ratios(memory).items()}
         if all(least[stage] <= most for stage, most in FACTORS.items()):
             return
     slow = {stage: round(ratio, 2) for stage, ratio in least.items() if ratio > FACTORS[stage]}

@@ -1,4 +1,4 @@
-"""Synthetic items are what they claim to be, and a store of them answers."""
+"""Synthetic items keep their distributions, and a store of them answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ from helix.text.entities import find_entities
 from helix.text.names import NAME_KINDS
 from helix.text.tokenize import hash_terms, tokenise
 from helix.types import ROLES, TYPES
-from pipelines.bench import real, store, synthetic
+from pipelines.bench import store
+from pipelines.bench.language import DIM, PROJECTS
+from pipelines.bench.real import mix_real
+from pipelines.bench.space import learn_space
+from pipelines.bench.store_questions import QUESTIONS, draw_questions
+from pipelines.bench.synthetic import make_batch, make_batches
+from pipelines.bench.synthetic_store import MARKER, build_store
 
 SIZE = 2_000
 ARRAYS = ("codes", "scale", "minhash", "term_indptr", "term_key", "term_tf", "mention_indptr", "mention_entity")
@@ -28,31 +34,31 @@ ARRAYS = ("codes", "scale", "minhash", "term_indptr", "term_key", "term_tf", "me
 
 @pytest.fixture(scope="module")
 def rows() -> Rows:
-    return synthetic.batch(7, 3, SIZE)
+    return make_batch(7, 3, SIZE)
 
 
 def vectors(rows: Rows) -> np.ndarray:
     return rows.codes.astype(np.float32) * rows.scale[:, None]
 
 
-def same(a: Rows, b: Rows) -> bool:
+def are_equal(a: Rows, b: Rows) -> bool:
     return a.items.equals(b.items) and all(np.array_equal(getattr(a, name), getattr(b, name)) for name in ARRAYS)
 
 
 def test_a_batch_is_a_function_of_its_arguments(rows: Rows) -> None:
-    assert same(rows, synthetic.batch(7, 3, SIZE))
-    for other in (synthetic.batch(7, 4, SIZE), synthetic.batch(8, 3, SIZE)):
+    assert are_equal(rows, make_batch(7, 3, SIZE))
+    for other in (make_batch(7, 4, SIZE), make_batch(8, 3, SIZE)):
         assert not set(other.items["id"].to_pylist()) & set(rows.items["id"].to_pylist())
         assert other.items["text"].to_pylist() != rows.items["text"].to_pylist()
 
 
-def test_two_processes_make_what_one_does() -> None:
-    alone = list(synthetic.batches(900, 7, size=400, workers=1))
+def test_two_processes_make_the_batches_of_one() -> None:
+    alone = list(make_batches(900, 7, size=400, workers=1))
     assert [len(part) for part in alone] == [400, 400, 100]
-    assert all(same(a, b) for a, b in zip(alone, synthetic.batches(900, 7, size=400), strict=True))
+    assert all(are_equal(a, b) for a, b in zip(alone, make_batches(900, 7, size=400), strict=True))
 
 
-def test_the_table_is_one_of_items(rows: Rows) -> None:
+def test_the_tables_have_their_schemas(rows: Rows) -> None:
     assert rows.items.schema == ITEMS
     assert rows.entities.schema == ENTITIES
     rows.items.validate(full=True)
@@ -63,12 +69,12 @@ def test_the_table_is_one_of_items(rows: Rows) -> None:
     assert set(rows.items["role"].to_pylist()) <= set(ROLES)
     must = ("source", "path", "document", "session", "text", "project", "t_valid", "t_ingested", "acl", "content")
     assert not any(rows.items[name].null_count for name in must)
-    assert rows.codes.shape == (SIZE, synthetic.DIM)
+    assert rows.codes.shape == (SIZE, DIM)
     assert rows.minhash.shape == (SIZE, 64)
 
 
 def test_lengths_sessions_and_projects_are_skewed() -> None:
-    rows = synthetic.batch(7, 0, 20_000)
+    rows = make_batch(7, 0, 20_000)
     words = [len(text.split()) for text in rows.items["text"].to_pylist()]
     assert 30 <= np.median(words) <= 40
     assert max(words) > 120
@@ -76,7 +82,7 @@ def test_lengths_sessions_and_projects_are_skewed() -> None:
     assert 20 <= np.median(list(sessions.values())) <= 40
     assert 200 < max(sessions.values()) <= 500
     projects = Counter(rows.items["project"].to_pylist())
-    assert 30 <= len(projects) <= synthetic.PROJECTS
+    assert 30 <= len(projects) <= PROJECTS
     shares = sorted(count / len(rows) for count in projects.values())
     assert 0.3 < shares[-1] < 0.6  # one is large, …
     assert sum(0.005 < share < 0.02 for share in shares) >= 3  # … some have about 1 % …
@@ -113,8 +119,8 @@ def test_terms_and_signatures_are_those_of_the_text(rows: Rows) -> None:
     assert np.array_equal(rows.minhash, compute_signatures([item["text"] for item in items]))
 
 
-def test_mentions_are_what_the_text_names(rows: Rows) -> None:
-    """The generator knows what it put in; the extractor has to find the same."""
+def test_mentions_are_those_of_the_text(rows: Rows) -> None:
+    """The extractor has to find the entities that the generator put in."""
     known = {entry["hash"]: (entry["kind"], entry["key"]) for entry in rows.entities.to_pylist()}
     claimed = agreed = 0
     for i in range(500):
@@ -134,8 +140,8 @@ def test_mentions_are_what_the_text_names(rows: Rows) -> None:
     assert degrees[0] > 20 * np.median(degrees)
 
 
-def test_vectors_lie_as_an_encoders_do() -> None:
-    rows = synthetic.batch(7, 0, 20_000)
+def test_cosines_are_those_of_an_encoder() -> None:
+    rows = make_batch(7, 0, 20_000)
     found = vectors(rows)
     assert np.allclose(np.linalg.norm(found, axis=1), 1, atol=0.02)
     rng = np.random.default_rng(0)
@@ -161,10 +167,10 @@ def test_some_items_repeat_earlier_ones(rows: Rows) -> None:
 # ---------------------------------------------------------------- real vectors
 
 
-def fake(texts: list[str]) -> np.ndarray:
+def embed_by_no_model(texts: list[str]) -> np.ndarray:
     """Vectors of no model: near one direction, wide along few axes."""
     rng = np.random.default_rng(len(texts))
-    found = rng.normal(size=(len(texts), synthetic.DIM)).astype(np.float32) * np.linspace(2, 0.1, synthetic.DIM)
+    found = rng.normal(size=(len(texts), DIM)).astype(np.float32) * np.linspace(2, 0.1, DIM)
     found[:, 5] += 20
     return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True), np.float32)
 
@@ -174,10 +180,10 @@ def test_some_whole_sessions_get_real_vectors() -> None:
 
     def embed(texts: list[str]) -> np.ndarray:
         given.extend(texts)
-        return fake(texts)
+        return embed_by_no_model(texts)
 
-    batches = list(synthetic.batches(4_000, 7, size=2_000, workers=1))
-    made = list(real.with_real(batches, 4_000, 400, embed))
+    batches = list(make_batches(4_000, 7, size=2_000, workers=1))
+    made = list(mix_real(batches, 4_000, 400, embed))
     noted = [row for _, table in made for row in table.to_pylist()]
     assert len(noted) == len(given)
     assert 300 < len(noted) <= 400
@@ -190,21 +196,21 @@ def test_some_whole_sessions_get_real_vectors() -> None:
         at = np.flatnonzero([identity in chosen for identity in rows.items["id"].to_pylist()])
         assert rows.items.equals(before.items)
         if len(at):
-            assert np.allclose(vectors(rows)[at], fake(table["id"].to_pylist()), atol=0.01)
+            assert np.allclose(vectors(rows)[at], embed_by_no_model(table["id"].to_pylist()), atol=0.01)
     assert {name for row in noted for name in (entry["kind"] for entry in row["named"])} >= {"path", "identifier"}
 
 
-def test_vectors_lie_where_an_encoder_puts_their_topics() -> None:
-    words = np.random.default_rng(0).normal(size=(1 << 12, synthetic.DIM)).astype(np.float32)
+def test_vectors_are_where_an_encoder_puts_their_topics() -> None:
+    words = np.random.default_rng(0).normal(size=(1 << 12, DIM)).astype(np.float32)
 
     def embed(texts: list[str]) -> np.ndarray:
-        """The sum of the words' vectors, and one that all texts share."""
+        """The sum of the words' vectors and a common one."""
         found = np.array([words[[crc32(word.encode()) % len(words) for word in text.split()]].sum(0) for text in texts])
         found += 20
         return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True), np.float32)
 
-    mixed = synthetic.learnt(embed)
-    rows = synthetic.batch(7, 0, 2_000, mixed)
+    mixed = learn_space(embed)
+    rows = make_batch(7, 0, 2_000, mixed)
     true, made = embed(rows.items["text"].to_pylist()), vectors(rows)
     assert np.dot(true.mean(0), made.mean(0)) > 0.9 * np.dot(true.mean(0), true.mean(0))
     apart = true - true.mean(0), made - made.mean(0)
@@ -212,30 +218,30 @@ def test_vectors_lie_where_an_encoder_puts_their_topics() -> None:
     others = np.mean([a @ b for a, b in zip(apart[0], np.roll(apart[1], 1_000, axis=0), strict=True)])
     assert own > 0.02
     assert own > 5 * abs(others)  # an item's vector is like that of its text, and of no other text
-    assert not np.array_equal(rows.codes, synthetic.batch(7, 0, 2_000).codes)
-    assert rows.items.equals(synthetic.batch(7, 0, 2_000).items)
+    assert not np.array_equal(rows.codes, make_batch(7, 0, 2_000).codes)
+    assert rows.items.equals(make_batch(7, 0, 2_000).items)
 
 
 # ---------------------------------------------------------------- a store of them
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
+def synthetic_store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     root = tmp_path_factory.mktemp("bench") / "store"
-    store.build(root, 3_000, 7, load(), lambda _: None, real=200)
+    build_store(root, 3_000, 7, load(), lambda _: None, real=200)
     return root
 
 
-def test_a_store_of_them_is_whole_and_answers(built: Path) -> None:
-    assert not verify(built).problems
-    assert not ledger.pending(built)
-    memory = helix.open(built)
+def test_a_synthetic_store_is_valid_and_answers(synthetic_store: Path) -> None:
+    assert not verify(synthetic_store).problems
+    assert not ledger.pending(synthetic_store)
+    memory = helix.open(synthetic_store)
     assert memory.snapshot.live == 3_000
-    asks = store.queries(3_000, 7, 20)
+    asks = draw_questions(3_000, 7, 20)
     assert {ask["kind"] for ask in asks} == {"words", "identifier", "error", "project"}
     found = [memory.recall(ask["query"], project=ask["project"]) for ask in asks]
     assert not any(bundle.degraded for bundle in found)
-    assert sum(bundle.skipped for bundle in found) <= 1  # the router may take words of no language for chatter
+    assert sum(bundle.skipped for bundle in found) <= 1  # the router may skip words of no language
     assert all(bundle.items or bundle.skipped for bundle in found)
     hits = [ask["item"] in {item.id for item in bundle.items} for ask, bundle in zip(asks, found, strict=True)]
     assert sum(hits) > len(hits) / 2
@@ -243,35 +249,35 @@ def test_a_store_of_them_is_whole_and_answers(built: Path) -> None:
         assert not ask["project"] or {item.project for item in bundle.items} <= {ask["project"]}
 
 
-def test_a_store_is_made_once_and_no_other_is_touched(built: Path, tmp_path: Path) -> None:
-    before = (built / "CURRENT").read_bytes()
-    store.build(built, 3_000, 7, load(), lambda _: None, real=200)
-    assert (built / "CURRENT").read_bytes() == before
+def test_a_store_is_made_once_and_other_folders_stay_unchanged(synthetic_store: Path, tmp_path: Path) -> None:
+    before = (synthetic_store / "CURRENT").read_bytes()
+    build_store(synthetic_store, 3_000, 7, load(), lambda _: None, real=200)
+    assert (synthetic_store / "CURRENT").read_bytes() == before
     with pytest.raises(UsageError, match="holds 3,000 synthetic items of seed 7"):
-        store.build(built, 4_000, 7, load(), lambda _: None)
+        build_store(synthetic_store, 4_000, 7, load(), lambda _: None)
     (tmp_path / "notes.md").write_text("mine")
     with pytest.raises(UsageError, match="something else"):
-        store.build(tmp_path, 3_000, 7, load(), lambda _: None)
+        build_store(tmp_path, 3_000, 7, load(), lambda _: None)
     assert (tmp_path / "notes.md").read_text() == "mine"
 
 
-def test_what_was_begun_is_made_anew(tmp_path: Path, cache: Path) -> None:
+def test_an_incomplete_store_is_made_again(tmp_path: Path, cache: Path) -> None:
     root = tmp_path / "store"
     root.mkdir()
-    (root / store.MARKER).write_text('{"items": 50, "seed": 1, "version": 0, "complete": false}')
+    (root / MARKER).write_text('{"items": 50, "seed": 1, "version": 0, "complete": false}')
     (root / "inbox").mkdir()
     (root / "inbox" / ("0" * 64)).write_text("half")
-    store.build(root, 50, 1, load(), lambda _: None)
+    build_store(root, 50, 1, load(), lambda _: None)
     assert helix.open(root).snapshot.live == 50
     assert not ledger.pending(root)
 
 
 @pytest.mark.soak
-def test_every_figure_is_measured(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_figure_is_measured(synthetic_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "_LARGE", 1_000)
     monkeypatch.setattr(store, "_REPEATS", 2)
-    before = (built / "CURRENT").read_bytes()
-    report = store.measure(built, load(), lambda _: None)
+    before = (synthetic_store / "CURRENT").read_bytes()
+    report = store.measure(synthetic_store, load(), lambda _: None)
     assert report["items"] == 3_000
     for name, items in (("commit_100", 100), ("commit_10000", 1_000)):
         one = report[name]
@@ -280,7 +286,7 @@ def test_every_figure_is_measured(built: Path, monkeypatch: pytest.MonkeyPatch) 
     assert report["compact_all"]["segments"] == 1
     assert report["compact_all"]["new_bytes"] > 500 * 4_300
     assert 50 < report["writer_peak_mb"]["anonymous"] <= report["writer_peak_mb"]["rss"]
-    assert report["bytes_per_item"]["vectors"] == pytest.approx(synthetic.DIM + 4, abs=20)
+    assert report["bytes_per_item"]["vectors"] == pytest.approx(DIM + 4, abs=20)
     assert report["bytes_per_item"]["total"] == pytest.approx(
         sum(size for kind, size in report["bytes_per_item"].items() if kind != "total"), abs=2
     )
@@ -288,14 +294,14 @@ def test_every_figure_is_measured(built: Path, monkeypatch: pytest.MonkeyPatch) 
         assert one["total"] == pytest.approx(one["import"] + one["open"] + one["answer"], abs=0.1)
     assert 20 < report["private_mb"]["anonymous"] <= report["private_mb"]["rss"]
     recall = report["recall"]
-    assert recall["queries"] == store.QUERIES
+    assert recall["queries"] == QUESTIONS
     assert 0 < recall["p50"] <= recall["p95"] <= recall["p99"]
     assert {"embed", "dense", "lexical", "graph", "rank", "pack"} <= set(recall["stages"])
     assert recall["answered"] > 0.9
     assert recall["found"] > 0.5
     assert 0 < report["refresh"]["seconds"] < 60
-    assert (built / "CURRENT").read_bytes() == before
-    assert not built.with_name("store-work").exists()
+    assert (synthetic_store / "CURRENT").read_bytes() == before
+    assert not synthetic_store.with_name("store-work").exists()
 
 
 def test_unknown_kinds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,8 @@ from helix.snapshot.verify import verify
 from helix.stages.dense import search_dense
 from helix.stages.route import route
 from helix.types import Leg
-from pipelines.bench import synthetic
+from pipelines.bench.language import DIM
+from pipelines.bench.synthetic import make_batch
 from pipelines.embedded.ingest import ingest
 from pipelines.ingest.commit import commit_rows
 from pipelines.ingest.lineage import open_encoder
@@ -41,11 +42,11 @@ FLOATS = "vectors.f16.npy"
 @pytest.fixture(scope="module")
 def world() -> tuple[list[Rows], np.ndarray, np.ndarray]:
     """(two batches of items, their vectors float32[1400, 384], questions float32[100, 384])."""
-    points, questions = clustered(2 * ROWS, synthetic.DIM, 30)
+    points, questions = clustered(2 * ROWS, DIM, 30)
     made = []
     for i, part in enumerate(np.split(points, 2)):
         codes, scale = quantise(part)
-        rows = synthetic.batch(1, i, ROWS)
+        rows = make_batch(1, i, ROWS)
         made.append(replace(rows, codes=codes, scale=scale, exact=part.astype(np.float16)))
     return made, points, questions
 
