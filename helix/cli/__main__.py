@@ -1,7 +1,8 @@
-"""`python -m helix.cli`."""
+"""The command as a module: `python -m helix.cli`."""
 
 import sys
 
 from helix.cli.main import main
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
