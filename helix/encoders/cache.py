@@ -57,7 +57,7 @@ def export_once(export: ExportJob, target: Path, mark: str, finish: Callable[[Pa
 
 
 def _run_export(export: ExportJob, target: Path) -> None:
-    """ExportJob in a process of its own, which frees the memory of torch when it ends.
+    """Export in a process of its own, which frees the memory of torch when it ends.
 
     Raises:
         EncoderError: it failed; the message has the last line of its output.

@@ -18,7 +18,6 @@ from helix.errors import EncoderError
 from helix.types import F32, I64
 
 SPEC: Final = "encoder.json"
-
 _WINDOW: Final = 2_048  # texts of one tokeniser call; the batches before them are embedded meanwhile
 _REMEDY: Final = "restore the folder from a backup or another node, or rebuild the store with 'helix ingest'"
 _RECIPE: Final = ("dim", "pooling", "query_prefix", "passage_prefix", "max_tokens", "centred", "lower", "pad")

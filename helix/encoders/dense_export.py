@@ -1,4 +1,4 @@
-"""ExportJob of sentence encoders to ONNX, int8 by default, once a machine and with checksums.
+"""Export of sentence encoders to ONNX, int8 by default, once a machine and with checksums.
 
 `python -m helix.encoders.dense_export SOURCE TARGET PRECISION` is the process of its own.
 """
@@ -44,7 +44,7 @@ def cache_encoder(weights: Weights, cache: Path, precision: str = "int8") -> Pat
 
 
 def export_encoder(source: Path, target: Path, precision: str = "int8") -> None:
-    """ExportJob a sentence encoder's transformer to `target/model.onnx`, with its tokenizer.
+    """Export a sentence encoder's transformer to `target/model.onnx`, with its tokenizer.
 
     Raises:
         EncoderError: the architecture is not supported.

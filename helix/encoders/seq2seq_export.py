@@ -1,4 +1,4 @@
-"""ExportJob of sequence-to-sequence models to ONNX, int8 if that is as good and faster, once a machine.
+"""Export of sequence-to-sequence models to ONNX, int8 if that is as good and faster, once a machine.
 
 `python -m helix.encoders.seq2seq_export SOURCE TARGET NAME LICENCE` is the process of its own. It needs torch and
 optimum.
@@ -18,16 +18,7 @@ import numpy as np
 from helix.encoders.cache import ExportJob, export_once
 from helix.encoders.folders import ModelFolder, digest_files
 from helix.encoders.onnx_export import PROBES, choose_precision, has_vnni, time_in_turns
-from helix.encoders.seq2seq import (
-    FILES,
-    FORMAT,
-    SPEC,
-    TOP_K,
-    Network,
-    Seq2SeqSpec,
-    fingerprint_files,
-    load_spec,
-)
+from helix.encoders.seq2seq import FILES, FORMAT, SPEC, TOP_K, Network, Seq2SeqSpec, fingerprint_files, load_spec
 from helix.encoders.seq2seq_int8 import quantise_weights
 from helix.encoders.spec import hash_files, write_spec
 from helix.types import F32, I64, Bool
@@ -81,7 +72,7 @@ def _digest_weights(folder: Path) -> str:
 
 
 def export_seq2seq(source: Path, target: Path, name: str = "", licence: str = "", precision: str = "") -> Seq2SeqSpec:
-    """ExportJob a model to ONNX with its model.json.
+    """Export a model to ONNX with its model.json.
 
     Args:
         source: a transformers folder (T5, mT5, BART): config, weights, tokenizer.

@@ -27,13 +27,9 @@ FORMAT: Final = 1
 """Format of an exported folder; another number makes every encoder be exported, and every item be encoded, again."""
 
 SPEC: Final = "sparse.json"
-
 DOCUMENT_FILES: Final = FILES
 
-QUERY_FILES: Final = {
-    "splade": FILES,
-    "inference-free": ("query_weights.npy", "query_tokenizer.json"),
-}
+QUERY_FILES: Final = {"splade": FILES, "inference-free": ("query_weights.npy", "query_tokenizer.json")}
 """The files that a question needs, by kind."""
 
 DOCUMENT_TERMS: Final = 256

@@ -1,4 +1,4 @@
-"""ExportJob of a SparseEncoder of sentence-transformers to ONNX, int8 if that is as good and faster, once a machine.
+"""Export of a SparseEncoder of sentence-transformers to ONNX, int8 if that is as good and faster, once a machine.
 
 `python -m helix.encoders.sparse_export SOURCE TARGET NAME LICENCE` is the process of its own. Code that comes with a
 model never runs: a folder's list of modules is checked before it is loaded.
@@ -19,14 +19,7 @@ import numpy as np
 from helix.encoders import sparse
 from helix.encoders.cache import ExportJob, export_once
 from helix.encoders.folders import ModelFolder, is_model, read_context, read_json, read_pad
-from helix.encoders.onnx_export import (
-    PROBES,
-    choose_precision,
-    export_graph,
-    quantise_graph,
-    read_opset,
-    time_in_turns,
-)
+from helix.encoders.onnx_export import PROBES, choose_precision, export_graph, quantise_graph, read_opset, time_in_turns
 from helix.encoders.sparse import FORMAT, SPEC, DocumentEncoder, SparseSpec, digest_weights, load_spec, open_query
 from helix.encoders.spec import fingerprint_spec, hash_files, shorten, write_spec
 from helix.errors import EncoderError
@@ -140,7 +133,7 @@ def _export_folder(source: ModelFolder, cache: Path) -> Path:
 
 
 def export_sparse_encoder(source: Path, target: Path, name: str, licence: str = "", precision: str = "") -> SparseSpec:
-    """ExportJob an encoder with its sparse.json.
+    """Export an encoder with its sparse.json.
 
     Args:
         source: a folder that sentence-transformers' SparseEncoder loads.

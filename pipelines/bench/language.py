@@ -27,7 +27,6 @@ DIM: Final = 384
 PROJECTS: Final = 100
 SPEAKERS: Final = 400
 PROJECT_ZIPF: Final = 1.7  # the largest has half of all items, some have about 1 %, the smallest 0.02 %
-
 _WORDS: Final = 60_000  # of the vocabulary, without numbers, names, paths, identifiers and hashes
 
 # The kinds of special words.

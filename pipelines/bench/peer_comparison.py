@@ -31,7 +31,6 @@ K: Final = 100
 """Rows of a peer's answer, as many as a leg of Helix has."""
 
 ROUNDS: Final = 3
-
 _PROJECT: Final = "project 1 %"
 _TUNED: Final = 100  # questions whose dense recall decides the effort
 _BLOCK: Final = 50_000

@@ -97,11 +97,7 @@ def open_store(root: str, ask: Request) -> Request:
     _ask(memory, ask)
     answered = time.perf_counter()
     _state["memory"] = memory
-    return {
-        "import": (imported - began) * 1000,
-        "open": (ready - imported) * 1000,
-        "answer": (answered - ready) * 1000,
-    }
+    return {"import": (imported - began) * 1000, "open": (ready - imported) * 1000, "answer": (answered - ready) * 1000}
 
 
 def recall(asks: list[Request]) -> Request:

@@ -63,12 +63,7 @@ _DATED: Final = (
     "what happened to the {a} {b} {when}",
     "what did we say {when} about {a} and {b}",
 )
-_IDENTIFIER: Final = (
-    "where is {name} used",
-    "what does {name} do",
-    "{name}",
-    "which change broke {name} in {a}",
-)
+_IDENTIFIER: Final = ("where is {name} used", "what does {name} do", "{name}", "which change broke {name} in {a}")
 _ERROR: Final = ("{name}: {a} {b} {c}", "why do we get {name} in {a} {b}", "{name} when {a} the {b}")
 
 

@@ -35,19 +35,12 @@ from pipelines.bench.synthetic_store import read_marker
 
 QUESTIONS: Final = 540
 ROUNDS: Final = 5
-
 _OPENED: Final = 3  # times a store is opened
 _WARM: Final = 60  # questions before each round
 
 
 def measure(
-    root: Path,
-    settings: Settings,
-    say: Say,
-    *,
-    n: int = QUESTIONS,
-    rounds: int = ROUNDS,
-    peers: Sequence[str] = (),
+    root: Path, settings: Settings, say: Say, *, n: int = QUESTIONS, rounds: int = ROUNDS, peers: Sequence[str] = ()
 ) -> Report:
     """Measure the recall of a store of `build_store`.
 

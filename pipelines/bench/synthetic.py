@@ -45,7 +45,6 @@ SOURCE: Final = "synthetic"
 START: Final = 1_672_531_200
 """2023-01-01 UTC, in seconds: sessions begin in the two years after it."""
 _SPAN: Final = 2 * 365 * 86_400
-
 _MEDIAN_TURNS, _SPREAD_TURNS, _MAX_TURNS = 30, 1.0, 500
 _ACL = 0.03  # share of sessions with an ACL
 _LINKED = 0.15  # share of items that answer the one before them

@@ -17,13 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_COLOURS = {
-    "dense": "#56B4E9",
-    "bm25": "#E69F00",
-    "rrf": "#CC79A7",
-    "helix": "#0072B2",
-    "helix-paper": "#009E73",
-}
+_COLOURS = {"dense": "#56B4E9", "bm25": "#E69F00", "rrf": "#CC79A7", "helix": "#0072B2", "helix-paper": "#009E73"}
 _OTHER = "#999999"
 _MARKERS = {"dense": "s", "bm25": "^", "rrf": "D"}  # rows with curves, as well as the default profile
 _ACROSS = 3  # panels

@@ -24,7 +24,6 @@ BATCH: Final = 50_000
 """Items fed at once: 75 MB of vectors."""
 
 DIM: Final = 384
-
 _COMPLETE: Final = "complete.json"
 _INDEX: Final = "index"
 _PROBE: Final = 100  # items at either end whose text and vectors identify a corpus

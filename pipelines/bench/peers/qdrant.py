@@ -81,11 +81,7 @@ class _QdrantSearcher:
             models.Prefetch(query=words, using=_WORDS, limit=k, filter=project_filter),
         ]
         answer = self.client.query_points(
-            _COLLECTION,
-            prefetch=legs,
-            query=models.FusionQuery(fusion=models.Fusion.RRF),
-            limit=k,
-            with_payload=False,
+            _COLLECTION, prefetch=legs, query=models.FusionQuery(fusion=models.Fusion.RRF), limit=k, with_payload=False
         )
         return [int(point.id) for point in answer.points]
 

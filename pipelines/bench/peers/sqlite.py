@@ -17,7 +17,6 @@ from pipelines.bench.peers.base import Corpus, Peer, list_content_words, split_i
 
 _FILE: Final = "items.db"
 _MAPPED: Final = 8 << 30  # mapped bytes of the file at most; SQLite has a limit of its own
-
 _SCHEMA: Final = """
 create table items(id integer primary key, project text not null, bits blob not null);
 create index items_project on items(project);

@@ -294,8 +294,7 @@ def test_a_question_needs_neither_torch_nor_transformers(known_export: Exported)
 
 @pytest.mark.parametrize("opset", [17, 18])
 @pytest.mark.parametrize(
-    ("strategy", "expected"),
-    [("max", [np.log(4), 0, np.log(1.5)]), ("sum", [np.log(2) + np.log(4), 0, np.log(1.5)])],
+    ("strategy", "expected"), [("max", [np.log(4), 0, np.log(1.5)]), ("sum", [np.log(2) + np.log(4), 0, np.log(1.5)])]
 )
 def test_pooling_follows_the_logits_of_older_graphs(
     tmp_path: Path, opset: int, strategy: str, expected: list[float]
