@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import date, timedelta
+from functools import partial
 from typing import Final
 
 from helix.text.holidays import feast_day
@@ -163,23 +164,15 @@ def _read_word(match: re.Match[str], at: date) -> Span | None:
     return _day(at + days.get(word, 0) * _DAY)
 
 
-def _read_ago(match: re.Match[str], at: date) -> Span | None:
-    return _read_count(match, at, -1)
-
-
-def _read_from_now(match: re.Match[str], at: date) -> Span | None:
-    return _read_count(match, at, 1)
-
-
 def _read_ahead(match: re.Match[str], at: date) -> Span | None:
     """Return a time to come, unless the count says how long something took or how long ago it was."""
     before = match.string[max(0, match.start() - 40) : match.start()]
     if _NO_SPAN_BEFORE.search(before) or read_tense(match) == "past":
         return None
-    return _read_from_now(match, at)
+    return _read_count(match, at)
 
 
-def _read_count(match: re.Match[str], at: date, sign: int) -> Span | None:
+def _read_count(match: re.Match[str], at: date, sign: int = 1) -> Span | None:
     """Return `at` plus a count of units: a day for days, weeks and fortnights, else a month or a year."""
     count, unit = match["n"].lower().removesuffix(" of"), match["unit"].lower()
     n = sign * (int(count) if count.isdigit() else _NUMBERS[count.rpartition(" ")[2]])
@@ -288,9 +281,9 @@ RELATIVE: Final[dict[str, Callable[[re.Match[str], date], Span | None]]] = {
     "which_month": _read_which_month,
     "month": _read_month,
     "word": _read_word,
-    "ago": _read_ago,
+    "ago": partial(_read_count, sign=-1),
     "ahead": _read_ahead,
-    "from_now": _read_from_now,
+    "from_now": _read_count,
     "which": _read_which,
     "weekend": _read_weekend,
     "weekday": _read_weekday,

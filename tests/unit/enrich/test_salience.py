@@ -207,16 +207,13 @@ def test_references_of_later_turns() -> None:
     ):
         items = [user("the harbour crane has code 4471"), *(user(text, turn=i + 1) for i, text in enumerate(later))]
         assert rate_sessions(*items)[0].get("referred to", 0) == pytest.approx(expected), later
+    parts = rate_sessions(user("the blue one", names=("acme",)), user("the red one", turn=1, names=("acme",)))
+    assert parts[0]["referred to"] == pytest.approx(0.05)  # a name
 
 
 def test_a_common_term_or_the_same_turn_refers_to_nothing() -> None:
     assert all("referred to" not in parts for parts in rate_sessions(*(user("code 4471", turn=i) for i in range(4))))
     assert "referred to" not in rate_sessions(user("code 4471", turn=0), user("and code 4471", turn=0))[0]
-
-
-def test_the_names_of_a_later_turn_refer() -> None:
-    parts = rate_sessions(user("the blue one", names=("acme",)), user("the red one", turn=1, names=("acme",)))
-    assert parts[0]["referred to"] == pytest.approx(0.05)
 
 
 def test_proposal_and_agreement_both_count() -> None:
