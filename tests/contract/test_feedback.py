@@ -233,7 +233,7 @@ def test_a_read_only_store_still_answers_items(store: Path, caplog) -> None:
     with serving(store) as client, caplog.at_level(logging.WARNING, "helix.query"):
         for _ in range(3):
             assert client.get(f"/v1/items/{first}").json()["text"] == "walnut loaf"
-        assert len([record for record in caplog.records if "not noted" in record.message]) == 1
+        assert len([record for record in caplog.records if "not recorded" in record.message]) == 1
         found = client.post("/v1/feedback", json={"item": first, "kind": "used"})
         assert (found.status_code, found.headers["content-type"]) == (503, "application/problem+json")
         assert "cannot append access events" in found.json()["detail"]
