@@ -122,9 +122,6 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     return cleaner.build(_read_sessions(document, cleaner))
 
 
-# ---------------------------------------------------------------- sessions
-
-
 def _read_sessions(document: Document, cleaner: TextCleaner) -> Iterator[Session]:
     taken: dict[str, int] = {}
     place = name_session_of_path(document.path)
@@ -173,9 +170,6 @@ def _find_heading(chat: _Chat) -> str | None:
     before = next((part.lines for part in _split_parts(chat) if part.kind == "document"), [])
     found = _HEADING.search("\n".join(before))
     return found[1] if found else None
-
-
-# ---------------------------------------------------------------- writers of lines
 
 
 def _split_parts(chat: _Chat) -> Iterator[_Part]:
@@ -239,9 +233,6 @@ def _update_fence(line: str, fence: str) -> str:
     if not fence:
         return mark[1]
     return "" if line.strip() == fence else fence
-
-
-# ---------------------------------------------------------------- turns
 
 
 def _read_turns(chat: _Chat, time: datetime | None, quality: str, cleaner: TextCleaner) -> Iterator[Turn]:

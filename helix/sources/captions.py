@@ -80,11 +80,10 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     if all(cue.speaker is None for cue in cues):
         cues = _find_speakers(cues)
     turns = tuple(_build_turns(_join_cues(_cut_repetitions(cues)), *date_document(document, _find_date(document.text))))
-    sessions = (Session(source=NAME, id=name_session_of_path(document.path), turns=turns, title=_find_title(document)),)
-    return Parsed(sessions if turns else (), tuple(problems))
-
-
-# ---------------------------------------------------------------- cues
+    header = re.match(r"\s*WEBVTT[ \t]+(?:[-–—:][ \t]*)?(\S[^\n]*)", document.text)
+    title = fold_line(header[1] if header else get_file_stem(document.path))
+    session = Session(source=NAME, id=name_session_of_path(document.path), turns=turns, title=title)
+    return Parsed((session,) if turns else (), tuple(problems))
 
 
 def _read_cues(text: str, is_vtt: bool, problems: list[Problem]) -> Iterator[_Cue]:
@@ -226,9 +225,6 @@ def _join_cues(cues: Iterator[_Cue]) -> Iterator[_Cue]:
         yield replace(open_cue, text=" ".join(parts))
 
 
-# ---------------------------------------------------------------- the session
-
-
 def _build_turns(cues: Iterator[_Cue], base: datetime | None, quality: str) -> Iterator[Turn]:
     taken: dict[str, int] = {}
     for cue in cues:
@@ -255,8 +251,3 @@ def _find_date(text: str) -> datetime | None:
     note = _DATE_NOTE.search(text)
     written = note[1].strip() if note else ""
     return parse_iso(written) or parse_iso(written[: len("2026-05-04")])
-
-
-def _find_title(document: Document) -> str:
-    header = re.match(r"\s*WEBVTT[ \t]+(?:[-–—:][ \t]*)?(\S[^\n]*)", document.text)
-    return fold_line(header[1] if header else get_file_stem(document.path))

@@ -112,9 +112,6 @@ def _is_account(value: object) -> bool:
     )
 
 
-# ---------------------------------------------------------------- a conversation
-
-
 def _read_conversation(name: str, raw: Mapping[str, Any], cleaner: TextCleaner) -> Conversation:
     messages: dict[str, Message] = {}
     before: str | None = None
@@ -227,9 +224,6 @@ def _read_result(block: Mapping[str, Any], cleaner: TextCleaner) -> str:
 
 def _list_names(files: Iterable[object]) -> list[str]:
     return [name for file in files if (name := get_string(file, "file_name"))]
-
-
-# ---------------------------------------------------------------- documents
 
 
 def _read_project(name: str, raw: Mapping[str, Any], taken: dict[str, int], cleaner: TextCleaner) -> Iterator[Session]:

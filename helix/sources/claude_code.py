@@ -113,9 +113,6 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     return cleaner.build(_build_sessions(drafts, facts, records))
 
 
-# ---------------------------------------------------------------- one record
-
-
 def _name_session(raw: Mapping[str, Any], session: str) -> str:
     """Return the session of a record: that of its agent, if a subagent's record names the agent."""
     agent = get_string(raw, "agentId")
@@ -226,9 +223,6 @@ def _format_call(block: Mapping[str, Any], cleaner: TextCleaner) -> str:
     if not get_text(block, "type").endswith("tool_use"):
         return ""
     return cleaner.format_call(get_text(block, "name"), block.get("input"), get_string(block, "id"))
-
-
-# ---------------------------------------------------------------- turns and sessions
 
 
 def _draft_turns(order: Iterable[Record], places: Mapping[str, Place]) -> dict[str, dict[str | None, list[_Draft]]]:

@@ -5,7 +5,7 @@ What is particular to the format:
 - The log has most texts twice: as `response_item` (what the model saw) and as `event_msg` (what the screen showed).
   Items are read; events only in a log without message items (`codex_turns`).
 - The host writes as `user`: environment, AGENTS.md, skills, notices. Only the typed part stays (`codex_prompts`).
-- A fork opens with its own `session_meta` and then copies its parent's log, `session_meta` included, all stamped with
+- A fork opens with its own `session_meta` and then copies its parent's log, `session_meta` included. All records get
   the time of copying. The copy is left out: the parent's log has it. It ends at the fork's own `session_meta`; or at a
   turn whose id (a UUIDv7) or start is not before the fork; or, in a copy without turn starts, at a gap of more than a
   second: a copy is written at once, a person takes longer.

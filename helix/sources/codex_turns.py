@@ -2,8 +2,8 @@
 
 - One answer is a message item and the items of its tool calls. A call joins the message or call before it, until
   anything else follows. So only the last turn of a log can still grow, and its id is that of its first record.
-- Events are held until the next record shows whether the log has message items, so that a growing log never loses a
-  turn that was read before.
+- Events are held until the next record shows whether the log has message items. So a growing log never loses a turn
+  that was read before.
 - `thread_rolled_back` drops the last prompts and all that follows them.
 """
 
@@ -125,9 +125,6 @@ def add_summary(log: Log, line: int, text: str, time: datetime | None) -> None:
     add_turn(log, line, {}, "assistant", "summary", log.cleaner.clean_answer(text), time)
 
 
-# ---------------------------------------------------------------- items
-
-
 def read_item(log: Log, line: int, item: Mapping[str, Any], time: datetime | None) -> None:
     """Read the payload of a `response_item`."""
     kind = item.get("type") if "type" in item or "role" not in item else "message"
@@ -215,9 +212,6 @@ def _add_result(log: Log, line: int, item: Mapping[str, Any], time: datetime | N
     text = log.cleaner.clean_output(text, failed)
     log.open = None
     add_turn(log, line, {"id": f"{id}:output" if id else None}, "tool", "tool", text, time, log.calls.get(id or ""))
-
-
-# ---------------------------------------------------------------- events
 
 
 def read_event(log: Log, line: int, event: Mapping[str, Any], time: datetime | None) -> None:

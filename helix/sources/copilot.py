@@ -93,17 +93,11 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     return cleaner.build(make_sessions(NAME, name, turns, project=_find_project(state), title=title))
 
 
-# ---------------------------------------------------------------- detection
-
-
 def _is_session(value: object) -> bool:
     if not isinstance(value, dict) or not isinstance(value.get("requests"), list):
         return False
     is_named = "responderUsername" in value or {"sessionId", "creationDate"} <= value.keys()
     return is_named and all("message" in entry for entry in pick_objects(value["requests"][:3]))
-
-
-# ---------------------------------------------------------------- the session
 
 
 def _find_project(state: Mapping[str, Any]) -> str | None:
@@ -226,9 +220,6 @@ def _name_reference(part: Mapping[str, Any]) -> str:
     target = get_mapping(part, "inlineReference")
     path = get_uri_path(target.get("uri") or get_mapping(target, "location").get("uri") or target)
     return get_string(part, "name") or get_string(target, "name") or get_file_name(path or "")
-
-
-# ---------------------------------------------------------------- tools
 
 
 def _format_call(part: Mapping[str, Any]) -> str:

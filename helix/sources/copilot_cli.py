@@ -2,8 +2,8 @@
 
 What is particular to the format:
 
-- Most events are about the session. Texts are in `user.message` (as typed; the text for the model is in another field),
-  `assistant.message` and `tool.execution_complete`, which names the call and not the message that made it.
+- Most events are about the session. Texts are in `user.message` (as typed; another field has the text for the model),
+  `assistant.message` and `tool.execution_complete`. The last one names the call and not the message that made it.
 - Messages of the host have the type of a person's, with a `source`.
 - Events of a subagent have the id of the call that started it. They are a session of their own.
 - A rewind names the first event that no longer counts.
@@ -105,7 +105,9 @@ def _read_event(record: Mapping[str, Any], line: int, log: _Log) -> None:
     if kind == "session.title_changed":
         log.title = get_string(data, "title") or log.title
     elif kind == "session.snapshot_rewind":
-        _rewind(get_text(data, "upToEventId"), log)
+        number = log.numbers.get(get_text(data, "upToEventId"))
+        while number is not None and log.turns and log.turns[-1][0] >= number:
+            log.turns.pop()
         before = log.turns[-1][2].id if log.turns else None
     elif kind == "subagent.started":
         log.agents[get_text(data, "toolCallId")] = get_text(data, "agentDisplayName")
@@ -182,10 +184,3 @@ def _count_dropped(kind: str, data: Mapping[str, Any], content: str, cleaner: Te
         cleaner.drop("telemetry", get_string(data, "message"))
     elif not _ABOUT.fullmatch(kind):
         cleaner.count_unknown(kind)
-
-
-def _rewind(event: str, log: _Log) -> None:
-    """Drop the turns of an event and of all after it."""
-    number = log.numbers.get(event)
-    while number is not None and log.turns and log.turns[-1][0] >= number:
-        log.turns.pop()

@@ -5,7 +5,7 @@ the session's list of headers: times are missing or equal, and bubbles outside t
 versions have the messages inside the session, and the first one has all chats in one value of `ItemTable`. Each session
 becomes JSON with its messages inside, without file states and settings, which are most of its bytes.
 
-By version, the folder that was open is in the session, in a table of headers, or in the files of the workspace.
+The folder that was open is in the session, in a table of headers, or in the workspace's files, by version.
 """
 
 from __future__ import annotations

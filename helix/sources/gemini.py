@@ -113,9 +113,6 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     return cleaner.build(make_sessions(NAME, name, reader.turns, project=project, title=log.title))
 
 
-# ---------------------------------------------------------------- messages
-
-
 def _read_message(reader: _Reader, id: str, message: Mapping[str, Any]) -> None:
     kind = message.get("type", message.get("role"))
     role = _ROLES.get(kind) if isinstance(kind, str) else None

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import takewhile
 from typing import Any, Final
 
 from helix.errors import InputRefused
@@ -114,7 +115,7 @@ def _read_log(text: str, problems: list[Problem]) -> Iterator[tuple[int, Mapping
 def _apply(log: Log, line: int, record: Mapping[str, Any], cleaner: TextCleaner) -> None:
     changes, messages = record.get("$set"), next((v for n in _LISTS if isinstance(v := record.get(n), list)), None)
     if isinstance(record.get("$rewindTo"), str):
-        _rewind(log, record["$rewindTo"])
+        log.messages = dict(takewhile(lambda item: item[0] != record["$rewindTo"], log.messages.items()))
     elif isinstance(changes, dict):
         _note_facts(log, changes)
         if isinstance(changes.get("messages"), list):
@@ -139,13 +140,6 @@ def _note_facts(log: Log, fields: Mapping[str, Any]) -> None:
     folders = get_list(fields, "directories")
     if folders and isinstance(folders[0], str):
         log.folder = log.folder or get_folder_name(folders[0])
-
-
-def _rewind(log: Log, id: str) -> None:
-    if id in log.messages:
-        ids = list(log.messages)
-        for dropped in ids[ids.index(id) :]:
-            del log.messages[dropped]
 
 
 def _set_messages(log: Log, messages: list[Any], mark: str) -> None:

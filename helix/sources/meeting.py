@@ -3,8 +3,8 @@
 What is particular to the format:
 
 - It has no mark. A text is a meeting if its lines have one shape (`meeting_shapes`).
-- A stamp is an offset into the recording or the time of day. With `AM` or `PM`, or a first stamp hours after midnight,
-  it is the time of day and replaces that of the meeting's date; offsets are added to the date.
+- A stamp is an offset into the recording or the time of day. It is the time of day with `AM` or `PM`, or if the first
+  stamp is hours after midnight. It then replaces the time of the meeting's date; offsets are added to the date.
 - The date of the meeting is above the talk, in the file's name, or missing. Times without a zone are UTC.
 """
 

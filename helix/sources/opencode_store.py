@@ -136,7 +136,9 @@ def _read_folders(path: Path, info: Mapping[str, Any]) -> SessionText:
     names = (name for name in (get_string(info, "id"), path.stem) if name and _is_folder_name(name))
     folder = next((root / "message" / name for name in names if (root / "message" / name).is_dir()), None)
     files = [(_get_stem(file), _read_file(file) or {}) for file in _list_json_files(folder)] if folder else []
-    files.sort(key=lambda file: _get_created(file[1]))  # a stable sort: by name if times are equal
+    created = {name: get_mapping(message, "time").get("created") for name, message in files}
+    numbers = {name: float(time) for name, time in created.items() if isinstance(time, int | float)}
+    files.sort(key=lambda file: numbers.get(file[0], 0.0))  # a stable sort: by name if times are equal
     ids = [(get_string(message, "id") or name, message) for name, message in files]
     messages = [StoredMessage(id, message, _read_parts(root / "part", id)) for id, message in ids]
     holders = (info, *(message for _, message in files))
@@ -190,11 +192,6 @@ def _get_stem(path: Path) -> str:
 def _is_folder_name(id: str) -> bool:
     """Return whether an id can be the name of a folder, and of none elsewhere."""
     return id not in (".", "..") and not re.search(r"[/\\\0]", id) and len(id) < 200
-
-
-def _get_created(holder: Mapping[str, Any]) -> float:
-    created = get_mapping(holder, "time").get("created")
-    return float(created) if isinstance(created, int | float) else 0.0
 
 
 def _pick_part(value: object) -> dict[str, Any]:

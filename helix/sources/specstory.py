@@ -4,8 +4,8 @@ What is particular to the format:
 
 - Turns begin at headings that tool outputs quote too (`specstory_blocks`).
 - A tool's call and its result are one block of HTML and Markdown; they become a line of the answer and a turn.
-- Texts of the host look like a person's turn: echoes of commands, reminders, the text of a command or a skill (it
-  follows in the same second, or right after the skill), paths of images, summaries.
+- Texts of the host look like a person's turn: echoes of commands, reminders, paths of images, summaries. So does the
+  text of a command or a skill, which follows in the same second or right after the skill.
 - Editors write fewer times: a heading without one has the last time before it.
 - The export is written again each time, so it does not grow. Ids are line numbers.
 """

@@ -2,8 +2,8 @@
 
 What is particular to the format:
 
-- A run has a `trajectory` (steps of thought, action and observation) and a `history` (messages of the model, of which
-  old ones may be shortened). Steps come from the trajectory, and the task from the history. Without a trajectory all
+- A run has a `trajectory` (steps of thought, action and observation) and a `history` (messages of the model). Old
+  messages may be shortened. Steps come from the trajectory, and the task from the history. Without a trajectory all
   turns come from the history.
 - The task is some lines in a page of instructions that are the same in every run. Only those lines are a person's.
 - The system prompt, and a demonstration of another task before the run's own, are left out.

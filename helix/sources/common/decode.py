@@ -60,7 +60,7 @@ def decode(data: bytes, max_line_bytes: int) -> tuple[str, list[Problem]]:
     if b"\r\n" in data:
         data = data.replace(b"\r\n", b"\n")
     long_line = 0 if _is_document(data) else _first_long_line(data, max_line_bytes)
-    if _is_json(data):
+    if re.match(rb"\s*\{", data):
         text, problems = decode_lines(data, max_line_bytes)
         if problems and (not text or text.isspace()):
             raise InputRefused(f"no usable line: line {problems[0].line} is {problems[0].reason}", "nothing was read")
@@ -99,11 +99,6 @@ def _to_utf8(data: bytes) -> tuple[bytes, int]:
             except UnicodeDecodeError as error:
                 raise InputRefused(f"not {encoding.upper()}: byte offset {error.start}", "save it as UTF-8") from None
     return data, 0
-
-
-def _is_json(data: bytes) -> bool:
-    blank = re.match(rb"\s*", data)
-    return blank is not None and data[blank.end() : blank.end() + 1] == b"{"
 
 
 def _is_document(data: bytes) -> bool:

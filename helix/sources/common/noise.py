@@ -1,11 +1,10 @@
 """Removal of noise that looks the same in every format. The rules, in this order:
 
-- `summariser`: a session in which every prompt is the fixed text of a program that makes a model name, summarise or
-  watch another session. It adds nothing to the other session.
+- `summariser`: a session whose prompts are all fixed texts of a program. The program makes a model name, summarise or
+  watch another session, so this one adds nothing.
 - `encoded`: a run of 200 characters or more in base64 or hex, of a picture or an archive. A note of its length stays.
-- `repeated`: a paragraph of 200 characters or more that the same session has word for word already, such as text
-  pasted into every prompt. Answers stay: a model that repeats itself means it. So do chats, meetings and notes, which
-  people write on purpose.
+- `repeated`: a paragraph of 200 characters or more that the session has already, such as text pasted into every prompt.
+  Answers stay: a model that repeats itself means it. So do chats, meetings and notes, which people write on purpose.
 
 The rules look only at earlier turns, so a log that still grows reads the same.
 """

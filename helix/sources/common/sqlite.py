@@ -1,7 +1,7 @@
 """Read-only access to the SQLite databases of other programs while they run.
 
-A read-only connection still shows the write-ahead log. One session is read in one short transaction, so that a session
-is whole and a slow reader does not keep its program from writing. A value over the limit is never fetched.
+A read-only connection still shows the write-ahead log. Each session is read whole in one short transaction, which does
+not keep its program from writing. A value over the limit is never fetched.
 
 In a folder where no file can be created, SQLite cannot open a database with a write-ahead log. It is then read as
 immutable, but only without a log file: the read would miss what is in the log.

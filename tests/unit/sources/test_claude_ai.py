@@ -9,7 +9,7 @@ from helix.sources import claude_ai
 from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
-from tests.support.wrong_types import replaced
+from tests.support.wrong_types import replace_values
 
 LOGS = DATA / "logs"
 ROOT = "00000000-0000-4000-8000-000000000000"
@@ -337,7 +337,7 @@ def test_any_value_may_be_of_any_type():
         "docs": [{"filename": "f", "content": "D"}],
     }
     parsed = 0
-    for value in replaced([chat, project, {"conversations_memory": "m", "project_memories": {"p": "m"}}]):
+    for value in replace_values([chat, project, {"conversations_memory": "m", "project_memories": {"p": "m"}}]):
         document = Document("x.json", json.dumps(value))
         claude_ai.detect(take_sample(document.text, document.path))
         found = claude_ai.parse(document)

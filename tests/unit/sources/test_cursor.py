@@ -1,54 +1,14 @@
 import json
-import sqlite3
-import time
-from contextlib import closing
 from datetime import UTC, datetime
 
 import pytest
 
-from helix.errors import InputRefused
-from helix.sources import cursor, opencode
-from helix.sources.common import sqlite
-from helix.sources.common.sample import take_sample
+from helix.sources import cursor
 from helix.types import Document
-from tests.support.paths import DATA
-
-LOGS = DATA / "logs"
-STORE = json.loads((LOGS / "cursor_store.json").read_text())
-
-HEIGHTS = "5b0c7a52-3d1e-4f86-9a40-1c6e2f7d8b91"
-USES = "c2f4e6a8-1b3d-4c5e-8f70-92a4b6c8d0e2"
-CHART = "0e9d8c7b-6a59-4837-9261-504f3e2d1c0b"
-KEYS = "CREATE TABLE {} (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB);"
 
 
 def bubble_id(number):
     return f"{number:08x}-7d2a-4b1c-9e3f-a0b1c2d3e4f5"
-
-
-def database(path, values=(), items=(), heads=(), tables=("ItemTable", "cursorDiskKV")):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with closing(sqlite3.connect(path)) as made:
-        made.execute("PRAGMA synchronous=OFF")
-        for table in tables:
-            made.execute(KEYS.format(table))
-        if heads:
-            made.execute("CREATE TABLE composerHeaders (composerId TEXT PRIMARY KEY, workspaceId TEXT, value TEXT)")
-        for table, pairs in (("cursorDiskKV", values), ("ItemTable", items)):
-            for key, value in dict(pairs).items():
-                text = value if isinstance(value, str | bytes) else json.dumps(value)
-                made.execute(f"INSERT INTO {table} VALUES (?, ?)", (key, text))
-        for head in heads:
-            made.execute("INSERT INTO composerHeaders VALUES (?, 'w', ?)", (head["composerId"], json.dumps(head)))
-        made.commit()
-    return path
-
-
-def store(*bubbles, id="c1", **session):
-    """Return the keys of one session."""
-    headers = [{"bubbleId": bubble["bubbleId"], "type": bubble.get("type")} for bubble in bubbles]
-    values = {f"composerData:{id}": {"composerId": id, "fullConversationHeadersOnly": headers, **session}}
-    return values | {f"bubbleId:{id}:{bubble['bubbleId']}": bubble for bubble in bubbles}
 
 
 def bubble(id, kind, text="", **more):
@@ -57,12 +17,6 @@ def bubble(id, kind, text="", **more):
 
 def tool(id, name="grep", **more):
     return bubble(id, 2, capabilityType=15, toolFormerData={"name": name, "status": "completed", **more})
-
-
-def collected(path):
-    found = cursor.collect(path)
-    assert found is not None
-    return list(found)
 
 
 def parse(value, path="p/c1.jsonl", **options):
@@ -74,266 +28,12 @@ def session(*bubbles, **more):
     return parse({"composerId": "c1", "conversation": list(bubbles), **more})
 
 
-def transcript(*records, path="p/agent-transcripts/7f/7f.jsonl", **options):
-    return parse("".join(json.dumps(record) + "\n" for record in records), path, **options)
-
-
-def record(role, *content):
-    blocks = [{"type": "text", "text": block} if isinstance(block, str) else block for block in content]
-    return {"role": role, "message": {"content": blocks}}
-
-
 def said(parsed):
     return [turn.text for found in parsed.sessions for turn in found.turns]
 
 
 def shown(turns):
     return [(turn.id, turn.role, turn.origin, turn.text, turn.parent) for turn in turns]
-
-
-@pytest.fixture
-def sessions(tmp_path):
-    path = database(tmp_path / "state.vscdb", STORE["cursorDiskKV"], heads=STORE["composerHeaders"])
-    return {one.name: (one, parse(one.text)) for one in collected(path)}
-
-
-def test_sessions_of_a_database(sessions):
-    assert list(sessions) == [CHART, HEIGHTS, USES]  # one without any message is none
-    for name, (one, parsed) in sessions.items():
-        assert cursor.detect(take_sample(one.text, "state.vscdb"))
-        assert [found.id for found in parsed.sessions] == [name]
-    assert sessions[HEIGHTS][0].mtime == datetime(2026, 6, 2, 9, 4, 20, tzinfo=UTC)
-    assert sessions[CHART][0].mtime == datetime(2025, 2, 10, 9, 1, tzinfo=UTC)
-
-
-def test_a_session(sessions):
-    parsed = sessions[HEIGHTS][1]
-    (found,) = parsed.sessions
-    assert (found.source, found.project, found.title) == ("cursor", "tidebook", "Tide heights in feet")
-    answer = bubble_id(3)
-    assert shown(found.turns) == [
-        (
-            bubble_id(1),
-            "user",
-            "human",
-            "Show tide heights in feet for American ports. Today they are always metres.",
-            None,
-        ),
-        (
-            answer,
-            "assistant",
-            "assistant",
-            "I will read how heights are formatted.\n"
-            "[read_file_v2] /Users/yusuf/tidebook/src/units.ts\n"
-            "[run_terminal_command_v2] npm test -- units",
-            None,
-        ),
-        (bubble_id(4), "tool", "tool", "export const height = (m: number) => `${m} m`", answer),
-        (bubble_id(5), "tool", "tool", "error: FAIL src/units.test.ts\n  expected 3.3 ft", answer),
-        (bubble_id(7), "assistant", "assistant", "Heights are now in feet where the port is American.", None),
-        (
-            bubble_id(8),
-            "user",
-            "human",
-            "Round to one decimal, see @units.ts please\nAnd keep metres as they are.",
-            None,
-        ),
-        (
-            bubble_id(9),
-            "assistant",
-            "assistant",
-            "[edit_file_v2] src/units.ts\n[run_terminal_command_v2] npm test",
-            None,
-        ),
-    ]
-    assert found.turns[0].time == datetime(2026, 6, 2, 9, tzinfo=UTC)
-    assert all(turn.time_quality == "exact" and turn.unique for turn in found.turns)
-    assert parsed.unknown == {"bubble 3": 1}
-    assert parsed.junk == {"reasoning": len("The port record has a country code.")}
-
-
-def test_a_session_of_a_subagent(sessions):
-    (found,) = sessions[USES][1].sessions
-    assert (found.project, found.title) == ("tidebook", "Find all uses of height()")
-    assert [(turn.role, turn.origin) for turn in found.turns] == [("user", "subagent"), ("assistant", "subagent")]
-
-
-def test_a_session_with_its_messages_inside(sessions):
-    (found,) = sessions[CHART][1].sessions
-    assert shown(found.turns) == [
-        (bubble_id(31), "user", "human", "Why does the chart start at noon?", None),
-        (bubble_id(32), "assistant", "assistant", "It takes the first high tide as its origin.", None),
-    ]
-    # A time that counts from the start of the editor is none; the session's own is the best there is.
-    assert [(turn.time, turn.time_quality) for turn in found.turns] == [
-        (datetime(2025, 2, 10, 9, tzinfo=UTC), "derived"),
-        (datetime(2025, 2, 10, 9, 1, tzinfo=UTC), "exact"),
-    ]
-    assert (found.project, found.title) == (None, "Why does the chart start at noon?")
-
-
-def test_the_order_is_that_of_the_headers(tmp_path):
-    times = {"b9": "2026-06-02T09:00:09Z", "b1": "2026-06-02T09:00:05Z", "b5": "2026-06-02T09:00:07Z"}
-    values = store(*(bubble(id, 1, id, createdAt=time) for id, time in times.items()))
-    (one,) = collected(database(tmp_path / "state.vscdb", values))
-    assert said(parse(one.text)) == ["b9", "b1", "b5"]
-
-
-def test_the_same_state_gives_the_same_text_and_nothing_else_changes_it(tmp_path):
-    values = store(bubble("b1", 1, "Hi"), lastUpdatedAt=1780390790000)
-    changed = store(
-        bubble("b1", 1, "Hi", lints=["x"]), lastUpdatedAt=1780390790001, status="completed", codeBlockData={}
-    )
-    one, same, other = (
-        collected(database(tmp_path / name, given))[0]
-        for name, given in (("a.vscdb", values), ("b.vscdb", values), ("c.vscdb", changed))
-    )
-    assert one.text == same.text == other.text
-    assert one.mtime != other.mtime
-
-
-def test_the_chats_of_the_first_versions(tmp_path):
-    lexical = {"root": {"children": [{"type": "paragraph", "children": [{"type": "text", "text": "And in Rust?"}]}]}}
-    chats = {
-        "tabs": [
-            {
-                "tabId": "tab-1",
-                "chatTitle": "Retries",
-                "lastSendTime": 1739178060000,
-                "bubbles": [
-                    {"type": "user", "id": "u1", "text": "How do I retry?"},
-                    {"type": "ai", "id": "a1", "rawText": "With a back-off."},
-                    {"type": "user", "id": "u2", "initText": json.dumps(lexical)},
-                ],
-            },
-            {"tabId": "tab-2", "bubbles": []},
-            {"tabId": 7, "bubbles": "x"},
-            "x",
-        ]
-    }
-    place = tmp_path / "workspaceStorage" / "1f"
-    path = database(place / "state.vscdb", items={cursor_store_key(): chats}, tables=("ItemTable",), values=())
-    (place / "workspace.json").write_text('{"folder":"file:///home/yusuf/tide%20book"}')
-    (one,) = collected(path)
-    assert (one.name, one.mtime) == ("tab-1", datetime(2025, 2, 10, 9, 1, tzinfo=UTC))
-    (found,) = parse(one.text).sessions
-    assert (found.id, found.title, found.project) == ("tab-1", "Retries", "tide book")
-    assert [(turn.id, turn.role, turn.text, turn.unique) for turn in found.turns] == [
-        ("u1", "user", "How do I retry?", False),
-        ("a1", "assistant", "With a back-off.", False),
-        ("u2", "user", "And in Rust?", False),
-    ]
-
-
-def cursor_store_key():
-    return "workbench.panel.aichat.view.aichat.chatdata"
-
-
-WORKSPACE = {"workspaceIdentifier": {"id": "1f", "uri": {"fsPath": "C:\\work\\named"}}}
-
-
-@pytest.mark.parametrize(
-    ("session", "head", "project"),
-    [
-        (WORKSPACE, {}, "named"),
-        ({}, WORKSPACE, "named"),
-        ({"workspaceIdentifier": {"id": "x", "uri": "file:///c%3A/work/by%20uri"}}, {}, "by uri"),
-        ({"workspaceIdentifier": {"id": "1f"}}, {}, "of the workspace"),
-        ({}, {"workspaceIdentifier": {"id": "1f"}}, "of the workspace"),
-        ({"trackedGitRepos": [{"repoPath": "/home/yusuf/repo"}]}, {}, "repo"),
-        ({}, {}, "listed"),
-        ({"workspaceIdentifier": {"id": "../../elsewhere"}}, {}, "listed"),
-        ({"workspaceIdentifier": {"id": 7, "uri": 7}, "trackedGitRepos": [7]}, {}, "listed"),
-    ],
-)
-def test_the_folder_that_was_open(tmp_path, session, head, project):
-    storage = tmp_path / "User" / "workspaceStorage"
-    for name, folder in (("1f", "of%20the%20workspace"), ("2e", "listed"), ("../../elsewhere", "elsewhere")):
-        (storage / name).mkdir(parents=True, exist_ok=True)
-        (storage / name / "workspace.json").write_text(json.dumps({"folder": f"file:///home/yusuf/{folder}"}))
-    database(storage / "2e" / "state.vscdb", items={"composer.composerData": {"allComposers": [{"composerId": "c1"}]}})
-    (storage / "3d").mkdir()
-    (storage / "3d" / "state.vscdb").write_bytes(b"SQLite format 3\0 and then nothing")
-    (storage / "3d" / "workspace.json").write_text('{"folder":"file:///x"}')
-    path = tmp_path / "User" / "globalStorage" / "state.vscdb"
-    database(path, store(bubble("b1", 1, "Hi"), **session), heads=[{"composerId": "c1", **head}])
-    (one,) = collected(path)
-    assert parse(one.text).sessions[0].project == project
-
-
-def test_heads_in_one_value(tmp_path):
-    heads = {"allComposers": [{"composerId": "c1", "name": "Named outside", **WORKSPACE}, 7, {"composerId": 7}]}
-    path = database(
-        tmp_path / "state.vscdb", store(bubble("b1", 1, "Hi"), name=""), {"composer.composerHeaders": heads}
-    )
-    (found,) = parse(collected(path)[0].text).sessions
-    assert (found.title, found.project) == ("Named outside", "named")
-
-
-def test_values_that_are_too_large_are_left_out_and_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr("helix.sources.cursor_store._SESSION_BYTES", 500)
-    large = bubble("b2", 2, "x" * (sqlite.VALUE_BYTES + 1))
-    values = store(bubble("b1", 1, "Hi"), large) | store(bubble("b3", 1, "Ho"), id="c2", originalFileStates="x" * 500)
-    first, second = collected(database(tmp_path / "state.vscdb", values))
-    assert len(first.text) < 1000
-    assert said(parse(first.text)) == ["Hi"]
-    assert parse(first.text).unknown == parse(second.text).unknown == {"bubble (too large)": 1}
-    assert parse(second.text).sessions == ()
-
-
-def test_unreadable_values_cost_no_other(tmp_path):
-    values = {
-        "composerData:c0": "{half",
-        "composerData:c2": "null",
-        "composerData:c3": {"fullConversationHeadersOnly": [{"bubbleId": 7}, 7, {"bubbleId": "gone"}]},
-        "composerData:c4": {"conversation": 7, "fullConversationHeadersOnly": {}},
-        **store(bubble("b1", 1, "Hi")),
-        "bubbleId:c1:b1": b'{"type":1,"text":"caf\xc3\xa9 \xff"}',
-    }
-    (one,) = collected(database(tmp_path / "state.vscdb", values))
-    assert said(parse(one.text)) == ["café �"]
-
-
-def test_the_log_of_a_running_editor_is_read_and_it_can_write(tmp_path):
-    path = database(tmp_path / "state.vscdb", store(bubble("b1", 1, "Hi")) | store(bubble("b2", 1, "Ho"), id="c2"))
-    with closing(sqlite3.connect(path, isolation_level=None)) as running:
-        running.execute("PRAGMA journal_mode=WAL")
-        running.execute("PRAGMA wal_autocheckpoint=0")
-        running.execute(
-            "UPDATE cursorDiskKV SET value = ? WHERE key = 'bubbleId:c1:b1'", (json.dumps(bubble("b1", 1, "A")),)
-        )
-        found = cursor.collect(path)
-        assert said(parse(next(found).text)) == ["A"]
-        running.execute(
-            "UPDATE cursorDiskKV SET value = ? WHERE key = 'bubbleId:c2:b2'", (json.dumps(bubble("b2", 1, "B")),)
-        )
-        assert said(parse(next(found).text)) == ["B"]
-
-
-def test_a_locked_or_damaged_database_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(sqlite, "_WAIT_S", 0.01)
-    path = database(tmp_path / "state.vscdb", store(bubble("b1", 1, "Hi")))
-    with closing(sqlite3.connect(path, isolation_level=None)) as running:
-        running.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(InputRefused, match=r"^the database is locked"):
-            cursor.collect(path)
-    (tmp_path / "half.vscdb").write_bytes(path.read_bytes()[:3000])
-    with pytest.raises(InputRefused, match="damaged or half written"):
-        cursor.collect(tmp_path / "half.vscdb")
-
-
-def test_other_databases_are_not_collected(tmp_path):
-    editor = database(tmp_path / "editor.vscdb", items={"theme": "dark"}, tables=("ItemTable",))
-    assert cursor.collect(editor) is None
-    (tmp_path / "text.vscdb").write_text("x")
-    assert cursor.collect(tmp_path / "text.vscdb") is None
-    assert opencode.collect(database(tmp_path / "own.vscdb", store(bubble("b1", 1, "Hi")))) is None
-
-
-def test_sidecars_of_a_database_are_companions(tmp_path):
-    path = database(tmp_path / "state.vscdb")
-    assert cursor.is_companion(path.with_name("state.vscdb-wal"))
-    assert not cursor.is_companion(path)
 
 
 def test_tool_calls_go_on_with_the_answer_before_them():
@@ -422,14 +122,6 @@ def test_results_of_helix_are_no_turns():
     assert parsed.junk == {"memory": len("We took DuckDB")}
 
 
-def test_results_of_helix_are_no_turns_of_a_transcript():
-    call = {"type": "tool_use", "id": "t1", "name": "Shell", "input": {"command": "helix recall a"}}
-    results = ({"type": "tool_result", "tool_use_id": id, "content": "We took DuckDB"} for id in ("t1", "t2"))
-    parsed = transcript(record("assistant", "So.", call), record("user", *results))
-    assert said(parsed) == ["So.", "We took DuckDB"]
-    assert parsed.junk == {"memory": len("We took DuckDB")}
-
-
 @pytest.mark.parametrize("thinking", ["hm", {"text": "hm", "signature": "x"}])
 def test_thinking_is_counted_and_left_out(thinking):
     parsed = session(bubble("b1", 1, "Hi"), bubble("b2", 2, thinking=thinking, capabilityType=30))
@@ -459,79 +151,6 @@ def test_a_missing_time_is_that_of_the_message_before():
 
 
 @pytest.mark.parametrize(
-    ("text", "asked"),
-    [
-        ("plain words", "plain words"),
-        ("<user_query>\nwhy?\n</user_query>", "why?"),
-        ("<rules>\nx\n</rules>\n<user_query>why?</user_query>\n<additional_data>y</additional_data>", "why?"),
-        ("<user_query>one</user_query>\n<user_query>two</user_query>", "one\ntwo"),
-        ("<user_query>\ncut in the mid", "cut in the mid"),
-        ("<user_query>\na\n<user_query>\nb\n</user_query>\nc\n</user_query>", "a\n<user_query>\nb\n</user_query>\nc"),
-        ("<user_query>\n</user_query>", ""),
-        ("the tag <user_query> means?", "the tag <user_query> means?"),
-        ("<attached_files>\na\n</attached_files>\nread these", "read these"),
-        ("<git_status>\n<rules>a</rules>\n</git_status>\nwhy?", "why?"),
-        ("<rules>\nis an element of ours", "<rules>\nis an element of ours"),
-        ("<user_query>\n<memory>\nold\n</memory>\nnew\n</user_query>", "new"),
-        ("a </user_query> b", "a </user_query> b"),
-    ],
-)
-def test_typed_text_is_extracted(text, asked):
-    assert said(transcript(record("user", text))) == list(filter(None, [asked]))
-
-
-@pytest.mark.parametrize(
-    ("stamp", "time"),
-    [
-        ("Tuesday, Jun 2, 2026, 11:30 AM (UTC+2)", datetime(2026, 6, 2, 9, 30, tzinfo=UTC)),
-        ("Monday, Aug 31, 2026, 12:05 AM (UTC-4)", datetime(2026, 8, 31, 4, 5, tzinfo=UTC)),
-        ("Monday, Aug 31, 2026, 12:05 PM (UTC+5:30)", datetime(2026, 8, 31, 6, 35, tzinfo=UTC)),
-        ("Monday, August 31, 2026, 1:05 PM (UTC)", datetime(2026, 8, 31, 13, 5, tzinfo=UTC)),
-        ("Monday, Aug 31, 2026, 1:05 PM", datetime(2026, 8, 31, 13, 5, tzinfo=UTC)),
-        ("Monday, Aug 32, 2026, 1:05 PM (UTC)", None),
-        ("Monday, Foo 31, 2026, 1:05 PM (UTC)", None),
-        ("Monday, Aug 31, 2026, 1:75 PM (UTC)", None),
-        ("Monday, Aug 31, 2026, 1:05 PM (UTC+99)", None),
-        ("2026-08-31", None),
-    ],
-)
-def test_the_time_before_a_prompt(stamp, time):
-    parsed = transcript(record("user", f"<timestamp>{stamp}</timestamp>\n<user_query>\nHi\n</user_query>"))
-    (turn,) = parsed.sessions[0].turns
-    assert (turn.time, turn.time_quality) == (time, "exact" if time else "none")
-    assert turn.text == "Hi"
-
-
-@pytest.mark.parametrize(
-    ("text", "kept"),
-    [
-        ("Done.\n\n[REDACTED]", "Done."),
-        ("[REDACTED]", ""),
-        ("The key is [REDACTED]", "The key is [REDACTED]"),
-        ("[REDACTED]\nDone.", "[REDACTED]\nDone."),
-    ],
-)
-def test_the_mark_of_a_thought_that_was_left_out(text, kept):
-    assert said(transcript(record("user", "Hi"), record("assistant", text))) == list(filter(None, ["Hi", kept]))
-
-
-def test_transcripts_in_the_folder_subagents_are_of_subagents():
-    parsed = transcript(record("user", "List"), record("assistant", "a"), path="7f/subagents/9a.jsonl")
-    assert [turn.origin for turn in parsed.sessions[0].turns] == ["subagent", "subagent"]
-
-
-def test_a_folder_is_named_only_by_the_editor():
-    assert transcript(record("user", "Workspace Path: /etc\nwhat is it?")).sessions[0].project is None
-
-
-def test_a_broken_line_is_reported_and_costs_no_other():
-    text = json.dumps(record("user", "Hi")) + "\n{half\n" + json.dumps(record("assistant", "Ho")) + "\n"
-    parsed = parse(text)
-    assert said(parsed) == ["Hi", "Ho"]
-    assert [problem.line for problem in parsed.problems] == [2]
-
-
-@pytest.mark.parametrize(
     "odd",
     [
         None,
@@ -549,40 +168,6 @@ def test_bubbles_of_wrong_types_cost_no_other(odd):
     assert said(session(bubble("b1", 1, "Hi"), odd, createdAt=[], subagentInfo=7, folder=7, name=7))[0] == "Hi"
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [
-        {"role": "user", "message": 7},
-        {"role": "user", "message": {"content": 7}},
-        {"role": ["user"], "type": ["x"], "message": {"content": [None]}},
-        {"role": "user", "message": {"content": [None, 7, [], {"type": ["text"]}, {"type": "text", "text": 7}]}},
-        {"role": "user", "message": {"content": [{"type": "tool_result", "content": [7, {"type": "text"}]}]}},
-        {"role": "assistant", "message": {"content": [{"type": "tool_use", "name": [], "input": 7}]}},
-        {"role": "assistant", "message": {"content": [{"type": "thinking", "thinking": 7}]}},
-    ],
-)
-def test_records_of_wrong_types_cost_no_other(odd):
-    assert said(transcript(record("user", "Hi"), odd))[0] == "Hi"
-
-
 def test_nothing_is_no_session():
     assert parse("").sessions == ()
     assert session().sessions == ()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<user_query>" * 40_000,
-        "\n<user_query>" * 40_000,
-        "\n<rules>" * 40_000 + "</rules>" * 40_000,
-        " " * 400_000 + "<",
-        "x\n" + " \n" * 200_000 + "[REDACTED",
-        "<timestamp>Monday, " * 20_000,
-        "<user_info>\n" + "Workspace Path: " * 20_000,
-    ],
-)
-def test_time_is_linear(text):
-    started = time.perf_counter()
-    transcript(record("user", text), record("assistant", text))
-    assert time.perf_counter() - started < 3

@@ -1,0 +1,128 @@
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from helix.errors import InputRefused
+from helix.sources import gemini
+from helix.types import Document
+from tests.unit.sources.test_gemini import AT, HEAD, answer, call, message, parse, put, response, said, turns, user
+
+
+def test_a_repeated_id_replaces_the_first():
+    found = turns(user("u1", "Hi"), answer("a1", "Half"), user("u2", "Bye"), answer("a1", "Whole"))
+    assert [(turn.id, turn.text) for turn in found] == [("u1", "Hi"), ("a1", "Whole"), ("u2", "Bye")]
+
+
+def test_a_rewind_drops_its_message_and_all_after_it():
+    records = [user("u1", "One"), answer("a1", "1"), user("u2", "Two"), answer("a2", "2")]
+    assert said(*records, {"$rewindTo": "u2"}, user("u3", "Next")) == ["One", "1", "Next"]
+    assert said(*records, {"$rewindTo": "u1"}, user("u3", "Next")) == ["Next"]
+
+
+def test_a_rewind_to_nothing_drops_nothing():
+    assert said(user("u1", "One"), {"$rewindTo": "gone"}) == ["One"]
+
+
+def test_a_message_that_was_dropped_may_come_again():
+    assert said(user("u1", "One"), user("u2", "Two"), {"$rewindTo": "u1"}, user("u2", "Two"), user("u1", "One")) == [
+        "Two",
+        "One",
+    ]
+
+
+def test_a_list_replaces_all_messages():
+    assert said(user("u1", "One"), user("u2", "Two"), put(user("u2", "Second")), user("u3", "Three")) == [
+        "Second",
+        "Three",
+    ]
+
+
+def test_a_log_of_lists_only_is_its_last_list():
+    found = turns(put(user("u1", "One")), put(user("u1", "One"), answer("a1", "1")), {"$set": {"lastUpdated": AT}})
+    assert [turn.id for turn in found] == ["u1", "a1"]
+
+
+SUMMARY = user("sum", "<state_snapshot>\nAll so far.\n</state_snapshot>")
+
+
+def test_summarised_messages_stay_once():
+    before = [user("u1", "One"), answer("a1", "1"), user("u2", "Two"), answer("a2", "2", call("c2"))]
+    after = [
+        put(SUMMARY, user("new", "Two"), answer("a2", "2", call("c2"))),
+        put(SUMMARY, user("new", "Two"), answer("a2", "2", call("c2")), user("u3", "Two"), answer("a3", "3")),
+    ]
+    found = turns(*before, *after)
+    assert [turn.id for turn in found] == ["u1", "a1", "u2", "a2", "sum", "u3", "a3"]
+    assert found[4].origin == "summary"
+
+
+def test_calls_tell_messages_of_one_text_apart():
+    found = turns(user("u1", "One"), answer("a1", "", call("c1")), put(SUMMARY, answer("a2", "", call("c2"))))
+    assert [turn.id for turn in found] == ["u1", "a1", "sum", "a2"]
+
+
+def test_a_document_may_be_one_line_or_many():
+    document = {**HEAD, "messages": [user("u1", "Hi"), answer("a1", "Hello")]}
+    for indent in (None, 1, "\t"):
+        (session,) = gemini.parse(Document("a.json", json.dumps(document, indent=indent) + "\n")).sessions
+        assert (session.id, [turn.id for turn in session.turns]) == ("s1", ["u1", "a1"])
+
+
+def test_a_cut_document_is_refused():
+    text = json.dumps({**HEAD, "messages": [user("u1", "Hi")]}, indent=2)
+    with pytest.raises(InputRefused, match="not valid JSON"):
+        gemini.parse(Document("a.json", text[: len(text) // 2]))
+
+
+def test_a_first_line_cut_at_a_comma_still_begins_lines():
+    parsed = parse('{"sessionId":"s1",', user("u1", "Hi"), answer("a1", "Hello"))
+    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi", "Hello"]
+    assert [problem.line for problem in parsed.problems] == [1]
+
+
+def test_a_list_is_no_chat():
+    parsed = gemini.parse(Document("logs.json", '[\n{"type": "user"}\n]'))
+    assert (parsed.sessions, [problem.line for problem in parsed.problems]) == ((), [0])
+
+
+def test_the_shape_of_a_model_history():
+    (session,) = parse(
+        {
+            "history": [
+                {
+                    "role": "user",
+                    "parts": [{"text": "What is this?"}, {"inlineData": {"data": "AAAA"}}],
+                    "ts": 1_695_000_000,
+                },
+                {"role": "model", "parts": [{"text": "A gauge."}]},
+            ],
+            "start_time": "2023-09-18T01:00:00Z",
+        },
+        path="a/log.json",
+    ).sessions
+    # printf 'a/log.json' | sha256sum
+    assert session.id == "log-39eedaa2"
+    assert [(turn.id, turn.role, turn.text, turn.time_quality) for turn in session.turns] == [
+        ("0", "user", "What is this?", "exact"),
+        ("1", "assistant", "A gauge.", "derived"),
+    ]
+    assert [turn.time for turn in session.turns] == [
+        datetime(2023, 9, 18, 1, 20, tzinfo=UTC),
+        datetime(2023, 9, 18, 1, tzinfo=UTC),
+    ]
+
+
+def test_calls_and_results_among_the_parts():
+    made = {"functionCall": {"id": "c1", "name": "glob", "args": {"pattern": "*.py"}}}
+    found = turns(
+        message("gemini", "a1", [{"text": "Looking."}, made]),
+        message("user", "u1", [response("a.py")]),
+        message("user", "u2", [response("a.py")]),
+        message("user", "u3", [response("found", "gone")]),
+    )
+    assert [(turn.id, turn.role, turn.text, turn.parent) for turn in found] == [
+        ("a1", "assistant", "Looking.\n[glob] *.py", None),
+        ("u1:c1", "tool", "a.py", "a1"),
+        ("u3:gone", "tool", "found", None),
+    ]
