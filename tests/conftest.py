@@ -174,12 +174,17 @@ def copy_store(store: Path, target: Path) -> Path:
     return target
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
+def encoders() -> None:
+    """A mark for a test that exports or trains a model of its own."""
+
+
+@pytest.fixture(scope="session")
 def stores() -> None:
     """A mark for a test that makes a store and takes long."""
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def processes() -> None:
     """A mark for a test that starts processes without another fixture of this file."""
 

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 NEEDS: Final[Mapping[str, frozenset[str]]] = {
-    "needs_encoder": frozenset({"cache", "copying_t5", "known_splade", "known_inference_free"}),
+    "needs_encoder": frozenset({"cache", "copying_t5", "encoders", "known_splade", "known_inference_free"}),
     "needs_store": frozenset({"sample_store", "stores"}),
     "needs_redis": frozenset({"redis_url"}),
     "needs_browser": frozenset({"browser"}),
