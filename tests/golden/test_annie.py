@@ -28,7 +28,7 @@ from pipelines.embedded.ingest import ingest
 from tests.support.paths import DATA
 from tests.support.queries import make_query
 from tests.support.tiny import BASE, SETTINGS, make_store
-from tests.support.tiny_facts import fact_store, item, says
+from tests.support.tiny_facts import fact_store, item, state_fact
 
 DAY = 86_400
 ANNIE: AnnieProfile = load("annie")
@@ -208,8 +208,8 @@ def test_facts_that_hold_of_whom_the_question_names(tmp_path: Path) -> None:
 
 def test_a_fact_comes_as_a_statement_where_no_words_found_it(tmp_path: Path) -> None:
     items = [
-        item("I moved there last year", says("ana", "lives_in", "Oslo"), speaker="Ana"),
-        item("Omar said hello to Ana", says("omar", "likes", "ana"), speaker="Omar"),
+        item("I moved there last year", state_fact("ana", "lives_in", "Oslo"), speaker="Ana"),
+        item("Omar said hello to Ana", state_fact("omar", "likes", "ana"), speaker="Omar"),
     ]
     snap = fact_store(tmp_path, items)
     found = ask(snap, "ana")

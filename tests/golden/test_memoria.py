@@ -39,7 +39,7 @@ from helix.stages.trace import Trace, why_not
 from helix.types import Bundle, Leg, Pool, Query
 from pipelines.embedded.ingest import ingest
 from tests.support.queries import make_query
-from tests.support.tiny_facts import fact_store, item, says
+from tests.support.tiny_facts import fact_store, item, state_fact
 
 X, Y, Z = np.eye(4)[:3]
 NOW = "2024-06-01T12:00:00Z"
@@ -61,14 +61,14 @@ def on(date: str) -> int:
 ITEMS = (
     item(
         "I live in Berlin, in Kreuzberg.",
-        says("ana", "lives_in", "berlin kreuzberg", vector=X, confidence=0.9),
+        state_fact("ana", "lives_in", "berlin kreuzberg", vector=X, confidence=0.9),
         session="home",
         turn="h1",
         time=on("2024-01-10"),
     ),
     item(
         "We have moved, I am in Paris now.",
-        says("ana", "lives_in", "paris", vector=0.9 * X + 0.436 * Y, confidence=0.8),
+        state_fact("ana", "lives_in", "paris", vector=0.9 * X + 0.436 * Y, confidence=0.8),
         session="home",
         turn="h2",
         time=on("2024-05-01"),
@@ -76,8 +76,8 @@ ITEMS = (
     item("Nothing.", session="home", turn="h3", time=on("2024-05-02")),
     item(
         "My friend Ben says hello. Ben works at Acme.",
-        says("ana", "friend", "ben", vector=0.3 * X + 0.954 * Z, confidence=0.5, functional=False),
-        says("ben", "works_at", "acme", vector=Z, confidence=0.6),
+        state_fact("ana", "friend", "ben", vector=0.3 * X + 0.954 * Z, confidence=0.5, functional=False),
+        state_fact("ben", "works_at", "acme", vector=Z, confidence=0.6),
         session="work",
         turn="w1",
         time=on("2024-02-03"),
@@ -275,9 +275,9 @@ def test_as_of_takes_no_fact_of_later_than_that(tmp_path: Path) -> None:
     begins, ends = on("2024-03-01"), on("2024-04-01")
     one = item(
         "a",
-        says("ana", "plans", "a", functional=False, t_valid=begins),
-        says("ana", "plans", "b", functional=False, until=ends),
-        says("ana", "plans", "c", functional=False, t_ingested=begins * 1_000_000),
+        state_fact("ana", "plans", "a", functional=False, t_valid=begins),
+        state_fact("ana", "plans", "b", functional=False, until=ends),
+        state_fact("ana", "plans", "c", functional=False, t_ingested=begins * 1_000_000),
         time=on("2024-01-10"),
     )
     snapshot = with_encoder(fact_store(tmp_path, [one]))
@@ -299,20 +299,30 @@ def test_what_no_longer_holds_is_absent_with_current_only(tmp_path: Path) -> Non
 
 
 def test_one_fact_of_an_item_that_holds_does_not_bring_another_that_does_not(tmp_path: Path) -> None:
-    both = item("a", says("ana", "likes", "tea", functional=False), says("ana", "diet", "fish", until=on("2024-02-01")))
+    both = item(
+        "a",
+        state_fact("ana", "likes", "tea", functional=False),
+        state_fact("ana", "diet", "fish", until=on("2024-02-01")),
+    )
     snapshot = with_encoder(fact_store(tmp_path, [both]))
     assert texts(answer(snapshot, asked(snapshot, "what does ana eat", current_only=True))) == ["ana likes tea"]
 
 
 def test_what_says_that_something_ended_is_no_fact_itself(tmp_path: Path) -> None:
-    items = (*ITEMS, item("x", says("ana", "friend", "ben", closes=True, functional=False), time=on("2024-05-05")))
+    items = (
+        *ITEMS,
+        item("x", state_fact("ana", "friend", "ben", closes=True, functional=False), time=on("2024-05-05")),
+    )
     found = told(store(tmp_path, items))
     assert [text for text in texts(found) if "no longer" in text] == []
     assert {one.text: one.why["holds"] for one in found.items}["ana friend ben"] == 0.5
 
 
 def test_facts_that_may_not_be_searched_or_seen_are_in_no_list(tmp_path: Path) -> None:
-    private = (*ITEMS, item("x", says("ana", "lives_in", "nowhere", vector=X), acl=["ana"], time=on("2024-05-20")))
+    private = (
+        *ITEMS,
+        item("x", state_fact("ana", "lives_in", "nowhere", vector=X), acl=["ana"], time=on("2024-05-20")),
+    )
     snapshot = store(tmp_path, private).seen_by(None)
     with_encoder(snapshot)
     found = answer(snapshot, asked(snapshot))
@@ -354,7 +364,7 @@ def test_what_no_longer_holds_keeps_half() -> None:
 
 
 def test_at_most_ten_facts_and_never_more_than_asked_for(tmp_path: Path) -> None:
-    many = [item(f"{i}", says("ana", "likes", f"tea{i}", functional=False)) for i in range(14)]
+    many = [item(f"{i}", state_fact("ana", "likes", f"tea{i}", functional=False)) for i in range(14)]
     snapshot = with_encoder(fact_store(tmp_path, many))
     assert len(answer(snapshot, asked(snapshot, k=30)).items) == 10
     assert len(answer(snapshot, asked(snapshot, k=3)).items) == 3
@@ -509,7 +519,7 @@ def test_a_cross_encoder_orders_the_best(tmp_path: Path) -> None:
 
 
 def test_it_reads_no_more_than_thirty(tmp_path: Path) -> None:
-    many = [item(f"{i}", says("ana", "likes", f"tea{i}", functional=False)) for i in range(33)]
+    many = [item(f"{i}", state_fact("ana", "likes", f"tea{i}", functional=False)) for i in range(33)]
     snapshot = with_encoder(fact_store(tmp_path, many))
     models = Models({"ana likes tea1": 1.0})
     answer(snapshot, asked(snapshot), models=models)

@@ -1,4 +1,4 @@
-"""Exports of chats, made up; and taken in whole, as they were before they were cut into conversations."""
+"""Made-up exports of chats, and their ingest as a whole, as it was before they were split into conversations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from helix.types import Document
 
 
 def chatgpt(name: str | None, *texts: str, id: str = "m") -> dict[str, Any]:
-    """A conversation of ChatGPT: one message behind the other, a person's first."""
+    """A conversation of ChatGPT: consecutive messages, a person's first."""
     nodes: dict[str, Any] = {}
     parent = None
     for number, text in enumerate(texts):
@@ -43,13 +43,13 @@ def claude_ai(name: str | None, *texts: str) -> dict[str, Any]:
 
 
 def write(path: Path, values: Sequence[Any], **how: Any) -> Path:
-    """An export."""
+    """Write an export."""
     path.write_text(json.dumps(values, **how))
     return path
 
 
 def whole(root: Path, path: Path) -> str:
-    """One envelope of all of a file."""
+    """Write one envelope of a whole file; return its document."""
     text, _ = decode(path.read_bytes(), 1 << 24)
     format = sources.detect(Document(str(path), text)).NAME
     text, redacted = redact(unescape_ascii(text))

@@ -17,31 +17,31 @@ from helix.snapshot.segment.write import write_segment
 from pipelines.ingest.rows import build_rows
 from tests.support.tiny import fact, make_store, record
 
-Said = Mapping[str, Any]
-"""Of a fact: subject, relation, object_, what `tests.support.tiny.fact` takes, columns of FACTS, and `vector`."""
+FactFields = Mapping[str, Any]
+"""Fields of a fact: subject, relation, object_, those of `tests.support.tiny.fact`, columns of FACTS, and `vector`."""
 
 
-def item(text: str, *facts: Said, **given: Any) -> tuple[str, Sequence[Said], Mapping[str, Any]]:
+def item(text: str, *facts: FactFields, **given: Any) -> tuple[str, Sequence[FactFields], Mapping[str, Any]]:
     """An item that states facts."""
     return text, facts, given
 
 
-def says(subject: str, relation: str, object_: str, **more: Any) -> Said:
-    """A fact, of one object at a time unless told."""
+def state_fact(subject: str, relation: str, object_: str, **more: Any) -> FactFields:
+    """A fact, by default with one object at a time."""
     return {"subject": subject, "relation": relation, "object_": object_, **more}
 
 
-def _stated(one: Mapping[str, Any], said: Said) -> dict[str, Any]:
+def _make_fact(one: Mapping[str, Any], said: FactFields) -> dict[str, Any]:
     taken = ("subject", "relation", "object_", "until", "confidence", "functional", "closes")
     made = fact(one, **{name: said[name] for name in taken if name in said})
     return {**made, **{name: value for name, value in said.items() if name in made and name not in taken}}
 
 
 def write(root: Path, items: Sequence[Any], start: int, dim: int, indexed: bool) -> Segment:
-    """A segment of items; a fact without a `vector` gets the first axis."""
+    """Write a segment of items; a fact without a `vector` gets the first axis."""
     records = [record(start + i, text, given) for i, (text, _, given) in enumerate(items)]
     texts = [text for text, _, _ in items]
-    facts = [[_stated(one, said) for said in stated] for one, (_, stated, _) in zip(records, items, strict=True)]
+    facts = [[_make_fact(one, said) for said in stated] for one, (_, stated, _) in zip(records, items, strict=True)]
     vectors = [said.get("vector", np.eye(dim)[0]) for _, stated, _ in items for said in stated]
     rows = build_rows(
         records,

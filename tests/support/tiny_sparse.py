@@ -32,7 +32,7 @@ def term(word: str) -> int:
     return VOCABULARY.index(word)
 
 
-def masked(folder: Path, kind: str = "known", length: int = 64) -> Path:
+def masked_model(folder: Path, kind: str = "known", length: int = 64) -> Path:
     """A BertForMaskedLM with its tokenizer: `known` gives EXPANSIONS, `random` has random weights."""
     import torch
     from transformers import BertConfig, BertForMaskedLM
@@ -91,7 +91,7 @@ def splade(folder: Path, kind: str = "known", pooling: str = "max", activation: 
 
     Args:
         folder: where it goes.
-        kind: of `masked`.
+        kind: of `masked_model`.
         pooling, activation: of SpladePooling.
         given: to SparseEncoder.
     """
@@ -106,7 +106,7 @@ def _documents(folder: Path, kind: str, pooling: str, activation: str) -> list[A
     from sentence_transformers.base.modules import Transformer
     from sentence_transformers.sparse_encoder.modules import SpladePooling
 
-    plain = masked(folder.with_name(f"{folder.name}-masked"), kind)
+    plain = masked_model(folder.with_name(f"{folder.name}-masked"), kind)
     return [
         Transformer(str(plain), transformer_task="fill-mask"),
         SpladePooling(pooling_strategy=pooling, activation_function=activation),  # type: ignore[arg-type]
@@ -145,7 +145,7 @@ def auto_encoder(folder: Path) -> Path:
     from sentence_transformers.sentence_transformer.modules import Pooling
     from sentence_transformers.sparse_encoder.modules import SparseAutoEncoder
 
-    plain = masked(folder.with_name(f"{folder.name}-masked"), "random")
+    plain = masked_model(folder.with_name(f"{folder.name}-masked"), "random")
     modules = [Transformer(str(plain)), Pooling(32), SparseAutoEncoder(input_dim=32, hidden_dim=64, k=8)]
     SparseEncoder(modules=modules, device="cpu").save_pretrained(str(folder), create_model_card=False)
     return folder

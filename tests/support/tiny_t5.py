@@ -1,7 +1,6 @@
-"""Tiny real T5 models with their own tokenizer: one of random weights, one trained to ask with key words of its input.
+"""Tiny real T5 models with their own tokenizer: one of random weights, one trained to write key words of its input.
 
-Both are made with transformers in the folder given and load with AutoModelForSeq2SeqLM and AutoTokenizer. The same
-call makes the same bytes on the same machine.
+They load with AutoModelForSeq2SeqLM and AutoTokenizer. The same call makes the same bytes on the same machine.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _WORDS = (
 
 
 def vocabulary(words: Sequence[str] = ()) -> list[str]:
-    """The bundled sample's words, some of the trade, and those given; lower case, sorted."""
+    """Return the bundled sample's words, technical ones, and those given; lower case, sorted."""
     root = Path(str(files("helix") / "sample"))
     text = " ".join(path.read_text("utf-8") for path in sorted(root.rglob("*")) if path.is_file())
     found = set(re.findall(r"\b[a-z]{3,14}\b", text.lower()))
@@ -46,16 +45,15 @@ def vocabulary(words: Sequence[str] = ()) -> list[str]:
 
 
 def random(folder: Path, words: Sequence[str] = ()) -> Path:
-    """A T5 that has learned nothing; takes no training."""
+    """A T5 of random weights."""
     return _save(_model(vocabulary(words), layers=2, width=64), vocabulary(words), folder)
 
 
 def copying(folder: Path, words: Sequence[str] = (), steps: int = 280) -> Path:
-    """A T5 whose outputs are a few words of its input, stop words left out; trained here, in seconds.
+    """A T5 that writes a few words of its input without stop words, trained in seconds.
 
     Args:
-        folder: where it goes.
-        words: to be known besides `vocabulary()`; a word it does not know is dropped from its input.
+        words: known words, in addition to `vocabulary()`; others are dropped from the input.
         steps: of training.
     """
     import torch
@@ -66,10 +64,10 @@ def copying(folder: Path, words: Sequence[str] = (), steps: int = 280) -> Path:
     first = UNKNOWN + 1
     stop = torch.tensor([first + known.index(word) for word in STOP])
     content = torch.tensor([first + i for i, word in enumerate(known) if word not in set(STOP)])
-    drawn = torch.Generator().manual_seed(0)
+    random = torch.Generator().manual_seed(0)
 
-    def some(of: Any, count: int, width: int) -> Any:
-        return of[torch.randint(len(of), (count, width), generator=drawn)]
+    def draw(values: Any, count: int, width: int) -> Any:
+        return values[torch.randint(len(values), (count, width), generator=random)]
 
     embedding = model.shared.weight
     others = [weight for weight in model.parameters() if weight is not embedding]
@@ -78,15 +76,15 @@ def copying(folder: Path, words: Sequence[str] = (), steps: int = 280) -> Path:
     )
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: min(1.0, step / 10) * (1 - 0.9 * step / steps))
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # of so small a model, two are slower
+    torch.set_num_threads(1)  # two are slower for so small a model
     model.train()
     for step in range(steps):
         rows, width = 32, 5 + step % 14
-        keys = some(content, rows, width)
-        order = torch.rand(rows, width, generator=drawn).argsort(1)
-        # A target is any three of the key words: those that stood first before the input was shuffled.
-        filler = (torch.rand(rows, width, generator=drawn) < 0.4) & (torch.arange(width) >= 3)
-        inputs = torch.where(filler, some(stop, rows, width), keys).gather(1, order)
+        keys = draw(content, rows, width)
+        order = torch.rand(rows, width, generator=random).argsort(1)
+        # A target is any three of the key words: the first before the input was shuffled.
+        filler = (torch.rand(rows, width, generator=random) < 0.4) & (torch.arange(width) >= 3)
+        inputs = torch.where(filler, draw(stop, rows, width), keys).gather(1, order)
         ends = torch.full((rows, 1), EOS)
         loss = model(input_ids=torch.cat([inputs, ends], 1), labels=torch.cat([keys[:, :3], ends], 1)).loss
         optimiser.zero_grad()
@@ -99,7 +97,7 @@ def copying(folder: Path, words: Sequence[str] = (), steps: int = 280) -> Path:
 
 
 def _attend(model: Any) -> None:
-    """Start where the decoder already sees the words of the input: the rest is learned in seconds, not minutes."""
+    """Let the decoder attend to the input from the start: the rest is learned in seconds, not minutes."""
     import torch
 
     encoder, decoder = model.encoder.block[0].layer, model.decoder.block[0].layer
@@ -114,8 +112,8 @@ def _attend(model: Any) -> None:
         )
         for layer in silent:
             layer.weight.zero_()
-        for attention, share in ((own, -3.0), (cross, 3.0)):  # away from what is written, towards what was read
-            # Any rotation and its inverse would do; of a random one the weights are of like size, which suits int8.
+        for attention, share in ((own, -3.0), (cross, 3.0)):  # away from the output, towards the input
+            # Any rotation and its inverse would do; a random one has weights of similar size, which suits int8.
             torch.nn.init.orthogonal_(attention.v.weight, generator=torch.Generator().manual_seed(1))
             attention.o.weight.copy_(share * attention.v.weight.T)
         model.decoder.final_layer_norm.weight.mul_(3.0)

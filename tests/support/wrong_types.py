@@ -1,4 +1,4 @@
-"""A JSON value with one value in it replaced by one of another type, for each place and each type."""
+"""Copies of a JSON value with one value replaced by one of another type, for each place and each type."""
 
 import copy
 
@@ -12,7 +12,7 @@ def places(value, path=()):
         yield from places(child, (*path, key))
 
 
-def replaced(value):
+def replace_values(value):
     for path in places(value):
         for wrong in WRONG:
             whole = copy.deepcopy({"": value})

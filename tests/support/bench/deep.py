@@ -1,9 +1,9 @@
-"""What the tier deep costs beside the model, and what a model of a given quality would make of it.
+"""Cost of the deep tier without the model, and its gain with a model of a given quality.
 
-`cost` asks a chat server that answers at once, so what is measured is Helix alone: `python -m tests.support.bench.deep
-cost`. `gain` simulates the model on a benchmark set: `python -m tests.support.bench.deep gain locomo locomo10.json
---every 3`. A word of a wording is right (of the gold turn, not in the question) with probability p, else of some other
-turn; an order has each gold item first with probability p, else where it was.
+`python -m tests.support.bench.deep cost` asks a chat server that answers at once, which measures Helix alone.
+`python -m tests.support.bench.deep gain locomo locomo10.json --every 3` simulates the model on a set. A word of
+a wording is right (of the gold turn, not in the question) with probability p, else of some other turn. An order puts
+each gold item first with probability p, and leaves the others in place.
 """
 
 from __future__ import annotations
@@ -50,24 +50,24 @@ ORDERS = (0.2, 0.5, 0.8)
 METRICS = ("rec@10", "mrr", "pack@1000")
 
 
-# ---------------------------------------------------------------- what it costs
+# ---------------------------------------------------------------- cost
 
 
-def cost(rounds: int) -> dict[str, Any]:
-    """Milliseconds of a whole deep recall, over the bundled sample, without the model's own; tokens a recall sends."""
+def measure_cost(rounds: int) -> dict[str, Any]:
+    """Measure a whole deep recall over the bundled sample without the model's time, and the tokens it sends."""
     with tempfile.TemporaryDirectory() as work, chatting() as chat:
         store = Path(work) / "store"
         ingest(store, [Path(str(files("helix") / "sample"))], load())
-        asked = replace(load(), deep_url=chat.url, deep_model="good", deep_projects="*", answers=0)
-        memory, plain, deep, tokens = open_memory(store, asked), [], [], []
+        settings = replace(load(), deep_url=chat.url, deep_model="good", deep_projects="*", answers=0)
+        memory, plain, deep, tokens = open_memory(store, settings), [], [], []
         for i in range(rounds):
-            question = f"{QUESTIONS[i % len(QUESTIONS)]} ({i})"  # none is answered from what is kept
+            question = f"{QUESTIONS[i % len(QUESTIONS)]} ({i})"  # no cached answer
             chat.forget()
             for tier_, into in (("fast", plain), ("deep", deep)):
                 began = time.perf_counter()
-                found = memory.recall(question, tier=tier_)
+                bundle = memory.recall(question, tier=tier_)
                 into.append(1e3 * (time.perf_counter() - began))
-                assert not found.degraded, found.degraded
+                assert not bundle.degraded, bundle.degraded
             prompts = ["\n".join(one["content"] for one in asked["body"]["messages"]) for asked in chat.list_requests()]
             tokens.append(memory.snapshot.counter(prompts))
         sent = np.array(tokens)
@@ -80,8 +80,8 @@ def cost(rounds: int) -> dict[str, Any]:
         }
 
 
-def through_worker(rounds: int) -> dict[str, Any]:
-    """The same over REST, by a worker with its Redis: until the first answer, and until the deep one."""
+def measure_worker(rounds: int) -> dict[str, Any]:
+    """Measure over REST with a worker and its Redis: the time to the first answer, and to the deep one."""
     from tests.contract.test_deep_worker import at_work
     from tests.support.fleet import Redis
     from tests.support.serving import serving
@@ -112,18 +112,18 @@ def _percentiles(ms: Sequence[float]) -> dict[str, float]:
     return {f"p{p}": round(float(np.percentile(ms, p)), 1) for p in (50, 95)}
 
 
-# ---------------------------------------------------------------- what it would give
+# ---------------------------------------------------------------- gain
 
 
-def gain(name: str, path: Path, every: int) -> dict[str, dict[str, float]]:
-    """Means of METRICS for each simulated model."""
+def measure_gain(name: str, path: Path, every: int) -> dict[str, dict[str, float]]:
+    """Return the means of METRICS for each simulated model."""
     settings = replace(load(), answers=0)
     with tempfile.TemporaryDirectory() as work:
-        found = read_set(name, path, Path(work) / "documents")
-        ingest(Path(work) / "store", list(found.documents), settings)
+        benchmark = read_set(name, path, Path(work) / "documents")
+        ingest(Path(work) / "store", list(benchmark.documents), settings)
         memory = Memory(Path(work) / "store", settings)
-        found = drop_unanswerable(found, memory.snapshot, read_haystacks(memory.snapshot), settings)
-        questions, words = found.questions[::every], _words(memory)
+        benchmark = drop_unanswerable(benchmark, memory.snapshot, read_haystacks(memory.snapshot), settings)
+        questions, words = benchmark.questions[::every], _read_words(memory)
         rows: dict[str, dict[str, float]] = {}
 
         def measure(row: str, replies: Callable[[Question, Any], Replies]) -> None:
@@ -133,19 +133,21 @@ def gain(name: str, path: Path, every: int) -> dict[str, dict[str, float]]:
 
         measure("no model", lambda *_: Replies())
         for share in SHARES:
-            measure(f"wordings, p = {share}", lambda q, _, p=share: Replies(_wordings(q, words, p)))
+            measure(f"wordings, p = {share}", lambda q, _, p=share: Replies(_make_wordings(q, words, p)))
         for share in ORDERS:
-            measure(f"order, p = {share}", lambda q, asked, p=share: Replies(order=_order(q, asked, p)))
-        measure("order at random", lambda q, asked: Replies(order=_order(q, asked, -1.0)))
+            measure(f"order, p = {share}", lambda q, asked, p=share: Replies(order=_make_order(q, asked, p)))
+        measure("order at random", lambda q, asked: Replies(order=_make_order(q, asked, -1.0)))
         for k in (5, 60):
-            with _constant("K", k):
+            with _override("K", k):
                 for share in SHARES[:3]:
-                    measure(f"wordings, p = {share}, K = {k}", lambda q, _, p=share: Replies(_wordings(q, words, p)))
+                    measure(
+                        f"wordings, p = {share}, K = {k}", lambda q, _, p=share: Replies(_make_wordings(q, words, p))
+                    )
         return rows
 
 
 @contextmanager
-def _constant(name: str, value: float) -> Iterator[None]:
+def _override(name: str, value: float) -> Iterator[None]:
     before = getattr(tier, name)
     setattr(tier, name, value)
     try:
@@ -154,39 +156,39 @@ def _constant(name: str, value: float) -> Iterator[None]:
         setattr(tier, name, before)
 
 
-def _words(memory: Memory) -> tuple[dict[str, list[str]], list[str]]:
-    """The words of each turn, and all there are."""
+def _read_words(memory: Memory) -> tuple[dict[str, list[str]], list[str]]:
+    """Return the content words of each turn, and all of them."""
     snap = memory.snapshot
     rows = np.flatnonzero(snap.alive)
-    of: dict[str, list[str]] = {}
+    by_turn: dict[str, list[str]] = {}
     for part in np.array_split(rows, len(rows) // 10_000 + 1):
         for entry in snap.text(part):
-            said = [word.strip(".,;:!?\"'()").lower() for word in entry["text"].split()]
-            kept = [word for word in said if len(word) > 2 and word not in STOP_WORDS]
+            words = [word.strip(".,;:!?\"'()").lower() for word in entry["text"].split()]
+            content = [word for word in words if len(word) > 2 and word not in STOP_WORDS]
             for one in entry["turns"]:
-                of.setdefault(turn_key(entry["session"], one), []).extend(kept)
-    return of, sorted({word for known in of.values() for word in known})
+                by_turn.setdefault(turn_key(entry["session"], one), []).extend(content)
+    return by_turn, sorted({word for known in by_turn.values() for word in known})
 
 
-def _wordings(question: Question, words: tuple[dict[str, list[str]], list[str]], p: float) -> dict[str, str]:
-    """A note of twelve words, a passage of twenty behind the question, and three queries of five."""
-    of, known = words
+def _make_wordings(question: Question, words: tuple[dict[str, list[str]], list[str]], p: float) -> dict[str, str]:
+    """Make a note of twelve words, the question with a passage of twenty, and three queries of five."""
+    by_turn, known = words
     chance = random.Random(f"{question.text} {p}")
     asked = set(question.text.lower().split())
-    right = [word for one in sorted(question.gold) for word in of.get(one, ()) if word not in asked] or known
+    right = [word for one in sorted(question.gold) for word in by_turn.get(one, ()) if word not in asked] or known
 
-    def some(n: int) -> str:
+    def draw(n: int) -> str:
         return " ".join(chance.choice(right) if chance.random() < p else chance.choice(known) for _ in range(n))
 
     return {
-        "hyde": some(12),
-        **{f"expansion {i}": some(5) for i in (1, 2, 3)},
-        "query2doc": f"{question.text}\n{some(20)}",
+        "hyde": draw(12),
+        **{f"expansion {i}": draw(5) for i in (1, 2, 3)},
+        "query2doc": f"{question.text}\n{draw(20)}",
     }
 
 
-def _order(question: Question, asked: Any, p: float) -> tuple[str, ...]:
-    """Gold first, each with probability p; below 0: at random."""
+def _make_order(question: Question, asked: Any, p: float) -> tuple[str, ...]:
+    """Order gold first, each item with probability p; below 0: at random."""
     chance = random.Random(f"{question.text} {p}")
     items = recall_wordings(asked, None).items[: tier.TOP]
     if p < 0:
@@ -212,7 +214,6 @@ def _answer(memory: Memory, question: Question, replies: Callable[[Question, Any
 
 
 def main() -> None:
-    """See the module."""
     new = argparse.ArgumentParser()
     which = new.add_subparsers(dest="which", required=True)
     costs = which.add_parser("cost")
@@ -223,10 +224,10 @@ def main() -> None:
     gains.add_argument("--every", type=int, default=1)
     options = new.parse_args()
     if options.which == "cost":
-        print(json.dumps({"in this process": cost(options.recalls)}), flush=True)
-        print(json.dumps({"by a worker": through_worker(options.recalls)}))
+        print(json.dumps({"in this process": measure_cost(options.recalls)}), flush=True)
+        print(json.dumps({"by a worker": measure_worker(options.recalls)}))
     else:
-        gain(options.set, options.path, options.every)
+        measure_gain(options.set, options.path, options.every)
 
 
 if __name__ == "__main__":

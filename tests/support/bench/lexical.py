@@ -2,8 +2,8 @@
 
 python -m tests.support.bench.lexical --items 1000000 [--questions 300] [--rounds 3] [--folder DIR]
 
-Tantivy's k1, b and rounded lengths are taken over, so its k best are ours up to rounding. It is asked without counting,
-which is its fast way, and the ids behind its hits are not fetched; its text is tokenised before, like ours.
+It uses Tantivy's k1, b and rounded lengths, so its k best are ours up to rounding. It is asked without counting,
+which is its fast way, and without the ids of its hits. Its text is tokenised before, as that of Helix.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Segment(NamedTuple):
 
 
 class Store:
-    """As much of a snapshot as the lexical leg reads."""
+    """The parts of a snapshot that the lexical leg reads."""
 
     def __init__(self, segments: Sequence[tuple[int, Segment]], length: Any, key: Any, alive: Any = None) -> None:
         self.segments = segments  # (first row, postings)
@@ -58,7 +58,7 @@ class Store:
 
     @cached_property
     def norm(self) -> FieldNorms:
-        return FieldNorms(self.columns.length, self.mean_length)  # `mean_length` may still be set anew
+        return FieldNorms(self.columns.length, self.mean_length)  # `mean_length` may still change
 
     def term(self, term: np.uint64) -> list[tuple[int, Any, Any]]:
         found = []
@@ -77,7 +77,7 @@ class Store:
 
 
 def exhaustive(query: Any, field: Any, plan: Plan, k: int, k1: float, b: float) -> Leg:
-    """What `search_lexical` has to equal: every posting of every term scored, in the same order of terms."""
+    """Score every posting of every term, in the same order of terms: the reference of `search_lexical`."""
     terms = []
     for term in query.terms:
         parts = field.term(term)
@@ -110,29 +110,29 @@ class Corpus(NamedTuple):
         return Corpus(self.hashes, self.tokens[bounds[0] : bounds[-1]], bounds - bounds[0], self.group[start:stop])
 
 
-def chances() -> npt.NDArray[np.float64]:
-    """Zipf-Mandelbrot: the commonest term is in half of all documents."""
+def term_shares() -> npt.NDArray[np.float64]:
+    """Return Zipf-Mandelbrot's probabilities: the commonest term is in half of all documents."""
     weight = 1 / (np.arange(TERMS) + 3.7)
     return np.asarray(weight / weight.sum())
 
 
-def draw(items: int, seed: int) -> Corpus:
+def draw_corpus(items: int, seed: int) -> Corpus:
     rng = np.random.default_rng(seed)
     length = np.maximum(1, np.rint(rng.lognormal(np.log(MEAN_LENGTH) - 0.32, 0.8, items))).astype(np.int64)
     indptr = np.append(0, np.cumsum(length))
-    tokens = np.searchsorted(np.cumsum(chances())[:-1], rng.random(indptr[-1]), side="right").astype(np.uint32)
+    tokens = np.searchsorted(np.cumsum(term_shares())[:-1], rng.random(indptr[-1]), side="right").astype(np.uint32)
     return Corpus(rng.integers(0, 2**63, TERMS).astype(np.uint64), tokens, indptr, rng.integers(0, GROUPS, items))
 
 
-def rounded(length: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-    """Lengths as Lucene and Tantivy keep them: exact below 40, then the upper four bits."""
+def round_lengths(length: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    """Round lengths as Lucene and Tantivy do: exact below 40, then the upper four bits."""
     over = np.maximum(length - 24, 8)
     shift = np.maximum(np.floor(np.log2(over)).astype(np.int64) - 3, 0)
     return np.where(length < 40, length, 24 + (over >> shift << shift)).astype(np.float32)
 
 
 def write_segment(folder: Path, corpus: Corpus) -> None:
-    """The four files of a segment's postings, synced."""
+    """Write the four files of a segment's postings, synced."""
     folder.mkdir(parents=True)
     order = np.argsort(corpus.hashes)
     place = np.empty(TERMS, np.uint64)
@@ -163,7 +163,7 @@ def open_store(folder: Path, bounds: Sequence[int], corpus: Corpus) -> Store:
     for start in bounds[:-1]:
         arrays = (np.load(folder / str(start) / f"terms.{name}.npy", mmap_mode="r") for name in names)
         segments.append((start, Segment(*(np.asarray(array) for array in arrays))))
-    store = Store(segments, rounded(np.diff(corpus.indptr)), np.arange(len(corpus.group), dtype=np.uint64))
+    store = Store(segments, round_lengths(np.diff(corpus.indptr)), np.arange(len(corpus.group), dtype=np.uint64))
     store.mean_length = float(np.diff(corpus.indptr).mean())  # Tantivy's is of the true lengths
     return store
 
@@ -172,7 +172,7 @@ def open_store(folder: Path, bounds: Sequence[int], corpus: Corpus) -> Store:
 
 
 class Tantivy:
-    """An index of one segment a commit; asked for rows."""
+    """An index with one segment a commit."""
 
     def __init__(self, folder: Path) -> None:
         import tantivy
@@ -186,7 +186,7 @@ class Tantivy:
         self.index = tantivy.Index(builder.build(), str(folder))
 
     def add(self, corpus: Corpus, start: int, heap: int) -> float:
-        """Commit these documents; seconds, the joining of their text not counted."""
+        """Commit these documents; return the seconds without the joining of their text."""
         words = np.array([f"{term:016x}" for term in corpus.hashes.tolist()], object)
         began, texts = time.perf_counter(), 0.0
         writer = self.index.writer(heap, 1)
@@ -229,31 +229,31 @@ class Question(NamedTuple):
     group: int | None
 
 
-def questions(corpus: Corpus, count: int, seed: int) -> list[Question]:
-    """A third are 8 terms drawn like the documents', a third 3 to 5 of middling rank, a third both within one group."""
+def draw_questions(corpus: Corpus, count: int, seed: int) -> list[Question]:
+    """Draw questions: a third of 8 frequent terms, a third of 3 to 5 of middle rank, a third of both in one group."""
     rng = np.random.default_rng(seed)
-    chance = chances()
+    chance = term_shares()
 
-    def drawn() -> npt.NDArray[np.uint64]:
+    def draw_frequent() -> npt.NDArray[np.uint64]:
         return corpus.hashes.take(rng.choice(TERMS, 8, replace=False, p=chance))
 
-    def middling() -> npt.NDArray[np.uint64]:
+    def draw_middling() -> npt.NDArray[np.uint64]:
         return corpus.hashes.take(rng.choice(np.arange(100, 5000), int(rng.integers(3, 6)), replace=False))
 
     third = count // 3
     return [
-        *(Question("8 drawn", drawn(), None) for _ in range(third)),
-        *(Question("3-5 middling", middling(), None) for _ in range(third)),
-        *(Question("8 drawn, 1 %", drawn(), int(rng.integers(GROUPS))) for _ in range(third // 2)),
+        *(Question("8 drawn", draw_frequent(), None) for _ in range(third)),
+        *(Question("3-5 middling", draw_middling(), None) for _ in range(third)),
+        *(Question("8 drawn, 1 %", draw_frequent(), int(rng.integers(GROUPS))) for _ in range(third // 2)),
         *(
-            Question("3-5 middling, 1 %", middling(), int(rng.integers(GROUPS)))
+            Question("3-5 middling, 1 %", draw_middling(), int(rng.integers(GROUPS)))
             for _ in range(count - 2 * third - third // 2)
         ),
     ]
 
 
-def timed(ask: Callable[..., Any], *given: Any) -> tuple[float, Any]:
-    """(milliseconds, answer)."""
+def time_answer(ask: Callable[..., Any], *given: Any) -> tuple[float, Any]:
+    """Return (milliseconds, answer)."""
     began = time.perf_counter()
     answer = ask(*given)
     return 1000 * (time.perf_counter() - began), answer
@@ -264,33 +264,33 @@ def compare(store: Store, peer: Tantivy, corpus: Corpus, asked: list[Question], 
     plans: dict[int | None, Plan] = {group: Plan(mask, int(mask.sum())) for group, mask in enumerate(masks)}
     plans[None] = Plan(None, store.rows)
 
-    def ours(search: Callable[..., Leg], question: Question) -> Leg:
+    def ask_helix(search: Callable[..., Leg], question: Question) -> Leg:
         return search(SimpleNamespace(terms=question.terms), store, plans[question.group], K, K1, B)
 
-    def theirs(question: Question) -> Any:
+    def ask_tantivy(question: Question) -> Any:
         return peer.search(question.terms.tolist(), question.group)
 
     ways: dict[str, Callable[..., Any]] = {
-        "helix": partial(ours, search_lexical),
-        "tantivy": theirs,
-        "exhaustive": partial(ours, exhaustive),
+        "helix": partial(ask_helix, search_lexical),
+        "tantivy": ask_tantivy,
+        "exhaustive": partial(ask_helix, exhaustive),
     }
     spent: list[tuple[str, str, float]] = []  # kind, way, milliseconds
-    for turn in range(rounds + 1):  # the first is to warm up
+    for turn in range(rounds + 1):  # the first round warms up
         for i, question in enumerate(asked):
-            # By turns, so that neither always finds the caches as the other left them.
+            # In turns, so that neither always runs on the other's caches.
             for way in ("helix", "tantivy")[:: 1 if (i + turn) % 2 else -1]:
-                ms, _ = timed(ways[way], question)
+                ms, _ = time_answer(ways[way], question)
                 if turn:
                     spent.append((question.kind, way, ms))
     overlap: list[float] = []
     differing = 0
     for question in asked:
-        ms, expected = timed(ways["exhaustive"], question)
+        ms, expected = time_answer(ways["exhaustive"], question)
         spent.append((question.kind, "exhaustive", ms))
-        found = ours(search_lexical, question)
+        found = ask_helix(search_lexical, question)
         differing += not (np.array_equal(found.rows, expected.rows) and np.array_equal(found.scores, expected.scores))
-        best = peer.rows(theirs(question))
+        best = peer.rows(ask_tantivy(question))
         overlap.append(len(best & set(found.rows.tolist())) / max(len(best), len(found.rows), 1) if best else 1.0)
     for kind in (*dict.fromkeys(question.kind for question in asked), "all"):
         for way in ways:
@@ -302,13 +302,13 @@ def compare(store: Store, peer: Tantivy, corpus: Corpus, asked: list[Question], 
     print(f"  shared with Tantivy: mean {statistics.mean(overlap):.4f} of the {K} best, least {min(overlap):.2f}")
 
 
-def commits(folder: Path, peer: Tantivy, corpus: Corpus, times: int = 5) -> None:
-    """50 documents more, synced: Tantivy's commit, merges awaited, and one more segment's postings."""
+def measure_commits(folder: Path, peer: Tantivy, corpus: Corpus, times: int = 5) -> None:
+    """Commit 50 more documents, synced: Tantivy with its merges, Helix with one more segment's postings."""
     theirs, ours = [], []
     for i in range(times):
         batch = corpus.take(50 * i, 50 * i + 50)
         theirs.append(1000 * peer.add(batch, 0, 50_000_000))
-        ours.append(timed(write_segment, folder / f"commit{i}", batch)[0])
+        ours.append(time_answer(write_segment, folder / f"commit{i}", batch)[0])
     print(
         f"  commit of 50: helix {statistics.median(ours):.1f} ms, tantivy {statistics.median(theirs):.1f} ms (median)"
     )
@@ -331,8 +331,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--folder", type=Path, help="for the two indexes; default: a temporary folder")
     given = parser.parse_args()
-    corpus = draw(given.items, given.seed)
-    asked = questions(corpus, given.questions, given.seed + 1)
+    corpus = draw_corpus(given.items, given.seed)
+    asked = draw_questions(corpus, given.questions, given.seed + 1)
     print(f"{given.items} items, {len(corpus.tokens)} terms, {given.questions} questions x {given.rounds}, k = {K}")
     with tempfile.TemporaryDirectory(dir=given.folder) as temporary:
         for name, bounds in shapes(given.items):
@@ -341,7 +341,7 @@ def main() -> None:
             for start, stop in pairwise(bounds):
                 part = corpus.take(start, stop)
                 theirs += peer.add(part, start, 2_000_000_000)
-                ours += timed(write_segment, folder / "helix" / str(start), part)[0]
+                ours += time_answer(write_segment, folder / "helix" / str(start), part)[0]
             peer.open()
             store = open_store(folder / "helix", bounds, corpus)
             print(f"{name} (Tantivy: {peer.searcher.num_segments})")
@@ -350,7 +350,7 @@ def main() -> None:
             )
             print(f"  build: helix {ours / 1000:.1f} s, {mine:.0f} MB; tantivy {theirs:.1f} s, {other:.0f} MB")
             compare(store, peer, corpus, asked, given.rounds)
-            commits(folder, peer, corpus)
+            measure_commits(folder, peer, corpus)
 
 
 if __name__ == "__main__":

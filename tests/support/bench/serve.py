@@ -1,8 +1,8 @@
-"""What REST adds to a recall: `python -m tests.support.bench.serve [--items N] [--requests 1000] [--workers 1,2]`.
+"""Time that REST adds to a recall: `python -m tests.support.bench.serve [--items N] [--requests 1000] [--workers 1,2]`.
 
-The server is `helix serve` in its own process, the clients are another process with a kept connection each; in between,
-as many threads of one process ask the library the same questions. Every round has each of them once, since a machine's
-speed may change from one second to the next. No answer is one that was kept.
+The server is `helix serve` in its own process; the clients are another process with a persistent connection each. In
+between, as many threads of one process ask the library the same questions. Every round has each of them once, as a
+machine's speed may change from one second to the next. No answer is cached.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ import numpy as np
 
 from helix.sdk.memory import Memory
 from helix.settings import load
+from pipelines.bench.figures import time_call
 from pipelines.bench.questions import draw_questions
 from pipelines.bench.synthetic_store import build_store
 from query.discovery_read import read_address
@@ -37,8 +38,8 @@ ROUNDS = 3
 
 
 @contextmanager
-def served(root: Path, workers: int) -> Iterator[tuple[str, int]]:
-    """`helix serve`, and where it listens."""
+def start_server(root: Path, workers: int) -> Iterator[tuple[str, int]]:
+    """Start `helix serve`; yield its address."""
     command = [str(Path(sys.executable).with_name("helix")), "serve", "--store", str(root), "--port", "0"]
     environ = {"HELIX_ANSWERS": "0", **os.environ}
     process = subprocess.Popen([*command, "--workers", str(workers)], env=environ, stderr=subprocess.DEVNULL)
@@ -54,8 +55,8 @@ def served(root: Path, workers: int) -> Iterator[tuple[str, int]]:
         process.wait(30)
 
 
-def over_http(place: tuple[str, int], asks: Sequence[dict[str, Any]], clients: int) -> list[float]:
-    """Milliseconds of each question, by so many clients; an answer that is none ends it."""
+def ask_http(place: tuple[str, int], asks: Sequence[dict[str, Any]], clients: int) -> list[float]:
+    """Return the milliseconds of each question with this number of clients; a failed request ends the run."""
     own = threading.local()
 
     def ask(question: dict[str, Any]) -> None:
@@ -64,42 +65,34 @@ def over_http(place: tuple[str, int], asks: Sequence[dict[str, Any]], clients: i
         body = json.dumps({"query": question["query"], **question["with"]})
         own.connection.request("POST", "/v1/recall", body, {"Content-Type": "application/json"})
         answer = own.connection.getresponse()
-        said = answer.read()
-        assert answer.status == 200, said
+        body = answer.read()
+        assert answer.status == 200, body
 
-    return by_clients(ask, asks, clients)
+    return ask_by_clients(ask, asks, clients)
 
 
-def by_clients(ask: Callable[[Any], None], asks: Sequence[Any], clients: int) -> list[float]:
-    """So many clients, each of which asks the next question when its last one is answered."""
+def ask_by_clients(ask: Callable[[Any], None], asks: Sequence[Any], clients: int) -> list[float]:
+    """Ask from clients that ask again after their last answer."""
 
-    def timed(share: Sequence[Any]) -> list[float]:
-        spent = []
-        for question in share:
-            began = time.perf_counter()
-            ask(question)
-            spent.append((time.perf_counter() - began) * 1000)
-        return spent
+    def ask_share(share: Sequence[Any]) -> list[float]:
+        return [time_call(ask, question) for question in share]
 
     with ThreadPoolExecutor(clients) as each:
-        list(each.map(ask, asks[: 4 * clients]))  # connections are made
-        return [one for share in each.map(timed, [asks[i::clients] for i in range(clients)]) for one in share]
+        list(each.map(ask, asks[: 4 * clients]))  # opens the connections
+        return [one for share in each.map(ask_share, [asks[i::clients] for i in range(clients)]) for one in share]
 
 
-def in_process(root: Path, asks: Sequence[dict[str, Any]], clients: int) -> list[float]:
-    """The same by threads of one process that asks the library."""
-    memory = _opened(root)
-    return by_clients(lambda question: memory.recall(question["query"], **question["with"]), asks, clients)
+def ask_library(root: Path, asks: Sequence[dict[str, Any]], clients: int) -> list[float]:
+    """Ask the library from threads of one process."""
+    memory = _open_memory(root)
+    return ask_by_clients(lambda question: memory.recall(question["query"], **question["with"]), asks, clients)
 
 
-_KEPT: dict[Path, Memory] = {}
-
-
-def _opened(root: Path) -> Memory:
-    if root not in _KEPT:
-        _KEPT[root] = Memory(root, replace(load(), answers=0))
-        _KEPT[root].recall("what was decided")
-    return _KEPT[root]
+@cache
+def _open_memory(root: Path) -> Memory:
+    memory = Memory(root, replace(load(), answers=0))
+    memory.recall("what was decided")
+    return memory
 
 
 def main() -> None:
@@ -112,20 +105,20 @@ def main() -> None:
     root = options.store / str(options.items)
     build_store(root, options.items, 1, load(), lambda line: print(line, file=sys.stderr))
     asks = draw_questions(root, 1, options.requests)
-    found: dict[str, dict[str, list[float]]] = {}
+    figures: dict[str, dict[str, list[float]]] = {}
     each = get_context("spawn")
     with ProcessPoolExecutor(1, each) as library, ProcessPoolExecutor(1, each) as clients:
         for turn in range(ROUNDS):
             mixed = [asks[i] for i in np.random.default_rng(turn).permutation(len(asks)).tolist()]
             for n in CLIENTS:
-                kept = found.setdefault(f"{n} clients", {})
-                kept.setdefault("library", []).extend(library.submit(in_process, root, mixed, n).result())
+                ways = figures.setdefault(f"{n} clients", {})
+                ways.setdefault("library", []).extend(library.submit(ask_library, root, mixed, n).result())
                 for workers in map(int, options.workers.split(",")):
-                    with served(root, workers) as place:
-                        said = clients.submit(partial(over_http, place), mixed, n).result()
-                    kept.setdefault(f"rest, {workers} workers", []).extend(said)
-    for n, by in found.items():
-        for name, spent in by.items():
+                    with start_server(root, workers) as place:
+                        spent = clients.submit(partial(ask_http, place), mixed, n).result()
+                    ways.setdefault(f"rest, {workers} workers", []).extend(spent)
+    for n, ways in figures.items():
+        for name, spent in ways.items():
             p50, p95 = np.percentile(spent, (50, 95))
             print(f"{n:10} {name:16} p50 {p50:7.2f} ms  p95 {p95:7.2f} ms  {len(spent)} requests")
 

@@ -1,13 +1,13 @@
-"""The sparse leg: what a question costs to encode, and to search among a million items, beside the lexical leg.
+"""The sparse leg: time to encode a question and to search a million items, next to the lexical leg.
 
 python -m tests.support.bench.sparse encode [--rounds 200] [--threads 1,2]
 python -m tests.support.bench.sparse search --items 1000000 [--questions 200]
 python -m tests.support.bench.sparse simulate --set locomo --path locomo10.json [--each 3]
 
-Networks of real shapes and random weights cost what trained ones do, but for how many terms come out: those are drawn
-for the search, ~100 an item and 10 or 30 a question, as Zipf-Mandelbrot has it. `simulate` says what a model of known
-quality would give: every item has its own words as BM25 weighs them, six wrong ones, and of the words that a question
-has and its answer lacks a share p, at the weight .5; a question's words weigh their idf, as without inference.
+Networks of real shapes and random weights cost as much as trained ones, but for the number of terms. The search draws
+these by Zipf-Mandelbrot's law: about 100 an item, 10 or 30 a question. `simulate` measures a model of known quality:
+every item has its own words with BM25's weights, six wrong words, and a share p of the words that a question has and
+its answer lacks, at the weight .5. A question's words weigh their idf, as without inference.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ import orjson
 from helix.encoders import sparse
 from helix.encoders.sparse import SPEC, DocumentEncoder, SparseSpec, open_query
 from helix.encoders.sparse_export import pool_graph
-from helix.encoders.spec import fingerprint_spec
+from helix.encoders.spec import fingerprint_spec, hash_files
 from helix.snapshot.index.sparse import ImpactField, Impacts
 from helix.stages.lexical import search_lexical
 from helix.stages.sparse import search_sparse
 from helix.types import Plan, Sparse
+from pipelines.bench.figures import time_call
 from tests.support.bench.lexical import GROUPS, Segment, Store
 
 VOCABULARY = 30_522
@@ -47,24 +48,19 @@ QUESTIONS = (
 SHAPES = {"6 × 384": (384, 6, 12, 1_536), "6 × 768": (768, 6, 12, 3_072)}
 
 
-def told(name: str, seconds: Sequence[float]) -> None:
-    ms = sorted(1e3 * one for one in seconds)
+def print_times(name: str, spent: Sequence[float]) -> None:
+    ms = sorted(spent)
     print(f"{name:44} p50 {statistics.median(ms):7.2f} ms   p95 {ms[int(0.95 * len(ms))]:7.2f} ms", flush=True)
 
 
-def timed(work: Callable[[Any], Any], given: Sequence[Any], rounds: int) -> list[float]:
+def time_rounds(work: Callable[[Any], Any], given: Sequence[Any], rounds: int) -> list[float]:
     for one in given:
         work(one)
-    out = []
-    for i in range(rounds):
-        began = time.perf_counter()
-        work(given[i % len(given)])
-        out.append(time.perf_counter() - began)
-    return out
+    return [time_call(work, given[i % len(given)]) for i in range(rounds)]
 
 
-def network(folder: Path, shape: tuple[int, int, int, int]) -> Path:
-    """An int8 DistilBERT for masked language modelling, SPLADE's pooling in the graph, weights drawn."""
+def make_network(folder: Path, shape: tuple[int, int, int, int]) -> Path:
+    """Make an int8 DistilBERT for masked language modelling with SPLADE's pooling and random weights."""
     import torch
     from transformers import DistilBertConfig, DistilBertForMaskedLM
 
@@ -77,12 +73,11 @@ def network(folder: Path, shape: tuple[int, int, int, int]) -> Path:
     export_graph(folder / "saved", folder / "plain", "fill-mask")
     pool_graph(folder / "plain" / "model.onnx", "max", "relu")
     quantise_graph(folder / "plain", folder / "int8")
-    (folder / "int8" / "model_quantized.onnx").rename(folder / "int8" / "model.onnx")
-    return described(folder / "int8", "splade")
+    return describe_folder(folder / "int8", "splade")
 
 
-def described(folder: Path, kind: str) -> Path:
-    """With a tokenizer of word pieces, which splits as BERT's does, and sparse.json."""
+def describe_folder(folder: Path, kind: str) -> Path:
+    """Add a tokenizer of word pieces, which splits as BERT's does, and sparse.json."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
     letters = [chr(c) for c in range(97, 123)]
@@ -100,7 +95,7 @@ def described(folder: Path, kind: str) -> Path:
         np.save(folder / names[0], np.random.default_rng(0).random(VOCABULARY).astype(np.float32))
     spec = SparseSpec(
         sparse.FORMAT, kind, "drawn", "", "int8", {}, "", VOCABULARY, 256, 64, 0, "", "",
-        {name: sparse.sha256(folder / name) for name in names},
+        hash_files(folder, names),
     )  # fmt: skip
     spec = dataclasses.replace(spec, fingerprint=fingerprint_spec(spec))
     (folder / SPEC).write_bytes(orjson.dumps(spec))
@@ -110,29 +105,31 @@ def described(folder: Path, kind: str) -> Path:
 def encode(rounds: int, threads: Sequence[int]) -> None:
     with tempfile.TemporaryDirectory() as work:
         for name, shape in SHAPES.items():
-            folder = network(Path(work, name), shape)
+            folder = make_network(Path(work, name), shape)
             size = (folder / "model.onnx").stat().st_size / 1e6
             for n in threads:
                 asks = open_query(folder, n)
-                told(f"splade {name}, int8, {size:.0f} MB, threads {n}", timed(asks.encode, QUESTIONS, rounds))
+                print_times(
+                    f"splade {name}, int8, {size:.0f} MB, threads {n}", time_rounds(asks.encode, QUESTIONS, rounds)
+                )
             documents = DocumentEncoder(folder, 2)
             texts = [" ".join(QUESTIONS[(i + j) % 5] for j in range(4)) for i in range(64)]
             began = time.perf_counter()
             documents.encode(texts)
             print(f"{name}: {len(texts) / (time.perf_counter() - began):.0f} items of ~45 tokens a second, 2 threads")
         Path(work, "free").mkdir()
-        asks = open_query(described(Path(work, "free"), "inference-free"), 1)
-        told("inference-free", timed(asks.encode, QUESTIONS, rounds))
+        asks = open_query(describe_folder(Path(work, "free"), "inference-free"), 1)
+        print_times("inference-free", time_rounds(asks.encode, QUESTIONS, rounds))
 
 
 # ------------------------------------------------------------ searching
 
 
-def drawn(items: int, per: int, terms: int, rng: np.random.Generator) -> tuple[Any, Any, Any, Any]:
-    """Postings: (terms, indptr, rows, weights float32) of ~`per` different terms an item."""
+def draw_postings(items: int, per: int, terms: int, rng: np.random.Generator) -> tuple[Any, Any, Any, Any]:
+    """Draw postings of about `per` distinct terms an item: (terms, indptr, rows, weights float32)."""
     chance = 1 / (np.arange(terms) + 20.0)
     chance /= chance.sum()
-    # A term is in an item with its own probability, independently: as many as `per` on average, none twice.
+    # Each term has its own probability to be in an item: `per` terms on average, each once.
     share = np.minimum(0.5, per * chance)
     for _ in range(20):
         free = share < 0.5
@@ -143,14 +140,14 @@ def drawn(items: int, per: int, terms: int, rng: np.random.Generator) -> tuple[A
         rng.choice(items, n, replace=False)) for s, n in zip(share, counts, strict=True)]  # fmt: skip
     indptr = np.append(0, np.cumsum([len(each) for each in rows])).astype(np.int64)
     flat = np.concatenate(rows).astype(np.uint32)
-    # What a common term weighs is small, as trained models have it; within a term it varies threefold.
+    # Common terms weigh little, as with trained models; the weights of a term vary threefold.
     mean = np.repeat(0.3 + 1.5 * (1 - share / 0.5) ** 2, np.diff(indptr)).astype(np.float32)
     return np.arange(terms), indptr, flat, (mean * rng.gamma(4.0, 0.25, len(flat))).astype(np.float32)
 
 
 def search(items: int, questions: int, k: int = 100) -> None:
     rng = np.random.default_rng(0)
-    key, indptr, rows, weights = drawn(items, 100, VOCABULARY, rng)
+    key, indptr, rows, weights = draw_postings(items, 100, VOCABULARY, rng)
     impact = np.minimum(np.rint(weights * 1_024), 65_535).astype(np.uint16)
     most = np.maximum.reduceat(impact, np.minimum(indptr[:-1], len(impact) - 1))
     held = Impacts(
@@ -169,7 +166,7 @@ def search(items: int, questions: int, k: int = 100) -> None:
     whole, group = Plan(None, items), rng.integers(0, GROUPS, items) == 0
     narrow = Plan(group, int(group.sum()))
     df = np.diff(indptr)
-    words_key, words_indptr, words_rows, _ = drawn(items, 40, 100_000, rng)
+    words_key, words_indptr, words_rows, _ = draw_postings(items, 40, 100_000, rng)
     store: Any = Store(
         [(0, Segment(words_key.astype(np.uint64), words_indptr, words_rows, np.ones(len(words_rows), np.uint16)))],
         np.full(items, 40, np.float32),
@@ -177,23 +174,29 @@ def search(items: int, questions: int, k: int = 100) -> None:
     )
     words_df = np.diff(words_indptr)
     for size in (10, 30):
-        # A question's terms are those of an item: a third of them, as likely as they are in items.
-        asked = [one(df, size, rng) for _ in range(questions)]
-        told(f"sparse, {size} terms", timed(lambda q: search_sparse(q, field, whole, k), asked, questions))
-        told(
+        # A question draws its terms with their frequency in items.
+        asked = [draw_query(df, size, rng) for _ in range(questions)]
+        print_times(f"sparse, {size} terms", time_rounds(lambda q: search_sparse(q, field, whole, k), asked, questions))
+        print_times(
             f"sparse, {size} terms, one item in 100",
-            timed(lambda q: search_sparse(q, field, narrow, k), asked, questions),
+            time_rounds(lambda q: search_sparse(q, field, narrow, k), asked, questions),
         )
         pool = rng.choice(items, 400, replace=False)
-        told(f"scores of 400 items, {size} terms", timed(lambda q, pool=pool: field.scores(pool, q), asked, questions))
+        print_times(
+            f"scores of 400 items, {size} terms",
+            time_rounds(lambda q, pool=pool: field.scores(pool, q), asked, questions),
+        )
     for size in (5, 10):
         spoken: list[Any] = [
-            type("Q", (), {"terms": one(words_df, size, rng).terms.astype(np.uint64)}) for _ in range(questions)
+            type("Q", (), {"terms": draw_query(words_df, size, rng).terms.astype(np.uint64)}) for _ in range(questions)
         ]
-        told(f"lexical, {size} terms", timed(lambda q: search_lexical(q, store, whole, k, 0.9, 0.6), spoken, questions))
+        print_times(
+            f"lexical, {size} terms",
+            time_rounds(lambda q: search_lexical(q, store, whole, k, 0.9, 0.6), spoken, questions),
+        )
 
 
-def one(df: Any, size: int, rng: np.random.Generator) -> Sparse:
+def draw_query(df: Any, size: int, rng: np.random.Generator) -> Sparse:
     terms = np.sort(rng.choice(len(df), size, replace=False, p=df / df.sum())).astype(np.uint32)
     rare = np.log(1 + df.max() / np.maximum(df[terms], 1))
     return Sparse(terms, (rare / rare.max() * 2 * rng.gamma(4.0, 0.25, size)).astype(np.float32) + np.float32(0.05))
@@ -203,7 +206,7 @@ def one(df: Any, size: int, rng: np.random.Generator) -> Sparse:
 
 
 class World:
-    """A benchmark set in a store, and the words of its items and questions as one vocabulary."""
+    """A benchmark set in a store, with the words of its items and questions as one vocabulary."""
 
     def __init__(self, name: str, path: Path, each: int, folder: Path) -> None:
         from helix.ranking.bm25 import compute_idf, compute_norms
@@ -216,9 +219,9 @@ class World:
         from pipelines.eval.sets.registry import read_set
 
         settings = dataclasses.replace(load(), answers=0, profiles=str(folder / "profiles"))
-        found = read_set(name, path, folder / "documents")
+        benchmark = read_set(name, path, folder / "documents")
         if not (folder / "store").is_dir():
-            ingest(folder / "store", list(found.documents), settings)
+            ingest(folder / "store", list(benchmark.documents), settings)
         self.memory, self.settings = Memory(folder / "store", settings), settings
         snap = self.snap = self.memory.snapshot
         self.rows = np.flatnonzero(snap.alive)
@@ -226,7 +229,7 @@ class World:
         self.turns = [{turn_key(entry["session"], one) for one in entry["turns"]} for entry in entries]
         self.own = [Counter(tokenise(entry["text"])) for entry in entries]
         days = {project: last_moment(snap, project) for project in (None, *snap.projects)}
-        asked = [question for question in found.questions[::each] if question.project in days]
+        asked = [question for question in benchmark.questions[::each] if question.project in days]
         self.questions = [question._replace(at=question.at or days[question.project]) for question in asked]
         self.words = [set(tokenise(question.text)) for question in self.questions]
         self.place = {word: i for i, word in enumerate(sorted(set().union(*self.own, *self.words)))}
@@ -237,17 +240,17 @@ class World:
         self.norm = compute_norms(length, float(length.mean()), 0.9, 0.6).tolist()
         self.idf = compute_idf(df, len(self.own))
 
-    def field(self, p: float | None, wrong: int = 6) -> ImpactField:
-        """What a model gives that hits a share p; None: nothing but the items' own words."""
+    def make_field(self, p: float | None, wrong: int = 6) -> ImpactField:
+        """Return the weights of a model that hits a share p; None: the items' own words only."""
         rng = np.random.default_rng(0)
         held = [
             {self.place[word]: tf * 1.9 / (tf + norm) for word, tf in words.items()}
             for words, norm in zip(self.own, self.norm, strict=True)
         ]
         if p is not None:
-            said = [self.place[word] for words in self.words for word in sorted(words)]
+            asked = [self.place[word] for words in self.words for word in sorted(words)]
             for one in held:
-                for word in rng.choice(said, wrong).tolist():
+                for word in rng.choice(asked, wrong).tolist():
                     one.setdefault(word, 0.5)
             for question, words in zip(self.questions, self.words, strict=True):
                 for at in (i for i, turns in enumerate(self.turns) if turns & question.gold):
@@ -275,7 +278,7 @@ class World:
         terms = np.unique([self.place[word] for word in set(tokenise(text)) if word in self.place]).astype(np.uint32)
         return Sparse(terms, self.idf[terms].astype(np.float32))
 
-    def recall_at(self, profile: str, k: int = 10) -> float:
+    def measure_recall(self, profile: str, k: int = 10) -> float:
         from pipelines.eval.sets.benchmark import turn_key
 
         shares = []
@@ -299,15 +302,15 @@ def simulate(name: str, path: Path, each: int) -> None:
         world = World(name, path, each, folder)
         loaded = world.snap.files.__dict__
         print(f"{name}: {len(world.questions)} questions, {len(world.rows)} items; rec@10 by the weight in `sim`")
-        print(f"without: {world.recall_at('helix'):.3f}", flush=True)
+        print(f"without: {world.measure_recall('helix'):.3f}", flush=True)
         loaded["sparse_encoder"] = SimpleNamespace(encode=world.encode)
         for p in (None, 0.0, 0.1, 0.2, 0.35):
-            world.snap.lexical.__dict__["impacts"] = world.field(p)
+            world.snap.lexical.__dict__["impacts"] = world.make_field(p)
             world.snap._views.clear()
-            found = [world.recall_at(f"sparse-{round(100 * weight)}") for weight in weights]
-            said = "own words alone" if p is None else f"p = {p}"
-            shown = "   ".join(f"{weight}: {one:.3f}" for weight, one in zip(weights, found, strict=True))
-            print(f"{said:16} {shown}", flush=True)
+            shares = [world.measure_recall(f"sparse-{round(100 * weight)}") for weight in weights]
+            label = "own words alone" if p is None else f"p = {p}"
+            figures = "   ".join(f"{weight}: {one:.3f}" for weight, one in zip(weights, shares, strict=True))
+            print(f"{label:16} {figures}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
-"""What each storage tier of vectors keeps of the recall that float32 vectors have, and what a search in it costs.
+"""Recall of each storage level of vectors against float32 vectors, and the time of a search.
 
 python -m tests.support.bench.tiers [PATH_TO_DATA] [--keep FOLDER] [--items N] [--rate]
 
-PATH_TO_DATA holds any of locomo/locomo_dev5.json, musique/musique_train*.json, cranfield/ and npl/, as published; what
-is not there is left out. Vectors are the encoder's own, in reach by the settings; `--keep` saves them between runs.
-`--items` adds the latency of a search among so many synthetic vectors. `--rate` embeds 3,000 of the passages instead,
-and compares with the bare ONNX session.
+PATH_TO_DATA holds any of locomo/locomo_dev5.json, musique/musique_train*.json, cranfield/ and npl/, as published.
+Vectors are the configured encoder's; `--keep` saves them between runs. `--items` adds the latency of a search among
+synthetic vectors. `--rate` embeds 3,000 of the passages instead, and compares with the bare ONNX session.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ from helix.stages.dense import candidates, score
 from helix.types import F32, Bool
 
 K = 10
-LEG = 100  # what the dense leg asks for
-WORDS = 150  # of a passage, as ingest cuts it
+LEG = 100  # rows of the dense leg
+WORDS = 150  # of a passage, as the ingest cuts it
 
 
 class Collection(NamedTuple):
-    """Questions over passages. `gold`: rows that answer, one set a question; `group`: what is searched together."""
+    """Questions over passages. `gold`: rows that answer, a set a question; a group is searched together."""
 
     passages: list[str]
     questions: list[str]
@@ -48,14 +47,14 @@ class Collection(NamedTuple):
     question_group: list[str]
 
 
-def _plain(passages: list[str], asked: Sequence[tuple[str, set[int]]]) -> Collection:
+def _make_collection(passages: list[str], asked: Sequence[tuple[str, set[int]]]) -> Collection:
     kept = [(text, gold) for text, gold in asked if gold]
     cut = [" ".join(text.split()[:WORDS]) for text in passages]
     return Collection(cut, [t for t, _ in kept], [g for _, g in kept], [""] * len(cut), [""] * len(kept))
 
 
 def locomo(data: Path) -> Collection:
-    """Turns as passages; a question is about its own conversation."""
+    """Read turns as passages; a question is about its own conversation."""
     found = Collection([], [], [], [], [])
     for conversation in json.loads((data / "locomo" / "locomo_dev5.json").read_text()):
         name, talk, row = conversation["sample_id"], conversation["conversation"], {}
@@ -74,18 +73,18 @@ def locomo(data: Path) -> Collection:
 
 
 def musique(data: Path) -> Collection:
-    """All passages of all questions together."""
+    """Read the passages of all questions together."""
     passages = json.loads((data / "musique" / "musique_train_corpus.json").read_text())
     row = {(entry["title"], entry["text"]): i for i, entry in enumerate(passages)}
     asked = []
     for entry in json.loads((data / "musique" / "musique_train.json").read_text()):
         support = [(p["title"], p["paragraph_text"]) for p in entry["paragraphs"] if p["is_supporting"]]
         asked.append((entry["question"], {row[key] for key in support if key in row}))
-    return _plain([f"{entry['title']}\n{entry['text']}" for entry in passages], asked)
+    return _make_collection([f"{entry['title']}\n{entry['text']}" for entry in passages], asked)
 
 
 def cranfield(data: Path) -> Collection:
-    """Abstracts; the judgements count the questions from 1, whatever their numbers are."""
+    """Read abstracts; the judgements count the questions from 1."""
     folder = data / "cranfield"
     parts = re.split(r"^\.I \d+\n", (folder / "cran.all.1400").read_text(), flags=re.MULTILINE)[1:]
     texts = [part.partition("\n.W\n")[2] for part in parts]
@@ -95,11 +94,11 @@ def cranfield(data: Path) -> Collection:
         question, document, grade = map(int, line.split())
         if grade > 0:
             gold[question - 1].add(document - 1)
-    return _plain(texts, list(zip((" ".join(text.split()) for text in asked), gold, strict=True)))
+    return _make_collection(texts, list(zip((" ".join(text.split()) for text in asked), gold, strict=True)))
 
 
 def npl(data: Path) -> Collection:
-    """Abstracts of physics; entries end in a slash and begin with their number."""
+    """Read abstracts of physics; entries start with their number and end in a slash."""
 
     def entries(name: str) -> Iterator[tuple[int, str]]:
         for part in re.split(r"^[ ]{0,8}/[ ]{0,8}$", (data / "npl" / name).read_text(), flags=re.MULTILINE):
@@ -111,7 +110,7 @@ def npl(data: Path) -> Collection:
     row = {number: i for i, (number, _) in enumerate(documents)}
     judged = {number: {row[int(each)] for each in text.split()} for number, text in entries("rlv-ass")}
     asked = [(" ".join(text.lower().split()), judged.get(number, set())) for number, text in entries("query-text")]
-    return _plain([text for _, text in documents], asked)
+    return _make_collection([text for _, text in documents], asked)
 
 
 COLLECTIONS: dict[str, tuple[Callable[[Path], Collection], str]] = {
@@ -122,8 +121,8 @@ COLLECTIONS: dict[str, tuple[Callable[[Path], Collection], str]] = {
 }
 
 
-def embedded(name: str, found: Collection, keep: Path | None) -> tuple[F32, F32]:
-    """(passages float32[n, d], questions float32[m, d])."""
+def embed(name: str, found: Collection, keep: Path | None) -> tuple[F32, F32]:
+    """Return (passages float32[n, d], questions float32[m, d])."""
     file = keep / f"{name}.npz" if keep else None
     if file and file.is_file():
         with np.load(file) as kept:
@@ -138,8 +137,8 @@ def embedded(name: str, found: Collection, keep: Path | None) -> tuple[F32, F32]
     return passages, questions
 
 
-def together(found: Sequence[Collection]) -> Collection:
-    """All passages in one heap: every question is asked of all of them."""
+def join(found: Sequence[Collection]) -> Collection:
+    """Join the collections: every question searches all passages."""
     starts = np.cumsum([0, *(len(each.passages) for each in found)]).tolist()
     gold = [{row + start for row in rows} for each, start in zip(found, starts, strict=False) for rows in each.gold]
     passages = [text for each in found for text in each.passages]
@@ -147,20 +146,20 @@ def together(found: Sequence[Collection]) -> Collection:
     return Collection(passages, questions, gold, [""] * len(passages), [""] * len(questions))
 
 
-# ---------------------------------------------------------------- what a tier answers
+# ---------------------------------------------------------------- answers
 
 Answers = list[npt.NDArray[np.intp]]
 Codes = tuple[npt.NDArray[np.int8], F32]
 
 
-def clipped(vectors: F32, share: float) -> Codes:
-    """int8 with one scale a row, which fits a share of its values; what is beyond is cut off."""
+def clip(vectors: F32, share: float) -> Codes:
+    """Quantise to int8 with one scale a row that fits a share of its values; others are cut off."""
     scale = (np.quantile(np.abs(vectors), share, axis=1) / 127).astype(np.float32)
     return np.clip(np.rint(vectors / scale[:, None]), -127, 127).astype(np.int8), scale
 
 
 def least_squares(vectors: F32) -> Codes:
-    """int8 with, of eight scales from 0.7 to 1 of the largest value, the one of the least square error for each row."""
+    """Quantise to int8 with the scale of the least square error, of eight from 0.7 to 1 of the largest value."""
     top = np.abs(vectors).max(1) / 127
     best, error = top.copy(), np.full(len(vectors), np.inf)
     for factor in np.linspace(0.7, 1, 8):
@@ -170,15 +169,15 @@ def least_squares(vectors: F32) -> Codes:
     return np.clip(np.rint(vectors / best[:, None]), -127, 127).astype(np.int8), best.astype(np.float32)
 
 
-def allowed_of(found: Collection) -> list[Bool | None]:
-    """The rows each question may be answered from; None for all."""
+def list_allowed(found: Collection) -> list[Bool | None]:
+    """Return the rows that each question searches; None for all."""
     groups = np.array(found.row_group)
     mask = {group: groups == group for group in set(found.question_group)}
     return [None if mask[group].all() else mask[group] for group in found.question_group]
 
 
-def scanned(codes: Codes, questions: F32, allowed: Sequence[Bool | None]) -> Answers:
-    """The K best of all rows by int8 scores."""
+def scan(codes: Codes, questions: F32, allowed: Sequence[Bool | None]) -> Answers:
+    """Return the K best of all rows by int8 scores."""
     scores = (questions @ codes[0].T.astype(np.float32)) * codes[1]
     return [best(row, mask) for row, mask in zip(scores, allowed, strict=True)]
 
@@ -188,10 +187,10 @@ def best(scores: F32, allowed: Bool | None) -> npt.NDArray[np.intp]:
     return select_top(masked, np.arange(len(scores)), K)
 
 
-def indexed(
+def search_index(
     block: Block, questions: F32, allowed: Sequence[Bool | None], wanted: int, exact: F32 | None = None
 ) -> Answers:
-    """The K best of the candidates a leg of `wanted` rows gets, rescored by int8 codes or by float vectors."""
+    """Return the K best candidates of a leg of `wanted` rows, rescored by int8 codes or by float vectors."""
     answers = []
     for vector, mask in zip(questions, allowed, strict=True):
         assert block.dense is not None
@@ -202,49 +201,49 @@ def indexed(
 
 
 def recall(answers: Answers, gold: Sequence[set[int]]) -> float:
-    """Mean share of the gold rows among the K answers."""
+    """Return the mean share of the gold rows among the K answers."""
     return float(
         np.mean([len(want & set(rows.tolist())) / len(want) for rows, want in zip(answers, gold, strict=True)])
     )
 
 
 def overlap(answers: Answers, reference: Answers) -> float:
-    """Mean share of the reference's rows among the answers."""
+    """Return the mean share of the reference's rows among the answers."""
     return float(np.mean([len(np.intersect1d(a, b)) / len(b) for a, b in zip(answers, reference, strict=True)]))
 
 
-def indexed_block(codes: Codes, tier: str, folder: Path) -> tuple[Block, dict[str, Any]]:
-    """A segment with an index of the tier, opened from its file."""
+def build_block(codes: Codes, tier: str, folder: Path) -> tuple[Block, dict[str, Any]]:
+    """Build and open a segment's index of a storage level."""
     path = folder / "index"
     params = dense.build(*codes, path, tier=tier)
     return Block(0, *codes, dense.open_dense(path, params)), params
 
 
 def table(name: str, found: Collection, vectors: F32, questions: F32, folder: Path) -> list[tuple[str, float, float]]:
-    """Print a line a tier; returns (tier, recall@10 as a share of float's, overlap@10)."""
-    allowed = allowed_of(found)
+    """Print a line a storage level; return (level, recall@10 as a share of float's, overlap@10)."""
+    allowed = list_allowed(found)
     reference = [best(row, mask) for row, mask in zip(questions @ vectors.T, allowed, strict=True)]
     base = recall(reference, found.gold)
     print(f"\n{name}: {len(vectors):,} passages, {len(questions)} questions; recall@{K} of float32 {base:.4f}")
     codes = quantise(vectors)
     tried: dict[str, Answers] = {
-        "int8, scanned": scanned(codes, questions, allowed),
-        "int8, clipped at 99.9 %": scanned(clipped(vectors, 0.999), questions, allowed),
-        "int8, clipped at 99 %": scanned(clipped(vectors, 0.99), questions, allowed),
-        "int8, least squares": scanned(least_squares(vectors), questions, allowed),
+        "int8, scanned": scan(codes, questions, allowed),
+        "int8, clipped at 99.9 %": scan(clip(vectors, 0.999), questions, allowed),
+        "int8, clipped at 99 %": scan(clip(vectors, 0.99), questions, allowed),
+        "int8, least squares": scan(least_squares(vectors), questions, allowed),
     }
     half = vectors.astype(np.float16).astype(np.float32)
     for tier in ("int8", "binary", "prefix:256", "prefix:128"):
         if dense.prefix_of(tier) >= vectors.shape[1]:
             continue
-        block, params = indexed_block(codes, tier, folder)
+        block, params = build_block(codes, tier, folder)
         effort = f"over {params['over']}, probes {params['probes']}/{params['lists']}"
         for wanted in (K, LEG):
-            tried[f"{tier}, leg of {wanted} ({effort})"] = indexed(block, questions, allowed, wanted)
+            tried[f"{tier}, leg of {wanted} ({effort})"] = search_index(block, questions, allowed, wanted)
         if tier == "binary":
             for wanted in (K, LEG):
                 label = f"{tier} + float16, leg of {wanted} ({effort})"
-                tried[label] = indexed(block, questions, allowed, wanted, half)
+                tried[label] = search_index(block, questions, allowed, wanted, half)
     rows = []
     for label, answers in tried.items():
         got, same = recall(answers, found.gold), overlap(answers, reference)
@@ -253,28 +252,28 @@ def table(name: str, found: Collection, vectors: F32, questions: F32, folder: Pa
     return rows
 
 
-# ---------------------------------------------------------------- what it costs
+# ---------------------------------------------------------------- time
 
 
 def latency(items: int, folder: Path, rounds: int = 100) -> None:
-    """Print size, time to build and milliseconds a search of each tier among synthetic vectors."""
+    """Print size, build time and milliseconds a search of each storage level among synthetic vectors."""
     from pipelines.bench.language import DIM
 
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(1_000, DIM)).astype(np.float32)
 
-    def drawn(n: int) -> F32:
+    def draw(n: int) -> F32:
         rows = centres[rng.integers(len(centres), size=n)] + 1.2 * rng.normal(size=(n, DIM)).astype(np.float32)
         return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
 
-    parts = [quantise(drawn(min(50_000, items - start))) for start in range(0, items, 50_000)]
+    parts = [quantise(draw(min(50_000, items - start))) for start in range(0, items, 50_000)]
     codes = np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
-    questions = drawn(rounds)
+    questions = draw(rounds)
     exact = dense.nearest(questions, *codes, LEG)
     print(f"\n{items:,} synthetic vectors of {DIM} dimensions in clusters, a leg of {LEG}")
     for tier in ("int8", "binary", "prefix:256", "prefix:128"):
         begun = time.perf_counter()
-        block, params = indexed_block(codes, tier, folder)
+        block, params = build_block(codes, tier, folder)
         took, size = time.perf_counter() - begun, (folder / "index").stat().st_size / 1e6
         for share in (None, 0.2):
             allowed = None if share is None else rng.random(items) < share
@@ -291,7 +290,7 @@ def latency(items: int, folder: Path, rounds: int = 100) -> None:
 
 
 def throughput(texts: Sequence[str], rounds: int = 2, block: int = 300) -> None:
-    """Print passages a second of the encoder and of its ONNX session alone: in turns, block by block."""
+    """Print passages a second of the encoder and of its ONNX session alone, in turns by blocks."""
     settings = load()
     encoder = Encoder(cache_encoder(choose_encoder(settings), Path(settings.cache)))
     raw, ours = [], []
@@ -328,11 +327,11 @@ def main() -> int:
         for name, (read, needs) in COLLECTIONS.items():
             if given.path and (given.path / needs).is_file():
                 collection = read(given.path)
-                found[name] = (collection, *embedded(name, collection, given.keep))
+                found[name] = (collection, *embed(name, collection, given.keep))
                 table(name, *found[name], Path(work))
         if len(found) > 1:
             vectors, questions = (np.concatenate([entry[i] for entry in found.values()]) for i in (1, 2))
-            table("all together", together([entry[0] for entry in found.values()]), vectors, questions, Path(work))
+            table("all together", join([entry[0] for entry in found.values()]), vectors, questions, Path(work))
         if given.items:
             latency(given.items, Path(work))
         if not found and not given.items:

@@ -1,8 +1,8 @@
-"""How fast a fleet of workers is: `python -m tests.support.bench.workers throughput|fresh|reindex [--size N]`.
+"""Speed of a fleet of workers: `python -m tests.support.bench.workers throughput|fresh|reindex [--size N]`.
 
-throughput   documents through one and two processes that enrich, a commit worker beside them
-fresh        how long a fresh turn waits while a large import goes through
-reindex      what a recall takes while nothing happens, and while the store is reindexed
+throughput   documents through one and two enriching processes, next to a commit worker
+fresh        the wait of a fresh turn during a large import
+reindex      time of a recall at rest, and during a reindex
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ Lisbon Berlin invoice vacation meeting plan release error traceback path module 
 """.split()  # noqa: SIM905
 
 
-def sentence(rng: random.Random) -> str:
+def make_sentence(rng: random.Random) -> str:
     return " ".join(rng.choice(WORDS) for _ in range(rng.randrange(12, 60))) + "."
 
 
-def log(path: Path, session: str, turns: int, rng: random.Random) -> Path:
-    """A log of prose."""
+def write_log(path: Path, session: str, turns: int, rng: random.Random) -> Path:
+    """Write a log of prose."""
     with path.open("w") as file:
         for i in range(turns):
-            said = {"session": session, "id": f"{session}:{i}", "speaker": "Ana", "text": sentence(rng)}
-            file.write(json.dumps(said) + "\n")
+            line = {"session": session, "id": f"{session}:{i}", "speaker": "Ana", "text": make_sentence(rng)}
+            file.write(json.dumps(line) + "\n")
     return path
 
 
 def throughput(size: int) -> None:
-    """Documents of 20 turns, from the first that is made to the last that is recallable."""
-    found = {}
+    """Measure documents of 20 turns, from the first enriched to the last recallable."""
+    rates = {}
     for workers in (1, 2):
         with tempfile.TemporaryDirectory() as place, fleet(Path(place) / "fleet") as made:
             made.kill("query")
@@ -51,7 +51,7 @@ def throughput(size: int) -> None:
             folder = Path(place) / "in"
             folder.mkdir()
             for i in range(size):
-                log(folder / f"s{i}.jsonl", f"s{i}", 20, rng)
+                write_log(folder / f"s{i}.jsonl", f"s{i}", 20, rng)
             made.enqueue(folder)
             made.worker("commit", "commit,maintain")
             for number in range(workers):
@@ -60,13 +60,13 @@ def throughput(size: int) -> None:
             began, there = time.monotonic(), len(made.events("enriched"))
             wait_until(3_600, made.is_idle, made.log)
             seconds = time.monotonic() - began
-            found[workers] = (size - there) / seconds
-            print(f"{workers} workers: {found[workers]:.1f} documents/s, {20 * found[workers]:.0f} items/s recallable")
-    print(f"scaling {found[2] / found[1]:.2f}")
+            rates[workers] = (size - there) / seconds
+            print(f"{workers} workers: {rates[workers]:.1f} documents/s, {20 * rates[workers]:.0f} items/s recallable")
+    print(f"scaling {rates[2] / rates[1]:.2f}")
 
 
 def fresh(size: int) -> None:
-    """A turn every two seconds into a log that is watched, while `size` MB of prose are taken in."""
+    """Write a turn every two seconds to a watched log, during an import of `size` MB of prose."""
     with tempfile.TemporaryDirectory() as place, fleet(Path(place) / "fleet") as made:
         rng = random.Random(7)
         for name in ("enrich", "bulk", "commit", "maintain"):
@@ -75,41 +75,41 @@ def fresh(size: int) -> None:
         watched.mkdir()
         made.start("watch", "watch", str(watched), "--only")
         wait_until(60, lambda: made.read_log().count("ready.") >= 4, made.log)
-        print("idle:   ", told(turns(made, watched, "idle", 15)))
-        bulk = log(Path(place) / "bulk.jsonl", "b", size * 4_000, rng)
+        print("idle:   ", format_waits(measure_turns(made, watched, "idle", 15)))
+        bulk = write_log(Path(place) / "bulk.jsonl", "b", size * 4_000, rng)
         print(f"import of {bulk.stat().st_size / 1e6:.0f} MB")
         print("while it is accepted:", end=" ", flush=True)
         import threading
 
-        taking = threading.Thread(target=made.enqueue, args=(bulk,))
+        accepting = threading.Thread(target=made.enqueue, args=(bulk,))
         began = time.monotonic()
-        taking.start()
+        accepting.start()
         seen = []
-        while taking.is_alive():
-            seen += turns(made, watched, f"a{len(seen)}", 1)
-        print(told(seen), f"({time.monotonic() - began:.0f} s)")
-        print("while it is enriched:", told(turns(made, watched, "busy", 60)))
+        while accepting.is_alive():
+            seen += measure_turns(made, watched, f"a{len(seen)}", 1)
+        print(format_waits(seen), f"({time.monotonic() - began:.0f} s)")
+        print("while it is enriched:", format_waits(measure_turns(made, watched, "busy", 60)))
         print(f"of it done by then: {made.count_done()} of {len(ledger.accepted(made.root))} documents")
 
 
-def turns(made: Fleet, watched: Path, name: str, count: int) -> list[float]:
-    """Seconds from the write of each turn to its recall."""
+def measure_turns(made: Fleet, watched: Path, name: str, count: int) -> list[float]:
+    """Return the seconds from the write of each turn to its recall."""
     waits = []
     for i in range(count):
         word = f"{name}word{i}"
         with (watched / f"{name}.jsonl").open("a") as file:
-            said = {"session": name, "id": f"{name}:{i}", "speaker": "Ana", "text": f"I say {word} now"}
-            file.write(json.dumps(said) + "\n")
-        waits.append(wait_until(120, lambda word=word: found(made, word), made.log))
+            line = {"session": name, "id": f"{name}:{i}", "speaker": "Ana", "text": f"I say {word} now"}
+            file.write(json.dumps(line) + "\n")
+        waits.append(wait_until(120, lambda word=word: is_found(made, word), made.log))
         time.sleep(2)
     return waits
 
 
-def found(made: Fleet, word: str) -> bool:
+def is_found(made: Fleet, word: str) -> bool:
     return any(word in item["text"] for item in made.get(f"/v1/recall?query={word}&k=3")["items"])
 
 
-def told(seconds: Sequence[float]) -> str:
+def format_waits(seconds: Sequence[float]) -> str:
     ordered = sorted(seconds)
     return (
         f"{len(ordered)} turns, p50 {statistics.median(ordered):.2f} s, "
@@ -118,37 +118,39 @@ def told(seconds: Sequence[float]) -> str:
 
 
 def reindex(size: int) -> None:
-    """Recalls of a query process from a store of `size` documents of 40 turns."""
+    """Measure recalls of a query process over `size` documents of 40 turns."""
     with tempfile.TemporaryDirectory() as place:
         rng = random.Random(7)
 
         def seed(logs: Path, root: Path) -> None:
             for i in range(size):
-                log(logs / f"r{i}.jsonl", f"r{i}", 40, rng)
+                write_log(logs / f"r{i}.jsonl", f"r{i}", 40, rng)
             seed_store(logs, root)
 
         with fleet(Path(place) / "fleet", seed=seed) as made:
             made._stop.set()
-            rest = asked(made, 20, rng)
+            rest = measure_recalls(made, 20, rng)
             print("at rest:        ", rest)
             made.worker("bulk", HELIX_ITEM_WORDS="100")
             process = made.start("reindex", "reindex", HELIX_ITEM_WORDS="100")
             time.sleep(8)
-            busy, before = asked(made, 40, rng), process.poll()
+            busy, before = measure_recalls(made, 40, rng), process.poll()
             print("by workers:     ", busy, "" if before is None else "(it had ended)")
             made.kill("reindex")
             made.kill("bulk")
             process = made.start("reindex", "reindex", HELIX_ITEM_WORDS="100", HELIX_REDIS_URL="")
             made.environ = {}
             time.sleep(8)
-            print("by this machine:", asked(made, 40, rng), "" if process.poll() is None else "(it had ended)")
+            print(
+                "by this machine:", measure_recalls(made, 40, rng), "" if process.poll() is None else "(it had ended)"
+            )
             print("at rest:        ", end=" ")
             made.kill("reindex")
-            print(asked(made, 20, rng))
+            print(measure_recalls(made, 20, rng))
 
 
-def asked(made: Fleet, seconds: float, rng: random.Random) -> str:
-    """Recalls one after the other, ten a second at most."""
+def measure_recalls(made: Fleet, seconds: float, rng: random.Random) -> str:
+    """Recall in sequence, at most twenty a second."""
     took = []
     until = time.monotonic() + seconds
     while time.monotonic() < until:

@@ -55,7 +55,7 @@ MODELS: dict[str, Callable[[Path, str], Path]] = {
     "sum": partial(splade, pooling="sum"),
     "twice": partial(splade, activation="log1p_relu"),
     "sum twice": partial(splade, pooling="sum", activation="log1p_relu"),
-    "no modules": tiny_sparse.masked,
+    "no modules": tiny_sparse.masked_model,
     "inference-free": tiny_sparse.inference_free,
     "prompts": partial(splade, prompts={"query": "car ", "document": "olive "}),
 }
@@ -171,7 +171,7 @@ def test_a_roberta_reads_no_token_without_a_position(tmp_path: Path) -> None:
     from sentence_transformers.sparse_encoder.modules import SpladePooling
     from transformers import RobertaConfig, RobertaForMaskedLM
 
-    plain = tiny_sparse.masked(tmp_path / "plain", "random", length=24)
+    plain = tiny_sparse.masked_model(tmp_path / "plain", "random", length=24)
     config = RobertaConfig(
         vocab_size=len(VOCABULARY),
         hidden_size=32,
@@ -192,7 +192,7 @@ def test_a_roberta_reads_no_token_without_a_position(tmp_path: Path) -> None:
 
 def test_a_model_of_another_kind_is_named(tmp_path: Path) -> None:
     csr = tiny_sparse.auto_encoder(tmp_path / "csr")
-    plain = tiny_sparse.masked(tmp_path / "plain")
+    plain = tiny_sparse.masked_model(tmp_path / "plain")
     config = json.loads((plain / "config.json").read_text())
     (plain / "config.json").write_text(json.dumps({**config, "architectures": ["BertModel"]}))
     free = tiny_sparse.inference_free(tmp_path / "free")

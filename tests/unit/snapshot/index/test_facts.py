@@ -28,14 +28,14 @@ from pipelines.maintain.deletion_plan import Selection
 from pipelines.maintain.forget import forget
 from pipelines.maintain.reindex import reindex
 from tests.support.queries import make_query
-from tests.support.tiny_facts import fact_store, item, says
+from tests.support.tiny_facts import fact_store, item, state_fact
 
 X, Y, Z = np.eye(4)[:3]
 ITEMS = (
-    item("a", says("ana", "lives_in", "oslo", vector=X)),
+    item("a", state_fact("ana", "lives_in", "oslo", vector=X)),
     item("b"),
-    item("c", says("ben", "likes", "oslo jazz", vector=Y), says("ben", "works_at", "quux", vector=Z)),
-    item("d", says("eva", "lives_in", "bergen", vector=0.6 * X + 0.8 * Y)),
+    item("c", state_fact("ben", "likes", "oslo jazz", vector=Y), state_fact("ben", "works_at", "quux", vector=Z)),
+    item("d", state_fact("eva", "lives_in", "bergen", vector=0.6 * X + 0.8 * Y)),
 )
 EVERY = Plan(None, 0)
 
@@ -118,7 +118,7 @@ def test_the_nearest_facts_by_hand(tmp_path: Path) -> None:
 
 
 def test_ties_go_to_the_smaller_id(tmp_path: Path) -> None:
-    same = [item(f"{i}", says(f"p{i}", "likes", "tea", vector=X)) for i in range(6)]
+    same = [item(f"{i}", state_fact(f"p{i}", "likes", "tea", vector=X)) for i in range(6)]
     field = fact_store(tmp_path, same).facts.field
     assert field.nearest(X.astype(np.float32), 3).rows.tolist() == np.argsort(field.key)[:3].tolist()
 
