@@ -25,6 +25,8 @@ from tests.compat.history import DIM
 from tests.support.serving import ServerProcess, serving, wait_until
 from tests.support.tiny import SETTINGS, make_store
 
+pytestmark = pytest.mark.usefixtures("processes")  # for its mark
+
 ASKED = "GET /v1/recall?query=walnut HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 POSTED = "POST /v1/recall HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
 SECONDS = 1.0  # what a head or a body may take here

@@ -24,6 +24,8 @@ from tests.support.paths import ROOT
 from tests.support.processes import free_port, wait_until
 from tests.support.serving import get_status
 
+pytestmark = pytest.mark.usefixtures("processes")  # for its mark
+
 PACKAGES = ("helix", "pipelines", "query", "workers")
 KERNELS = "helix/native/_kernels.so"
 QUESTION = "What did I tell Priya about vacation?"

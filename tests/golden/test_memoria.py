@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import helix
@@ -38,6 +38,7 @@ from helix.stages.route import route
 from helix.stages.trace import Trace, why_not
 from helix.types import Bundle, Leg, Pool, Query
 from pipelines.embedded.ingest import ingest
+from tests.support.draws import draw_share
 from tests.support.queries import make_query
 from tests.support.tiny_facts import fact_store, item, state_fact
 
@@ -456,7 +457,7 @@ def different(pair: tuple[int, int, float]) -> bool:
 PAIR = st.tuples(st.integers(1, 7), st.integers(1, 7), st.sampled_from([0.25, 0.5, 0.75, 1.0])).filter(different)
 
 
-@settings(max_examples=150, deadline=None)
+@draw_share(1.5)
 @given(pairs=st.lists(PAIR, min_size=1, max_size=12), names=st.sets(st.integers(1, 9), min_size=1, max_size=3))
 def test_the_walk_against_a_second_implementation(pairs: list[tuple[int, int, float]], names: set[int]) -> None:
     found = walk(edges(*pairs), named(*sorted(names)), 0.15, 12)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helix.ranking.fact_validity import NO_END, resolve_ends
 from helix.types import I64
+from tests.support.draws import draw_share
 
 
 class Row(NamedTuple):
@@ -82,13 +83,13 @@ def resolve_columns(rows: list[Row]) -> I64:
     )
 
 
-@settings(max_examples=400, deadline=None)
+@draw_share(4)
 @given(st.lists(ROW, max_size=24))
 def test_the_vectorised_rules_equal_the_loop(rows: list[Row]) -> None:
     assert resolve_columns(rows).tolist() == resolve_naively(rows)
 
 
-@settings(max_examples=150, deadline=None)
+@draw_share(1.5)
 @given(st.lists(ROW, max_size=16, unique_by=lambda row: (row.family, row.valid, row.ingested)), st.randoms())
 def test_the_order_of_arrival_does_not_matter(rows: list[Row], random: object) -> None:
     shuffled = list(rows)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helix.native import postings as native
@@ -19,6 +19,7 @@ from helix.snapshot.manifest import Index
 from helix.stages import sparse
 from helix.stages.sparse import search_sparse
 from helix.types import Plan, Sparse
+from tests.support.draws import draw_share
 
 VOCABULARY = 40
 
@@ -140,7 +141,7 @@ def test_a_weight_is_kept_in_steps() -> None:
 
 
 @given(st.integers(0, 2**32), st.integers(1, 30), st.floats(0.02, 1.0))
-@settings(deadline=None, max_examples=60)
+@draw_share(0.6)
 def test_any_weights_are_searched_exactly(seed: int, k: int, share: float) -> None:
     """Weights of any size, whose sums are rounded: against the same float32 sums of every row, in the same order."""
     rng = np.random.default_rng(seed)

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import helix
@@ -16,6 +16,7 @@ from helix.settings import Settings
 from helix.sources import registry as sources
 from helix.types import Document
 from pipelines.ingest import increments as links
+from tests.support.draws import draw_share
 from tests.support.paths import DATA
 from tests.support.replay import Replay
 
@@ -37,7 +38,7 @@ def test_the_logs_cover_every_growing_format() -> None:
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda path: path.name)
 @given(st.data())
-@settings(deadline=None, max_examples=12)
+@draw_share(0.12)
 def test_cut_anywhere(log: Path, data: st.DataObject) -> None:
     content = log.read_bytes()
     cuts = sorted(data.draw(st.lists(st.integers(0, len(content)), min_size=1, max_size=4), label="cuts"))

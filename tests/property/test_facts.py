@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helix.enrich.facts import MAX_FACTS, RELATIONS, extract_facts
 from helix.types import ROLES
+from tests.support.draws import draw_share
 
 PARTS = (
     "I live in Rome", "my sister Ana ", "we use Redis for queues", "we switched from A1 to B2", " and ", ", ", ". ",
@@ -24,7 +25,7 @@ AT = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@draw_share(3)
 @given(TEXT, st.one_of(st.none(), st.just("Sam"), st.text(max_size=5)), st.sampled_from(ROLES), AT)
 def test_total_and_bounded(text: str, speaker: str | None, role: str, at: datetime | None) -> None:
     found = extract_facts(text, speaker, role, "human", at)
@@ -45,13 +46,13 @@ def test_total_and_bounded(text: str, speaker: str | None, role: str, at: dateti
         assert found == []
 
 
-@settings(max_examples=200, deadline=None)
+@draw_share(2)
 @given(TEXT)
 def test_an_assistant_states_nothing_about_itself(text: str) -> None:
     assert all(fact.subject_key != "sam" for fact in extract_facts(text, "Sam", "assistant", "assistant", None))
 
 
-@settings(max_examples=150, deadline=None)
+@draw_share(1.5)
 @given(st.sampled_from(("Maybe", "I think", "If", "Ben said that", "Suppose", "I doubt that")), TEXT)
 def test_a_doubt_before_a_clause_silences_it(doubt: str, rest: str) -> None:
     assert not any(

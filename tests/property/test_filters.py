@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helix.errors import UsageError
@@ -38,6 +38,7 @@ from helix.stages.lexical import search_lexical
 from helix.stages.route import route
 from helix.text.tokenize import hash_terms, tokenise
 from helix.types import TYPES, Leg
+from tests.support.draws import draw_share
 from tests.support.queries import make_query
 from tests.support.tiny import BASE, SETTINGS
 
@@ -275,7 +276,7 @@ def test_the_best_under_a_filter_are_the_best_of_all_it_allows(world: World, kin
 
 
 @given(st.dictionaries(st.sampled_from(KINDS), st.sampled_from(NARROW), min_size=2, max_size=4), st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
+@draw_share(0.4)
 def test_filters_add_up(world: World, kinds: dict[str, int], seed: int) -> None:
     if "window" in kinds:  # it is made of these two
         kinds = {kind: size for kind, size in kinds.items() if kind not in ("since", "until")}
@@ -347,7 +348,7 @@ def test_more_rows_than_are_worth_a_scan_are_left_to_the_index(
 
 
 @given(st.integers(1, 2_000), st.integers(1, 70), st.integers(0, 2**32))
-@settings(max_examples=40, deadline=None)
+@draw_share(0.4)
 def test_equal_rows_have_equal_scores_wherever_they_lie(n: int, dim: int, seed: int) -> None:
     """Also of a question that is not of whole numbers: else equal texts would not tie, and the smaller id not win."""
     rng = np.random.default_rng(seed)

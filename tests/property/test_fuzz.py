@@ -11,7 +11,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import helix
@@ -21,6 +21,7 @@ from helix.sources import registry as sources
 from helix.sources.common.decode import unescape_ascii
 from helix.types import Document
 from tests.property.test_sources import check
+from tests.support.draws import draw_share
 from tests.support.paths import DATA
 
 FOLDERS = (Path(helix.__file__).parent / "sample", DATA / "logs")
@@ -58,7 +59,7 @@ def take(text: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", SEEDS)
 @given(st.data())
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow])
+@draw_share(0.25, HealthCheck.data_too_large, HealthCheck.too_slow)
 def test_damaged_text(name: str, data: st.DataObject) -> None:
     text = data.draw(st.sampled_from(SEEDS[name]))
     for _ in range(data.draw(st.integers(1, 6))):
@@ -92,7 +93,7 @@ JSONS = [name for name in SEEDS if sources.FORMATS[name].JSON]
 
 @pytest.mark.parametrize("name", JSONS)
 @given(st.integers(0, 2**32))
-@settings(deadline=None, max_examples=40)
+@draw_share(0.4)
 def test_values_of_other_types(name: str, seed: int) -> None:
     chance = random.Random(seed)
     text = chance.choice(SEEDS[name])
@@ -160,7 +161,7 @@ def test_memory_follows_the_length(name: str) -> None:
 
 
 @given(st.sampled_from(sorted(SEEDS)), st.data())
-@settings(deadline=None, max_examples=60)
+@draw_share(0.6)
 def test_redaction_leaves_readable_documents(name: str, data: st.DataObject) -> None:
     """A redacted log has the same format and as many turns."""
     text = data.draw(st.sampled_from(SEEDS[name]))

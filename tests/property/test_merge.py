@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helix.enrich.neardup import compute_signatures
@@ -31,6 +31,7 @@ from helix.snapshot.segment.write import write_segment
 from helix.text.cues import FIRST_PERSON
 from helix.text.titles import hash_titles
 from pipelines.ingest.rows import build_rows
+from tests.support.draws import draw_share
 from tests.support.tiny import BASE, fact, make_store, record
 
 DIM = 8
@@ -149,13 +150,13 @@ def edges(folder: Path) -> Counter[tuple[Any, ...]]:
     return Counter((edge["src"], edge["kind"], edge["dst"], round(edge["weight"], 5)) for edge in table)
 
 
-@settings(max_examples=30, deadline=None)
+@draw_share(0.3)
 @given(batches=BATCHES, seed=st.integers(0, 9))
 def test_a_merge_equals_one_write_of_all_rows(batches: list[list[dict[str, Any]]], seed: int) -> None:
     check(batches, seed)
 
 
-@settings(max_examples=15, deadline=None)
+@draw_share(0.15)
 @given(batches=BATCHES)
 def test_a_store_reads_the_same_in_any_number_of_segments(batches: list[list[dict[str, Any]]]) -> None:
     """Compare order of terms, cues and titles, with deleted rows and without them."""
@@ -187,7 +188,7 @@ def test_a_store_reads_the_same_in_any_number_of_segments(batches: list[list[dic
         )
 
 
-@settings(max_examples=8, deadline=None)
+@draw_share(0.08)
 @given(batches=BATCHES)
 def test_the_size_of_the_blocks_does_not_matter(batches: list[list[dict[str, Any]]]) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -4,13 +4,14 @@ import json
 import re
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helix.redact import assignments, hidden_characters
 from helix.redact import redact as engine
 from helix.redact.redact import redact
 from helix.redact.rules import TOKEN, Rule, Secret
+from tests.support.draws import draw_share
 
 ESCAPE = re.compile(re.escape(hidden_characters.ESCAPE) + hidden_characters.ESCAPED, re.IGNORECASE | re.ASCII)
 LETTERS = "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8S9t0"
@@ -110,7 +111,7 @@ def try_everywhere(text: str, rules: list[Rule]) -> list[Secret]:
     return secrets
 
 
-@settings(max_examples=60, deadline=None)
+@draw_share(0.6)
 @given(st.lists(PART, max_size=12).map("".join))
 def test_keywords_miss_nothing(text: str) -> None:
     rules = list(dict.fromkeys(rule for rules in engine.build_rules()[0].values() for rule in rules))

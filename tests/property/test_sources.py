@@ -2,13 +2,14 @@
 
 import json
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from helix.errors import InputRefused
 from helix.sources import registry as sources
 from helix.sources.common.decode import decode
 from helix.types import ROLES, TYPES, Document
+from tests.support.draws import draw_share
 
 ORIGINS = {"human", "assistant", "tool", "runtime_context", "summary", "subagent", "document"}
 QUALITIES = {"exact", "derived", "file", "none"}
@@ -43,7 +44,6 @@ def take(text, path="notes 2026-05-04.md", format="auto"):
 @given(st.binary(max_size=400) | st.text(max_size=300).map(lambda text: text.encode("utf-16")), st.integers(1, 100))
 @example(b"{}\xff", 10)
 @example(b'{"text":"a"}\n\xff', 100)
-@settings(deadline=None)
 def test_any_bytes(data, limit):
     try:
         text, problems = decode(data, limit)
@@ -94,7 +94,7 @@ LINES = st.lists(SCRAPS | st.text(max_size=20) | st.just(""), max_size=25).map("
 
 
 @given(LINES, st.sampled_from(["auto", *sources.FORMATS]))
-@settings(deadline=None, max_examples=300)
+@draw_share(3)
 def test_any_lines_in_any_format(text, format):
     take(text, format=format)
 
@@ -128,7 +128,6 @@ GENERIC = st.dictionaries(
 
 
 @given(st.lists(GENERIC, min_size=1, max_size=6))
-@settings(deadline=None)
 def test_any_values_in_a_generic_transcript(records):
     parsed = sources.parse(Document("a", "\n".join(map(json.dumps, records))), "jsonl")
     check(parsed)
@@ -171,13 +170,12 @@ CLAUDE = st.fixed_dictionaries(
 
 
 @given(st.lists(CLAUDE, max_size=12))
-@settings(deadline=None, max_examples=300)
+@draw_share(3)
 def test_any_graph_of_claude_code_records(records):
     check(sources.parse(Document("a", "\n".join(map(json.dumps, records))), "claude-code"))
 
 
 @given(st.permutations(range(8)), st.lists(st.integers(0, 7), min_size=8, max_size=8))
-@settings(deadline=None)
 def test_no_turn_of_a_graph_is_lost_with_any_edges(order, parents):
     records = [
         {

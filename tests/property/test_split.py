@@ -9,11 +9,12 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helix.errors import InputRefused
 from helix.sources.common import json_list
+from tests.support.draws import draw_share
 from tests.support.exports import chatgpt, claude_ai, whole
 from tests.support.paths import DATA
 from tests.support.replay import Replay
@@ -47,7 +48,7 @@ CLAUDE_AI = st.builds(lambda name, texts: claude_ai(name, *texts), NAMES, st.lis
     st.booleans(),
     st.sampled_from([1, 50, 1 << 20]),
 )
-@settings(deadline=None, max_examples=150)
+@draw_share(1.5)
 def test_the_entries_give_the_items_of_the_whole(
     values: list[Any], indent: int | None, ascii: bool, block: int
 ) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import pipelines.ingest.commit
@@ -31,6 +31,7 @@ from pipelines.ingest.commit import commit
 from pipelines.ingest.lineage import open_encoder
 from pipelines.ingest.part import part_folder, pipeline_fingerprint
 from pipelines.ingest.rows import build_rows
+from tests.support.draws import draw_share
 from tests.support.tiny import BASE, record
 
 TURN = st.tuples(st.integers(0, 3), st.integers(0, 5), st.sampled_from(["walnut", "parsley", "saffron", "thyme"]))
@@ -46,7 +47,7 @@ def quick() -> Iterator[None]:
         yield
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@draw_share(0.05, HealthCheck.function_scoped_fixture)
 @given(logs=st.lists(LOG, min_size=1, max_size=4))
 def test_the_store_holds_the_newest_version_of_every_turn(cache: Path, logs: list[list[tuple[int, int, str]]]) -> None:
     with tempfile.TemporaryDirectory() as work:
@@ -82,7 +83,7 @@ SAID = st.tuples(
 LOGS = st.lists(st.lists(SAID, min_size=1, max_size=4, unique_by=lambda turn: turn[0]), min_size=1, max_size=6)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@draw_share(0.08, HealthCheck.function_scoped_fixture)
 @given(logs=LOGS, order=st.randoms(use_true_random=False), cuts=st.sets(st.integers(1, 5)))
 def test_the_order_of_commits_does_not_matter(
     commit_parts: Commit, logs: list[list[tuple[int, int, bool]]], order: random.Random, cuts: set[int]

@@ -8,7 +8,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helix.snapshot import writer
@@ -19,6 +19,7 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.verify import verify
 from pipelines.maintain import touch as folding
 from pipelines.maintain.touch import touch
+from tests.support.draws import draw_share
 from tests.support.tiny import SETTINGS, make_store
 
 POINTS = (
@@ -74,7 +75,7 @@ def torn(root: Path, appender: Appender, event: Event, length: int) -> None:
     appender.close()
 
 
-@settings(max_examples=60, deadline=None)
+@draw_share(0.6)
 @given(steps=st.lists(STEP, max_size=14))
 def test_every_event_counts_exactly_once(base: Path, steps) -> None:
     import shutil

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
@@ -13,6 +13,7 @@ from helix.encoders import registry, token_counter
 from helix.encoders.dense_export import cache_encoder
 from helix.encoders.token_counter import TokenCounter
 from helix.settings import Settings
+from tests.support.draws import draw_share
 
 # Borders of the rule: white space of all kinds and of Python's alone, accents, combining marks, Chinese, added tokens,
 # long words.
@@ -40,7 +41,7 @@ def count_exactly(counter: TokenCounter, text: str) -> int:
 @example(texts=["one\x1ctwo", "three four"])
 @example(texts=["e\n\u0301", " \u0301x"])
 @example(texts=["ä ö " * 200, "plain", " ".join(map(chr, range(0xC0, 0x180)))])
-@settings(max_examples=300, deadline=None)
+@draw_share(3)
 def test_every_text_has_the_tokens_the_tokenizer_gives_it(counter: TokenCounter, texts: list[str]) -> None:
     wanted = [count_exactly(counter, text) for text in texts]
     assert counter(texts) == wanted
@@ -53,7 +54,7 @@ HEXADECIMAL = st.text("0123456789abcdef", min_size=1, max_size=12)
 
 @given(texts=st.lists(st.one_of(PLAIN, HEXADECIMAL), max_size=8))
 @example(texts=["a[SEP]b", "[sep]", "##ing", "x" * 100, "x" * 101, "(5049c3db#b7025ca2):"])
-@settings(max_examples=500, deadline=None)
+@draw_share(5)
 def test_plain_words_have_the_tokens_the_tokenizer_gives_them(counter: TokenCounter, texts: list[str]) -> None:
     assert counter(texts) == [count_exactly(counter, text) for text in texts]
 

@@ -26,6 +26,8 @@ from helix.errors import EncoderError, UsageError
 from helix.settings import Settings
 from tests.support import tiny_t5
 
+pytestmark = pytest.mark.usefixtures("encoders")  # for its mark
+
 TEXTS = [
     "The deploy failed with a redis timeout",
     "We moved the payment service from postgres to sqlite because the timeout was on monday and the driver failed",

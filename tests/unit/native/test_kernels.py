@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helix.errors import StoreError
@@ -19,10 +19,10 @@ from helix.native.vectors import build_vector_table, score_neighbours, score_vec
 from helix.native.zones import ZONE, build_zones, filter_range
 from helix.ranking.bm25 import saturate_tf
 from helix.ranking.topk import sort_rows
+from tests.support.draws import draw_share
 
 
 @given(st.integers(1, 70), st.integers(0, 50), st.integers(0, 2**32))
-@settings(max_examples=100, deadline=None)
 def test_score_vectors(d: int, n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     codes, scale = rng.integers(-127, 128, (30, d)).astype(np.int8), rng.random(30).astype(np.float32)
@@ -34,7 +34,6 @@ def test_score_vectors(d: int, n: int, seed: int) -> None:
 
 
 @given(st.integers(1, 40), st.integers(0, 20), st.floats(0, 1), st.integers(0, 2**32))
-@settings(max_examples=100, deadline=None)
 def test_score_neighbours(d: int, n: int, share: float, seed: int) -> None:
     """A missing neighbour is the zero vector; one of three parts is empty."""
     rng = np.random.default_rng(seed)
@@ -55,7 +54,6 @@ LISTS = st.lists(st.lists(st.sampled_from([0, 1, 2, 255, 256, 257, 2**32 - 1]), 
 
 
 @given(LISTS, st.permutations([0, 1, 256, 300, 2**32 - 1]), st.integers(0, 5), st.data())
-@settings(deadline=None)
 def test_count_terms(lists: list[list[int]], some: list[int], t: int, data: st.DataObject) -> None:
     rows = data.draw(st.lists(st.integers(0, len(lists) - 1), max_size=8)) if lists else []
     terms, slots = some[:t], data.draw(st.permutations(range(t)))
@@ -83,7 +81,6 @@ def test_lists_outside_the_words_are_not_read(indptr: list[int]) -> None:
 
 
 @given(st.integers(0, 5), st.integers(1, 4), st.integers(0, 9), st.integers(0, 2**32))
-@settings(deadline=None)
 def test_score_joined(t: int, width: int, n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     count, weight = rng.integers(0, 3, (t, 7)).astype(np.float32), rng.random(t).astype(np.float32)
@@ -125,7 +122,7 @@ def test_find_distinct_of_many() -> None:
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@draw_share(2)
 def test_fuse_legs(data: st.DataObject) -> None:
     """Few rows, weights and keys, so that scores and keys tie."""
     legs = data.draw(st.lists(st.lists(st.integers(0, 11), unique=True, max_size=12), max_size=3))
@@ -225,7 +222,6 @@ def test_postings_that_cannot_lift_a_row_into_the_top_are_not_read() -> None:
 
 
 @given(st.integers(1, 12), st.integers(1, 6), st.sampled_from([1, 7, 64]), st.integers(0, 2**32))
-@settings(deadline=None)
 def test_the_top_rows_are_complete(k: int, terms: int, width: int, seed: int) -> None:
     """Each has every gain, summed in the order of the terms."""
     rng = np.random.default_rng(seed)
@@ -251,7 +247,6 @@ def test_the_top_rows_are_complete(k: int, terms: int, width: int, seed: int) ->
 
 @pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])
 @given(st.data())
-@settings(deadline=None)
 def test_filter_range(dtype: str, data: st.DataObject) -> None:
     """Zones of one value, inside, outside and mixed; bounds beyond the dtype."""
     least, most = np.iinfo(dtype).min, np.iinfo(dtype).max

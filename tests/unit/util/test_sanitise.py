@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helix.errors import UsageError
@@ -26,6 +26,7 @@ from helix.util.sanitise import (
     sanitise_name,
     sanitise_text,
 )
+from tests.support.draws import draw_share
 
 LOOKS_LIKE = look_alikes()
 # Default_Ignorable_Code_Point of DerivedCoreProperties.txt.
@@ -77,7 +78,7 @@ def test_no_disguise_of_a_tag_gets_through() -> None:
     assert not through
 
 
-@settings(max_examples=300, deadline=None)
+@draw_share(3)
 @given(st.text(max_size=60) | st.text("</ \\memorysystrn!-\n\t\u200b\u0301\x1b\x9b\u202e", max_size=40))
 def test_sanitising_twice_changes_nothing(text: str) -> None:
     for clean in (sanitise_text, sanitise_name, printable):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import helix
@@ -14,6 +14,7 @@ from helix.deep.endpoint import endpoint_of
 from helix.errors import UsageError
 from helix.settings import Settings, load
 from helix.snapshot.replication import remote as sync
+from tests.support.draws import draw_share
 
 WEB = [
     *("h", "h:80", "http:h", "ftp://h/", "//h/", " http://h/", "http://h/ ", "file:///v1", "http://[half", "redis://h"),
@@ -105,7 +106,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
+@draw_share(3)
 @given(
     st.one_of(
         st.text(),

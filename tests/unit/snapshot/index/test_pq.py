@@ -7,7 +7,7 @@ from pathlib import Path
 import faiss
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helix.errors import StoreError
@@ -15,6 +15,7 @@ from helix.native.lists import GROUP, build_code_table, build_lists, round_to_st
 from helix.snapshot.index.dense import build, open_dense, vectors
 from helix.snapshot.index.pq import Coded, nearest_coded, open_coded, tables
 from helix.snapshot.segment.arrays import quantise
+from tests.support.draws import draw_share
 
 N, DIM = 6_000, 24
 TABLE = np.zeros((2, 16), np.uint8)
@@ -47,7 +48,7 @@ def widths() -> list[int]:
 
 
 @pytest.mark.parametrize("registers", [0, 1, 16, 32, 64])
-@settings(max_examples=60, deadline=None)
+@draw_share(0.6)
 @given(data=st.data())
 def test_the_best_of_some_lists(registers: int, data: st.DataObject) -> None:
     """Scores are few, so that many are equal: of those the smaller rows are taken."""
