@@ -34,6 +34,8 @@ from pipelines.ingest.rows import build_rows
 from tests.support.draws import draw_share
 from tests.support.tiny import BASE, fact, make_store, record
 
+pytestmark = pytest.mark.usefixtures("stores")  # for its mark
+
 DIM = 8
 
 WORDS = (
