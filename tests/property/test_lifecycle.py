@@ -281,7 +281,7 @@ class Life(RuleBasedStateMachine):
         self.check()
         assert before == pytest.approx(self.answers(), abs=1e-5)
         if full:
-            manifest = Snapshot(self.root).manifest
+            manifest = Snapshot.open(self.root).manifest
             assert manifest is not None
             assert (len(manifest.segments), manifest.deletes) == (bool(self.state.items), ())
 
@@ -426,7 +426,7 @@ class Life(RuleBasedStateMachine):
     # ------------------------------------------------------------ what must hold
 
     def check(self) -> None:
-        snapshot = Snapshot(self.root)
+        snapshot = Snapshot.open(self.root)
         assert snapshot.manifest is not None
         rows = np.flatnonzero(snapshot.alive).tolist()
         entries = snapshot.text(rows)
