@@ -58,9 +58,9 @@ class TextCleaner:
         if characters > 0:
             self.junk[rule] += characters
 
-    def count_unknown(self, type: object, number: int = 1) -> None:
+    def count_unknown(self, type: object) -> None:
         """Count records or parts of an unknown type."""
-        self.unknown[name_type(type)] += number
+        self.unknown[name_type(type)] += 1
 
     def format_call(self, name: str, arguments: object, id: str | None = None) -> str:
         """Return the line for a tool call. For a call of Helix return nothing, and note its id."""

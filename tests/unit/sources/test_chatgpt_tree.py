@@ -32,7 +32,7 @@ def test_of_leaves_of_one_age_the_last_ends_the_conversation():
     assert said(nodes) == {"c1": ["Q", "two"]}
 
 
-def test_a_regenerated_answer_is_no_branch_unless_somebody_went_on_from_it():
+def test_a_regenerated_answer_is_a_branch_only_with_a_later_prompt():
     nodes = {
         "u1": node(None, "user", "Q", 1),
         "a1": node("u1", "assistant", "bad answer", 2),

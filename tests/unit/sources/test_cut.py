@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from helix.settings import Settings
@@ -171,7 +171,6 @@ WORDS = st.sampled_from(
 
 @given(st.lists(HEADINGS | WORDS, min_size=8, max_size=60))
 @example(["# A", "é 😀", "# A", "é 😀", "# A", "Oil " * 200])  # items of few characters before the cut
-@settings(deadline=None, max_examples=100)
 def test_any_note(parts: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "note.md"
