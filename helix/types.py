@@ -1,4 +1,4 @@
-"""The nouns of Helix. Everything here is frozen; no stage mutates what it is given."""
+"""Data types of Helix. All are frozen; no stage changes its input."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROLES: Final = ("user", "assistant", "tool", "system", "document")
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn as an adapter read it. `id` is the source's own id, unique within its session."""
+    """One turn, as an adapter reads it. `id` is the source's own, unique within its session."""
 
     id: str
     text: str
@@ -40,7 +40,7 @@ class Turn:
     time_quality: str = "exact"  # exact | derived (an offset or a date) | file (modification time) | none
     parent: str | None = None
     title: str | None = None  # a section's own heading path; the session's title otherwise
-    type: str | None = None  # given by the input: wins over the classifier
+    type: str | None = None  # of the input; overrides the classifier
     acl: tuple[str, ...] = ()
     pinned: bool = False
     priority: float | None = None  # 1–2
@@ -51,7 +51,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Turns in reading order. `project` is what the source says; the caller's choice goes before it."""
+    """A session, its turns in reading order. The caller's project overrides `project`."""
 
     source: str  # name of the adapter
     id: str
@@ -62,7 +62,7 @@ class Session:
 
 
 class Problem(NamedTuple):
-    """A part of an input that was not taken. `line` counts from 1; 0 is the whole input."""
+    """A part of an input that was refused. `line` counts from 1; 0 is the whole input."""
 
     line: int
     reason: str
@@ -70,11 +70,11 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What an adapter made of one document."""
+    """The result of parsing one document."""
 
     sessions: tuple[Session, ...]
     problems: tuple[Problem, ...] = ()
-    unknown: Mapping[str, int] = field(default_factory=Counter)  # record types nobody knows, counted
+    unknown: Mapping[str, int] = field(default_factory=Counter)  # counts of unknown record types
     junk: Mapping[str, int] = field(default_factory=Counter)  # characters left out, by rule
 
 
@@ -88,7 +88,7 @@ class Document:
 
 
 class Entity(NamedTuple):
-    """Something a text names. `key` is normalised and decides identity together with `kind`."""
+    """A named thing in a text. `kind` and the normalised `key` identify it."""
 
     # person place organisation project name (capitalised, kind unknown) path module identifier error package version
     # command url ticket commit date relationship
@@ -154,34 +154,34 @@ class Query:
     sessions: tuple[int, ...] = ()  # codes of the sessions of that name, in the snapshot
     speaker: str | None = None
     speakers: tuple[int, ...] = ()
-    current_only: bool = False  # without what only says facts that no longer hold
+    current_only: bool = False  # exclude items whose facts are all superseded
     entities: tuple[str, ...] = ()
     principal: str | None = None
     rerank: str | None = None  # late | cross
-    rerank_top: int = 20  # of the best items, that are scored anew
+    rerank_top: int = 20  # items to rerank
     terms: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))  # distinct term hashes
     mentions: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))  # entity hashes
-    said: U64 = field(default_factory=lambda: np.empty(0, np.uint64))  # their hashes in reading order, with repeats
-    spoken: str = ""  # as it is embedded
+    term_order: U64 = field(default_factory=lambda: np.empty(0, np.uint64))  # terms in reading order, with repeats
+    embedded: str = ""  # the text to embed
     words: frozenset[str] = frozenset()  # of the question, lower case
-    days: tuple[tuple[int, int, float], ...] = ()  # (first second, last second, weight) the question speaks of
-    weighed: Sparse | None = None  # by the store's sparse encoder; None where nothing asks for it
-    # Other wordings by name, where a language model gives them: called with what the question wants.
+    days: tuple[tuple[int, int, float], ...] = ()  # (first second, last second, weight) the question names
+    sparse: Sparse | None = None  # weights by the store's sparse encoder
+    # In the deep tier: called with the intent, returns other wordings by name.
     rewrite: Callable[[str], Mapping[str, str]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the router decided: which rows may be searched at all, and how."""
+    """The router's decisions: which rows may be searched, and hints of the question."""
 
     allowed: Bool | None  # bool[rows]; None allows every row
     allowed_rows: int
     skip: bool = False
     skip_score: float = 0.0
-    first_person: bool = False  # the question is about the asker's own doings
-    asker_speaks: bool = False  # "what did I tell …": whoever is named is the one spoken to
+    first_person: bool = False  # the question is about the caller
+    asker_speaks: bool = False  # "what did I tell …": the named person is the listener
     recent: bool = False  # the question asks for what is recent
-    days: tuple[tuple[int, int, float], ...] = ()  # (first second, last second, weight) the question speaks of
+    days: tuple[tuple[int, int, float], ...] = ()  # (first second, last second, weight) the question names
     type_scores: F32 | None = None  # float32[len(TYPES)], cosine to each type's centroid
     projects: tuple[int, ...] = ()  # codes of the projects the question names
     titled: I64 | None = None  # rows of the documents whose titles the question names; None: not looked up
@@ -198,7 +198,7 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """What a recipe ranked, best first: arrays of one length. NaN means not seen by that leg, or not computed."""
+    """A recipe's ranking, best first: arrays of one length. NaN: not found by that leg, or not computed."""
 
     row: U32  # row in the snapshot
     final: F32  # the order of the pool
@@ -209,7 +209,7 @@ class Pool:
         return len(self.row)
 
     def take(self, index: npt.NDArray[np.intp]) -> Pool:
-        """The same pool in another order, or a part of it."""
+        """Return the pool in another order, or a part of it."""
         return Pool(
             self.row[index],
             self.final[index],
@@ -220,7 +220,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The pool as equal-length arrays. NaN means: not seen by that leg, or not yet computed."""
+    """The pool as arrays of one length. NaN: not found by that leg, or not yet computed."""
 
     row: U32  # row in the snapshot
     dense: F32  # rank in the dense leg, from 1
@@ -234,28 +234,28 @@ class Candidates:
     salience: F32
     confidence: F32
     graph: F32
-    rerank: F32  # score of a reranker; NaN where none looked
+    rerank: F32  # score of a reranker
     final: F32  # the blended score; the order of the pool
 
     def __len__(self) -> int:
         return len(self.row)
 
     def take(self, index: npt.NDArray[np.intp]) -> Candidates:
-        """The same pool in another order, or a part of it."""
+        """Return the pool in another order, or a part of it."""
         return Candidates(**{name: getattr(self, name)[index] for name in self.__slots__})
 
-    def joined(self, rows: npt.NDArray[Any]) -> Candidates:
-        """With more rows at its end, of which nothing is known yet."""
+    def append(self, rows: npt.NDArray[Any]) -> Candidates:
+        """Return the pool with more rows at its end, all NaN."""
         nothing = np.full(len(rows), np.nan, np.float32)
         known = {name: np.concatenate([getattr(self, name), nothing]) for name in self.__slots__ if name != "row"}
         return Candidates(row=np.concatenate([self.row, rows.astype(np.uint32)]), **known)
 
     def pool(self) -> Pool:
-        """The same, as every recipe shows it."""
-        weighed = not np.isnan(self.sparse).all()
-        legs = ("dense", "bm25", "doc2query", *(("sparse",) if weighed else ()))
-        looked = not np.isnan(self.rerank).all()
-        signals = ("rrf", "sim", "recency", "salience", "confidence", "graph", *(("rerank",) if looked else ()))
+        """Return the pool in the form of every recipe."""
+        has_sparse = not np.isnan(self.sparse).all()
+        legs = ("dense", "bm25", "doc2query", *(("sparse",) if has_sparse else ()))
+        has_rerank = not np.isnan(self.rerank).all()
+        signals = ("rrf", "sim", "recency", "salience", "confidence", "graph", *(("rerank",) if has_rerank else ()))
         return Pool(
             self.row,
             self.final,
@@ -278,12 +278,12 @@ class Item:
     time: str | None  # ISO 8601, UTC
     project: str
     source: str
-    why: Mapping[str, Any]  # ranks and signals by name; what its salience is made of; the questions that found it
+    why: Mapping[str, Any]  # ranks and signals by name, parts of its salience, questions that found it
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What one recall returns."""
+    """The answer of one recall."""
 
     snapshot: int
     profile: str
@@ -297,4 +297,4 @@ class Bundle:
     counter: str
     ms: Mapping[str, float]
     trace: Mapping[str, Any] | None = None
-    deep: Mapping[str, Any] | None = None  # of the tier deep: what a language model was asked, and at what price
+    deep: Mapping[str, Any] | None = None  # of the deep tier: the model's part, and its cost

@@ -1,5 +1,7 @@
-"""Events as times: "before the migration", "since we switched to Postgres". Which words name the event, and which
-window follows from the times of the items that speak of it."""
+"""Events as times: "before the migration", "since we switched to Postgres".
+
+`find_event` finds the words of the event, `window_of` its time window, from the times of items that mention it.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +12,26 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 
 from helix.question.time_ranges import NEAR, NEWEST, OLDEST
+from helix.ranking.topk import sort_rows
 from helix.types import F32, I64
 
 SCANNED: Final = 1_000
-"""Characters of a question in which an event is looked for."""
+"""Characters of a question that are searched for an event."""
 
 MAX_WORDS: Final = 12
-"""Words of a phrase; what follows says more than the event."""
+"""Words of an event's phrase."""
 
 MAX_EVENTS: Final = 4
-"""Prepositions of a question that are looked into."""
+"""Prepositions of a question that are tried."""
 
 TOP: Final = 8
-"""Matches that may stand for the event: the best ones."""
+"""Best matches that are used."""
 
 NEAR_BEST: Final = 0.5
-"""Of the best match's score, what another one must have to count."""
+"""Share of the best match's score that another one needs."""
 
 SPREAD: Final = 14 * 86_400
-"""Seconds: matches farther than this from their median, by a weighted median, speak of several events."""
+"""Seconds; matches with a larger weighted median deviation are of several events."""
 
 MARGIN: Final = 86_400
 """Seconds around an event that count as during it."""
@@ -41,11 +44,11 @@ def _words(text: str) -> frozenset[str]:
 Relation = Literal["before", "after", "since", "until", "during", "around"]
 
 
-class Anchor(NamedTuple):
-    """An event that a question counts from."""
+class Event(NamedTuple):
+    """An event that a question refers to, and the relation to it."""
 
     relation: Relation
-    phrase: str  # the words of the event, its article left off
+    phrase: str  # the event's words, without an article
 
 
 _RELATIONS: Final[dict[str, Relation]] = {
@@ -56,7 +59,7 @@ _RELATIONS: Final[dict[str, Relation]] = {
     "around the time of": "around", "around the time": "around", "around when": "around", "about the time": "around",
     "at the time of": "around", "at the time": "around",
 }  # fmt: skip
-_LED: Final = re.compile(
+_PREPOSITION: Final = re.compile(
     r"(?<![\w'’-])(?:" + "|".join(sorted(_RELATIONS, key=len, reverse=True)).replace(" ", r"\s") + r")\s+(?=\S)",
     re.IGNORECASE,
 )
@@ -79,7 +82,7 @@ _FILLERS: Final = _words(
     "all that this it then now long here there which these those them him her me us you and or of on in at to for the "
     "a an again once about being"
 )
-# What a date is made of: `helix.question.time_ranges` reads those.
+# Words of dates, which `helix.question.time_ranges` parses.
 _TIMES: Final = _words(
     "january february march april may june july august september october november december jan feb mar apr jun jul aug "
     "sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday mon tue tues wed thu thur thurs fri "
@@ -96,38 +99,37 @@ _PAST: Final = _words(
     "became chose fell rose drew flew drove threw quit split read hurt beat let moved"
 )
 _PAST_FORM: Final = re.compile(r"(?!need|feed|speed|indeed|seed|hundred\b|bed\b|red\b)[a-z]{2,30}ed", re.IGNORECASE)
-_SAID: Final = _words("conversation conversations chats sessions discussions instructions steps rules example")
-_STILL_TO_COME: Final = _words("should must will shall need needs going todo remains")
+_TALK: Final = _words("conversation conversations chats sessions discussions instructions steps rules example")
+_FUTURE: Final = _words("should must will shall need needs going todo remains")
 
 
-def anchor(text: str) -> Anchor | None:
-    """The event that a question counts from, or None where it names none.
+def find_event(text: str) -> Event | None:
+    """Find the event that a question refers to; None if it names none.
 
     "Before you start", "after all", "since it is slow", "until now" and "after every deploy" name none; nor do dates,
-    which `helix.question.time_ranges.spoken_days` reads, nor "before deploying" in a question that speaks of nothing
-    past.
+    which `spoken_days` parses, nor "before deploying" in a question without a past tense.
     """
     text = text[:SCANNED]
-    for led in islice(_LED.finditer(text), MAX_EVENTS):
-        preposition = " ".join(led.group().lower().split())
+    for match in islice(_PREPOSITION.finditer(text), MAX_EVENTS):
+        preposition = " ".join(match.group().lower().split())
         no_preposition = _NO_PREPOSITION.get(preposition)
-        if no_preposition and no_preposition.search(text[max(0, led.start() - 20) : led.start()]):
+        if no_preposition and no_preposition.search(text[max(0, match.start() - 20) : match.start()]):
             continue
         relation = _RELATIONS[preposition]
-        words, end = _phrase(text, led.end(), fronted=text[: led.start()].strip().lower() in ("", "ever"))
-        rest = text[: led.start()] + text[end:]
+        words, end = _read_phrase(text, match.end(), fronted=text[: match.start()].strip().lower() in ("", "ever"))
+        rest = text[: match.start()] + text[end:]
         if preposition == "following" and (not words or words[0].lower() not in _ARTICLES):
             continue
-        if (phrase := _event(words, relation, rest)) is not None:
-            return Anchor(relation, phrase)
+        if (phrase := _check_event(words, relation, rest)) is not None:
+            return Event(relation, phrase)
     return None
 
 
-def window(relation: Relation, times: I64, scores: F32) -> tuple[int, int, float] | None:
-    """The window an event opens or closes, from the items that match its words.
+def window_of(relation: Relation, times: I64, scores: F32) -> tuple[int, int, float] | None:
+    """Return the window that an event opens or closes, from the items that match its words.
 
-    The event is the score-weighted median of the times of the best matches; it is one event where half of their
-    weight lies within `SPREAD` of it (a weighted median absolute deviation).
+    The event is the score-weighted median of the best matches' times. It is one event if half of their weight is within
+    `SPREAD` of it (a weighted median absolute deviation).
 
     Args:
         relation: of the question to the event.
@@ -135,13 +137,13 @@ def window(relation: Relation, times: I64, scores: F32) -> tuple[int, int, float
         scores: float32[m], higher is better, in any order.
 
     Returns:
-        (first second, last second, weight), OLDEST ≤ first ≤ last ≤ NEWEST; None where nothing with a time matches or
-        the matches are too far apart.
+        (first second, last second, weight), OLDEST ≤ first ≤ last ≤ NEWEST; None if nothing with a time matches or the
+        matches are too far apart.
     """
     usable = np.flatnonzero((times >= OLDEST) & np.isfinite(scores) & (scores > 0))
     if not len(usable):
         return None
-    order = usable[np.lexsort((times[usable], -scores[usable]))][:TOP]
+    order = usable[sort_rows(scores[usable], times[usable])][:TOP]
     best = order[scores[order] >= NEAR_BEST * scores[order[0]]]
     at, weights = np.clip(times[best], OLDEST + 1, NEWEST - 1), scores[best].astype(np.float64)
     event = _median(at, weights)
@@ -161,14 +163,14 @@ def window(relation: Relation, times: I64, scores: F32) -> tuple[int, int, float
 
 
 def _median(values: I64, weights: np.ndarray[tuple[int], np.dtype[np.float64]]) -> int:
-    """The smallest value at which half of the weight is reached."""
+    """Return the smallest value at which half of the weight is reached."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[order])
     return int(values[order[np.searchsorted(reached, reached[-1] / 2)]])
 
 
-def _phrase(text: str, start: int, *, fronted: bool) -> tuple[list[str], int]:
-    """The words up to the end of the clause, or of the event where it comes before its question; and where they end."""
+def _read_phrase(text: str, start: int, *, fronted: bool) -> tuple[list[str], int]:
+    """Read the words to the end of the clause, or of an event before its question; return them and their end."""
     words: list[str] = []
     end = start
     found = list(_WORD.finditer(text, start, start + 400))
@@ -179,8 +181,8 @@ def _phrase(text: str, start: int, *, fronted: bool) -> tuple[list[str], int]:
         if lower in ("and", "or") and (not _content(words) or (after and after.group().lower() in _RELATIONS)):
             break  # "before and after"
         if fronted and _content(words):
-            asked = after is not None and after.group().lower() in _SUBJECTS | _ARTICLES
-            if lower in ("did", "do", "does") or (lower in _AUXILIARIES and asked):
+            is_question = after is not None and after.group().lower() in _SUBJECTS | _ARTICLES
+            if lower in ("did", "do", "does") or (lower in _AUXILIARIES and is_question):
                 break
             if lower in _ARTICLES and words[-1].lower() not in _LINKS and not any(map(_is_past, words)):
                 break  # "since the merge the tests …"
@@ -189,25 +191,25 @@ def _phrase(text: str, start: int, *, fronted: bool) -> tuple[list[str], int]:
     return words, end
 
 
-def _event(words: list[str], relation: Relation, rest: str) -> str | None:
-    """The phrase of an event, or None where the words name none."""
+def _check_event(words: list[str], relation: Relation, rest: str) -> str | None:
+    """Return the phrase of an event; None if the words name none."""
     lower = [word.lower() for word in words]
-    if not _content(words) or lower[0] in _GENERIC or lower[:2] == ["all", "we"] or _SAID & set(lower):
+    if not _content(words) or lower[0] in _GENERIC or lower[:2] == ["all", "we"] or _TALK & set(lower):
         return None
     if lower[0] in _SUBJECTS:
         return " ".join(words[1:]) if any(_is_past(word) for word in lower[1:4]) else None
     if set(lower[1:]) & {"is", "are", "isn't", "aren't", "has", "have", "can", "can't", "needs", "gets", "works"}:
         return None  # a condition: "until the build is green"
     named = lower[0] in _ARTICLES or any(word[:1].isupper() for word in words) or any(map(_is_past, lower))
-    said = rest.lower().split()
-    past = any(_is_past(word.strip(".,;?!")) for word in said)
-    if not past and (set(said) & _STILL_TO_COME or not (named or relation == "since")):
+    others = rest.lower().split()
+    past = any(_is_past(word.strip(".,;?!")) for word in others)
+    if not past and (set(others) & _FUTURE or not (named or relation == "since")):
         return None
     return " ".join(words[1:] if lower[0] in _ARTICLES and len(words) > 1 else words)
 
 
 def _content(words: list[str]) -> list[str]:
-    """The words that say which event it is."""
+    """Return the words that identify an event."""
     fillers = _FILLERS | _TIMES | _ARTICLES | _SUBJECTS
     return [word for word in words if word.lower().removesuffix("'s") not in fillers and not word[0].isdigit()]
 

@@ -1,8 +1,8 @@
-"""What a question is about, without the words that only ask for it, and as the one it is about would put it.
+"""Rewriting of a question: without words that only ask, and in the voice of the speaker it names.
 
 "Can you list the order in which I brought up different aspects of my budget tracker?" is about the budget tracker;
-"summary", "order" and "conversations" find those who talk about summaries. And who is asked about has said it of
-himself: of "what did Ana research?" the turn of Ana's says "I researched …", so "what did I research?" is nearer to it.
+"summary", "order" and "conversations" would find turns about summaries. And to "what did Ana research?" Ana's turn says
+"I researched …", so "what did I research?" is nearer to it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from helix.text.gazetteer import COMMON_WORDS
 _TALK: Final = r"(?:conversations?|chats?|discussions?|sessions?|interactions?|exchanges?|messages)"
 _KIND: Final = r"(?:comprehensive|clear|complete|detailed|concise|brief|full|thorough|short|quick|high-level)"
 _ABOUT: Final = r"(?:a|an|the|how|what|everything|all|when|where|who|why|which|in|my|our)"
-_ASKING: Final = tuple(
+_REQUESTS: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         r"^\W*(?:hey|hi|hello|ok|okay|so|please|well)[,. ]+",
@@ -41,32 +41,32 @@ _ASKING: Final = tuple(
     )
 )
 _CONTENT: Final = re.compile(r"\w{3,}")
-_LEFT: Final = 2
-"""Words of three letters: where fewer are left, the words that ask were what it is about."""
+_MIN_WORDS: Final = 2
+"""Words of three letters that must remain; else the request is the topic itself."""
 
-_WORD: Final = re.compile(r"[^\W_](?:[\w'’-]{0,98}\w)?(?:(?<=s)['’](?=\s))?")  # James' is one of them
+_WORD: Final = re.compile(r"[^\W_](?:[\w'’-]{0,98}\w)?(?:(?<=s)['’](?=\s))?")  # including James'
 _BEFORE: Final = tuple("/\\@._#~=-")
 _AFTER: Final = re.compile(r"[/\\@_=~-]|\.\w")
-"""Beside one of these a name is part of a path, an address or an identifier."""
+"""Next to one of these a name is part of a path, an address or an identifier."""
 
 _OWN: Final = re.compile(r"['’]s?$")
 
 
-def core(text: str) -> str:
-    """The question without the words that only ask; itself where hardly any would be left. Linear time."""
-    said = text
-    for pattern in _ASKING:
-        said = pattern.sub(" ", said)
-    said = " ".join(said.split()).strip(" ,;:")
-    return said if len(_CONTENT.findall(said)) >= _LEFT else text
+def remove_request(text: str) -> str:
+    """Remove the words that only ask, unless hardly any would remain. Linear time."""
+    topic = text
+    for pattern in _REQUESTS:
+        topic = pattern.sub(" ", topic)
+    topic = " ".join(topic.split()).strip(" ,;:")
+    return topic if len(_CONTENT.findall(topic)) >= _MIN_WORDS else text
 
 
-def spoken(text: str, speakers: AbstractSet[str]) -> str:
-    """The question as a speaker it names would ask it: "Ana" becomes "I", "Ana's" becomes "my".
+def speak_as(text: str, speakers: AbstractSet[str]) -> str:
+    """Put the question as the speaker it names would: "Ana" becomes "I", "Ana's" becomes "my".
 
     Args:
-        speakers: words of speakers' names, lower case. One that is also a common word (Will, May) is a name only where
-            it stands capitalised after the first word.
+        speakers: words of speakers' names, lower case. A common word (Will, May) is a name only if it is capitalised
+            after the first word.
     """
     if not speakers:
         return text

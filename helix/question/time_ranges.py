@@ -14,16 +14,16 @@ from helix.text.dates import find_moments
 DAY = timedelta(days=1)
 _HALF_A_YEAR = 184 * DAY
 SCANNED: Final = 2_000
-"""Characters of a question in which times are looked for."""
+"""Characters of a question that are searched for times."""
 
 OLDEST: Final = -62_135_596_800
-"""0001-01-01: where a window without a beginning begins. A missing time is smaller."""
+"""0001-01-01, the start of an open window. A missing time is smaller."""
 
 NEWEST: Final = 253_402_300_799
-"""9999-12-31: where a window without an end ends."""
+"""9999-12-31, the end of an open window."""
 
 NEAR: Final = 0.5
-"""Weight of a near miss, such as the month of a day, and of a window with an open end, which holds much."""
+"""Weight of the month of a named day, and of an open window."""
 
 _MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
            "november", "december")  # fmt: skip
@@ -49,7 +49,7 @@ _PATTERNS = tuple(
     )
 )
 _MAY_FIT = re.compile(rf"\d|{'|'.join(name[:3] for name in _MONTHS)}", re.IGNORECASE)
-"""Without any of these none of the patterns fits."""
+"""None of the patterns matches without one of these."""
 
 _WORD_NUMBERS = {"two": 2, "couple": 2, "three": 3, "few": 7, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
                  "nine": 9, "ten": 10, "twelve": 12}  # fmt: skip
@@ -78,18 +78,18 @@ _IS_BETWEEN = re.compile(r"\bbetween\b", re.IGNORECASE)
 _HAS_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _LEADS_TO_DAY = re.compile(r"\b(?:on|the|since|before|after|until|till|by|from|between) \Z", re.IGNORECASE)
 _ONWARDS = re.compile(r" on(?:wards?)?\b(?! \w)", re.IGNORECASE)
-_BEFORE = 40  # characters before a date in which its preposition is looked for
+_BEFORE = 40  # characters before a date that are searched for its preposition
 
 _AGO = re.compile(r"^(\d+)\s*(m|h|d|w)$", re.IGNORECASE)
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": DAY, "w": 7 * DAY}
-_TO_LAST = DAY - timedelta(seconds=1)  # from the first second of a day
-_SHOWN = 60  # characters of what is no time
+_TO_LAST = DAY - timedelta(seconds=1)  # from a day's first second to its last
+_SHOWN = 60  # characters of a wrong time in an error
 
 
-class Said(NamedTuple):
+class NamedDays(NamedTuple):
     """Days that a question names."""
 
-    start: int  # characters, a preposition included where it is part of the form
+    start: int  # position in the text, with a preposition that belongs to the form
     end: int
     first: date
     last: date  # inclusive
@@ -97,7 +97,7 @@ class Said(NamedTuple):
 
 
 def parse_time(value: str, now: datetime, name: str, *, end: bool = False) -> datetime:
-    """A point in time from an option: ISO 8601, `7d` (also m, h, w) before now, `today`, `yesterday`.
+    """Parse a point in time: ISO 8601, `7d` (also m, h, w) before now, `today`, `yesterday`.
 
     A date alone is its first second, with `end` its last. Times without a zone are UTC.
 
@@ -111,7 +111,7 @@ def parse_time(value: str, now: datetime, name: str, *, end: bool = False) -> da
 
 
 def utc(moment: datetime, name: str) -> datetime:
-    """Return a moment in UTC, which it is in where it names no zone.
+    """Convert a moment to UTC; one without a zone is UTC.
 
     Raises:
         UsageError: it is beyond the years 1 to 9999.
@@ -129,7 +129,7 @@ def _no_time(value: str, name: str) -> UsageError:
 
 
 def _point(text: str, now: datetime, *, end: bool) -> datetime:
-    """Read what `parse_time` takes. Raises ValueError or OverflowError."""
+    """Parse the forms of `parse_time`. Raises ValueError or OverflowError."""
     if ago := _AGO.match(text):
         return now - int(ago[1]) * _UNITS[ago[2].lower()]
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -142,13 +142,13 @@ def _point(text: str, now: datetime, *, end: bool) -> datetime:
 
 
 def spoken_days(text: str, now: datetime) -> tuple[tuple[int, int, float], ...]:
-    """What a question says about time, as windows.
+    """Return the time windows that a question names.
 
-    A month or day without a year is the latest one that has begun: questions are about what was. "Before May" ends
-    with April and has no beginning, "since Monday" has no end, "between March and May" is one window.
+    A month or day without a year is the latest that has begun. "Before May" ends with April and has no beginning,
+    "since Monday" has no end, "between March and May" is one window.
 
     Args:
-        text: the question; its first `SCANNED` characters are looked at.
+        text: the question; its first `SCANNED` characters are searched.
         now: aware; relative times count from its day in UTC.
 
     Returns:
@@ -158,20 +158,20 @@ def spoken_days(text: str, now: datetime) -> tuple[tuple[int, int, float], ...]:
     text, now = text[:SCANNED], now.astimezone(UTC)
     windows: list[tuple[int, int, float]] = []
     done = 0
-    for said, after in pairwise([*_said(text, now), None]):
-        if said is None or said.start < done:
+    for days, after in pairwise([*_find_days(text, now), None]):
+        if days is None or days.start < done:
             continue
-        begin = _joined(text, said, after) if after is not None else None
+        begin = _find_range_start(text, days, after) if after is not None else None
         if after is not None and begin is not None:
             windows.append((_second(begin), _second(after.last, end=True), 1.0))
             done = after.end
         else:
-            windows += _windows(said, _relation(text, said))
+            windows += _make_windows(days, _find_relation(text, days))
     return tuple(dict.fromkeys(window for window in windows if window[0] <= window[1]))
 
 
-def _windows(said: Said, relation: str) -> list[tuple[int, int, float]]:
-    first, last = _second(said.first), _second(said.last, end=True)
+def _make_windows(days: NamedDays, relation: str) -> list[tuple[int, int, float]]:
+    first, last = _second(days.first), _second(days.last, end=True)
     match relation:
         case "before" | "prior to" | "earlier than":
             return [(OLDEST, first - 1, NEAR)]
@@ -181,7 +181,7 @@ def _windows(said: Said, relation: str) -> list[tuple[int, int, float]]:
             return [(last + 1, NEWEST, NEAR)]
         case "since":
             return [(first, NEWEST, NEAR)]
-    whole = [(_second(said.month), _second(_last_of(said.month), end=True), NEAR)] if said.month else []
+    whole = [(_second(days.month), _second(_last_of(days.month), end=True), NEAR)] if days.month else []
     return [*whole, (first, last, 1.0)]
 
 
@@ -189,76 +189,77 @@ def _second(day: date, *, end: bool = False) -> int:
     return (day.toordinal() - date(1970, 1, 1).toordinal() + end) * 86_400 - end
 
 
-def _relation(text: str, said: Said) -> str:
-    """The preposition of a date, in lower case; "" where it says no more than the date."""
-    leading = _LEADING.match(text, said.start, said.end)
-    start = leading.end() if leading else said.start
+def _find_relation(text: str, days: NamedDays) -> str:
+    """Return the preposition of a date, in lower case; "" if it adds nothing to the date."""
+    leading = _LEADING.match(text, days.start, days.end)
+    start = leading.end() if leading else days.start
     found = _RELATION.search(text[max(0, start - _BEFORE) : start])
     if found is None:
         return ""
     if found[1].lower() == "from":
-        return "since" if _ONWARDS.match(text, said.end) else ""
+        return "since" if _ONWARDS.match(text, days.end) else ""
     return found[1].lower()
 
 
-def _joined(text: str, said: Said, after: Said) -> date | None:
-    """Where the stretch of which two dates are the ends begins: "between Monday and Friday", "3 May to 9 May 2024"."""
+def _find_range_start(text: str, days: NamedDays, after: NamedDays) -> date | None:
+    """Return the start of a range with two dates as ends: "between Monday and Friday", "3 May to 9 May 2024"."""
     leading = _LEADING.match(text, after.start, after.end)
-    between = text[said.end : leading.end() if leading else after.start]
+    between = text[days.end : leading.end() if leading else after.start]
     if _BETWEEN.fullmatch(between) is None:
         return None
-    if "and" in between.lower() and not _IS_BETWEEN.search(text[max(0, said.start - 12) : said.end]):
+    if "and" in between.lower() and not _IS_BETWEEN.search(text[max(0, days.start - 12) : days.end]):
         return None
-    if said.first <= after.last:
-        return said.first
-    if said.month is None or _HAS_YEAR.search(text, said.start, said.end):
+    if days.first <= after.last:
+        return days.first
+    if days.month is None or _HAS_YEAR.search(text, days.start, days.end):
         return None
-    begin = _month(said.month.month, None, after.last).replace(day=min(said.first.day, 28))  # the year of the second
+    begin = _month(days.month.month, None, after.last).replace(day=min(days.first.day, 28))  # in the second date's year
     return begin if begin <= after.last else None
 
 
-# ---------------------------------------------------------------- what is named
+# ---------------------------------------------------------------- dates
 
 
-def _said(text: str, now: datetime) -> list[Said]:
-    """In order of appearance. Of two that overlap the one found first is kept."""
-    found: list[Said] = []
+def _find_days(text: str, now: datetime) -> list[NamedDays]:
+    """Find the days that a text names, in order; of two that overlap the first found stays."""
+    found: list[NamedDays] = []
     patterns = _PATTERNS if _MAY_FIT.search(text) else ()
-    calendar = (_calendar(match, now.date()) for pattern in patterns for match in pattern.finditer(text))
-    stretches = (_stretch(match, now.date()) for match in _STRETCH.finditer(text))
-    for said in (*calendar, *stretches, *_moments(text, now)):
-        if said is not None and not any(said.start < other.end and other.start < said.end for other in found):
-            found.append(said)
+    calendar = (_read_calendar(match, now.date()) for pattern in patterns for match in pattern.finditer(text))
+    stretches = (_read_stretch(match, now.date()) for match in _STRETCH.finditer(text))
+    for days in (*calendar, *stretches, *_read_moments(text, now)):
+        if days is not None and not any(days.start < other.end and other.start < days.end for other in found):
+            found.append(days)
     return sorted(found)
 
 
-def _calendar(match: re.Match[str], today: date) -> Said | None:
-    """A day, a month, or a stretch of either that is named by numbers or names of months."""
-    said = match.groupdict()
-    name, at = said.get("month") or "", match.span()
+def _read_calendar(match: re.Match[str], today: date) -> NamedDays | None:
+    """Read a day, a month or a range of either, written with numbers or names of months."""
+    fields = match.groupdict()
+    name, at = fields.get("month") or "", match.span()
     if name and _is_word(match, name):
         return None
-    number = int(said["number"]) if said.get("number") else _number(name)
+    number = int(fields["number"]) if fields.get("number") else _number(name)
     if not 1 <= number <= 12:
         return None
-    year = int(said["year"]) if said.get("year") else None
-    if said.get("last_month"):
-        end = _month(_number(said["last_month"] or ""), int(said["last_year"]) if said["last_year"] else year, today)
+    year = int(fields["year"]) if fields.get("year") else None
+    if fields.get("last_month"):
+        last_year = int(fields["last_year"]) if fields["last_year"] else year
+        end = _month(_number(fields["last_month"] or ""), last_year, today)
         begin = _month(number, year, end)
-        return Said(*at, begin, _last_of(end)) if begin <= end else None
+        return NamedDays(*at, begin, _last_of(end)) if begin <= end else None
     month = _month(number, year, today)
-    days = [int(said[key] or 0) for key in ("day", "last_day") if said.get(key)]
+    days = [int(fields[key] or 0) for key in ("day", "last_day") if fields.get(key)]
     if not days or not 1 <= days[0] <= days[-1] <= _last_of(month).day:
-        return Said(*at, month, _last_of(month))  # the 31st of February leaves its month
-    return Said(*at, month.replace(day=days[0]), month.replace(day=days[-1]), month)
+        return NamedDays(*at, month, _last_of(month))  # a wrong day, such as 31 February, gives the month
+    return NamedDays(*at, month.replace(day=days[0]), month.replace(day=days[-1]), month)
 
 
 def _is_word(match: re.Match[str], name: str) -> bool:
-    """ "May" and "march" as words: "which 3 may fail", "March 3 people in", "instead of may"."""
-    said = match.groupdict()
-    if name.rstrip(".").lower() not in ("may", "mar", "march") or said.get("year") or said.get("th"):
+    """Return whether "may" or "march" is a word: "which 3 may fail", "March 3 people in", "instead of may"."""
+    fields = match.groupdict()
+    if name.rstrip(".").lower() not in ("may", "mar", "march") or fields.get("year") or fields.get("th"):
         return False
-    if said.get("day"):
+    if fields.get("day"):
         led = _LEADS_TO_DAY.search(match.string[max(0, match.start() - 10) : match.start()]) is not None
         return not led and (name.islower() or match.start("month") == 0)
     return name.islower() and match.group().lower().startswith(("by ", "of ", "from ", "through ", "around "))
@@ -269,7 +270,7 @@ def _number(name: str) -> int:
 
 
 def _month(number: int, year: int | None, today: date) -> date:
-    """The first of a month; without a year of the latest one that has begun."""
+    """Return the first of a month; without a year, of the latest that has begun."""
     if year is None:
         year = max(1, today.year - (number > today.month))
     return date(year, number, 1)
@@ -279,21 +280,21 @@ def _last_of(month: date) -> date:
     return month.replace(day=monthrange(month.year, month.month)[1])
 
 
-def _stretch(match: re.Match[str], today: date) -> Said:
-    """ "the last three weeks", "a few days ago", "the other day": from then until today; a few is two to seven."""
+def _read_stretch(match: re.Match[str], today: date) -> NamedDays:
+    """Read "the last three weeks", "a few days ago", "the other day", up to today; a few is two to seven."""
     unit = _UNIT_DAYS[(match["unit"] or match["few"] or "day").lower()]
     n = (match["n"] or "").lower()
     count = int(n) if n.isdigit() else _WORD_NUMBERS.get(n, 1 if match["unit"] else 7)
     recent = 2 * unit if match["few"] else 0 if match["unit"] else 1
-    return Said(*match.span(), _before(today, count * unit), _before(today, recent))
+    return NamedDays(*match.span(), _before(today, count * unit), _before(today, recent))
 
 
 def _before(day: date, days: int) -> date:
     return date.fromordinal(min(max(1, day.toordinal() - days), date.max.toordinal()))
 
 
-def _moments(text: str, now: datetime) -> list[Said]:
-    """What else is a time in a statement, read as what was: "at Halloween" the past one, "over the weekend" it."""
+def _read_moments(text: str, now: datetime) -> list[NamedDays]:
+    """Read other times in the past: "at Halloween" is the last one, "over the weekend" the last weekend."""
     found = []
     for moment in find_moments(text, now):
         first, last = moment.start, moment.end
@@ -302,7 +303,7 @@ def _moments(text: str, now: datetime) -> list[Said]:
                 first, last = _before(first, 7), _before(last, 7)
             elif now.year > 1 and (past := find_moments(moment.text, now - _HALF_A_YEAR)):
                 first, last = past[0].start, past[0].end
-        if _WEEKS_AGO.search(moment.text):  # said of a week, hardly of a day
+        if _WEEKS_AGO.search(moment.text):  # means a week, not a day
             first, last = _before(first, 3), _before(last, -3)
-        found.append(Said(*moment.where, first, last))
+        found.append(NamedDays(*moment.where, first, last))
     return found

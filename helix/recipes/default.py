@@ -11,8 +11,8 @@ import numpy as np
 
 from helix.encoders.token_counter import TokenCounter
 from helix.errors import EncoderError
-from helix.question.event_windows import TOP, anchor, window
-from helix.question.rewrite import core, spoken
+from helix.question.event_windows import TOP, find_event, window_of
+from helix.question.rewrite import remove_request, speak_as
 from helix.ranking.bm25 import compute_idf
 from helix.ranking.topk import sort_rows
 from helix.recipes.common import begin, bundle, ids, items_of, score_texts
@@ -21,8 +21,8 @@ from helix.stages.collapse import collapse
 from helix.stages.constants import HelixProfile, PackConstants, QuestionConstants
 from helix.stages.dense import dense_score, search_dense
 from helix.stages.diversify import diversify, explain_left_out
-from helix.stages.features.linked import join, titled
-from helix.stages.features.similarity import parts
+from helix.stages.features.linked import add_linked, find_titled
+from helix.stages.features.similarity import compute_parts
 from helix.stages.fuse import fuse
 from helix.stages.graph import walk
 from helix.stages.lexical import Field, lexical_score, search_lexical
@@ -47,14 +47,14 @@ def recall(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, mo
     """Answer one question from one snapshot. Same snapshot, query, `now` and profile: same answer."""
     query = add_search_terms(query, snap, profile.ask)
     started = _start(query, snap, profile)  # what needs no vector runs while the question is embedded
-    vector, plan = begin(query, snap, trace, query.spoken, started.scope)
+    vector, plan = begin(query, snap, trace, query.embedded, started.scope)
     if plan.skip:
         return bundle(query, snap, profile, trace, skipped=True)
     plan = trace.run("route", _add_event_window, plan, query, snap, profile, trace)
     plan = trace.run("route", _add_titles, plan, query, snap, profile)
     legs = _retrieve(query, vector, snap, plan, profile, started, trace)
     if started.sparse:
-        query = replace(query, weighed=started.sparse().weights)
+        query = replace(query, sparse=started.sparse().weights)
     pool = trace.run("fuse", fuse, legs, snap, profile.fuse.k, profile.fuse.weights)
     trace.note("fuse", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
     pool = _expand(pool, query, snap, plan, profile, trace)
@@ -74,11 +74,11 @@ def recall(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, mo
 
 def add_search_terms(query: Query, snap: Snapshot, constants: QuestionConstants) -> Query:
     """Return the question with its search terms and the text to embed."""
-    about = core(query.text) if constants.core else query.text
+    about = remove_request(query.text) if constants.core else query.text
     terms = hash_terms(tokenise(about))
     project = None if query.project is None else snap.projects.index(query.project)
     names = snap.catalog.speaker_names.get(project, frozenset()) if constants.speaker else frozenset()
-    return replace(query, terms=np.unique(terms), said=terms, spoken=spoken(about, names))
+    return replace(query, terms=np.unique(terms), term_order=terms, embedded=speak_as(about, names))
 
 
 # ---------------------------------------------------------------- 2 route
@@ -86,19 +86,19 @@ def add_search_terms(query: Query, snap: Snapshot, constants: QuestionConstants)
 
 def _add_event_window(plan: Plan, query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace) -> Plan:
     """Add the time window of "before the migration": it follows from when items speak of the event."""
-    event = anchor(query.text) if profile.sim.date else None
+    event = find_event(query.text) if profile.sim.date else None
     if event is None:
         return plan
     about = replace(query, terms=np.unique(hash_terms(tokenise(event.phrase))))
     leg = search_lexical(about, snap.lexical, plan, TOP, profile.retrieve.k1, profile.retrieve.b)
-    days = window(event.relation, snap.columns.time[leg.rows], leg.scores)
+    days = window_of(event.relation, snap.columns.time[leg.rows], leg.scores)
     trace.note("anchor", rows_in=plan.allowed_rows, rows_out=len(leg.rows), event=event.phrase, window=days)
     return plan if days is None else replace(plan, days=(*plan.days, days))
 
 
 def _add_titles(plan: Plan, query: Query, snap: Snapshot, profile: HelixProfile) -> Plan:
     """Add the documents whose titles the question names; two stages need them."""
-    return replace(plan, titled=titled(shorten_ids(query.said), snap, profile.link.title_df))
+    return replace(plan, titled=find_titled(shorten_ids(query.term_order), snap, profile.link.title_df))
 
 
 # ---------------------------------------------------------------- 3 retrieve
@@ -165,7 +165,7 @@ def _search_weights(
     if field is None:
         return SparseLeg(None, [], [])
     try:
-        about = core(query.text) if profile.ask.core else query.text
+        about = remove_request(query.text) if profile.ask.core else query.text
         weights, encoding = timed(lambda: snap.sparse_encoder.encode(about))
     except EncoderError as error:
         return SparseLeg(None, [], [error.what])
@@ -226,7 +226,7 @@ def _expand(
     """Add what a walk from the best items reaches, and what they name."""
     before = len(pool)
     pool, how = trace.run("graph", walk, pool, query, snap, plan, profile.graph)
-    pool = trace.run("graph", join, pool, snap, plan, profile.link)
+    pool = trace.run("graph", add_linked, pool, snap, plan, profile.link)
     trace.note("graph", rows_in=before, rows_out=len(pool), how=how)
     return pool
 
@@ -247,7 +247,7 @@ def _rank(
         pool = trace.run("rank", add_successors, pool, superseded, plan)
     if trace.on and len(pool):
         rows = pool.row.astype(np.int64)
-        trace.parted(rows, parts(rows, pool.rrf, query, vector, snap, plan, profile))
+        trace.parted(rows, compute_parts(rows, pool.rrf, query, vector, snap, plan, profile))
     pool = trace.run("rank", rank, pool, query, vector, snap, plan, profile)
     if trace.on:
         trace.shared(pool.row, split_score(pool, snap, plan, profile))

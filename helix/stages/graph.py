@@ -258,7 +258,7 @@ def _extend(pool: Candidates, items: I64, mass: F32, snap: Snapshot, extra: int)
     new_items, new_mass = items[new], mass[new]
     best = select_top(new_mass, snap.columns.key[new_items], extra)
     best = best[new_mass[best] > 0]
-    joined = pool.joined(new_items[best])
+    joined = pool.append(new_items[best])
     at = _position(joined.row.astype(np.int64), items)
     return replace(joined, ppr=np.where(at >= 0, mass[at], 0).astype(np.float32))
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from helix.ranking.topk import sort_rows
-from helix.stages.features.linked import link
+from helix.stages.features.linked import raise_linked
 from helix.stages.features.similarity import similarity
 from helix.types import F32, TYPES, Candidates, Plan, Query
 
@@ -35,7 +35,7 @@ def rank(
     rows = pool.row.astype(np.int64)
     kinds = columns.type[rows]
     raw: dict[str, F32] = {
-        "sim": link(rows, similarity(rows, pool.rrf, query, vector, snap, plan, profile), snap, profile.link),
+        "sim": raise_linked(rows, similarity(rows, pool.rrf, query, vector, snap, plan, profile), snap, profile.link),
         "recency": recency(rows, query, snap, profile),
         "salience": columns.salience[rows],
         "confidence": columns.confidence[rows],

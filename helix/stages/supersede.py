@@ -38,7 +38,7 @@ def add_successors(pool: Candidates, found: Superseded, plan: Plan) -> Candidate
     new = np.array(sorted(set(found.new.tolist()).difference(pool.row.tolist())), np.int64)
     if plan.allowed is not None:
         new = new[plan.allowed[new]]
-    return pool.joined(new) if len(new) else pool
+    return pool.append(new) if len(new) else pool
 
 
 def demote(rows: I64, final: F32, found: Superseded, share: float) -> F32:

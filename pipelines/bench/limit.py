@@ -37,7 +37,7 @@ def measure_limit(memory: Memory, posed: Sequence[PosedQuestion], profile: Helix
         return {}
     encoder, rate = memory.snapshot.encoder, measure_bandwidth()
     read = [count_bytes_read(memory, one, profile) for one in posed]
-    tokens = [encoder.tokens([encoder.spec.query_prefix + one.query.spoken]) for one in posed]
+    tokens = [encoder.tokens([encoder.spec.query_prefix + one.query.embedded]) for one in posed]
     feeds = [encoder.feed(ids) for ids in tokens]
     spent: dict[str, list[float]] = defaultdict(list)
     for _ in range(TURNS):

@@ -39,7 +39,7 @@ def pose_question(memory: Memory, ask: Ask, profile: HelixProfile) -> PosedQuest
     snap = memory.snapshot.seen_by(arguments.get("principal"))
     query = build_query(ask["query"], snap, memory.settings, RecallOptions(**arguments))
     query = add_search_terms(query, snap, profile.ask)
-    vector, plan = begin(query, snap, Trace(), query.spoken)
+    vector, plan = begin(query, snap, Trace(), query.embedded)
     if vector is None:
         raise StoreError(f"the encoder of {memory.root} is missing", "make the store again")
     return PosedQuestion(ask, query, vector, snap, plan)

@@ -16,8 +16,8 @@ from helix.recipes.load_profile import load
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.dense import search_dense
 from helix.stages.diversify import count_reachable, find_repeats, mmr
-from helix.stages.features.lexical import adjacent, hear
-from helix.stages.features.lexical import lexical as pool_lexical
+from helix.stages.features.lexical import count_terms, score_adjacent
+from helix.stages.features.lexical import score_lexical as pool_lexical
 from helix.stages.fuse import fuse
 from helix.stages.lexical import search_lexical
 from helix.stages.route import route
@@ -158,7 +158,8 @@ def test_the_words_of_the_pool(world: World) -> None:
     """BM25 of an item, of the turn before and of the five turns around it, straight from the formula."""
     query, how = world.query(), load("helix")
     rows = world.live()
-    got = pool_lexical(hear(np.array(rows, np.int64), query.terms, query.said, world.snap), world.snap, how)
+    counts = count_terms(np.array(rows, np.int64), query.terms, query.term_order, world.snap)
+    got = pool_lexical(counts, world.snap, how)
     n, df = len(rows), world.df()
     own = {i: world.terms[i] for i in rows}
     before, after = neighbours(world)
@@ -183,7 +184,7 @@ def test_the_words_of_the_pool(world: World) -> None:
     assert got.rare.tolist() == pytest.approx(rarest, rel=1e-4)
     # A pool of some of them, in any order, is scored the same.
     some = random.Random(3).sample(range(len(rows)), len(rows) // 2)
-    fewer = hear(np.array([rows[i] for i in some], np.int64), query.terms, query.said, world.snap)
+    fewer = count_terms(np.array([rows[i] for i in some], np.int64), query.terms, query.term_order, world.snap)
     part = pool_lexical(fewer, world.snap, how)
     for field, whole in zip(part, got, strict=True):
         assert field.tolist() == whole[some].tolist()
@@ -209,7 +210,7 @@ def test_adjacent_words(world: World) -> None:
                     score += weight * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * len(texts[i]) / mean))
             expected.append(score)
         terms = hash_terms(asked)
-        got = adjacent(hear(np.array(rows, np.int64), np.unique(terms), terms, world.snap), world.snap)
+        got = score_adjacent(count_terms(np.array(rows, np.int64), np.unique(terms), terms, world.snap), world.snap)
         assert got.tolist() == pytest.approx(expected, rel=1e-4, abs=1e-5)
         best = max(best, *expected)
     assert best > 0

@@ -1,7 +1,7 @@
-"""The sentences of a long item that answer: an extract by the question's terms.
+"""Excerpt of a long item: its sentences with the question's terms.
 
 Sentences are scored by the terms they share with the question (Tombros & Sanderson 1998, "Advantages of query biased
-summaries in information retrieval"), the first with a prior, since it says what the rest is about.
+summaries in information retrieval"). The first has a prior, since it tells the topic.
 """
 
 from __future__ import annotations
@@ -10,17 +10,23 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+import numpy as np
+
+from helix.ranking.topk import sort_rows
 from helix.text.tokenize import tokenise
 
 GAP: Final = " … "
-"""Stands for what is left out."""
+"""Replaces what is left out."""
 
 _FIRST: Final = 0.2
-"""Of the question's idf mass, to the first sentence. Of the answers in 147 long passages 80 tokens keep .82 at 0 and
-.84 at .2, 120 tokens .85 and .90; .75 and .79 stay where just the start is shown."""
+"""Prior of the first sentence, as a share of the question's idf mass.
+
+Of the answers in 147 long passages, 80 tokens keep .82 at 0 and .84 at .2, 120 tokens .85 and .90; the start alone
+keeps .75 and .79.
+"""
 
 _WRAPPED: Final = 50
-"""Characters; where a longer line goes on in lower case, an editor broke it and not its writer."""
+"""Characters; a longer line that continues in lower case was wrapped by an editor."""
 
 _FENCE: Final = re.compile(r"[ \t]{0,16}(?:```|~~~)")
 _LISTED: Final = re.compile(r"[ \t]{0,16}(?:[-*+•|>]|#{1,6}|\d{1,3}[.)])[ \t]")
@@ -33,34 +39,34 @@ _SENTENCE: Final = re.compile(
 
 
 def excerpt(text: str, weights: Mapping[str, float], size: int, longest: int = 0) -> str:
-    """The best sentences of a text in reading order, `GAP` for what is left out; the text where it is short enough.
+    """Return the best sentences of a text in reading order, with gaps; a short text as it is.
 
-    A sentence scores the sum of the idf of the question's terms in it; the earlier of equals goes first. In code and
+    A sentence scores the sum of the idf of the question's terms in it; ties keep the earlier one first. In code and
     lists a line is the unit. Linear time but for one sort.
 
     Args:
         weights: idf of the question's terms, as `helix.text.tokenize.tokenise` writes them.
-        size: characters of the excerpt at most, gaps included.
-        longest: characters of a sentence; a longer one is cut at white space. `size` where not given.
+        size: maximum characters of the excerpt, gaps included.
+        longest: characters of a sentence; a longer one is cut at white space. 0: `size`.
 
     Returns:
-        empty where no sentence fits.
+        empty if no sentence fits.
     """
     if len(text) <= size:
         return text
-    ends = units(text, (longest or size) - 2 * len(GAP))
-    return _joined(text, ends, best(scores(text, ends, weights), ends, size)) if ends else ""
+    ends = split_units(text, (longest or size) - 2 * len(GAP))
+    return _join(text, ends, choose_units(score_units(text, ends, weights), ends, size)) if ends else ""
 
 
-def units(text: str, longest: int) -> list[int]:
-    """Where each sentence or line ends, ascending, the last at the end of the text: white space ends what it follows.
+def split_units(text: str, longest: int) -> list[int]:
+    """Return the end of each sentence or line, ascending; the last is the end of the text.
 
     Args:
-        longest: characters; a longer unit is cut at white space, a longer word anywhere. Of none there is no unit.
+        longest: characters; a longer unit is cut at white space, a longer word anywhere. At 0 there are no units.
     """
     ends: list[int] = []
-    for start, end in _sentences(text) if longest > 0 else ():
-        if ends and text[start:end].isspace():  # an empty line says nothing that a gap could stand beside
+    for start, end in _split_sentences(text) if longest > 0 else ():
+        if ends and text[start:end].isspace():  # an empty line is no unit
             ends[-1] = end
             continue
         while end - start > longest:
@@ -71,8 +77,8 @@ def units(text: str, longest: int) -> list[int]:
     return ends
 
 
-def _sentences(text: str) -> Iterator[tuple[int, int]]:
-    """(start, end) of each, the whole text over."""
+def _split_sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Yield (start, end) of each sentence or line, over the whole text."""
     start = at = 0
     fenced = False
     lines = text.splitlines(keepends=True)
@@ -91,21 +97,19 @@ def _sentences(text: str) -> Iterator[tuple[int, int]]:
             start = at
 
 
-def scores(text: str, ends: Sequence[int], weights: Mapping[str, float]) -> list[float]:
-    """What each unit has of the question's idf mass, with the prior of the first."""
-    held = [set(tokenise(text[start:end])) for start, end in zip([0, *ends], ends, strict=False)]
-    # In the order of the mapping: floats summed in a set's order would not give the same bits every time.
-    found = [sum(weight for term, weight in weights.items() if term in terms) for terms in held]
-    found[0] += _FIRST * sum(weights.values())
-    return found
+def score_units(text: str, ends: Sequence[int], weights: Mapping[str, float]) -> list[float]:
+    """Return the question's idf mass in each unit, with the prior of the first."""
+    unit_terms = [set(tokenise(text[start:end])) for start, end in zip([0, *ends], ends, strict=False)]
+    # Summed in the order of the mapping, so that results are reproducible.
+    scores = [sum(weight for term, weight in weights.items() if term in terms) for terms in unit_terms]
+    scores[0] += _FIRST * sum(weights.values())
+    return scores
 
 
-def best(scored: Sequence[float], ends: Sequence[int], size: int) -> list[int]:
-    """Positions of the units that are shown, ascending: the best that fit with a gap to either side, where there is
-    one.
-    """
+def choose_units(scores: Sequence[float], ends: Sequence[int], size: int) -> list[int]:
+    """Return the positions, ascending, of the best units that fit with their gaps."""
     starts, left, chosen = [0, *ends], size - len(GAP), set[int]()
-    for i in sorted(range(len(scored)), key=lambda i: -scored[i]):
+    for i in sort_rows(np.array(scores, np.float64), np.arange(len(scores))).tolist():
         need = ends[i] - starts[i] + len(GAP) * (1 - (i - 1 in chosen) - (i + 1 in chosen))
         if need <= left:
             chosen.add(i)
@@ -113,8 +117,8 @@ def best(scored: Sequence[float], ends: Sequence[int], size: int) -> list[int]:
     return sorted(chosen)
 
 
-def _joined(text: str, ends: Sequence[int], chosen: Sequence[int]) -> str:
-    """The chosen units as they stand, `GAP` where others are left out."""
+def _join(text: str, ends: Sequence[int], chosen: Sequence[int]) -> str:
+    """Join the chosen units, with `GAP` where others are left out."""
     starts, runs = [0, *ends], list[tuple[int, int]]()
     for i in chosen:
         first = runs.pop()[0] if runs and runs[-1][1] == starts[i] else starts[i]

@@ -1,7 +1,7 @@
-"""BM25 of the pool, of the turns before its items and of the windows around them, and adjacent words, for stage 6.
+"""Lexical features of stage 6: BM25 of items, of the turns before them and of windows, and adjacent words.
 
-The items' own lists of terms are read, once, and not the postings: what it costs hangs on the pool and not on how many
-items hold a term.
+It reads the items' own lists of terms, once, not the postings: the cost depends on the pool, not on document
+frequencies.
 """
 
 from __future__ import annotations
@@ -23,79 +23,76 @@ if TYPE_CHECKING:
 _FIELDS = (1.2, 0.75)  # k1, b of the window and of adjacent words
 _NONE = np.full(1, -1, np.int64)
 RARE = 4
-"""Power of idf / (idf of a term that one item holds): an identifier counts, a word that a hundredth holds does not."""
+"""Power of idf / (idf at df 1): an identifier counts, a word of a hundredth of the items does not."""
 
 
-class Heard(NamedTuple):
-    """How often terms occur in a pool of n items and in the two turns to either side of each."""
+class TermCounts(NamedTuple):
+    """Term counts in a pool of n items and in two turns on either side of each."""
 
-    rows: I64  # int64[u], different ones; the first is −1 and has no terms
-    ring: I64  # int64[5, n]: places in `rows` of two turns before, one before, the item, one after, two after
-    weight: F32  # float32[t]: idf of each term; 0 where no item has it
-    counts: F32  # float32[t, u]: how often a row has it
-    pairs: I64  # int64[2, p]: of terms that follow each other in the question, by position
-    follows: F32  # float32[p, u]: how often they do in a row
+    rows: I64  # int64[u], distinct; the first is −1 and has no terms
+    ring: I64  # int64[5, n]: positions in `rows` of two turns before, one before, the item, one after, two after
+    weight: F32  # float32[t]: idf of each term; 0 if no item has it
+    counts: F32  # float32[t, u]: of each term in each row
+    pairs: I64  # int64[2, p]: positions of terms that are adjacent in the question
+    follows: F32  # float32[p, u]: of each pair in each row
 
 
-class Lexical(NamedTuple):
-    """BM25 over the pool: float32[n] each."""
+class LexicalFeatures(NamedTuple):
+    """BM25 features of the pool: float32[n] each."""
 
     own: F32
     before: F32  # of the turn before
-    window: F32  # of the item and two turns to either side
-    rare: F32  # how rare the rarest term is that the row has of the question, see RARE
+    window: F32  # of the item and two turns on either side
+    rare: F32  # rarity of the question's rarest term in the row, see RARE
 
 
-def hear(rows: I64, terms: U64, said: U64, snap: Snapshot) -> Heard:
-    """Read the rows and the turns around them.
+def count_terms(rows: I64, terms: U64, ordered: U64, snap: Snapshot) -> TermCounts:
+    """Count terms in rows and in the turns around them.
 
     Args:
         rows: int64[n], of the pool.
         terms: ascending.
-        said: the same in reading order, with repeats.
+        ordered: the same in reading order, with repeats.
     """
     ring = list_neighbours(snap.columns.previous, snap.columns.next, rows)
-    there, place = find_distinct(np.concatenate([_NONE, ring.ravel()]))
+    unique, place = find_distinct(np.concatenate([_NONE, ring.ravel()]))
     df = np.array([snap.lexical.df(term) for term in terms], np.int64)
     weight = np.where(df > 0, compute_idf(df, snap.live), np.float32(0))
-    order = terms.searchsorted(said).tolist()
+    order = terms.searchsorted(ordered).tolist()
     follow = [pair for pair in dict.fromkeys(pairwise(order)) if pair[0] != pair[1]]
     pairs = np.array(follow, np.int64).reshape(-1, 2).T.copy()
-    counts = np.zeros((len(terms), len(there)), np.float32)
-    follows = np.zeros((len(follow), len(there)), np.float32)
-    counts[:, 1:], follows[:, 1:] = snap.lexical.occurrences(there[1:], terms, pairs)
-    return Heard(there, place[1:].reshape(ring.shape), weight, counts, pairs, follows)
+    counts = np.zeros((len(terms), len(unique)), np.float32)
+    follows = np.zeros((len(follow), len(unique)), np.float32)
+    counts[:, 1:], follows[:, 1:] = snap.lexical.occurrences(unique[1:], terms, pairs)
+    return TermCounts(unique, place[1:].reshape(ring.shape), weight, counts, pairs, follows)
 
 
-def lexical(heard: Heard, snap: Snapshot, how: HelixProfile) -> Lexical:
-    """BM25 of the pool, of the turns before it and of the windows around it; the rarest term each item has."""
-    ring, weight, item = heard.ring, heard.weight, heard.ring[2]
-    length = lengths(heard, snap)
+def score_lexical(found: TermCounts, snap: Snapshot, how: HelixProfile) -> LexicalFeatures:
+    """Return the BM25 features of the pool."""
+    ring, weight, item = found.ring, found.weight, found.ring[2]
+    length = row_lengths(found, snap)
     k1, b = how.retrieve.k1, how.retrieve.b
     near = ring[1:3].reshape(1, -1)  # the turn before, and the item
-    before, own = score_joined(heard.counts, near, weight, length, snap.lexical.mean_length, k1, b).reshape(2, -1)
-    window = score_joined(heard.counts, ring, weight, length, snap.lexical.mean_window_length, *_FIELDS)
+    before, own = score_joined(found.counts, near, weight, length, snap.lexical.mean_length, k1, b).reshape(2, -1)
+    window = score_joined(found.counts, ring, weight, length, snap.lexical.mean_window_length, *_FIELDS)
     rarity = ((weight / compute_idf(1, snap.live)) ** RARE).astype(np.float32)
-    rare = ((heard.counts.take(item, axis=1) > 0) * rarity[:, None]).max(axis=0, initial=0)
-    return Lexical(own, before, window, rare)
+    rare = ((found.counts.take(item, axis=1) > 0) * rarity[:, None]).max(axis=0, initial=0)
+    return LexicalFeatures(own, before, window, rare)
 
 
-def lengths(heard: Heard, snap: Snapshot) -> F32:
-    """float32[u]: terms of each row."""
-    length = snap.columns.length[heard.rows]
+def row_lengths(found: TermCounts, snap: Snapshot) -> F32:
+    """Return the number of terms of each row: float32[u]."""
+    length = snap.columns.length[found.rows]
     length[0] = 0
     return length
 
 
-def adjacent(heard: Heard, snap: Snapshot) -> F32:
-    """BM25 of pairs of terms that follow each other in the question and in the item; a pair weighs both idf.
+def score_adjacent(found: TermCounts, snap: Snapshot) -> F32:
+    """Return BM25 of pairs of terms adjacent in the question and in the item: float32[n]; a pair weighs both idf.
 
     The ordered part of the sequential dependence model (Metzler & Croft 2005).
-
-    Returns:
-        float32[n].
     """
-    weight = heard.weight[heard.pairs[0]] + heard.weight[heard.pairs[1]]
+    weight = found.weight[found.pairs[0]] + found.weight[found.pairs[1]]
     return score_joined(
-        heard.follows, heard.ring[2:3], weight, lengths(heard, snap), snap.lexical.mean_length, *_FIELDS
+        found.follows, found.ring[2:3], weight, row_lengths(found, snap), snap.lexical.mean_length, *_FIELDS
     )

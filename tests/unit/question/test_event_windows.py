@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from helix.question.event_windows import MARGIN, MAX_EVENTS, SCANNED, SPREAD, TOP, Relation, anchor, window
+from helix.question.event_windows import MARGIN, MAX_EVENTS, SCANNED, SPREAD, TOP, Relation, find_event, window_of
 from helix.question.time_ranges import NEAR, NEWEST, OLDEST
 
 DAY = 86_400
@@ -46,7 +46,7 @@ RELATIONS: tuple[Relation, ...] = ("before", "after", "since", "until", "during"
     ],
 )
 def test_the_event_a_question_counts_from(text: str, relation: str, phrase: str) -> None:
-    assert anchor(text) == (relation, phrase)
+    assert find_event(text) == (relation, phrase)
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,13 @@ def test_the_event_a_question_counts_from(text: str, relation: str, phrase: str)
     ],
 )
 def test_what_names_no_event(text: str) -> None:
-    assert anchor(text) is None
+    assert find_event(text) is None
 
 
 def test_what_is_looked_at_is_bounded() -> None:
-    assert anchor("x " * (SCANNED // 2) + "what broke after the merge") is None
-    assert anchor("after it, " * (MAX_EVENTS - 1) + "what broke after the merge") is not None
-    assert anchor("after it, " * MAX_EVENTS + "what broke after the merge") is None
+    assert find_event("x " * (SCANNED // 2) + "what broke after the merge") is None
+    assert find_event("after it, " * (MAX_EVENTS - 1) + "what broke after the merge") is not None
+    assert find_event("after it, " * MAX_EVENTS + "what broke after the merge") is None
 
 
 def at(*days: float) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -123,36 +123,37 @@ def scores(*values: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     ],
 )
 def test_a_window_by_relation(relation: Relation, expected: tuple[int, int]) -> None:
-    assert window(relation, at(2, 0, -1), scores(5, 6, 5)) == (*expected, NEAR)
+    assert window_of(relation, at(2, 0, -1), scores(5, 6, 5)) == (*expected, NEAR)
 
 
 def test_better_matches_decide_when_it_was() -> None:
-    assert window("since", at(0, 5, 6), scores(9, 5, 4)) == (AT, NEWEST, NEAR)  # 9 of 18 is half
-    assert window("since", at(0, 5, 6), scores(8, 5, 4)) == (AT + 5 * DAY, NEWEST, NEAR)
+    assert window_of("since", at(0, 5, 6), scores(9, 5, 4)) == (AT, NEWEST, NEAR)  # 9 of 18 is half
+    assert window_of("since", at(0, 5, 6), scores(8, 5, 4)) == (AT + 5 * DAY, NEWEST, NEAR)
 
 
 def test_weak_and_late_matches_do_not_count() -> None:
-    assert window("since", at(0, 5, 6, 7), scores(10, 4.9, 4.9, 4.9)) == (AT, NEWEST, NEAR)  # half of the best or more
+    # Half of the best or more.
+    assert window_of("since", at(0, 5, 6, 7), scores(10, 4.9, 4.9, 4.9)) == (AT, NEWEST, NEAR)
     many = np.concatenate([at(*[0] * TOP), at(*[9] * 50)])
-    assert window("since", many, np.full(TOP + 50, 2, np.float32)) == (AT, NEWEST, NEAR)  # ties: the earlier ones
+    assert window_of("since", many, np.full(TOP + 50, 2, np.float32)) == (AT, NEWEST, NEAR)  # ties: the earlier ones
 
 
 def test_matches_far_apart_are_no_event() -> None:
-    assert window("after", at(0, 100, 200), scores(3, 3, 3)) is None
-    assert window("after", at(-15, 0, 15), scores(3, 3, 3)) is None
-    assert window("after", at(-14, 0, 14), scores(3, 3, 3)) is not None
+    assert window_of("after", at(0, 100, 200), scores(3, 3, 3)) is None
+    assert window_of("after", at(-15, 0, 15), scores(3, 3, 3)) is None
+    assert window_of("after", at(-14, 0, 14), scores(3, 3, 3)) is not None
     # A late mention does not undo an event, nor does it widen the window during it.
-    assert window("during", at(0, 1, 300), scores(5, 5, 4)) == (AT - MARGIN, AT + DAY + MARGIN, NEAR)
+    assert window_of("during", at(0, 1, 300), scores(5, 5, 4)) == (AT - MARGIN, AT + DAY + MARGIN, NEAR)
 
 
 def test_nothing_to_go_by() -> None:
     empty = np.empty(0, np.int64)
-    assert window("before", empty, np.empty(0, np.float32)) is None
+    assert window_of("before", empty, np.empty(0, np.float32)) is None
     missing = np.full(2, np.iinfo(np.int64).min)
-    assert window("before", missing, scores(3, 2)) is None
-    assert window("before", at(0, 0), scores(0, float("nan"))) is None
+    assert window_of("before", missing, scores(3, 2)) is None
+    assert window_of("before", at(0, 0), scores(0, float("nan"))) is None
     # A match without a time leaves the others.
-    assert window("since", np.concatenate([missing, at(0)]), scores(9, 9, 1)) == (AT, NEWEST, NEAR)
+    assert window_of("since", np.concatenate([missing, at(0)]), scores(9, 9, 1)) == (AT, NEWEST, NEAR)
 
 
 @given(
@@ -165,7 +166,7 @@ def test_nothing_to_go_by() -> None:
     ),
 )
 def test_a_window_is_in_order(relation: Relation, found: tuple[np.ndarray, np.ndarray]) -> None:
-    got = window(relation, *found)
+    got = window_of(relation, *found)
     if got is not None:
         first, last, weight = got
         assert OLDEST <= first <= last <= NEWEST
@@ -177,7 +178,7 @@ WORDS = "before after since until during the we a launch merged is May Goa , ? a
 
 @given(st.lists(st.sampled_from(WORDS.split()), max_size=15).map(" ".join) | st.text(max_size=100))
 def test_any_text_has_an_event_of_words_or_none(text: str) -> None:
-    found = anchor(text)
+    found = find_event(text)
     if found is not None:
         assert found.relation in RELATIONS
         assert found.phrase
@@ -193,5 +194,5 @@ def test_no_text_takes_long() -> None:
         "after the " * 10_000,
         "before x " * 9_000,
     ):
-        anchor(text)
+        find_event(text)
     assert time.perf_counter() - begin < 0.5

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helix.question.rewrite import core, spoken
+from helix.question.rewrite import remove_request, speak_as
 from helix.recipes.default import add_search_terms
 from helix.recipes.load_profile import load
 from helix.text.tokenize import hash_terms, tokenise
@@ -41,17 +41,17 @@ NAMES = frozenset({"ana", "lopez", "james", "will", "may", "o'brien", "jean-luc"
     ],
 )
 def test_the_words_that_only_ask_go(text: str, about: str) -> None:
-    assert core(text) == about
+    assert remove_request(text) == about
 
 
 @pytest.mark.parametrize("text", ["summary", "Can you summarise it?", "remind me", "", "  ", "Give me a summary of it"])
 def test_where_hardly_a_word_is_left_they_were_what_it_is_about(text: str) -> None:
-    assert core(text) == text
+    assert remove_request(text) == text
 
 
 @given(st.text(max_size=60))
 def test_any_text_has_a_core(text: str) -> None:
-    assert core(text) == text or len(core(text)) <= len(text)
+    assert remove_request(text) == text or len(remove_request(text)) <= len(text)
 
 
 @pytest.mark.parametrize(
@@ -76,16 +76,16 @@ def test_any_text_has_a_core(text: str) -> None:
     ],
 )
 def test_a_named_speaker_asks_for_themselves(text: str, said: str) -> None:
-    assert spoken(text, NAMES) == said
+    assert speak_as(text, NAMES) == said
 
 
 def test_without_speakers_nothing_changes() -> None:
-    assert spoken("What did Ana say?", frozenset()) == "What did Ana say?"
+    assert speak_as("What did Ana say?", frozenset()) == "What did Ana say?"
 
 
 @given(st.text(alphabet="Ana will's,\u2019 James'", max_size=40))
 def test_what_names_nobody_stays(text: str) -> None:
-    assert spoken(text, frozenset({"zoe"})) == text
+    assert speak_as(text, frozenset({"zoe"})) == text
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,9 @@ def test_a_long_question_takes_no_longer_than_its_length(piece: str) -> None:
     """Seconds at most on a slow machine. A step that looks at all words before each takes ten and more."""
     text = piece * (400_000 // len(piece))
     start = time.process_time()
-    core(text)
+    remove_request(text)
     between = time.process_time()
-    spoken(text, NAMES)
+    speak_as(text, NAMES)
     assert between - start < 6
     assert time.process_time() - between < 1.6
 
@@ -130,7 +130,7 @@ def test_a_question_is_worked_out_before_it_is_asked(tmp_path: Path) -> None:
     assert heard(core=False, speaker=False) == text
     query = add_search_terms(make_query(text, snap, SETTINGS, now="2023-11-20"), snap, ask)
     told = hash_terms(tokenise("ana told bo bo told zoe"))
-    assert query.said.tolist() == told.tolist()  # the words that are looked up keep their names
+    assert query.term_order.tolist() == told.tolist()  # the words that are looked up keep their names
     assert query.terms.tolist() == sorted(set(told.tolist()))
     assert query.text == text
 
@@ -149,8 +149,8 @@ def test_only_those_an_acl_shows_are_known_speakers(tmp_path: Path) -> None:
     ["What is in /home/ana/notes?", "open ana.txt", "mail ana@example.org", "the branch ana-fix", "ana_notes", "~ana"],
 )
 def test_a_name_in_a_path_an_address_or_an_identifier_stays(text: str) -> None:
-    assert spoken(text, frozenset({"ana"})) == text
+    assert speak_as(text, frozenset({"ana"})) == text
 
 
 def test_a_name_at_the_end_of_a_sentence_is_a_name() -> None:
-    assert spoken("What was it I told Ana.", frozenset({"ana"})) == "What was it I told I."
+    assert speak_as("What was it I told Ana.", frozenset({"ana"})) == "What was it I told I."

@@ -17,7 +17,7 @@ import pytest
 from helix.encoders.token_counter import EstimatedCounter
 from helix.recipes.default import _excerpt_rules
 from helix.recipes.load_profile import load
-from helix.stages.features.excerpt import excerpt, scores, units
+from helix.stages.features.excerpt import excerpt, score_units, split_units
 from helix.stages.pack import CLOSE, OPEN, ExcerptRules, header, outside_in, pack
 from helix.util.sanitise import MAX_NAME, sanitise_text
 from tests.support.queries import make_query
@@ -58,14 +58,14 @@ POND = "The park has a pond. Many birds live there. A heron stands at the lake. 
 
 
 def sentences(text: str, longest: int = 1_000) -> list[str]:
-    ends = units(text, longest)
+    ends = split_units(text, longest)
     return [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def test_a_sentence_scores_the_terms_it_has_and_the_first_a_fifth_of_all() -> None:
-    ends = units(POND, 1_000)
+    ends = split_units(POND, 1_000)
     assert ends == [21, 44, 72, 90, 107]
-    assert scores(POND, ends, SHORT.weights) == pytest.approx([0.6, 0, 3, 0, 1])
+    assert score_units(POND, ends, SHORT.weights) == pytest.approx([0.6, 0, 3, 0, 1])
 
 
 def test_an_empty_line_is_no_sentence_and_leaves_no_gap_of_its_own() -> None:

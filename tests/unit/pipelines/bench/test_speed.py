@@ -46,7 +46,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Memory:
 def embed(one: PosedQuestion) -> None:
     """Tokens, one run, one mean."""
     encoder = one.snap.encoder
-    feed = encoder.feed(encoder.tokens([one.query.spoken]))
+    feed = encoder.feed(encoder.tokens([one.query.embedded]))
     encoder.run(feed).mean(axis=1)
 
 

@@ -19,7 +19,7 @@ from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.manifest import Index, describe_tree, new_id
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.sql import ask
-from helix.stages.features.similarity import expanded
+from helix.stages.features.similarity import score_expansion
 from helix.stages.lexical import search_lexical
 from helix.stages.route import route
 from helix.stages.trace import Trace
@@ -94,7 +94,7 @@ def test_its_bm25_is_that_of_the_questions_alone(root: Path) -> None:
     assert field is not None
     profile = profiles.load("helix")
     query = make_query("sings", snapshot, Settings())
-    score = expanded(np.arange(4), query, field, profile)
+    score = score_expansion(np.arange(4), query, field, profile)
     length = field.length[:2]
     by_hand = compute_idf(2, 2) * saturate_tf(np.array([1, 2], np.float32), length, float(length.mean()), 0.9, 0.6)
     assert score[:2] == pytest.approx(by_hand)

@@ -15,7 +15,7 @@ import pytest
 from helix.recipes.load_profile import load
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.constants import LinkConstants
-from helix.stages.features.linked import join, link, titled
+from helix.stages.features.linked import add_linked, find_titled, raise_linked
 from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import Bool, Candidates, Plan
 from tests.support.tiny import make_store, memory_of
@@ -38,9 +38,9 @@ def pool_of(*rows: int) -> Candidates:
 def joined(snap: Snapshot, pool: Candidates, asked: str = "", allowed: Bool | None = None, **given: Any) -> list[int]:
     """The rows that joined, in order; what was there stays where it was."""
     terms = shorten_ids(hash_terms(tokenise(asked)))
-    named = titled(terms, snap, how(**given).title_df)
+    named = find_titled(terms, snap, how(**given).title_df)
     plan = Plan(allowed, snap.live if allowed is None else int(allowed.sum()), titled=named)
-    after = join(pool, snap, plan, how(**given))
+    after = add_linked(pool, snap, plan, how(**given))
     for field in fields(Candidates):
         before, now = getattr(pool, field.name), getattr(after, field.name)
         assert now.dtype == before.dtype
@@ -145,7 +145,7 @@ def test_an_empty_store(tmp_path: Path) -> None:
 def risen(snap: Snapshot, score: Sequence[float], rows: Sequence[int] | None = None, **given: Any) -> list[float]:
     at = np.arange(len(score)) if rows is None else np.array(rows, np.int64)
     before = np.array(score, np.float32)
-    after = link(at, before, snap, how(**given))
+    after = raise_linked(at, before, snap, how(**given))
     assert before.tolist() == np.array(score, np.float32).tolist()
     return after.tolist()
 

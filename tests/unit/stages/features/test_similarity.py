@@ -17,8 +17,14 @@ from helix.recipes.default import add_search_terms
 from helix.recipes.load_profile import load
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.constants import HelixProfile, SimilarityConstants
-from helix.stages.features.lexical import Heard, adjacent, hear, lexical
-from helix.stages.features.similarity import company, leant, over_best, parts, similarity
+from helix.stages.features.lexical import TermCounts, count_terms, score_adjacent, score_lexical
+from helix.stages.features.similarity import (
+    compute_parts,
+    divide_by_best,
+    score_session,
+    score_vectors_blended,
+    similarity,
+)
 from helix.stages.route import route
 from helix.text.tokenize import hash_terms, tokenise
 from helix.types import F32, I64, U64
@@ -52,21 +58,21 @@ def scored(
     return similarity(pool, fused, query, meant, snap, route(query, meant, snap), profile).tolist()
 
 
-def around(rows: I64, snap: Snapshot) -> Heard:
+def around(rows: I64, snap: Snapshot) -> TermCounts:
     """The rows and those beside them; no word is listened for."""
     nothing = np.empty(0, np.uint64)
-    return hear(rows, nothing, nothing, snap)
+    return count_terms(rows, nothing, nothing, snap)
 
 
 def beside(rows: I64, said: U64, snap: Snapshot) -> F32:
     """What adjacent words give rows."""
-    return adjacent(hear(rows, np.unique(said), said, snap), snap)
+    return score_adjacent(count_terms(rows, np.unique(said), said, snap), snap)
 
 
 def leaning_vectors(rows: I64, snap: Snapshot, share: float) -> F32:
     """The leaning vectors themselves: their inner products with each direction of space."""
     axes = np.eye(2, dtype=np.float32)
-    return np.stack([leant(around(rows, snap), axis, snap, share)[1] for axis in axes], axis=1)
+    return np.stack([score_vectors_blended(around(rows, snap), axis, snap, share)[1] for axis in axes], axis=1)
 
 
 def bm25(tf: float, length: float, mean: float, df: int, n: int, k1: float = 1.2, b: float = 0.75) -> float:
@@ -87,9 +93,9 @@ def test_nothing_is_weighed_but_what_has_a_weight(tmp_path: Path) -> None:
 
 
 def test_a_score_is_divided_by_the_best_of_the_pool() -> None:
-    assert over_best(np.array([1, 2, -4], np.float32)).tolist() == [0.5, 1, -2]
-    assert over_best(np.array([0.01, 0.02], np.float32)).tolist() == pytest.approx([0.2, 0.4])  # not of noise
-    assert over_best(np.array([0.0, 0.0], np.float32)).tolist() == [0, 0]
+    assert divide_by_best(np.array([1, 2, -4], np.float32)).tolist() == [0.5, 1, -2]
+    assert divide_by_best(np.array([0.01, 0.02], np.float32)).tolist() == pytest.approx([0.2, 0.4])  # not of noise
+    assert divide_by_best(np.array([0.0, 0.0], np.float32)).tolist() == [0, 0]
 
 
 # ---------------------------------------------------------------- words
@@ -140,7 +146,7 @@ def test_a_window_adds_up_its_words(tmp_path: Path) -> None:
     query = make_query("walnut bread", snap, SETTINGS, now=NOW)
     mean = (2 + 2 + 2 + 1) / 4
     both = bm25(1, 2, mean, 2, 4) + bm25(1, 2, mean, 1, 4)
-    found = lexical(hear(np.arange(4), query.terms, query.said, snap), snap, only())
+    found = score_lexical(count_terms(np.arange(4), query.terms, query.term_order, snap), snap, only())
     assert found.window.tolist() == pytest.approx([both, both, bm25(2, 2, mean, 2, 4), 0], rel=1e-5)
     assert found.before.tolist() == pytest.approx([0, found.own[0], 0, 0])
 
@@ -204,7 +210,7 @@ def test_what_answers_a_question_gets_the_questions_words(tmp_path: Path) -> Non
     ]
     snap = store(tmp_path, turns)
     said = terms("walnut bread")
-    own = lexical(hear(np.arange(7), np.unique(said), said, snap), snap, only()).own
+    own = score_lexical(count_terms(np.arange(7), np.unique(said), said, snap), snap, only()).own
     assert own[0] > own[3] * 0.99 > 0  # the same words and length
     assert scored(snap, "walnut bread", reply=0.4) == pytest.approx([0, 0.4 * own[0] / own.max(), 0, 0, 0, 0, 0])
     # The first of a session answers nothing, though the last row before it may ask.
@@ -245,7 +251,7 @@ def test_a_vector_leans_to_its_neighbours(tmp_path: Path) -> None:
     by_hand = [x / best for x, _ in unit]
     assert scored(snap, "x", [1, 0], dense=1, lean=0.25) == pytest.approx(by_hand, abs=0.01)
     assert (leaning_vectors(np.arange(4), snap, 0.0) == snap.vectors.dequantise(np.arange(4))).all()
-    alone, _ = leant(around(np.arange(4), snap), np.array([1, 0], np.float32), snap, 0.25)
+    alone, _ = score_vectors_blended(around(np.arange(4), snap), np.array([1, 0], np.float32), snap, 0.25)
     assert alone.tolist() == snap.vectors.dequantise(np.arange(4))[:, 0].tolist()
 
 
@@ -281,7 +287,7 @@ def test_the_best_of_its_session(tmp_path: Path) -> None:
     assert scored(snap, "walnut", [1, 0], session=0.3) == pytest.approx(by_hand, abs=0.005)
     # Only what is in the pool counts.
     assert scored(snap, "walnut", rows=[1, 2, 5], session=0.3) == pytest.approx([0, 0.15, 0])
-    assert company(np.array([0, 1]), np.array([-0.5, -0.25], np.float32), snap).tolist() == [-0.25, -0.25]
+    assert score_session(np.array([0, 1]), np.array([-0.5, -0.25], np.float32), snap).tolist() == [-0.25, -0.25]
 
 
 def test_a_standing_instruction_counts_as_far_as_it_is_meant(tmp_path: Path) -> None:
@@ -353,7 +359,7 @@ def test_a_part_is_told_by_its_name(tmp_path: Path) -> None:
     snap = store(tmp_path, talk("walnut bread", "I bake"))
     query = make_query("walnut", snap, SETTINGS, now=NOW)
     plan = route(query, None, snap)
-    found = parts(
+    found = compute_parts(
         np.arange(2), np.zeros(2, np.float32), query, None, snap, plan, only(own=0.5, first_person=0.1, dense=1)
     )
     assert {name: part.tolist() for name, part in found.items()} == {
