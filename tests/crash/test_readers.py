@@ -179,6 +179,16 @@ def collect_all(root: Path) -> None:
     collect(root, keep=1, grace=0.0, wait=5.0)
 
 
+def supersede(root: Path) -> None:
+    replace_all(root)
+    collect_all(root)
+
+
+def assert_collected(root: Path, files: list[Path]) -> None:
+    collect_all(root)
+    assert not any(path.exists() for path in files)
+
+
 def test_an_open_generation_stays_until_the_reader_takes_the_next(root: Path) -> None:
     grow(root, ["the walnuts are in the jar"])
     delete(root, 0, [3])
@@ -186,16 +196,14 @@ def test_an_open_generation_stays_until_the_reader_takes_the_next(root: Path) ->
     name, before = str(memory.snapshot.name), read_texts(memory.snapshot)
     answer = memory.recall("walnut jar", now=NOW).items
     held = list_files(root, name)
-    replace_all(root)
-    collect_all(root)
+    supersede(root)
     assert {path.name for path in (root / "manifests").iterdir()} == {name, manifests.current_name(root)}
     assert all(path.exists() for path in held)
     assert read_texts(Snapshot.open(root, name)) == before  # a second reader of it, opened now
     assert memory.recall("walnut jar", now=NOW).items == answer
     assert verify.verify(root).problems == ()
     assert memory.refresh()
-    collect_all(root)
-    assert not any(path.exists() for path in held)
+    assert_collected(root, held)
     assert {path.name for path in (root / "manifests").iterdir()} == {memory.snapshot.name}
     assert "the parsley is in the blue bowl" in read_texts(memory.snapshot)
     report = verify.verify(root)
@@ -214,8 +222,7 @@ def test_an_open_generation_goes_with_its_last_reference(root: Path) -> None:
     del snapshot
     gc.collect()
     assert list_pins(root) == []
-    collect_all(root)
-    assert not any(path.exists() for path in held)
+    assert_collected(root, held)
 
 
 HOLD = """
@@ -233,8 +240,7 @@ def test_an_open_generation_goes_when_its_process_is_killed(root: Path, child: S
     answer = exchange(reading)
     assert answer.endswith(" 1")
     held = list_files(root, str(manifests.current_name(root)))
-    replace_all(root)
-    collect_all(root)
+    supersede(root)
     assert all(path.exists() for path in held)
     assert exchange(reading) == answer
     assert len(list_pins(root)) == 1
@@ -272,8 +278,7 @@ def test_a_fork_shares_a_pin_until_the_last_process_lets_go(root: Path, first: s
     else:
         del snapshot
         gc.collect()
-    replace_all(root)
-    collect_all(root)
+    supersede(root)
     assert all(path.exists() for path in held)
     if first == "child":
         assert len(read_texts(snapshot)) == len(TEXTS)
@@ -285,8 +290,7 @@ def test_a_fork_shares_a_pin_until_the_last_process_lets_go(root: Path, first: s
     os.close(reading)
     os.close(writing)
     assert list_pins(root) == []
-    collect_all(root)
-    assert not any(path.exists() for path in held)
+    assert_collected(root, held)
 
 
 def test_a_generation_that_cannot_be_opened_is_not_pinned(root: Path) -> None:
@@ -336,8 +340,7 @@ def test_a_generation_removed_before_its_pin_is_skipped(root: Path, monkeypatch:
     def pin_late(where: Path, name: str) -> Any:
         wanted.append(name)
         if len(wanted) == 1:
-            replace_all(root)
-            collect_all(root)
+            supersede(root)
             assert not (root / "manifests" / name).exists()
         return real(where, name)
 
@@ -372,8 +375,7 @@ def test_a_reader_keeps_the_files_that_a_gc_is_about_to_remove(root: Path, monke
     monkeypatch.undo()
     opened.clear()
     gc.collect()
-    collect_all(root)
-    assert not any(path.exists() for path in held)
+    assert_collected(root, held)
 
 
 def test_without_pins_files_that_vanish_during_an_open_are_no_damage(
@@ -386,8 +388,7 @@ def test_without_pins_files_that_vanish_during_an_open_are_no_damage(
     def open_late(*arguments: Any, **options: Any) -> Any:
         tries.append(str(manifests.current_name(root)))
         if len(tries) == 1:
-            replace_all(root)
-            collect_all(root)
+            supersede(root)
         return real(*arguments, **options)
 
     monkeypatch.setattr(generation, "pin", lambda *_: None)
@@ -416,8 +417,7 @@ def test_generations_that_change_faster_than_they_open_end_in_an_error(
 
 def test_a_removed_generation_is_an_error_by_name(root: Path) -> None:
     name = str(manifests.current_name(root))
-    replace_all(root)
-    collect_all(root)
+    supersede(root)
     with pytest.raises(StoreError, match="does not exist"):
         Snapshot.open(root, name)
     assert list_pins(root) == []
@@ -441,8 +441,7 @@ def test_a_reader_that_cannot_pin_opens_answers_and_refreshes(without_pins: Path
     answer = memory.recall("walnut bread").items
     assert len(answer) == 10
     assert pins.pinned(root) == set()
-    replace_all(root)
-    collect_all(root)  # the gc cannot know of the reader, whose mapped files still exist for it
+    supersede(root)  # the gc cannot know of the reader, whose mapped files still exist for it
     assert [item.id for item in memory.recall("walnut bread").items] == [item.id for item in answer]
     assert memory.refresh()
     assert "the parsley is in the blue bowl" in read_texts(memory.snapshot)
