@@ -10,8 +10,9 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -131,7 +132,7 @@ PATHS = (
 
 
 @pytest.mark.parametrize("request_line", PATHS)
-def test_a_request_without_a_key_is_read_refusal(client: httpx.Client, request_line: str) -> None:
+def test_a_request_without_a_key_is_refused(client: httpx.Client, request_line: str) -> None:
     method, path = request_line.split()
     found = client.request(method, path, json={"query": "walnut"} if method == "POST" else None)
     assert "no API key" in read_refusal(found, 401)
@@ -152,7 +153,7 @@ def test_open_paths_need_no_key(client: httpx.Client) -> None:
         assert client.get(path, headers=bearer("hx_wrong")).status_code == 200, path  # its key is not checked
 
 
-def test_a_wrong_key_is_read_refusal(client: httpx.Client, store: Path, keys: dict[str, str]) -> None:
+def test_a_wrong_key_is_refused(client: httpx.Client, store: Path, keys: dict[str, str]) -> None:
     ring, right = KeyRing(store / auth.FILE), keys["ana"]
     wrong = ("hx_000000000000_" + "A" * 43, "hx_short", "", "' OR 1=1 --", "ana", "x" * 5_000, "\xe9\xff")
     near = (right[:-1], right + "A", right.swapcase(), right[:-1] + ("A" if right[-1] != "A" else "B"))
@@ -306,7 +307,7 @@ def test_only_a_plain_loopback_server_is_keyless_and_answers_to_loopback_names()
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1", "file://"])
-def test_another_sites_page_is_read_refusal(client: httpx.Client, keys: dict[str, str], origin: str) -> None:
+def test_another_sites_page_is_refused(client: httpx.Client, keys: dict[str, str], origin: str) -> None:
     for method in ("GET", "POST", "OPTIONS"):
         found = client.request(method, "/v1/recall?query=x", headers={**bearer(keys["bob"]), "Origin": origin}, json={})
         assert read_refusal(found, 403)
@@ -376,7 +377,7 @@ AMBIGUOUS = (
 
 
 @pytest.mark.parametrize("lines", AMBIGUOUS, ids=lambda lines: "+".join(line[:4] + line[-7:] for line in lines)[:60])
-def test_an_ambiguous_request_is_read_refusal(client: httpx.Client, keys: dict[str, str], lines: list[str]) -> None:
+def test_an_ambiguous_request_is_refused(client: httpx.Client, keys: dict[str, str], lines: list[str]) -> None:
     head = "\r\n".join(["GET /v1/status HTTP/1.1", *lines]).format(**keys)
     answer = send_raw(client, f"{head}\r\n\r\n{{}}GET /v1/timeline HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
     assert 400 <= read_status(answer) < 500
@@ -581,16 +582,13 @@ def test_a_rotated_key_lives_on_for_its_overlap(path: Path) -> None:
         auth.rotate_key(path, after.id)
 
 
-def test_an_expired_key_is_read_refusal(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expired_key_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     key, _ = auth.create_key(path, "ana", expires="1h")
     assert KeyRing(path).identify(key).principal == "ana"
 
-    class Later(datetime):
-        @classmethod
-        def now(cls, tz: Any = None) -> Any:
-            return datetime.fromtimestamp(time.time() + 3601, tz)
-
-    monkeypatch.setattr(auth, "datetime", Later)
+    later = datetime.now(UTC) + timedelta(seconds=3601)
+    clock = SimpleNamespace(now=lambda _: later, fromisoformat=datetime.fromisoformat)
+    monkeypatch.setattr(auth, "datetime", clock)
     with pytest.raises(AccessDenied):
         KeyRing(path).identify(key)
 
