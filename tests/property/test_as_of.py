@@ -1,4 +1,4 @@
-"""What was known and valid at a moment: a store asked as of then answers as one that never heard of anything later.
+"""As-of recalls: a store as of a moment answers as one that holds nothing later.
 
 Bi-temporal (Snodgrass 1999, "Developing time-oriented database applications in SQL"): t_valid ≤ moment, t_invalid
 null or later, t_ingested ≤ moment. And what an item says counts for less once it no longer holds.
@@ -18,21 +18,21 @@ import pytest
 from helix.recipes.load_profile import names
 from helix.sdk.memory import Memory
 from helix.settings import Settings
-from tests.property.test_acl import One, Parts, build, opened, placed, questions, recalled, world
+from tests.property.test_acl import Entry, Parts, build, draw_arguments, make_world, open_store, place_items, recall_all
 from tests.support.tiny import BASE
 
 pytestmark = pytest.mark.usefixtures("stores")  # for its mark
 
 ZERO = datetime.fromtimestamp(BASE, UTC)
-SPAN = 1_000  # seconds over which things are said, come in and end
+SPAN = 1_000  # seconds over which facts are stated, accepted and ended
 
 
-def at(seconds: float) -> datetime:
+def moment_at(seconds: float) -> datetime:
     return ZERO + timedelta(seconds=seconds)
 
 
-def timed(rng: random.Random, parts: Parts) -> list[list[One]]:
-    """The items with times of their own: half of them come in later than what they say begins to hold."""
+def set_times(rng: random.Random, parts: Parts) -> list[list[Entry]]:
+    """Give items times of their own: half are accepted later than they become valid."""
 
     def times() -> dict[str, Any]:
         valid = rng.randint(0, SPAN)
@@ -44,8 +44,8 @@ def timed(rng: random.Random, parts: Parts) -> list[list[One]]:
     return [[one._replace(given={**one.given, **times()}) for one in part] for part in parts]
 
 
-def known(one: One, moment: datetime) -> bool:
-    """The three conditions, said again."""
+def is_known(one: Entry, moment: datetime) -> bool:
+    """Check the three conditions of an as-of view."""
     given = one.given
     if given["t_invalid"] is not None and datetime.fromtimestamp(given["t_invalid"], UTC) <= moment:
         return False
@@ -56,34 +56,34 @@ def known(one: One, moment: datetime) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_as_of_is_a_store_that_heard_of_nothing_later(tmp_path: Path, seed: int) -> None:
+def test_an_as_of_recall_equals_a_store_without_later_items(tmp_path: Path, seed: int) -> None:
     rng = random.Random(100 + seed)
-    parts = timed(rng, world(rng))
-    moment = at(rng.randint(SPAN // 3, SPAN) + rng.choice([0.0, 0.5]))
-    then = [[one for one in part if known(one, moment)] for part in parts]
+    parts = set_times(rng, make_world(rng))
+    moment = moment_at(rng.randint(SPAN // 3, SPAN) + rng.choice([0.0, 0.5]))
+    then = [[one for one in part if is_known(one, moment)] for part in parts]
     assert 5 < sum(map(len, then)) < sum(map(len, parts)) - 5
-    knows, knew = opened(build(tmp_path / "a", parts)), opened(build(tmp_path / "b", then))
-    kept = [one.id for part in then for one in part]
-    telling = 0
+    knows, knew = open_store(build(tmp_path / "a", parts)), open_store(build(tmp_path / "b", then))
+    identities = [one.id for part in then for one in part]
+    differing = 0
     for profile in names():
         for _ in range(3):
-            asked = {**questions(rng), "profile": profile, "as_of": moment, "why_not": rng.choice(kept)}
-            said, expected = recalled(knows, **asked), recalled(knew, **asked)
-            if expected.startswith("refused: "):  # a project or speaker of later is known today, and holds nothing yet
-                assert said == expected or json.loads(said)["items"] == []
+            asked = {**draw_arguments(rng), "profile": profile, "as_of": moment, "why_not": rng.choice(identities)}
+            answer, expected = recall_all(knows, **asked), recall_all(knew, **asked)
+            if expected.startswith("refused: "):  # a later project or speaker is known today, without items
+                assert answer == expected or json.loads(answer)["items"] == []
                 continue
-            assert said == expected, (profile, asked)
-            telling += said != recalled(knows, **{**asked, "as_of": None})
+            assert answer == expected, (profile, asked)
+            differing += answer != recall_all(knows, **{**asked, "as_of": None})
             today = {**asked, "now": moment}
             if profile == "memoria":
-                continue  # as of a moment it leaves out the facts that were over then; else it demotes them
-            # Then it was now: the answer is the one that was given then.
-            assert recalled(knows, **today) == recalled(knew, **{**today, "as_of": None}), (profile, asked)
-    assert telling
+                continue  # it drops superseded facts as of a moment, and demotes them without one
+            # With `now` at that moment the answer is the same as then.
+            assert recall_all(knows, **today) == recall_all(knew, **{**today, "as_of": None}), (profile, asked)
+    assert differing
 
 
 @pytest.mark.parametrize(
-    ("given", "moment", "there"),
+    ("given", "moment", "present"),
     [
         ({"t_valid": BASE + 10}, 10, True),
         ({"t_valid": BASE + 11}, 10, False),
@@ -96,94 +96,97 @@ def test_as_of_is_a_store_that_heard_of_nothing_later(tmp_path: Path, seed: int)
         ({"accepted": (BASE + 10) * 1_000_000 + 500_000}, 10.5, True),
     ],
 )
-def test_the_borders_of_a_moment(tmp_path: Path, given: Mapping[str, Any], moment: float, there: bool) -> None:
-    one = One("walnut", {"t_valid": BASE, "accepted": BASE * 1_000_000, **given})
-    memory = opened(build(tmp_path / "s", [placed([one])]))
+def test_the_borders_of_a_moment(tmp_path: Path, given: Mapping[str, Any], moment: float, present: bool) -> None:
+    one = Entry("walnut", {"t_valid": BASE, "accepted": BASE * 1_000_000, **given})
+    memory = open_store(build(tmp_path / "s", [place_items([one])]))
     for profile in ("helix", "helix-paper"):
-        found = memory.recall("walnut", now=at(SPAN), as_of=at(moment), profile=profile)
-        assert bool(found.items) == there
+        found = memory.recall("walnut", now=moment_at(SPAN), as_of=moment_at(moment), profile=profile)
+        assert bool(found.items) == present
 
 
-# ---------------------------------------------------------------- what no longer holds
+# ---------------------------------------------------------------- superseded facts
 
 ROME = {"subject": "ana", "relation": "lives_in", "object_": "rome"}
 LATER = {"time": BASE + 600, "t_ingested": BASE + 600, "session": "t"}
-SAID = (
-    One("ana harbour rome", {"time": BASE}, [("person", "ana", "Ana")], facts=[ROME]),
-    One("harbour walnut", {"time": BASE}),
-    One(
+STATED = (
+    Entry("ana harbour rome", {"time": BASE}, [("person", "ana", "Ana")], facts=[ROME]),
+    Entry("harbour walnut", {"time": BASE}),
+    Entry(
         "ana harbour figs",
         {"time": BASE, "session": "u"},
         facts=[ROME, {"subject": "ana", "relation": "likes", "object_": "figs", "functional": False}],
     ),
 )
 ENDINGS = {
-    "another object": One("ana orchid", LATER, facts=[{**ROME, "object_": "oslo"}]),
-    "a closing": One("ana granite", LATER, facts=[{**ROME, "closes": True}]),
-    "a closing of any object": One("ana granite", LATER, facts=[{**ROME, "object_": "", "closes": True}]),
+    "another object": Entry("ana orchid", LATER, facts=[{**ROME, "object_": "oslo"}]),
+    "a closing": Entry("ana granite", LATER, facts=[{**ROME, "closes": True}]),
+    "a closing of any object": Entry("ana granite", LATER, facts=[{**ROME, "object_": "", "closes": True}]),
 }
-OVER, PARTLY = (one.id for one in placed(SAID)[::2])
+OVER, PARTLY = (one.id for one in place_items(STATED)[::2])
 
 
 def scores(memory: Memory, profile: str, **more: Any) -> dict[str, float]:
-    found = memory.recall("where is the harbour of ana", now=at(5 * SPAN), profile=profile, k=50, **more)
+    found = memory.recall("where is the harbour of ana", now=moment_at(5 * SPAN), profile=profile, k=50, **more)
     return {item.id: item.score for item in found.items}
 
 
 @pytest.fixture(params=ENDINGS)
-def lived(request: pytest.FixtureRequest, tmp_path: Path) -> Memory:
-    """Ana lives in Rome, until she does not; profiles without a demotion beside the packaged ones."""
+def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Memory:
+    """Ana lives in Rome, until she does not; `even-` profiles demote nothing."""
     folder = tmp_path / "profiles"
     folder.mkdir()
     for name in ("helix", "helix-paper"):
         (folder / f"even-{name}.toml").write_text(f'base = "{name}"\n[rank]\nsuperseded = 0.0\n', "utf-8")
-    root = build(tmp_path / "s", [placed([*SAID, ENDINGS[request.param]])])
-    return opened(root, Settings(profiles=str(folder)))
+    root = build(tmp_path / "s", [place_items([*STATED, ENDINGS[request.param]])])
+    return open_store(root, Settings(profiles=str(folder)))
 
 
-def test_what_no_longer_holds_is_demoted(lived: Memory) -> None:
+def test_a_superseded_fact_is_demoted(memory: Memory) -> None:
     for profile in ("helix", "helix-paper"):
-        demoted, even = scores(lived, profile), scores(lived, f"even-{profile}")
+        demoted, even = scores(memory, profile), scores(memory, f"even-{profile}")
         assert even[OVER] > demoted[OVER] > 0
         changed = {name for name in even if even[name] != demoted[name]}
         rome = {name for name in changed if demoted[name] < even[name]}
-        assert rome == {OVER}  # one fact that holds is enough
-        assert len(changed) <= 2  # and what holds instead is lifted
-        before = {"as_of": at(599)}
-        assert scores(lived, profile, **before)[OVER] == scores(lived, f"even-{profile}", **before)[OVER] > 0
-        assert scores(lived, profile, as_of=at(600))[OVER] < scores(lived, f"even-{profile}", as_of=at(600))[OVER]
+        assert rome == {OVER}  # the other item has a fact that holds
+        assert len(changed) <= 2  # the new fact's item is lifted
+        before = {"as_of": moment_at(599)}
+        assert scores(memory, profile, **before)[OVER] == scores(memory, f"even-{profile}", **before)[OVER] > 0
+        assert (
+            scores(memory, profile, as_of=moment_at(600))[OVER]
+            < scores(memory, f"even-{profile}", as_of=moment_at(600))[OVER]
+        )
 
 
-def test_with_current_only_what_no_longer_holds_is_not_there(lived: Memory) -> None:
+def test_current_only_removes_superseded_facts(memory: Memory) -> None:
     for profile in names():
-        assert OVER in scores(lived, profile), profile
-        now, then = (scores(lived, profile, current_only=True, **more) for more in ({}, {"as_of": at(599)}))
+        assert OVER in scores(memory, profile), profile
+        now, then = (scores(memory, profile, current_only=True, **more) for more in ({}, {"as_of": moment_at(599)}))
         assert OVER not in now, profile
         assert PARTLY in now, profile
         assert OVER in then, profile
-        found = lived.recall("harbour ana", now=at(SPAN), profile=profile, current_only=True, why_not=OVER)
+        found = memory.recall("harbour ana", now=moment_at(SPAN), profile=profile, current_only=True, why_not=OVER)
         assert found.trace is not None
         assert "what it says no longer holds (current_only)" in found.trace["why_not"]
         assert OVER not in [item.id for item in found.packed]
 
 
-def test_what_ended_later_still_holds_now(tmp_path: Path) -> None:
-    """The moment of asking decides, not the clock: at a `now` before the ending nothing is over yet."""
-    root = build(tmp_path / "s", [placed([*SAID, ENDINGS["another object"]])])
-    memory = opened(root)
-    for now, there in ((at(599), True), (at(600), False)):
+def test_a_fact_that_ends_later_holds_now(tmp_path: Path) -> None:
+    """`now` decides, not the clock."""
+    root = build(tmp_path / "s", [place_items([*STATED, ENDINGS["another object"]])])
+    memory = open_store(root)
+    for now, present in ((moment_at(599), True), (moment_at(600), False)):
         found = memory.recall("where is the harbour of ana", now=now, current_only=True, k=50)
-        assert (OVER in [item.id for item in found.items]) == there
+        assert (OVER in [item.id for item in found.items]) == present
 
 
-def test_an_end_that_was_said_at_once_comes_when_it_comes(tmp_path: Path) -> None:
-    """The fact knows its own end: as of a moment before, it still held."""
+def test_an_end_stated_in_advance_applies_at_its_moment(tmp_path: Path) -> None:
+    """As of a moment before its end, the fact holds."""
     folder = tmp_path / "profiles"
     folder.mkdir()
     (folder / "even.toml").write_text('base = "helix"\n[rank]\nsuperseded = 0.0\n', "utf-8")
-    ending = [SAID[0]._replace(facts=[{**ROME, "until": BASE + 600}]), *SAID[1:]]
-    memory = opened(build(tmp_path / "s", [placed(ending)]), Settings(profiles=str(folder)))
+    ending = [STATED[0]._replace(facts=[{**ROME, "until": BASE + 600}]), *STATED[1:]]
+    memory = open_store(build(tmp_path / "s", [place_items(ending)]), Settings(profiles=str(folder)))
     for seconds, holds in ((599, True), (600, False)):
-        demoted, even = (scores(memory, profile, as_of=at(seconds)) for profile in ("helix", "even"))
+        demoted, even = (scores(memory, profile, as_of=moment_at(seconds)) for profile in ("helix", "even"))
         assert (demoted[OVER] == even[OVER]) == holds
-        assert (OVER in scores(memory, "helix", as_of=at(seconds), current_only=True)) == holds
+        assert (OVER in scores(memory, "helix", as_of=moment_at(seconds), current_only=True)) == holds

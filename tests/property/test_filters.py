@@ -1,7 +1,7 @@
-"""Filters come before the search: the k best under a filter are those of looking at every row it allows, and no other.
+"""Filters apply before the search: the k best under a filter equal those of a scan of every allowed row.
 
 One world of 150,000 rows in three segments, two of which have an index that misses much, with deletions and many equal
-vectors. The rows a filter allows, and their scores, are worked out again from the columns the world was made of.
+vectors. The tests compute allowed rows and scores from the columns that the world was made of.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ FIRST = -(2**63)  # no time
 
 @dataclass(frozen=True)
 class World:
-    """The columns everything else was made of, and the store."""
+    """A store and the columns that it was made of."""
 
     snap: Snapshot
     key: npt.NDArray[np.uint64]
@@ -68,10 +68,10 @@ class World:
     time: npt.NDArray[np.int64]  # FIRST where unknown
     valid: npt.NDArray[np.int64]
     ingested: npt.NDArray[np.int64]
-    over: npt.NDArray[np.int64]  # since when it no longer holds; FIRST where it does
+    over: npt.NDArray[np.int64]  # when it stopped to hold; FIRST where it holds
 
-    def filtered(self, kind: str, size: int) -> tuple[dict[str, Any], npt.NDArray[np.bool_]]:
-        """The arguments of a filter that allows about so many rows, and which rows of all, deleted ones included."""
+    def make_filter(self, kind: str, size: int) -> tuple[dict[str, Any], npt.NDArray[np.bool_]]:
+        """Return the arguments of a filter that allows about `size` rows, and its rows, deleted ones included."""
         place = SIZES.index(size)
         named = {"project": f"p{size}", "type": TYPES[place], "session": f"s{size}", "speaker": f"Speaker {size}"}
         if kind in (*named, "principal"):
@@ -96,7 +96,7 @@ class World:
 
 KINDS = ("project", "type", "session", "speaker", "window", "since", "until", "principal", "as_of")
 VIEWS = ("principal", "as_of")
-"""Filters whose other rows are as good as deleted: no statistic is of them."""
+"""Filters that count the other rows as deleted: statistics leave them out."""
 
 
 def stamp(seconds: int) -> datetime:
@@ -112,11 +112,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     for place, (low, high) in enumerate(zip(np.cumsum([0, *SIZES]), np.cumsum(SIZES), strict=False)):
         group[live[low:high]] = place
     gone = np.flatnonzero(~alive)
-    group[gone] = rng.integers(0, len(SIZES) + 1, len(gone))  # a filter may name what is deleted
-    pool = rng.integers(0, 30_000, N)  # every vector is there five times: ties
+    group[gone] = rng.integers(0, len(SIZES) + 1, len(gone))  # a filter may name deleted rows
+    pool = rng.integers(0, 30_000, N)  # every vector occurs five times: ties
     valid = BASE + rng.permutation(N).astype(np.int64) * 3
     time = np.where(rng.random(N) < 0.01, FIRST, valid)
-    early = valid < BASE + 9_000  # these came in at once and hold for ever: small filters are of them
+    early = valid < BASE + 9_000  # accepted at once and never ended: small filters select them
     ingested = np.where((rng.random(N) < 0.3) & ~early, valid + rng.integers(0, 20_000, N), valid)
     ends = (rng.random(N) < 0.01) & ~early & (group > 1) & (valid < BASE + 3 * N - 9_000)
     over = np.where(ends, valid + rng.integers(1, 200_000, N), FIRST)
@@ -127,11 +127,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
         tf=rng.poisson((1.5, 0.8, 0.2, 0.05, 0.01, 0.0005), (N, len(WORDS))).astype(np.int64),
         **{"alive": alive, "group": group, "time": time, "valid": valid, "ingested": ingested, "over": over},
     )
-    return World(written(tmp_path_factory.mktemp("filters") / "s", made), **made)
+    return World(write_store(tmp_path_factory.mktemp("filters") / "s", made), **made)
 
 
-def written(root: Path, made: Mapping[str, Any]) -> Snapshot:
-    """The store; the index of a segment looks into one list only, and so misses much."""
+def write_store(root: Path, made: Mapping[str, Any]) -> Snapshot:
+    """Write the store; an index probes one list only and misses much."""
     paths.create(root)
     bounds = (0, *CUTS, N)
     with writer.lock(root, 1.0) as held:
@@ -157,7 +157,7 @@ def written(root: Path, made: Mapping[str, Any]) -> Snapshot:
 
 
 def rows_of(made: Mapping[str, Any]) -> Rows:
-    """The columns as a part; texts are not needed."""
+    """Turn columns into rows without texts."""
     n = len(made["key"])
     size = [str((*SIZES, "rest")[place]) for place in made["group"].tolist()]
     known = {
@@ -206,11 +206,11 @@ def hashes() -> npt.NDArray[np.uint64]:
     return hash_terms([term for terms in found for term in terms])
 
 
-# ---------------------------------------------------------------- looking at every row
+# ---------------------------------------------------------------- naive scans
 
 
-def dense_by_hand(world: World, allowed: npt.NDArray[np.bool_], question: npt.NDArray[Any], k: int) -> Leg:
-    """Inner products in whole numbers, times the scale: no rounding but the last."""
+def scan_dense(world: World, allowed: npt.NDArray[np.bool_], question: npt.NDArray[Any], k: int) -> Leg:
+    """Multiply in whole numbers, then by the scale: one rounding."""
     rows = np.flatnonzero(allowed)
     whole = world.codes[rows].astype(np.int64) @ question.astype(np.int64)
     scores = whole.astype(np.float32) * world.scale[rows]
@@ -218,10 +218,10 @@ def dense_by_hand(world: World, allowed: npt.NDArray[np.bool_], question: npt.ND
     return Leg("dense", rows[chosen].astype(np.uint32), scores[chosen])
 
 
-def lexical_by_hand(
+def scan_lexical(
     world: World, allowed: npt.NDArray[np.bool_], live: npt.NDArray[np.bool_], words: list[int], k: int
 ) -> Leg:
-    """BM25 of every allowed row; statistics are of the live rows, whatever the filter."""
+    """Score every allowed row by BM25; statistics are those of the live rows."""
     length = world.tf.sum(axis=1).astype(np.float32)
     df = {word: int(np.count_nonzero(world.tf[live, word])) for word in words}
     scores = np.zeros(N, np.float32)
@@ -238,15 +238,15 @@ def lexical_by_hand(
 
 
 def check(world: World, kinds: Mapping[str, int], seed: int, k: int = 100) -> int:
-    """Both legs equal what looking at every allowed row gives, to the bit; returns how many rows are allowed.
+    """Compare both legs with the scans, to the bit; return the number of allowed rows.
 
     Args:
-        kinds: the filters, and how many rows each allows.
+        kinds: filters, each with the number of rows that it allows.
     """
     rng = np.random.default_rng(seed)
     words = rng.choice(len(WORDS), rng.integers(1, 4), replace=False).tolist()
     question = rng.integers(-9, 10, DIM).astype(np.float32)
-    filters = {kind: world.filtered(kind, size) for kind, size in kinds.items()}
+    filters = {kind: world.make_filter(kind, size) for kind, size in kinds.items()}
     arguments = {name: value for given, _ in filters.values() for name, value in given.items()}
     live = np.logical_and.reduce([world.alive, *(passes for kind, (_, passes) in filters.items() if kind in VIEWS)])
     allowed = np.logical_and.reduce([live, *(passes for _, passes in filters.values())])
@@ -259,8 +259,8 @@ def check(world: World, kinds: Mapping[str, int], seed: int, k: int = 100) -> in
     plan = route(query, question, known)
     assert plan.allowed_rows == int(allowed.sum())
     for found, expected in (
-        (search_dense(question, known, plan, k), dense_by_hand(world, allowed, question, k)),
-        (search_lexical(query, known, plan, k, K1, B), lexical_by_hand(world, allowed, live, words, k)),
+        (search_dense(question, known, plan, k), scan_dense(world, allowed, question, k)),
+        (search_lexical(query, known, plan, k, K1, B), scan_lexical(world, allowed, live, words, k)),
     ):
         assert found.rows.tolist() == expected.rows.tolist(), found.name
         assert found.scores.tolist() == expected.scores.tolist(), found.name
@@ -269,7 +269,7 @@ def check(world: World, kinds: Mapping[str, int], seed: int, k: int = 100) -> in
 
 @pytest.mark.parametrize("size", NARROW)
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_best_under_a_filter_are_the_best_of_all_it_allows(world: World, kind: str, size: int) -> None:
+def test_the_best_under_a_filter_equal_those_of_a_scan(world: World, kind: str, size: int) -> None:
     for seed in range(2):
         allowed = check(world, {kind: size}, seed)
         assert allowed == size or (size > 10 and 0.8 * size < allowed < 1.01 * size)  # some no longer hold
@@ -278,45 +278,45 @@ def test_the_best_under_a_filter_are_the_best_of_all_it_allows(world: World, kin
 @given(st.dictionaries(st.sampled_from(KINDS), st.sampled_from(NARROW), min_size=2, max_size=4), st.integers(0, 99))
 @draw_share(0.4)
 def test_filters_add_up(world: World, kinds: dict[str, int], seed: int) -> None:
-    if "window" in kinds:  # it is made of these two
+    if "window" in kinds:  # a window is these two
         kinds = {kind: size for kind, size in kinds.items() if kind not in ("since", "until")}
     reader = kinds.get("principal")
     if reader and any(kinds.get(name, reader) != reader for name in ("project", "session", "speaker")):
-        with pytest.raises(UsageError, match=r"unknown|swap them"):  # they see nothing of that name
+        with pytest.raises(UsageError, match=r"unknown|swap them"):  # the reader sees nothing of that name
             check(world, kinds, seed)
     elif "since" in kinds and "until" in kinds:
-        with pytest.raises(UsageError, match="swap them") if crossed(world, kinds) else nullcontext():
+        with pytest.raises(UsageError, match="swap them") if is_crossed(world, kinds) else nullcontext():
             check(world, kinds, seed)
     else:
         check(world, kinds, seed, k=10)
 
 
-def crossed(world: World, kinds: Mapping[str, int]) -> bool:
-    """Whether the window ends before it begins."""
-    ends = [world.filtered(name, kinds[name])[0][name] for name in ("since", "until")]
+def is_crossed(world: World, kinds: Mapping[str, int]) -> bool:
+    """Return whether the window ends before it begins."""
+    ends = [world.make_filter(name, kinds[name])[0][name] for name in ("since", "until")]
     return bool(ends[0] > ends[1])
 
 
-# ---------------------------------------------------------------- when the index is asked
+# ---------------------------------------------------------------- use of the index
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How often an index was asked."""
+def index_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One entry for each search of an index."""
     calls: list[int] = []
     search = Dense.search
     monkeypatch.setattr(Dense, "search", lambda self, *given: calls.append(1) or search(self, *given))  # type: ignore[func-returns-value]
     return calls
 
 
-def test_a_filter_that_leaves_few_rows_asks_no_index(world: World, asked: list[int]) -> None:
+def test_a_filter_that_leaves_few_rows_uses_no_index(world: World, index_calls: list[int]) -> None:
     for kind in KINDS:
         check(world, {kind: 10_000}, seed=3)
-    assert asked == []
+    assert index_calls == []
 
 
-def test_without_a_filter_the_index_answers_whatever_is_deleted(world: World, asked: list[int]) -> None:
-    """A log that grew leaves deleted rows behind: that is no reason to look at everything."""
+def test_deleted_rows_alone_do_not_avoid_the_index(world: World, index_calls: list[int]) -> None:
+    """A log that grew leaves deleted rows; they do not cause a scan."""
     question = np.ones(DIM, np.float32)
     query = make_query("walnut", world.snap, SETTINGS, now=stamp(BASE))  # nothing is over yet
     plan = route(query, question, world.snap)
@@ -325,23 +325,21 @@ def test_without_a_filter_the_index_answers_whatever_is_deleted(world: World, as
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stage, "EXACT_ROWS", N)
         found = search_dense(question, world.snap, plan, 100)
-    assert len(asked) == 2
+    assert len(index_calls) == 2
     assert plan.allowed[found.rows].all()
 
 
-def test_more_rows_than_are_worth_a_scan_are_left_to_the_index(
-    world: World, asked: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And so the tests above can fail: this index does not find the best."""
+def test_many_allowed_rows_use_the_index(world: World, index_calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """This index misses the best rows, which shows that the tests above can fail."""
     monkeypatch.setattr(stage, "EXACT_ROWS", N)
     allowed = check(world, {"project": 100_000}, seed=0)
     monkeypatch.setattr(stage, "EXACT_ROWS", allowed)
     check(world, {"project": 100_000}, seed=0)
-    assert asked == []
+    assert index_calls == []
     monkeypatch.setattr(stage, "EXACT_ROWS", allowed - 1)
     with pytest.raises(AssertionError, match="dense"):
         check(world, {"project": 100_000}, seed=0)
-    assert asked
+    assert index_calls
 
 
 # ---------------------------------------------------------------- scores
@@ -349,8 +347,8 @@ def test_more_rows_than_are_worth_a_scan_are_left_to_the_index(
 
 @given(st.integers(1, 2_000), st.integers(1, 70), st.integers(0, 2**32))
 @draw_share(0.4)
-def test_equal_rows_have_equal_scores_wherever_they_lie(n: int, dim: int, seed: int) -> None:
-    """Also of a question that is not of whole numbers: else equal texts would not tie, and the smaller id not win."""
+def test_equal_rows_have_equal_scores(n: int, dim: int, seed: int) -> None:
+    """Also under a question of fractions: equal texts tie, and the smaller id wins."""
     rng = np.random.default_rng(seed)
     same = rng.integers(0, 3, n)
     codes, scale = rng.integers(-127, 128, (3, dim)).astype(np.int8)[same], rng.random(3).astype(np.float32)[same]

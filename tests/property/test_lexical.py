@@ -67,9 +67,11 @@ AS_IT_IS: dict[Any, dict[str, int]] = {lexical: {}, native: {}}
 @example((TIED, np.ones(40, bool)), 7, (1.2, 0.75), AS_IT_IS)
 @example((TIED, np.arange(40) % 2 == 0), 50, (1.2, 0.75), AS_IT_IS)
 @example((TIED, np.zeros(40, bool)), 7, (1.2, 0.75), AS_IT_IS)
-def test_pruned_is_exhaustive(world: Any, k: int, k1_b: tuple[float, float], costs: dict[Any, dict[str, int]]) -> None:
+def test_pruned_search_equals_the_exhaustive_one(
+    world: Any, k: int, k1_b: tuple[float, float], costs: dict[Any, dict[str, int]]
+) -> None:
     (store, hashes), allowed = world
-    query: Any = SimpleNamespace(terms=np.append(hashes, np.uint64(5)))  # nobody holds the last
+    query: Any = SimpleNamespace(terms=np.append(hashes, np.uint64(5)))  # no row has the last
     plan = Plan(None, store.rows) if allowed.all() else Plan(allowed, int(allowed.sum()))
     with ExitStack() as patched:
         for module, values in costs.items():
