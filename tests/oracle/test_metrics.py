@@ -26,15 +26,15 @@ def random_questions(seed: int, n: int = 150) -> tuple[dict[str, dict[str, int]]
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_as_trec_eval_says(seed: int) -> None:
+def test_equal_to_trec_eval(seed: int) -> None:
     judged, rankings = random_questions(seed)
     runs = {query: {one: float(-rank) for rank, one in enumerate(found)} for query, found in rankings.items()}
-    said = pytrec_eval.RelevanceEvaluator(judged, NAMES).evaluate(runs)
-    assert len(said) == len(judged)
+    expected_all = pytrec_eval.RelevanceEvaluator(judged, NAMES).evaluate(runs)
+    assert len(expected_all) == len(judged)
     for query, ranking in rankings.items():
         grades = {one: float(grade) for one, grade in judged[query].items()}
         gold = {one for one, grade in grades.items() if grade > 0}
-        expected = said[query]
+        expected = expected_all[query]
         assert reciprocal_rank(ranking, gold) == pytest.approx(expected["recip_rank"])
         for k in KS:
             assert recall_at(ranking, gold, k) == pytest.approx(expected[f"recall_{k}"])
