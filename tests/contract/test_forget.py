@@ -24,7 +24,6 @@ import pytest
 
 import pipelines.maintain.reindex as reindex_jobs
 from helix.encoders.dense import Encoder
-from helix.encoders.token_counter import TokenCounter
 from helix.errors import StoreError, UsageError
 from helix.sdk.open import open as open_store
 from helix.settings import Settings, load
@@ -33,7 +32,6 @@ from helix.snapshot.ledger import access_events as events
 from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.ledger.access_events import Event
 from helix.snapshot.manifest import generations
-from helix.snapshot.paths import create
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import digest
 from helix.snapshot.sql import ask
@@ -44,7 +42,6 @@ from pipelines.embedded.ingest import ingest
 from pipelines.ingest.accept import accept
 from pipelines.ingest.accept_all import IngestReport, accept_all
 from pipelines.ingest.commit import commit
-from pipelines.ingest.enrich import enrich
 from pipelines.ingest.lineage import open_encoder
 from pipelines.maintain.compact import compact
 from pipelines.maintain.deletion_plan import Selection
@@ -52,6 +49,7 @@ from pipelines.maintain.forget import forget
 from pipelines.maintain.reindex import reindex
 from pipelines.maintain.rollback import rollback
 from pipelines.maintain.touch import touch
+from tests.support.publishing import make_part, make_serially, publish_log
 from tests.support.walk import read_all
 
 Receipt = dict[str, Any]
@@ -173,18 +171,6 @@ def session_needles() -> dict[str, bytes]:
 # ---------------------------------------------------------------- a store that holds it everywhere
 
 
-def make_part(root: Path, document: str, encoder: Encoder, settings: Settings) -> Path:
-    return enrich(root, document, encoder, TokenCounter(encoder.folder), settings).folder
-
-
-def take_in(root: Path, path: Path, encoder: Encoder, settings: Settings) -> str:
-    create(root)
-    document = accept(root, path, settings).documents[0]
-    make_part(root, document, encoder, settings)
-    commit(root, encoder, settings)
-    return document
-
-
 @pytest.fixture(scope="module")
 def settings(cache: Path) -> Settings:
     return load()
@@ -207,18 +193,18 @@ def full(tmp_path_factory: pytest.TempPathFactory, encoder: Encoder, settings: S
     work = tmp_path_factory.mktemp("full")
     root, log = work / "store", work / "diary-of-the-attic.jsonl"
     first = [*turns("kept", KEPT), *secret({"t0": TEXTS["t0"], "t2": OLD})]
-    take_in(root, write(log, first), encoder, settings)
+    publish_log(root, write(log, first), encoder, settings)
     other = write(work / "other.jsonl", turns("other", {"o0": "an unrelated note about parsley"}))
-    take_in(root, other, encoder, settings)
-    document = take_in(root, write(log, GROWN), encoder, settings)
+    publish_log(root, other, encoder, settings)
+    document = publish_log(root, write(log, GROWN), encoder, settings)
     events.append(root, [Event(item(turn), "used", 1_800_000_000) for turn in TEXTS])
     events.append(root, [Event(item("k0", "kept"), "used", 1_800_000_000)])
     touch(root, settings)
     compact(root, settings, full=True)
-    take_in(root, write(log, [*GROWN, *turns("kept", {"k2": "and slice it"})]), encoder, settings)
+    publish_log(root, write(log, [*GROWN, *turns("kept", {"k2": "and slice it"})]), encoder, settings)
     back = ledger.current(root)[1]
     assert back is not None
-    take_in(root, write(log, TAIL), encoder, settings)
+    publish_log(root, write(log, TAIL), encoder, settings)
     rollback(root, settings, back.generation)
     events.append(root, [Event(item(turn), "helpful", 1_800_000_001) for turn in TEXTS])
     events.append(root, [Event(item("k1", "kept"), "helpful", 1_800_000_001)])
@@ -354,7 +340,7 @@ def test_the_rest_of_a_rolled_back_document_waits_to_be_offered_again(
     assert texts(store) == sorted([*REST, "with salt"])
     assert ledger.dead(store) == {}
     assert traces(store, needles() | session_needles()) == []
-    done = reindex(store, replace(settings, item_words=40), work=serially)
+    done = reindex(store, replace(settings, item_words=40), work=make_serially)
     assert (done.swapped, texts(store)) == (True, sorted([*REST, "with salt"]))
     whole(store)
 
@@ -403,17 +389,17 @@ def test_a_turn_that_moved_during_a_reindex_is_forgotten_in_both_lineages(
 ) -> None:
     root, smaller = tmp_path / "store", replace(settings, item_words=40)
     old = turns("new", {"n0": "the quixotronic harpsichord"}, PROJECT)
-    take_in(root, write(tmp_path / "a.jsonl", [*old, *turns("kept", KEPT, "kitchen")]), encoder, settings)
+    publish_log(root, write(tmp_path / "a.jsonl", [*old, *turns("kept", KEPT, "kitchen")]), encoder, settings)
     with monkeypatch.context() as patch:
         patch.setattr(reindex_jobs, "swap", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            reindex(root, smaller, work=serially)
-    take_in(root, write(tmp_path / "b.jsonl", turns("new", {"n0": "the piano"}, "kitchen")), encoder, settings)
+            reindex(root, smaller, work=make_serially)
+    publish_log(root, write(tmp_path / "b.jsonl", turns("new", {"n0": "the piano"}, "kitchen")), encoder, settings)
     assert (root / "NEXT").exists()
     forget(root, Selection(project=PROJECT), settings)
     wanted = {"quixotronic": b"quixotronic", "harpsichord": b"harpsichord", PROJECT: PROJECT.encode()}
     assert traces(root, wanted) == []
-    assert reindex(root, smaller, work=serially).swapped
+    assert reindex(root, smaller, work=make_serially).swapped
     assert texts(root) == sorted([*KEPT.values(), "the piano"])
     assert traces(root, wanted) == []
     assert verify(root).problems == ()
@@ -424,9 +410,11 @@ def test_a_turn_whose_move_was_rolled_back_survives_where_it_was(
 ) -> None:
     root = tmp_path / "store"
     old = turns("new", {"n0": "the piano"}, "kitchen")
-    take_in(root, write(tmp_path / "a.jsonl", old), encoder, settings)
+    publish_log(root, write(tmp_path / "a.jsonl", old), encoder, settings)
     new = turns("new", {"n0": "the quixotronic harpsichord"}, PROJECT)
-    document = take_in(root, write(tmp_path / "b.jsonl", [*new, *turns("kept", KEPT, "kitchen")]), encoder, settings)
+    document = publish_log(
+        root, write(tmp_path / "b.jsonl", [*new, *turns("kept", KEPT, "kitchen")]), encoder, settings
+    )
     rollback(root, settings, 1)
     assert forget(root, Selection(project=PROJECT), settings)["items"] == []
     assert traces(root, {"quixotronic": b"quixotronic", PROJECT: PROJECT.encode()}) == []
@@ -439,10 +427,10 @@ def test_a_replaced_row_is_not_in_the_residue(tmp_path: Path, settings: Settings
     """The deleted row is in a segment without forgotten items."""
     root = tmp_path / "store"
     first = turns("new", {"n0": TEXTS["t0"]})
-    take_in(root, write(tmp_path / "a.jsonl", first), encoder, settings)
+    publish_log(root, write(tmp_path / "a.jsonl", first), encoder, settings)
     older = [*first, *turns("new", {"n1": "the piano", "n2": "and thyme"})]
-    document = take_in(root, write(tmp_path / "b.jsonl", older), encoder, settings)
-    take_in(root, write(tmp_path / "c.jsonl", turns("new", {"n1": "the spinet"})), encoder, settings)
+    document = publish_log(root, write(tmp_path / "b.jsonl", older), encoder, settings)
+    publish_log(root, write(tmp_path / "c.jsonl", turns("new", {"n1": "the spinet"})), encoder, settings)
     forget(root, Selection(items=(item("n0", "new"),)), settings)
     envelope = ledger.read(root, document)
     assert [json.loads(line)["text"] for line in envelope.text.splitlines()] == ["and thyme"]
@@ -468,9 +456,9 @@ def test_a_moved_turn_is_forgotten_only_where_it_was(
     old = turns(
         "new", {"n0": "the quixotronic harpsichord", "n1": "and thyme"}, None if project == "default" else project
     )
-    take_in(root, write(tmp_path / "a.jsonl", [*old, *turns("kept", KEPT, "kitchen")]), encoder, settings)
+    publish_log(root, write(tmp_path / "a.jsonl", [*old, *turns("kept", KEPT, "kitchen")]), encoder, settings)
     new = turns("new", {"n0": "the piano", "n1": "and thyme"}, "kitchen")
-    take_in(root, write(tmp_path / "b.jsonl", new), encoder, settings)
+    publish_log(root, write(tmp_path / "b.jsonl", new), encoder, settings)
     if compacted:
         compact(root, settings, full=True)
         collect(root, 1, 0.0, 1.0)
@@ -483,7 +471,7 @@ def test_a_moved_turn_is_forgotten_only_where_it_was(
     assert texts(root) == after
     with pytest.raises(UsageError, match="holds no project"):
         forget(root, Selection(project=project), settings)
-    done = reindex(root, replace(settings, item_words=40), work=serially)
+    done = reindex(root, replace(settings, item_words=40), work=make_serially)
     assert (done.swapped, texts(root)) == (True, after)
     assert verify(root).problems == ()
 
@@ -500,7 +488,7 @@ def test_a_forgotten_item_does_not_come_back(store: Path, tmp_path: Path, settin
     assert (again.accepted, again.items) == (1, 2)
     after = sorted([*REST, "on another matter", "amen"])
     assert texts(store) == after
-    done = reindex(store, replace(settings, item_words=40), work=serially)
+    done = reindex(store, replace(settings, item_words=40), work=make_serially)
     assert (done.swapped, done.items) == (True, len(after))
     assert texts(store) == after
     generation = ledger.current(store)[1].generation
@@ -564,8 +552,8 @@ def test_a_forgotten_item_comes_back_when_it_is_remembered(
     else:
         path.write_text("# The attic\n\nthe quixotronic harpsichord\n\n# The oven\n\nthe walnut loaf\n")
     other = write(tmp_path / "other.jsonl", secret({"o0": "an ottavinoid coda", "o1": "and a virginalist"}))
-    take_in(root, path, encoder, settings)
-    take_in(root, other, encoder, settings)
+    publish_log(root, path, encoder, settings)
+    publish_log(root, other, encoder, settings)
     if kind == "whole":
         back = [text for text in texts(root) if not {"ottavinoid", "virginalist"} & set(text.split())]
         with ask(root, "SELECT id FROM items WHERE text ILIKE '%harpsichord%'") as answer:
@@ -584,7 +572,7 @@ def test_a_forgotten_item_comes_back_when_it_is_remembered(
             for how in ({}, {"remember": True}):
                 again = ingest(root, [offered], settings, **how)
                 assert (again.accepted, again.duplicates, again.forgotten, again.items) == (0, 1, [], 0), (offered, how)
-        done = reindex(root, replace(settings, item_words=40 + round), work=serially)
+        done = reindex(root, replace(settings, item_words=40 + round), work=make_serially)
         assert done.swapped
         assert [text for text in texts(root) if "virginalist" not in text] == sorted(back)
         assert verify(root).problems == ()
@@ -599,8 +587,8 @@ def test_remembering_repeats_nothing_where_nothing_was_forgotten(
 ) -> None:
     root, log, notes = tmp_path / "store", write(tmp_path / "a.jsonl", secret({"t0": TEXTS["t0"]})), tmp_path / "n.md"
     notes.write_text("# The oven\n\nthe walnut loaf\n")
-    take_in(root, log, encoder, settings)
-    take_in(root, notes, encoder, settings)
+    publish_log(root, log, encoder, settings)
+    publish_log(root, notes, encoder, settings)
     with log.open("a") as file:
         file.write(json.dumps(secret({"t1": TEXTS["t1"]})[0]) + "\n")
     notes.write_text("# The oven\n\nthe rye loaf\n")
@@ -617,7 +605,7 @@ def test_a_kill_while_items_are_remembered_loses_nothing(
     tmp_path: Path, settings: Settings, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, log = tmp_path / "store", write(tmp_path / "a.jsonl", [*secret(TEXTS), *turns("kept", KEPT)])
-    take_in(root, log, encoder, settings)
+    publish_log(root, log, encoder, settings)
     forget(root, Selection(session=SESSION), settings)
     for place in ("accept.envelope", "enrich.part", "commit.segment", "commit.documents"):
         with monkeypatch.context() as patch:
@@ -642,7 +630,7 @@ def test_items_of_an_unfinished_deletion_do_not_come_back(
 ) -> None:
     """Neither from a pending document, nor from one that another process publishes during the deletion."""
     root, log = tmp_path / "store", write(tmp_path / "a.jsonl", [*secret(TEXTS), *turns("kept", KEPT)])
-    take_in(root, log, encoder, settings)
+    publish_log(root, log, encoder, settings)
     forget(root, Selection(session=SESSION), settings)
 
     def offer(name: str) -> list[str]:
@@ -650,7 +638,7 @@ def test_items_of_an_unfinished_deletion_do_not_come_back(
         path = Path(shutil.copy(log, tmp_path / name))
         how: dict[str, Any] = {"project": None, "format": "auto", "acl": (), "remember": True}
         documents = accept_all(root, [path], settings, report, **how)
-        serially(root, documents, encoder, settings, None)
+        make_serially(root, documents, encoder, settings)
         return documents
 
     assert len(offer("waits.jsonl")) == 1
@@ -676,11 +664,6 @@ def test_items_of_an_unfinished_deletion_do_not_come_back(
     assert texts(root) == sorted(KEPT.values())
 
 
-def serially(root: Path, documents: Sequence[str], encoder: Encoder, settings: Settings, made: object) -> None:
-    for document in documents:
-        make_part(root, document, encoder, settings)
-
-
 def test_a_second_deletion_covers_the_new_document_too(store: Path, tmp_path: Path, settings: Settings) -> None:
     forget(store, Selection(session=SESSION), settings)
     ingest(store, [write(tmp_path / "a.jsonl", [*secret(TEXTS), *turns("kept", {"k4": "amen"})])], settings)
@@ -698,7 +681,7 @@ def test_the_residue_of_a_document_survives_a_reindex(store: Path, settings: Set
     left = sorted([*REST, TEXTS["t1"], TEXTS["t2"]])
     neighbours = reading(store)
     for words in (40, 150):
-        assert reindex(store, replace(settings, item_words=words), work=serially).swapped
+        assert reindex(store, replace(settings, item_words=words), work=make_serially).swapped
         assert texts(store) == left
         assert reading(store) == neighbours
         whole(store)
@@ -728,7 +711,7 @@ SAID = f"{LONG} And the quixotronic harpsichord. {LONG}"
 
 
 def cut_store(root: Path, log: Path, encoder: Encoder, settings: Settings) -> None:
-    take_in(root, write(log, turns("s", {"a": SAID, "b": "short"})), encoder, settings)
+    publish_log(root, write(log, turns("s", {"a": SAID, "b": "short"})), encoder, settings)
 
 
 def read_meant(root: Path) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -746,14 +729,14 @@ def test_an_older_cut_of_the_same_turn_goes_too(
     root = tmp_path / "store"
     cut_store(root, tmp_path / "log.jsonl", encoder, replace(settings, item_words=first))
     now = replace(settings, item_words=then)
-    assert reindex(root, now, work=serially).swapped
+    assert reindex(root, now, work=make_serially).swapped
     held, meant = read_meant(root)
     receipt = forget(root, Selection(items=meant), now)
     assert len(generations(root)) == 1
     assert traces(root, needles(["quixotronic", "harpsichord"], [])) == []
     assert texts(root) == sorted(text for key, text in held.items() if key not in meant)
     assert len([file for file in receipt["files"] if file["path"].endswith("items.parquet")]) >= 2
-    assert reindex(root, replace(settings, item_words=first), work=serially).swapped
+    assert reindex(root, replace(settings, item_words=first), work=make_serially).swapped
     assert "harpsichord" not in " ".join(texts(root))
 
 
@@ -772,7 +755,7 @@ def test_a_deletion_covers_another_cut_in_a_running_reindex(
     assert traces(root, needles(["quixotronic", "harpsichord"], [])) == []
     left = sorted(text for key, text in held.items() if key not in meant)
     assert texts(root) == left
-    assert reindex(root, now, work=serially).swapped
+    assert reindex(root, now, work=make_serially).swapped
     assert texts(root) == left
     assert verify(root).problems == ()
     assert traces(root, needles(["quixotronic", "harpsichord"], [])) == []
@@ -780,7 +763,7 @@ def test_a_deletion_covers_another_cut_in_a_running_reindex(
 
 def test_a_store_survives_the_deletion_of_everything(tmp_path: Path, encoder: Encoder, settings: Settings) -> None:
     root, log = tmp_path / "store", tmp_path / "diary-of-the-attic.jsonl"
-    take_in(root, write(log, secret(TEXTS)), encoder, settings)
+    publish_log(root, write(log, secret(TEXTS)), encoder, settings)
     forget(root, Selection(project=PROJECT), settings)
     assert traces(root, needles() | session_needles() | {"file": b"diary-of-the-attic"}) == []
     assert texts(root) == []
@@ -991,7 +974,7 @@ def test_a_dry_run_forgets_nothing(store: Path, tmp_path: Path, settings: Settin
 def test_a_preview_cannot_steer_a_terminal(tmp_path: Path, settings: Settings, encoder: Encoder, run_helix) -> None:
     root = tmp_path / "store"
     hostile = turns("s\x1b[2J", {"n0": "the \x1b]0;owned\x07 harpsichord \u202e"}, "p\x9b31m")
-    take_in(root, write(tmp_path / "a.jsonl", hostile), encoder, settings)
+    publish_log(root, write(tmp_path / "a.jsonl", hostile), encoder, settings)
     for arguments in (("--project", "p\x9b31m", "--dry-run"), ("--session", "s\x1b[2J", "--dry-run")):
         done = run_helix("forget", *arguments, "--store", root)
         assert done.returncode == 0, done.stderr

@@ -20,19 +20,15 @@ from helix.cli.main import main
 from helix.encoders.dense import Encoder
 from helix.encoders.dense_export import cache_encoder
 from helix.encoders.registry import choose_encoder
-from helix.encoders.token_counter import TokenCounter
 from helix.settings import Settings
-from helix.snapshot import paths
 from helix.snapshot.index import dense
 from helix.snapshot.ledger import access_events as events
 from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.verify import verify
-from pipelines.ingest.accept import accept
-from pipelines.ingest.commit import commit
-from pipelines.ingest.enrich import enrich
 from tests.crash.test_kill import write_log
 from tests.support.forks import forking
+from tests.support.publishing import publish_log
 from tests.support.serving import ServerProcess, pick_port
 from tests.support.tiny_encoder import tiny_bert
 from tests.support.walk import read_all
@@ -126,11 +122,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     root = folder / "store"
     settings = Settings(cache=str(cache), threads=1, encoder=str(tiny_bert(folder / "tiny")))
     encoder = Encoder(cache_encoder(choose_encoder(settings), cache), 1)
-    paths.create(root)
     for session, texts in {**LOGS, "attic": SECRET}.items():
-        document = accept(root, write_log(folder / f"{session}.jsonl", session, texts), settings).documents[0]
-        enrich(root, document, encoder, TokenCounter(encoder.folder), settings)
-        commit(root, encoder, settings)
+        publish_log(root, write_log(folder / f"{session}.jsonl", session, texts), encoder, settings)
     return root
 
 

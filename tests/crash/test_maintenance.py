@@ -34,11 +34,9 @@ import pipelines.maintain.reindex as reindex_jobs
 from helix.encoders.dense import Encoder
 from helix.encoders.dense_export import cache_encoder
 from helix.encoders.registry import choose_encoder
-from helix.encoders.token_counter import TokenCounter
 from helix.enrich.chunk import chunk
 from helix.sdk.memory import Memory
 from helix.settings import Settings
-from helix.snapshot import paths
 from helix.snapshot.gc import collect
 from helix.snapshot.index import dense
 from helix.snapshot.ledger import access_events as events
@@ -49,8 +47,6 @@ from helix.snapshot.segment import merge as merges
 from helix.snapshot.verify import verify
 from pipelines.embedded.ingest import ingest
 from pipelines.ingest.accept import accept
-from pipelines.ingest.commit import commit
-from pipelines.ingest.enrich import enrich
 from pipelines.ingest.part import pipeline_fingerprint
 from pipelines.maintain import merge_policy
 from pipelines.maintain.compact import compact
@@ -61,6 +57,7 @@ from pipelines.maintain.touch import touch
 from tests.crash.test_damage import flip
 from tests.crash.test_kill import write_log
 from tests.support.processes import wait_until
+from tests.support.publishing import make_part, make_serially, publish_log
 from tests.support.tiny_encoder import tiny_bert
 from tests.support.walk import read_all
 
@@ -103,11 +100,6 @@ def compact_with_indexes(root: Path, settings: Settings) -> None:
     compact(root, settings)
 
 
-def serially(root: Path, documents: Any, encoder: Encoder, settings: Settings, made: Any) -> None:
-    for document in documents:
-        enrich(root, document, encoder, TokenCounter(encoder.folder), settings)
-
-
 def reindex(root: Path, settings: Settings, encoder: str = "", at_swap: str = "") -> None:
     """Reindex in one process; `at_swap` names a failpoint that counts from the swap on."""
     swap = reindex_jobs.swap
@@ -118,7 +110,7 @@ def reindex(root: Path, settings: Settings, encoder: str = "", at_swap: str = ""
 
     reindex_jobs.swap = armed
     try:
-        reindex_jobs.reindex(root, settings, encoder, work=serially)
+        reindex_jobs.reindex(root, settings, encoder, work=make_serially)
     finally:
         reindex_jobs.swap = swap
 
@@ -207,13 +199,6 @@ def contents(root: Path) -> Contents:
     return held(Snapshot.open(root))
 
 
-def take_in(root: Path, path: Path, settings: Settings, encoder: Encoder) -> None:
-    """Publish one file, without the upkeep of an ingest."""
-    document = accept(root, path, settings).documents[0]
-    enrich(root, document, encoder, TokenCounter(encoder.folder), settings)
-    commit(root, encoder, settings)
-
-
 @pytest.fixture(scope="module")
 def settings(cache: Path) -> Settings:
     return Settings(cache=str(cache), threads=1, lock_wait=30.0)
@@ -239,13 +224,12 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, settings: Settings, encod
     """A store of nine commits, with a replaced row, access counts and events. Its last document has two sessions."""
     folder = tmp_path_factory.mktemp("prepared")
     root = folder / "store"
-    paths.create(root)
-    take_in(root, write_log(folder / "attic.jsonl", "attic", OLD), settings, encoder)
+    publish_log(root, write_log(folder / "attic.jsonl", "attic", OLD), encoder, settings)
     for i in range(7):
-        take_in(root, write_log(folder / f"s{i}.jsonl", f"s{i}", LOGS[f"s{i}"]), settings, encoder)
+        publish_log(root, write_log(folder / f"s{i}.jsonl", f"s{i}", LOGS[f"s{i}"]), encoder, settings)
     both = [write_log(folder / f"{session}.tmp", session, LOGS[session]) for session in ("attic", "long")]
     (folder / "both.jsonl").write_text("".join(path.read_text() for path in both))
-    take_in(root, folder / "both.jsonl", settings, encoder)
+    publish_log(root, folder / "both.jsonl", encoder, settings)
     every = [f"{key:016x}" for key in Snapshot.open(root).columns.key.tolist()]
     events.append(root, [events.Event(item, "used", 1_700_000_000) for item in every])
     touch(root, settings)
@@ -365,7 +349,7 @@ def test_commits_continue_while_segments_are_merged(
     logs = {**LOGS, **new}
     with paused(compact_slowly, store, settings, "compact.half"):
         for session, talk in new.items():
-            take_in(store, write_log(tmp_path / f"{session}.jsonl", session, talk), settings, encoder)
+            publish_log(store, write_log(tmp_path / f"{session}.jsonl", session, talk), encoder, settings)
         assert len(ledger.current(store)[1].segments) == SEGMENTS + 10
     assert contents(store) == says(logs)
     manifest = ledger.current(store)[1]
@@ -450,8 +434,8 @@ def quoting(prepared: Path, tmp_path_factory: pytest.TempPathFactory, settings: 
     document = accept(store, given_up, settings).documents[0]
     ledger.give_up(store, document, "ValueError: 'one zorbified more'")
     other = replace(settings, item_words=40)
-    enrich(store, document, encoder, TokenCounter(encoder.folder), other)
-    enrich(store, ledger.accepted(store)[0], encoder, TokenCounter(encoder.folder), other)
+    make_part(store, document, encoder, other)
+    make_part(store, ledger.accepted(store)[0], encoder, other)
     kill("compact.moved", compact, store, settings)
     kill("compact.merged", compact, store, settings)
     assert {Path(path).parts[0] for path in traces(store)} == {"segments", "inbox", "dead", "parts", "building"}
@@ -607,7 +591,7 @@ def test_a_reindex_survives_a_kill_at_any_step(
     assert contents(store) == (CUT if swapped else NOW)
     assert held(reader.snapshot) == NOW
     # Documents the old lineage gets meanwhile are in the new one too.
-    take_in(store, more, settings, encoder)
+    publish_log(store, more, encoder, settings)
     assert contents(store) == (CUT if swapped else NOW) + MORE
     collect(store, 1, 0.0, 10.0)
     reindex(store, smaller)
@@ -716,7 +700,7 @@ def test_a_reindex_covers_items_of_the_new_pipeline_in_the_old_lineage(
 ) -> None:
     if started:
         kill("reindex.committed", reindex, store, smaller)
-    take_in(store, more, smaller, encoder)  # the lineage is otherwise of the old pipeline
+    publish_log(store, more, encoder, smaller)  # the lineage is otherwise of the old pipeline
     reindex(store, smaller)
     assert_reindexed(store, CUT + MORE, pipeline)
 
@@ -855,7 +839,7 @@ def test_a_rollback_survives_a_kill_at_any_step(
     point: str, store: Path, settings: Settings, encoder: Encoder, more: Path, tmp_path: Path
 ) -> None:
     to = ledger.current(store)[1].generation
-    take_in(store, more, settings, encoder)
+    publish_log(store, more, encoder, settings)
     reader = Memory(store, settings)
     kill(point, roll_back, store, settings, to)
     back = point == "commit.current"
@@ -882,7 +866,7 @@ def test_a_reindex_after_a_killed_rollback_keeps_published_documents(
 ) -> None:
     """Documents the rollback set aside, and that are still published, count."""
     to = ledger.current(store)[1].generation
-    take_in(store, more, settings, encoder)
+    publish_log(store, more, encoder, settings)
     kill("rollback.set_aside", roll_back, store, settings, to)
     reindex(store, replace(settings, item_words=WORDS))
     assert contents(store) == CUT + MORE
@@ -893,7 +877,7 @@ def test_a_rollback_makes_a_reindex_start_over(
     store: Path, settings: Settings, smaller: Settings, encoder: Encoder, pipeline: str, more: Path
 ) -> None:
     to = ledger.current(store)[1].generation
-    take_in(store, more, settings, encoder)
+    publish_log(store, more, encoder, settings)
     with paused(reindex_slowly, store, smaller, "reindex.compacted"):
         rollback(store, settings, to)
     assert_reindexed(store, CUT, pipeline)

@@ -183,7 +183,7 @@ def test_a_store_reads_the_same_in_any_number_of_segments(batches: list[list[dic
         assert cut.catalog.speaker_names.keys() - {None} == {cut.projects.index(item["project"]) for item in kept}
         assert cut.lexical.mean_window_length == pytest.approx(whole.lexical.mean_window_length)
         keys = np.unique(hash_titles([item["title"] for item in items], [item["role"] for item in items])[0])
-        (at, found), (at_whole, found_whole) = cut.lexical.titled(keys), whole.lexical.titled(keys)
+        (at, found), (at_whole, found_whole) = cut.lexical.find_titled(keys), whole.lexical.find_titled(keys)
         moved = [place[row] for row in found.tolist()]  # KeyError: a deleted one was found
         assert sorted(zip(at.tolist(), moved, strict=True)) == sorted(
             zip(at_whole.tolist(), found_whole.tolist(), strict=True)

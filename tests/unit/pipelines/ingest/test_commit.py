@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from helix.encoders.dense import Encoder
-from helix.encoders.token_counter import TokenCounter
 from helix.sdk.open import open as open_store
 from helix.settings import load
 from helix.snapshot.ledger import inbox as ledger
@@ -22,11 +21,11 @@ from pipelines.embedded.ingest import ingest
 from pipelines.ingest.accept import accept, prepare_store
 from pipelines.ingest.accept_all import IngestReport
 from pipelines.ingest.commit import Committed, commit
-from pipelines.ingest.enrich import enrich
 from pipelines.ingest.lineage import open_encoder
 from pipelines.maintain.deletion_plan import Selection
 from pipelines.maintain.forget import forget
 from pipelines.maintain.reindex import reindex
+from tests.support.publishing import make_part, make_serially
 
 
 @pytest.fixture
@@ -52,11 +51,10 @@ def test_an_older_version_that_is_enriched_later_does_not_win(store) -> None:
     root, encoder, accepted = store
     older = accepted(("s", "1", "take it out at noon"), ("s", "2", "only the older one has this"))
     newer = accepted(("s", "1", "take it out at one"))
-    counter = TokenCounter(encoder.folder)
-    enrich(root, newer, encoder, counter, load())
+    make_part(root, newer, encoder, load())
     first = commit(root, encoder, load())
     assert (first.added, first.replaced) == (1, 0)
-    enrich(root, older, encoder, counter, load())
+    make_part(root, older, encoder, load())
     second = commit(root, encoder, load())
     assert (second.added, second.replaced, second.duplicates) == (1, 0, 1)
     assert texts(root) == ["only the older one has this", "take it out at one"]
@@ -64,9 +62,8 @@ def test_an_older_version_that_is_enriched_later_does_not_win(store) -> None:
 
 def test_of_two_versions_in_one_commit_the_later_counts(store) -> None:
     root, encoder, accepted = store
-    counter = TokenCounter(encoder.folder)
     for turns in ([("s", "1", "noon")], [("s", "1", "one"), ("s", "2", "slice it")], [("s", "1", "one")]):
-        enrich(root, accepted(*turns), encoder, counter, load())
+        make_part(root, accepted(*turns), encoder, load())
     done = commit(root, encoder, load())
     assert (done.generation, len(done.documents), done.added, done.duplicates) == (1, 3, 2, 2)
     assert texts(root) == ["one", "slice it"]
@@ -79,12 +76,11 @@ def test_of_two_versions_in_one_commit_the_later_counts(store) -> None:
 def test_the_last_accepted_version_stays_in_any_order_of_work(store, order) -> None:
     """A turn is changed and changed back; workers may finish the three documents in any order."""
     root, encoder, accepted = store
-    counter = TokenCounter(encoder.folder)
     extra = [("s", "2", "slice it"), ("s", "2", "cut it"), ("s", "3", "cool it")]
     documents = [accepted(("s", "1", when), turn) for when, turn in zip(["noon", "one", "noon"], extra, strict=True)]
     for step in order:
         for i in step if isinstance(step, tuple) else [step]:
-            enrich(root, documents[i], encoder, counter, load())
+            make_part(root, documents[i], encoder, load())
         commit(root, encoder, load())
     assert texts(root) == ["cool it", "cut it", "noon"]
     assert verify(root).problems == ()
@@ -213,11 +209,10 @@ def test_a_later_agreement_raises_confidence(tmp_path: Path, cache: Path, at_onc
     log.write_text(PROPOSED)
     prepare_store(root, "auto")
     encoder = open_encoder(root, load())
-    counter = TokenCounter(encoder.folder)
 
     def publish() -> Committed:
         for document in ledger.waiting(root, ledger.done(root, ledger.current(root)[1])):
-            enrich(root, document, encoder, counter, load())
+            make_part(root, document, encoder, load())
         return commit(root, encoder, load())
 
     accept(root, log, load())
@@ -288,18 +283,16 @@ def chain(tmp_path: Path) -> tuple[Path, list[str]]:
 def test_increments_are_published_in_order_despite_file_times(chain, cache: Path) -> None:
     root, links = chain
     encoder = open_encoder(root, load())
-    for link in ledger.pending(root):
-        enrich(root, link, encoder, TokenCounter(encoder.folder), load())
+    make_serially(root, ledger.pending(root), encoder, load())
     assert list(commit(root, encoder, load()).documents) == links
 
 
 def test_a_reindex_accepts_increments_in_any_order(chain, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits for no increment that is not published."""
     root, links = chain
-    ledger.give_up(root, links[0], "nobody can read it")
+    ledger.give_up(root, links[0], "unreadable")
     encoder = open_encoder(root, load())
-    for link in ledger.pending(root):
-        enrich(root, link, encoder, TokenCounter(encoder.folder), load())
+    make_serially(root, ledger.pending(root), encoder, load())
     assert list(commit(root, encoder, load()).documents) == links[1:]
     ledger.revive(root, links[0])
     monkeypatch.setattr("pipelines.maintain.reindex.BATCH", 1)
@@ -326,10 +319,8 @@ def log_of(name: str, turns: int) -> list[tuple[str, str, str]]:
 
 def test_small_documents_precede_a_large_one(store) -> None:
     root, encoder, accepted = store
-    counter = TokenCounter(encoder.folder)
     large, *small = [accepted(*log_of(name, turns)) for name, turns in (("a", 80), ("b", 3), ("c", 4))]
-    for document in (large, *small):
-        enrich(root, document, encoder, counter, load())
+    make_serially(root, (large, *small), encoder, load())
     first = commit(root, encoder, load(), limit=10)
     assert (first.documents, first.left) == (tuple(small), 1)
     second = commit(root, encoder, load(), limit=10)  # one at least, however large
@@ -340,10 +331,8 @@ def test_small_documents_precede_a_large_one(store) -> None:
 
 def test_an_overdue_large_document_joins_the_small_ones(store) -> None:
     root, encoder, accepted = store
-    counter = TokenCounter(encoder.folder)
     large, small = accepted(*log_of("a", 80)), accepted(*log_of("b", 3))
-    for document in (large, small):
-        enrich(root, document, encoder, counter, load())
+    make_serially(root, (large, small), encoder, load())
     (part,) = (root / "parts").glob(f"{large}-*")
     os.utime(part, (1_700_000_000,) * 2)
     assert set(commit(root, encoder, load(), limit=10).documents) == {large, small}
@@ -352,8 +341,7 @@ def test_an_overdue_large_document_joins_the_small_ones(store) -> None:
 def test_no_increment_precedes_the_one_it_continues(chain, cache: Path) -> None:
     root, links = chain
     encoder = open_encoder(root, load())
-    for link in ledger.pending(root):
-        enrich(root, link, encoder, TokenCounter(encoder.folder), load())
+    make_serially(root, ledger.pending(root), encoder, load())
     for i, link in enumerate(links):
         done = commit(root, encoder, load(), limit=1)
         assert (done.documents, done.left) == ((link,), len(links) - i - 1)
@@ -361,10 +349,8 @@ def test_no_increment_precedes_the_one_it_continues(chain, cache: Path) -> None:
 
 def test_many_small_commits_equal_one(store) -> None:
     root, encoder, accepted = store
-    counter = TokenCounter(encoder.folder)
     documents = [accepted(*log_of(f"s{i}", 1 + 7 * i % 5), ("shared", "x", f"version {i}")) for i in range(8)]
-    for document in documents:
-        enrich(root, document, encoder, counter, load())
+    make_serially(root, documents, encoder, load())
     left = len(documents)
     while left:
         done = commit(root, encoder, load(), limit=6)

@@ -15,7 +15,6 @@ import pytest
 
 import pipelines.maintain.compact as module
 from helix.encoders.dense import Encoder
-from helix.encoders.token_counter import TokenCounter
 from helix.enrich.neardup import compute_signatures
 from helix.settings import load
 from helix.snapshot import manifest as manifests
@@ -26,11 +25,11 @@ from helix.snapshot.verify import verify
 from helix.snapshot.writer import Lock
 from pipelines.ingest.accept import accept
 from pipelines.ingest.commit import commit, commit_rows
-from pipelines.ingest.enrich import enrich
 from pipelines.ingest.lineage import open_encoder
 from pipelines.ingest.rows import build_rows
 from pipelines.maintain.compact import Conflict, _replace_segments, compact, merge_segments
 from pipelines.maintain.merge_policy import plan_documents, plan_merge, tier
+from tests.support.publishing import make_part
 from tests.support.tiny import SETTINGS, make_store, record
 
 NOBODY = Lock(Path("nowhere"), 1)
@@ -291,7 +290,7 @@ def take(root: Path, path: Path, encoder: Encoder) -> None:
 
     create(root)
     document = accept(root, path, load()).documents[0]
-    enrich(root, document, encoder, TokenCounter(encoder.folder), load())
+    make_part(root, document, encoder, load())
     commit(root, encoder, load())
 
 
@@ -316,7 +315,7 @@ def test_a_commit_writes_only_new_rows(tmp_path: Path, encoder: Encoder) -> None
     lines = [{"session": "s0", "id": "a", "text": "salt the bread twice"}, {"session": "s0", "id": "b", "text": "good"}]
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
     document = accept(small, log, load()).documents[0]
-    part = enrich(small, document, encoder, TokenCounter(encoder.folder), load()).folder
+    part = make_part(small, document, encoder, load())
     shutil.copytree(part, large / "parts" / part.name)
     shutil.copy2(small / "inbox" / document, large / "inbox" / document)
     written = [new_bytes(root, lambda root=root: commit(root, encoder, load())) for root in (small, large)]
