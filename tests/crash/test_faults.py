@@ -69,9 +69,11 @@ def kill_at(running: Fleet, queues: str, point: str, trigger: Callable[[], objec
     """Let a task of a worker die at a failpoint, then kill the worker."""
     lost = len(running.events("lost"))
     running.worker("victim", queues, HELIX_FAILPOINT=point, **environ)
-    trigger()
-    wait_until(90, lambda: len(running.events("lost")) > lost, running.log)
-    running.kill("victim")
+    try:
+        trigger()
+        wait_until(90, lambda: len(running.events("lost")) > lost, running.log)
+    finally:
+        running.kill("victim")
 
 
 def request_now(running: Fleet, task: str) -> bool:
