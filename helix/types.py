@@ -106,7 +106,28 @@ Time = datetime | str | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallOptions:
-    """The options of one recall; `Recaller.recall` explains each."""
+    """The options of one recall.
+
+    Args:
+        k: items to return.
+        budget: tokens of the context.
+        project, type, session, speaker, since, until: filters; only these rows are searched.
+        as_of: answer with what was known and valid at this moment.
+        current_only: leave out items whose facts are all superseded.
+        entities: names where the graph walk starts, added to those in the question.
+        principal: the caller; an item with an ACL is visible to those it names.
+        projects: the only projects that exist for the caller; None: all. A server takes them from the key.
+        profile: a packaged profile, or one in the folder `HELIX_PROFILES`.
+        rerank: `late` (token by token) or `cross` (a cross-encoder) scores the best items again; `ms` reports how
+            long it takes.
+        rerank_top: items to rerank, at most 30.
+        now: the moment of the question, for recency; by default the clock's.
+        explain: return what every stage did, in `trace`.
+        why_not: an item id; `trace["why_not"]` names the stage that dropped it.
+        tier: `deep` has a language model rewrite the question and order the items, if an endpoint is set
+            (docs/tiers.md); it takes seconds. If the model fails, the fast answer is returned and `degraded` says
+            why.
+    """
 
     k: int = 10
     budget: int = 2000

@@ -20,7 +20,7 @@ class Recalls(Protocol):
 
 
 def metadata(item: Item, bundle: Bundle) -> dict[str, Any]:
-    """What is known of a recalled item beside its text, as JSON types; `degraded` says what its recall went without."""
+    """Return the fields of a recalled item as JSON types; `degraded` lists what its recall lacked."""
     return {
         "id": item.id,
         "score": item.score,

@@ -1,4 +1,4 @@
-"""What a deep recall needs of a store, and its question."""
+"""Context and question of a deep recall."""
 
 from __future__ import annotations
 

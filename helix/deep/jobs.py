@@ -96,7 +96,7 @@ def place(root: Path, query: str, options: RecallOptions, seconds: float, *, own
 
 
 def read(root: Path, identity: str) -> Job | None:
-    """Return a job by its id; None if there is none."""
+    """Return a job by its id; None if it is unknown."""
     fields = _read(_path(root, identity, "job")) if _NAME.fullmatch(identity) else None
     return Job(**fields) if fields else None
 

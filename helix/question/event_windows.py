@@ -44,7 +44,7 @@ def _words(text: str) -> frozenset[str]:
 Relation = Literal["before", "after", "since", "until", "during", "around"]
 
 
-class Event(NamedTuple):
+class NamedEvent(NamedTuple):
     """An event that a question refers to, and the relation to it."""
 
     relation: Relation
@@ -103,7 +103,7 @@ _TALK: Final = _words("conversation conversations chats sessions discussions ins
 _FUTURE: Final = _words("should must will shall need needs going todo remains")
 
 
-def find_event(text: str) -> Event | None:
+def find_event(text: str) -> NamedEvent | None:
     """Find the event that a question refers to; None if it names none.
 
     "Before you start", "after all", "since it is slow", "until now" and "after every deploy" name none; nor do dates,
@@ -121,7 +121,7 @@ def find_event(text: str) -> Event | None:
         if preposition == "following" and (not words or words[0].lower() not in _ARTICLES):
             continue
         if (phrase := _check_event(words, relation, rest)) is not None:
-            return Event(relation, phrase)
+            return NamedEvent(relation, phrase)
     return None
 
 

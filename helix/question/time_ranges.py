@@ -286,10 +286,10 @@ def _read_stretch(match: re.Match[str], today: date) -> NamedDays:
     n = (match["n"] or "").lower()
     count = int(n) if n.isdigit() else _WORD_NUMBERS.get(n, 1 if match["unit"] else 7)
     recent = 2 * unit if match["few"] else 0 if match["unit"] else 1
-    return NamedDays(*match.span(), _before(today, count * unit), _before(today, recent))
+    return NamedDays(*match.span(), _subtract_days(today, count * unit), _subtract_days(today, recent))
 
 
-def _before(day: date, days: int) -> date:
+def _subtract_days(day: date, days: int) -> date:
     return date.fromordinal(min(max(1, day.toordinal() - days), date.max.toordinal()))
 
 
@@ -300,10 +300,10 @@ def _read_moments(text: str, now: datetime) -> list[NamedDays]:
         first, last = moment.start, moment.end
         if first > now.date() and not _TO_COME.search(moment.text):
             if _WEEKLY.search(moment.text):
-                first, last = _before(first, 7), _before(last, 7)
+                first, last = _subtract_days(first, 7), _subtract_days(last, 7)
             elif now.year > 1 and (past := find_moments(moment.text, now - _HALF_A_YEAR)):
                 first, last = past[0].start, past[0].end
         if _WEEKS_AGO.search(moment.text):  # means a week, not a day
-            first, last = _before(first, 3), _before(last, -3)
+            first, last = _subtract_days(first, 3), _subtract_days(last, -3)
         found.append(NamedDays(*moment.where, first, last))
     return found

@@ -104,7 +104,7 @@ def recall(query: Query, snap: Snapshot, profile: AnnieProfile, trace: Trace, mo
     trace.note("fuse", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
     pool = trace.run("decay", apply_decay, pool, query, snap, profile.decay)
     trace.note("decay", rows_in=len(pool), rows_out=len(pool))
-    trace.ranked(pool)
+    trace.record_ranking(pool)
     chosen, entries = trace.run("mmr", _choose, pool, snap, min(query.k, profile.limit), profile.mmr, trace)
     trace.note("mmr", rows_in=len(pool), rows_out=len(chosen))
     statements = _read_statements(chosen, stated, snap)

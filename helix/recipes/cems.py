@@ -150,7 +150,7 @@ def recall(query: Query, snap: Snapshot, profile: CemsProfile, trace: Trace, mod
     legs = _retrieve(query, vector, snap, plan, profile, intent, mode, trace)
     pool = trace.run("rank", _rank, legs, query, vector, snap, plan, profile, mode)
     trace.note("rank", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
-    trace.ranked(pool)
+    trace.record_ranking(pool)
     found, entries = trace.run("select", _select, pool, snap, query.k, intent, profile, trace)
     items = items_of(found, entries, snap)
     budget = min(query.budget, profile.assemble.tokens)

@@ -15,7 +15,7 @@ from helix.errors import EncoderError
 from helix.stages.embed import embed
 from helix.stages.rerank import maxsims
 from helix.stages.route import explain_filter, route, scope
-from helix.stages.trace import Spent, Trace, list_signals, timed
+from helix.stages.trace import Spent, Trace, list_signals, measure
 from helix.types import F32, TYPES, Bool, Bundle, Item, Plan, Pool, Query
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def begin(
         within: waits for the question's `scope` and its time, if already started.
     """
     vector = trace.run("embed", _embed, query.text if text is None else text, snap, trace)
-    searchable, spent = within() if within else timed(scope, query, snap)
-    trace.took("route", spent)
+    searchable, spent = within() if within else measure(scope, query, snap)
+    trace.add_time("route", spent)
     plan = trace.run("route", route, query, vector, snap, searchable)
     if trace.on:
         trace.outside = lambda row: explain_filter(query, snap, row)

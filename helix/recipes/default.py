@@ -32,7 +32,7 @@ from helix.stages.rerank import explain_unusable, rerank
 from helix.stages.route import scope
 from helix.stages.sparse import search_sparse
 from helix.stages.supersede import Superseded, add_successors, demote, find_superseded
-from helix.stages.trace import Spent, Trace, timed
+from helix.stages.trace import Spent, Trace, measure
 from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import F32, U32, Bundle, Candidates, Item, Leg, Plan, Query, Sparse
 
@@ -61,8 +61,8 @@ def recall(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, mo
     pool = _rank(pool, query, vector, snap, plan, profile, trace)
     if query.rerank:
         pool = trace.run("rerank", _rerank, pool, query, snap, profile, trace, models)
-        trace.moved("rerank", pool.row, pool.final)
-    trace.ranked(pool.pool())
+        trace.record_change("rerank", pool.row, pool.final)
+    trace.record_ranking(pool.pool())
     chosen = trace.run("diversify", diversify, pool, snap, query.k, profile.diversify)
     _trace_diversify(pool, chosen, snap, profile, trace)
     items, entries = _read_items(chosen, snap)
@@ -111,7 +111,7 @@ class SearchedLeg(NamedTuple):
     limit: int  # rows it returns at most
     leg: Leg
     copies: U32  # near-duplicates that were left out
-    better: U32  # the row that stands for each
+    better: U32  # the row that represents each
     score: Callable[[int], float]  # the leg's score of any row
     spent: Spent
 
@@ -133,7 +133,7 @@ class _Started(NamedTuple):
 
 
 def _start(query: Query, snap: Snapshot, profile: HelixProfile) -> _Started:
-    within = snap.start_work(timed, scope, query, snap)
+    within = snap.start_work(measure, scope, query, snap)
     lexical = snap.start_work(lambda: _search_terms(query, snap, within()[0], profile))
     has_sparse = bool(profile.retrieve.sparse and snap.lexical.impacts)
     sparse = snap.start_work(_search_weights, query, snap, within, profile) if has_sparse else None
@@ -151,7 +151,7 @@ def _search_terms(query: Query, snap: Snapshot, plan: Plan, profile: HelixProfil
     for stage, name, field, limit in fields:
         if field:
             search = partial(_lexical, query, field, limit, how.k1, how.b, name)
-            (leg, copies, better), spent = timed(collapse, search, plan, snap, limit)
+            (leg, copies, better), spent = measure(collapse, search, plan, snap, limit)
             score = partial(lexical_score, query, field, k1=how.k1, b=how.b)
             legs.append(SearchedLeg(stage, limit, leg, copies, better, score, spent))
     return legs
@@ -166,10 +166,10 @@ def _search_weights(
         return SparseLeg(None, [], [])
     try:
         about = remove_request(query.text) if profile.ask.core else query.text
-        weights, encoding = timed(lambda: snap.sparse_encoder.encode(about))
+        weights, encoding = measure(lambda: snap.sparse_encoder.encode(about))
     except EncoderError as error:
         return SparseLeg(None, [], [error.what])
-    (leg, copies, better), spent = timed(collapse, partial(_sparse, weights, field, k), within()[0], snap, k)
+    (leg, copies, better), spent = measure(collapse, partial(_sparse, weights, field, k), within()[0], snap, k)
     score = partial(_sparse_score, weights, field)
     whole = Spent(encoding.began, encoding.ms + spent.ms)
     return SparseLeg(weights, [SearchedLeg("sparse", k, leg, copies, better, score, whole)], [])
@@ -187,14 +187,14 @@ def _retrieve(
     """Search the dense leg, and collect the legs that were started before."""
     legs, k = list[SearchedLeg](), profile.retrieve.dense
     if vector is not None:
-        (leg, copies, better), spent = timed(collapse, partial(_dense, vector, snap, k), plan, snap, k)
+        (leg, copies, better), spent = measure(collapse, partial(_dense, vector, snap, k), plan, snap, k)
         legs.append(SearchedLeg("dense", k, leg, copies, better, partial(dense_score, vector, snap), spent))
     legs += started.lexical()
     if started.sparse:
         legs += started.sparse().legs
         trace.degraded += [f"sparse: {reason}" for reason in started.sparse().degraded]
     for one in legs:
-        trace.took(one.stage, one.spent)
+        trace.add_time(one.stage, one.spent)
         trace.leg(one.stage, one.leg, plan.allowed_rows, one.limit, one.score)
         if trace.on:
             trace.drop("retrieve", one.copies, [f"a near-duplicate of {other}" for other in ids(one.better, snap)])
@@ -247,13 +247,13 @@ def _rank(
         pool = trace.run("rank", add_successors, pool, superseded, plan)
     if trace.on and len(pool):
         rows = pool.row.astype(np.int64)
-        trace.parted(rows, compute_parts(rows, pool.rrf, query, vector, snap, plan, profile))
+        trace.record_parts(rows, compute_parts(rows, pool.rrf, query, vector, snap, plan, profile))
     pool = trace.run("rank", rank, pool, query, vector, snap, plan, profile)
     if trace.on:
-        trace.shared(pool.row, split_score(pool, snap, plan, profile))
+        trace.record_shares(pool.row, split_score(pool, snap, plan, profile))
     if superseded:
         pool = trace.run("rank", _demote, pool, snap, superseded, profile.rank.superseded)
-        trace.moved("superseded", pool.row, pool.final)
+        trace.record_change("superseded", pool.row, pool.final)
     trace.note("rank", rows_in=before, rows_out=len(pool))
     return pool
 

@@ -135,7 +135,7 @@ def recall(query: Query, snap: Snapshot, profile: EngramProfile, trace: Trace, m
     pool = trace.run("rank", _activate, legs, query, vector, snap, profile, weights, trace)
     trace.note("rank", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
     pool = _rerank(pool, query, snap, profile.cross, trace, models)
-    trace.ranked(pool)
+    trace.record_ranking(pool)
     passing = _apply_minimum(pool, profile.cross, trace)
     chosen = passing.take(np.arange(min(query.k, len(passing))))
     entries = snap.text(chosen.row)

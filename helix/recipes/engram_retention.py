@@ -66,7 +66,7 @@ def build_features(
 def predict(model: Perceptron, x: F32) -> F32:
     """Predict the probability of use: float32[n], sigmoid(w₂·relu(W₁ z + b₁) + b₂), z the standardised features.
 
-    A feature is held to the range it had in training: nothing was learnt of what lies beyond, such as greater ages.
+    A feature is clipped to its range in training, since the model knows nothing beyond it.
 
     Args:
         x: float32[n, 10] of `build_features`.

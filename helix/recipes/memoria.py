@@ -64,7 +64,7 @@ class MemoriaWalk:
 
 @dataclass(frozen=True, slots=True)
 class MemoriaRank:
-    """What a fact keeps of its score that no longer holds."""
+    """Share of its score that an expired fact keeps."""
 
     superseded: float
 
@@ -108,7 +108,7 @@ def recall(query: Query, snap: Snapshot, profile: MemoriaProfile, trace: Trace, 
     pool = trace.run("rank", demote, pool, _find_expired(query, snap), snap.facts.field.key, profile.rank.superseded)
     trace.note("rank", rows_in=len(pool), rows_out=len(pool))
     pool = _rerank(pool, query, snap, profile.rerank, trace, models)
-    trace.ranked(replace(pool, row=snap.facts.columns.row[pool.row].astype(np.uint32)))
+    trace.record_ranking(replace(pool, row=snap.facts.columns.row[pool.row].astype(np.uint32)))
     items, entries = _read_items(pool.take(np.arange(min(query.k, profile.limit, len(pool)))), query, snap)
     context, tokens, placed = trace.run("pack", pack, entries, query.budget, snap.counter)
     return bundle(query, snap, profile, trace, items, context, tokens, placed)
@@ -241,7 +241,7 @@ def walk(edges: Edges, named: U64, restart: float, steps: int) -> F32:
     """Return the personalised PageRank mass (Haveliwala 2002) of each edge's two ends: float32[e].
 
     The walk starts from the named entities that have an edge, in equal shares, and restarts there. Edges lead both ways
-    and are taken in proportion to their weight.
+    and are followed in proportion to their weight.
     """
     nodes, ends = np.unique(np.concatenate([edges.left, edges.right]), return_inverse=True)
     start = np.isin(nodes, named)

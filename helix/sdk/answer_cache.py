@@ -22,7 +22,7 @@ class AnswerCache:
         self._lock = threading.Lock()
 
     def get(self, key: Hashable) -> Bundle | None:
-        """Return a cached answer; None if there is none."""
+        """Return a cached answer; None if it is not cached."""
         with self._lock:
             answer = self._answers.get(key)
             if answer is not None:

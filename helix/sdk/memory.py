@@ -160,7 +160,7 @@ class Memory(Recaller):
     def item(
         self, identity: str, *, principal: str | None = None, projects: Sequence[str] | None = None
     ) -> dict[str, Any] | None:
-        """One item as it is stored; None where there is none that the principal may see."""
+        """Return an item as it is stored; None if no visible item has the id."""
         from helix.sdk import browse
 
         return browse.item(self._snapshot.seen_by(principal, projects), identity)

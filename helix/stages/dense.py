@@ -19,7 +19,7 @@ from helix.util.threads import WorkStarter, defer_work
 
 if TYPE_CHECKING:
     from helix.snapshot.reader.snapshot import Snapshot
-    from helix.snapshot.reader.vectors import Block
+    from helix.snapshot.reader.vectors import VectorBlock
 
 F16 = npt.NDArray[np.float16]
 
@@ -46,7 +46,7 @@ def search_dense(vector: F32, snap: Snapshot, plan: Plan, k: int) -> Leg:
     return Leg("dense", rows[best].astype(np.uint32), scores[best])
 
 
-def _search_block(vector: F32, snap: Snapshot, block: Block, plan: Plan, k: int, scan: bool) -> tuple[I64, F32]:
+def _search_block(vector: F32, snap: Snapshot, block: VectorBlock, plan: Plan, k: int, scan: bool) -> tuple[I64, F32]:
     """Return candidates of one segment, its k nearest among them, with scores: (int64[m], float32[m])."""
     allowed = None if plan.allowed is None else plan.allowed[block.start : block.start + len(block.codes)]
     left = plan.allowed_rows if len(snap.vectors.blocks) == 1 else None
@@ -65,7 +65,7 @@ def dense_score(vector: F32, snap: Snapshot, row: int) -> float:
 
 def candidates(
     vector: F32,
-    block: Block,
+    block: VectorBlock,
     allowed: Bool | None,
     k: int,
     scan: bool = False,
@@ -86,7 +86,7 @@ def candidates(
     return np.arange(len(block.codes)) if allowed is None else np.flatnonzero(allowed)
 
 
-def score(vector: F32, block: Block, rows: I64) -> F32:
+def score(vector: F32, block: VectorBlock, rows: I64) -> F32:
     """Return inner products of rows, ascending: float32[len(rows)]. Equal rows have equal scores, to the bit.
 
     Raises:

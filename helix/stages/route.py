@@ -109,7 +109,7 @@ def _find_expired(query: Query, snap: Snapshot) -> npt.NDArray[Any]:
     """Return rows that no longer hold; with `current_only` also rows whose facts are all superseded."""
     ends, at = snap.columns.ends, int((query.as_of or query.now).timestamp())
     expired = ends[snap.columns.t_invalid[ends] <= at] if len(ends) else ends
-    return np.union1d(expired, snap.facts.superseded(at)) if query.current_only else expired
+    return np.union1d(expired, snap.facts.find_superseded(at)) if query.current_only else expired
 
 
 def _ranges(query: Query, snap: Snapshot) -> Iterator[tuple[str, str, int, int]]:

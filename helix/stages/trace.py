@@ -39,7 +39,7 @@ class Spent(NamedTuple):
     ms: float
 
 
-def timed(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> tuple[R, Spent]:
+def measure(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> tuple[R, Spent]:
     """Run a piece of work; return (result, time spent)."""
     began = time.perf_counter()
     result = work(*args, **kwargs)
@@ -67,12 +67,12 @@ class Trace:
 
     def run(self, name: str, stage: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Time a stage; times of two calls add up."""
-        result, spent = timed(stage, *args, **kwargs)
-        self.took(name, spent)
+        result, spent = measure(stage, *args, **kwargs)
+        self.add_time(name, spent)
         return result
 
-    def took(self, name: str, spent: Spent) -> None:
-        """Add the time that a stage took in another thread."""
+    def add_time(self, name: str, spent: Spent) -> None:
+        """Add the time that a stage spent in another thread."""
         self.ms[name] = round(self.ms.get(name, 0.0) + spent.ms, 3)
         if self.on:
             at = (spent.began - self._began) * 1000
@@ -101,22 +101,22 @@ class Trace:
         if self.on and len(rows):
             self.dropped.append(DroppedRows(stage, rows, [why] * len(rows) if isinstance(why, str) else why))
 
-    def ranked(self, pool: Pool) -> None:
+    def record_ranking(self, pool: Pool) -> None:
         """Record the ranked pool, best first, which the report lists."""
         if self.on:
             self.pool = pool
 
-    def parted(self, rows: npt.NDArray[Any], parts: Mapping[str, npt.NDArray[Any]]) -> None:
+    def record_parts(self, rows: npt.NDArray[Any], parts: Mapping[str, npt.NDArray[Any]]) -> None:
         """Record what each feature added to the similarity of rows, by name."""
         self.parts = rows, parts
 
-    def shared(self, rows: npt.NDArray[Any], shares: Mapping[str, npt.NDArray[Any]]) -> None:
+    def record_shares(self, rows: npt.NDArray[Any], shares: Mapping[str, npt.NDArray[Any]]) -> None:
         """Record what each signal adds to the score of rows, by name."""
         if self.on:
             at = rows.tolist()
             self.shares = {name: dict(zip(at, share.tolist(), strict=True)) for name, share in shares.items()}
 
-    def moved(self, by: str, rows: npt.NDArray[Any], final: npt.NDArray[Any]) -> None:
+    def record_change(self, by: str, rows: npt.NDArray[Any], final: npt.NDArray[Any]) -> None:
         """Record what a later step added to scores or subtracted, so that shares still add up."""
         if self.on:
             before = list(self.shares.values())

@@ -150,7 +150,7 @@ def test_titles(world: World) -> None:
     """The live documents of a title, and of no other."""
     snap = world.snap
     keys = np.array([hash_title(np.array(short(title), np.uint32)) for title in (*TITLES, "absent")], np.uint64)
-    at, rows = snap.lexical.titled(keys)
+    at, rows = snap.lexical.find_titled(keys)
     wanted = [
         (i, row)
         for i, title in enumerate(TITLES)

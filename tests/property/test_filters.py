@@ -28,7 +28,7 @@ from helix.snapshot.index.dense import Dense, open_dense
 from helix.snapshot.index.dense import build as build_dense
 from helix.snapshot.manifest import Lineage, Manifest
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.reader.vectors import Block
+from helix.snapshot.reader.vectors import VectorBlock
 from helix.snapshot.segment.arrays import hexes
 from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, Rows
 from helix.snapshot.segment.write import write_segment
@@ -354,7 +354,7 @@ def test_equal_rows_have_equal_scores(n: int, dim: int, seed: int) -> None:
     codes, scale = rng.integers(-127, 128, (3, dim)).astype(np.int8)[same], rng.random(3).astype(np.float32)[same]
     question = rng.normal(size=dim).astype(np.float32)
     rows = np.flatnonzero(rng.random(n) < rng.choice([0.3, 1.0]))
-    found = score(question, Block(0, codes, scale, None), rows)
+    found = score(question, VectorBlock(0, codes, scale, None), rows)
     assert found.shape == rows.shape
     for one in range(3):
         assert len(set(found[same[rows] == one].tolist())) <= 1

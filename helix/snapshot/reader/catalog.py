@@ -31,7 +31,7 @@ class Catalog:
         self._rows, self._base = rows, base
         self.projects, self.speakers = rows.columns.projects, rows.columns.speakers
 
-    def over(self, rows: RowMap) -> Catalog:
+    def replace_rows(self, rows: RowMap) -> Catalog:
         """Return the same catalog with other live rows, whose projects are listed again."""
         other = copy(self)
         vars(other).pop("live_projects", None)

@@ -103,7 +103,7 @@ class Facts:
         holds: Bool = (self.columns.t_valid <= at) & ((self.ends == NO_TIME) | (self.ends > at))
         return holds & ~self.columns.closes
 
-    def superseded(self, at: int) -> I64:
+    def find_superseded(self, at: int) -> I64:
         """Return the rows, ascending, that state facts of which none holds at a moment, in seconds."""
         rows, first = self._stating_rows
         if not len(rows):
@@ -160,7 +160,7 @@ class Facts:
 
     @cached_property
     def _states_facts(self) -> Bool:
-        """Which rows state facts: bool[rows]."""
+        """Rows that state facts: bool[rows]."""
         out = np.zeros(self._rows.rows, bool)
         out[self.columns.row] = True
         return out

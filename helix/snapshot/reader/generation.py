@@ -86,7 +86,7 @@ class Generation:
         self.rows = int(ends[-1])
         reading = self._begin_dense(before.dense if before and shared else {})
         self.access = load_access(root, self.manifest.access) if self.manifest and self.manifest.access else None
-        self.undeleted = self._undeleted()
+        self.undeleted = self._find_undeleted()
         self.acl_rows, self.acl_names = acl([segment.columns for segment in self.segments])
         self.restricted: Bool = np.bincount(self.acl_rows, minlength=self.rows).astype(bool)
         self.dense: dict[str, Dense] = {segment: index() for segment, index in reading.items()}
@@ -109,7 +109,7 @@ class Generation:
     def _listed_segments(self) -> tuple[Segment, ...]:
         return self.manifest.segments if self.manifest else ()
 
-    def _undeleted(self) -> Bool:
+    def _find_undeleted(self) -> Bool:
         undeleted = np.ones(self.rows, bool)
         for deletes in self.manifest.deletes if self.manifest else ():
             rows = deleted_rows(self.root, deletes, self._segment(deletes.segment).rows)

@@ -24,7 +24,7 @@ class GraphView:
     def __init__(self, rows: RowMap, catalog: Catalog, facts: Facts) -> None:
         self._rows, self._catalog, self._facts = rows, catalog, facts
 
-    def over(self, rows: RowMap) -> GraphView:
+    def replace_rows(self, rows: RowMap) -> GraphView:
         """Return the same graph with other live rows; the numbered graph stays."""
         other = copy(self)
         other._rows = rows

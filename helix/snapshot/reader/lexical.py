@@ -25,7 +25,7 @@ BM25: Final = (0.9, 0.6)
 
 
 class Lexical:
-    """Items as a field of terms; the fields of doc2query and of learned-sparse postings beside it.
+    """Items as a field of terms; with the fields of doc2query and of learned-sparse postings.
 
     Args:
         base: the same of the whole generation, for a view; what is the same in both is taken from it.
@@ -34,7 +34,7 @@ class Lexical:
     def __init__(self, rows: RowMap, base: Lexical | None = None) -> None:
         self._rows, self._base = rows, base
 
-    def over(self, rows: RowMap) -> Lexical:
+    def replace_rows(self, rows: RowMap) -> Lexical:
         """Return the same field with other live rows: its lengths stay, document frequencies are counted again."""
         other = copy(self)
         vars(other).pop("_dfs", None)
@@ -169,7 +169,7 @@ class Lexical:
 
     # ------------------------------------------------------------ titles
 
-    def titled(self, keys: U64) -> tuple[I64, I64]:
+    def find_titled(self, keys: U64) -> tuple[I64, I64]:
         """Find the live documents with given title keys: (position in `keys` int64[m], row int64[m])."""
         positions: list[I64] = []
         rows: list[I64] = []
@@ -184,7 +184,7 @@ class Lexical:
 
     @cached_property
     def title_bits(self) -> npt.NDArray[np.uint8]:
-        """Which runs of terms may be titles; see `helix.text.titles.bits`."""
+        """Filter of runs of terms that may be titles; see `helix.text.titles`."""
         if self._base:
             return self._base.title_bits
         return build_key_filter(concatenate([segment["titles.key"] for segment in self._rows.segments], np.uint64))

@@ -95,7 +95,7 @@ class RowMap:
     # ------------------------------------------------------------ by item id
 
     def by_key(self, keys: U64) -> I64:
-        """Return the live row of each item key, −1 where there is none: int64[len(keys)]."""
+        """Return the live row of each item key, −1 if it is unknown: int64[len(keys)]."""
         out = np.full(len(keys), -1, np.int64)
         for start, segment in self.by_segment():
             found = lookup(segment["ids.key"], segment["ids.row"], keys)

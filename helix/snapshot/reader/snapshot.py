@@ -94,12 +94,12 @@ class Snapshot:
         at, columns = int(moment.timestamp()), self.columns
         exactly = at * 1_000_000 + moment.microsecond
 
-        def known() -> Bool:
+        def find_alive() -> Bool:
             holds = (columns.t_invalid == NO_TIME) | (columns.t_invalid > at)
             alive: Bool = self.alive & (columns.t_valid <= at) & (columns.accepted <= exactly) & holds
             return alive
 
-        return self._view(("as of", exactly), known, at)
+        return self._view(("as of", exactly), find_alive, at)
 
     def _view(self, key: tuple[str, Hashable], alive: Callable[[], Bool], at: int | None = None) -> Snapshot:
         """Return a cached view, or make it; the least recently used of a kind leaves when there are too many."""
@@ -111,7 +111,7 @@ class Snapshot:
                 del self._views[alike[0]]
             return view
 
-    def without(self, sessions: Sequence[int]) -> Snapshot:
+    def exclude_sessions(self, sessions: Sequence[int]) -> Snapshot:
         """Return the snapshot without the rows of sessions, by code. It is not cached, unlike a view.
 
         Statistics of all rows stay, but for document frequencies and the list of projects.
@@ -119,8 +119,8 @@ class Snapshot:
         rest = copy(self)
         rest.row_map = self.row_map.exclude(sessions)
         rest.alive = rest.row_map.alive
-        rest.catalog, rest.lexical = self.catalog.over(rest.row_map), self.lexical.over(rest.row_map)
-        rest.graph = self.graph.over(rest.row_map)
+        rest.catalog, rest.lexical = self.catalog.replace_rows(rest.row_map), self.lexical.replace_rows(rest.row_map)
+        rest.graph = self.graph.replace_rows(rest.row_map)
         rest._views, rest._viewing = {}, threading.Lock()
         return rest
 

@@ -18,7 +18,7 @@ _STEP: Final = 1_024  # rows dequantised at a time; they fit the cache
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class VectorBlock:
     """The vectors of one segment. Row i of `codes` is row `start + i` of the snapshot."""
 
     start: int
@@ -39,11 +39,11 @@ class Vectors:
         self._rows, self._base = rows, base
 
     @property
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[VectorBlock]:
         """The vectors, segment by segment."""
         dense = self._rows.generation.dense
         return [
-            Block(
+            VectorBlock(
                 start,
                 segment["vectors.i8"],
                 segment["vectors.scale"],

@@ -37,7 +37,7 @@ def _find_titles(text: I64, terms: U32, snap: Snapshot, df: int) -> tuple[I64, I
     keys, start, size = find_title_runs(text, terms, snap.lexical.title_bits)
     if not len(keys):  # most questions, and many items
         return start, start
-    run, row = snap.lexical.titled(keys)
+    run, row = snap.lexical.find_titled(keys)
     if not len(run):
         return run, row
     alone = (size[run] == 1).nonzero()[0]

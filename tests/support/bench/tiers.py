@@ -27,7 +27,7 @@ from helix.encoders.registry import choose_encoder
 from helix.ranking.topk import select_top
 from helix.settings import load
 from helix.snapshot.index import dense
-from helix.snapshot.reader.vectors import Block
+from helix.snapshot.reader.vectors import VectorBlock
 from helix.snapshot.segment.arrays import quantise
 from helix.stages.dense import candidates, score
 from helix.types import F32, Bool
@@ -188,7 +188,7 @@ def best(scores: F32, allowed: Bool | None) -> npt.NDArray[np.intp]:
 
 
 def search_index(
-    block: Block, questions: F32, allowed: Sequence[Bool | None], wanted: int, exact: F32 | None = None
+    block: VectorBlock, questions: F32, allowed: Sequence[Bool | None], wanted: int, exact: F32 | None = None
 ) -> Answers:
     """Return the K best candidates of a leg of `wanted` rows, rescored by int8 codes or by float vectors."""
     answers = []
@@ -212,11 +212,11 @@ def overlap(answers: Answers, reference: Answers) -> float:
     return float(np.mean([len(np.intersect1d(a, b)) / len(b) for a, b in zip(answers, reference, strict=True)]))
 
 
-def build_block(codes: Codes, tier: str, folder: Path) -> tuple[Block, dict[str, Any]]:
+def build_block(codes: Codes, tier: str, folder: Path) -> tuple[VectorBlock, dict[str, Any]]:
     """Build and open a segment's index of a storage level."""
     path = folder / "index"
     params = dense.build(*codes, path, tier=tier)
-    return Block(0, *codes, dense.open_dense(path, params)), params
+    return VectorBlock(0, *codes, dense.open_dense(path, params)), params
 
 
 def table(name: str, found: Collection, vectors: F32, questions: F32, folder: Path) -> list[tuple[str, float, float]]:
