@@ -194,4 +194,4 @@ def _is_skipped(memory: Memory, snap: Snapshot, prompt: str) -> bool:
 def _drop_session(snap: Snapshot, session: str) -> Snapshot:
     """Return the view without the agent's own session."""
     codes = snap.catalog.live_sessions(np.array([int(digest(source, session), 16) for source in SOURCES], np.uint64))
-    return snap.without(codes) if codes else snap
+    return snap.exclude_sessions(codes) if codes else snap

@@ -73,12 +73,12 @@ def test_several_processes_serve_as_one(own_store: Path, tmp_path: Path, run_hel
 
 
 def test_a_thousand_requests_of_eight_clients_are_answered(sample_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.support.bench.serve import over_http, served
+    from tests.support.bench.serve import ask_http, start_server
 
     asks = [{"query": f"what about the timeout {i % 50}", "with": {"k": 5}} for i in range(1_000)]
     monkeypatch.setenv("HELIX_ANSWERS", "256")  # most of them are cached
-    with served(sample_store, 1) as place:
-        assert len(over_http(place, asks, 8)) == 1_000  # a wrong answer raises
+    with start_server(sample_store, 1) as place:
+        assert len(ask_http(place, asks, 8)) == 1_000  # a wrong answer raises
 
 
 def test_a_damaged_key_file_ends_the_server(tmp_path: Path, own_store: Path) -> None:
