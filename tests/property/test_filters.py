@@ -260,7 +260,7 @@ def check(world: World, kinds: Mapping[str, int], seed: int, k: int = 100) -> in
     assert plan.allowed_rows == int(allowed.sum())
     for found, expected in (
         (search_dense(question, known, plan, k), scan_dense(world, allowed, question, k)),
-        (search_lexical(query, known, plan, k, K1, B), scan_lexical(world, allowed, live, words, k)),
+        (search_lexical(query, known.lexical, plan, k, K1, B), scan_lexical(world, allowed, live, words, k)),
     ):
         assert found.rows.tolist() == expected.rows.tolist(), found.name
         assert found.scores.tolist() == expected.scores.tolist(), found.name

@@ -19,6 +19,8 @@ from tests.support.exports import chatgpt, claude_ai, whole
 from tests.support.paths import DATA
 from tests.support.replay import Replay
 
+pytestmark = pytest.mark.usefixtures("stores")  # for its mark
+
 LOGS = DATA / "logs"
 
 NAMES = st.sampled_from(["a", "b", "a-2", "a~m-1", "6817a0c0-0001-8004-9c2f-3f5d7c1e0a01", ""]) | st.none()

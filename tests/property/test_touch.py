@@ -22,6 +22,8 @@ from pipelines.maintain.touch import touch
 from tests.support.draws import draw_share
 from tests.support.tiny import SETTINGS, make_store
 
+pytestmark = pytest.mark.usefixtures("stores")  # for its mark
+
 POINTS = (
     *("touch.begin", "touch.access", "commit.manifest", "commit.checked", "commit.current"),
     *("touch.published", "touch.cleaning", "touch.cleaned"),

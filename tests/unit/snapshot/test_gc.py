@@ -33,6 +33,8 @@ from pipelines.maintain.rollback import rollback
 from tests.compat.history import DIM, begin_next, current, delete, grow, publish
 from tests.support.tiny import SETTINGS, make_store
 
+pytestmark = pytest.mark.usefixtures("stores")  # for its mark
+
 OWNED = ("segments", "indexes", "deletes", "documents", "forgotten", "access", "encoders")
 HOUR = 3_600.0
 

@@ -28,6 +28,8 @@ from pipelines.bench.store_questions import QUESTIONS, draw_questions
 from pipelines.bench.synthetic import make_batch, make_batches
 from pipelines.bench.synthetic_store import MARKER, build_store
 
+pytestmark = pytest.mark.usefixtures("stores")  # for its mark
+
 SIZE = 2_000
 ARRAYS = ("codes", "scale", "minhash", "term_indptr", "term_key", "term_tf", "mention_indptr", "mention_entity")
 
