@@ -121,7 +121,7 @@ def test_a_question_is_worked_out_before_it_is_asked(tmp_path: Path) -> None:
 
     def heard(project: str | None = None, **how: bool) -> str:
         query = make_query(text, snap, SETTINGS, project=project, now="2023-11-20")
-        return add_search_terms(query, snap, replace(ask, **how)).spoken
+        return add_search_terms(query, snap, replace(ask, **how)).embedded
 
     assert heard() == "what I told I and what I told Zoe?"
     assert heard("home") == "what I told Bo and what Bo told Zoe?"
