@@ -330,7 +330,7 @@ def test_deleted_rows_alone_do_not_avoid_the_index(world: World, index_calls: li
 
 
 def test_many_allowed_rows_use_the_index(world: World, index_calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """This index misses the best rows, which shows that the tests above can fail."""
+    """The index misses the best rows, which shows that the tests above can fail."""
     monkeypatch.setattr(stage, "EXACT_ROWS", N)
     allowed = check(world, {"project": 100_000}, seed=0)
     monkeypatch.setattr(stage, "EXACT_ROWS", allowed)
