@@ -6,6 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pipelines.eval.sets.benchmark import Benchmark
+from pipelines.eval.sets.registry import read_set
+
 
 def write_json(path: Path, value: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -105,3 +108,17 @@ def musique(folder: Path) -> Path:
     return write_json(
         folder / "tiny.json", [{"id": "2hop__1_2", "question": "How deep is it?", "paragraphs": paragraphs}]
     ).parent
+
+
+def convert(name: str, path: Path) -> Benchmark:
+    return read_set(name, path, path.parent / f"{path.name}-converted")
+
+
+def read_turns(benchmark: Benchmark) -> list[dict[str, Any]]:
+    return [json.loads(line) for path in benchmark.documents for line in path.read_text().splitlines()]
+
+
+def write_json_lines(path: Path, *values: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(value) + "\n" for value in values) + "\n")
+    return path

@@ -12,6 +12,8 @@ from tests.support.tiny_encoder import word_tokenizer
 WORDS = ("walnut", "bread", "olive", "oil", "salt", "and", "more", "with", "who", "bakes", "the", "a", "?", ".", ",")
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]", "[unused1]")
 DIM = 16
+QUESTION = "who bakes walnut bread?"
+TEXTS = ["walnut bread", "", "olive oil, salt and more.", "walnut walnut walnut", "bread with olive oil"]
 
 
 def _tokenizer(extra: tuple[str, ...] = ()) -> Any:
@@ -123,3 +125,11 @@ def _notice(model: Any, word: int) -> None:
     model.classifier.weight.zero_()
     model.classifier.weight[0, 0] = 4
     model.classifier.bias.fill_(-1)
+
+
+def export(source: Path, target: Path, precision: str) -> Path:
+    from helix.encoders.rerank_export import export_reranker
+
+    target.mkdir()
+    export_reranker(source, target, source.name, precision=precision)
+    return target
