@@ -33,12 +33,7 @@ from pipelines.embedded.ingest import ingest
 from tests.crash.test_kill import items, write_log
 from tests.support.processes import HELIX, free_port, wait_until
 
-FAST = {
-    "HELIX_RECONCILE_INTERVAL": "1",
-    "HELIX_RETRY_WAIT": "0.3",
-    "HELIX_TIDY_INTERVAL": "2",
-    "HELIX_THREADS": "1",
-}
+FAST = {"HELIX_RECONCILE_INTERVAL": "1", "HELIX_RETRY_WAIT": "0.3", "HELIX_TIDY_INTERVAL": "2", "HELIX_THREADS": "1"}
 Forks = Callable[[Sequence[str], Mapping[str, str], float], subprocess.CompletedProcess[str]]
 
 MARK = "FLEET_OF"
