@@ -86,7 +86,7 @@ _MACHINE: Final = re.compile(r"# Fix any errors below, if possible\.|I ran this 
 
 
 @dataclass(slots=True)
-class _Part:
+class _ChatPart:
     """Consecutive lines of one writer."""
 
     kind: str  # user | tool | assistant | document
@@ -172,10 +172,10 @@ def _find_heading(chat: _Chat) -> str | None:
     return found[1] if found else None
 
 
-def _split_parts(chat: _Chat) -> Iterator[_Part]:
+def _split_parts(chat: _Chat) -> Iterator[_ChatPart]:
     """Yield the lines by writer. Blank lines have no writer, but between lines of the model they stay."""
     strict = chat.stamp is not None and _has_breaks(chat)
-    part = _Part("document", chat.lines[0][0] if chat.lines else 0)
+    part = _ChatPart("document", chat.lines[0][0] if chat.lines else 0)
     within = False  # an output of the tool whose last line is still to come
     after_blank, fence = True, ""
     for number, line in chat.lines:
@@ -202,7 +202,7 @@ def _split_parts(chat: _Chat) -> Iterator[_Part]:
         # A prompt ends at a blank line; the next one may be a second prompt.
         if kind != part.kind or (kind == "user" and after_blank):
             yield part
-            part, fence = _Part(kind, number), ""
+            part, fence = _ChatPart(kind, number), ""
             if kind == "assistant" and not strict:
                 fence = _update_fence(line, "")
         if tool and kind == "tool":
@@ -218,7 +218,7 @@ def _has_breaks(chat: _Chat) -> bool:
     return any(line.endswith(_BREAK) for line in own) or not any(line.startswith("#") for line in own)
 
 
-def _opens_output(line: str, part: _Part, after_blank: bool) -> bool:
+def _opens_output(line: str, part: _ChatPart, after_blank: bool) -> bool:
     """Return whether a quoted line without a break begins an output of several lines, not a quote of the model."""
     if part.kind == "assistant":
         return line.startswith("> Tokens: ")  # the tool's line after every answer
@@ -277,7 +277,7 @@ def _is_silent(text: str) -> bool:
     return command[1] in _FILES or len((command[2] or "").split()) < MIN_ARGUMENT_WORDS
 
 
-def _clean_output(part: _Part, cleaner: TextCleaner) -> str:
+def _clean_output(part: _ChatPart, cleaner: TextCleaner) -> str:
     """Return the tool's messages without chatter, each line once."""
     kept: dict[str, str] = {}
     for start, end in pairwise([*part.starts, len(part.lines)]):

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from helix.sources.claude_code_graph import Place, Record, find_places, sort_parents_first
+from helix.sources.claude_code_graph import GraphRecord, RecordPlace, find_places, sort_parents_first
 from helix.sources.common.fields import (
     get_block_text,
     get_mapping,
@@ -73,10 +73,10 @@ class _SessionFacts:
 
 
 @dataclass(slots=True)
-class _Draft:
+class _ClaudeDraft:
     """A turn while records are still merged into it."""
 
-    first: Record
+    first: GraphRecord
     id: str
     role: str
     origin: str
@@ -92,7 +92,7 @@ def detect(sample: Sample) -> bool:
 def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     """Return the sessions of one log, each before its abandoned branches."""
     cleaner = TextCleaner(tool_chars)
-    records: dict[str, Record] = {}
+    records: dict[str, GraphRecord] = {}
     facts = _SessionFacts()
     session = ""
     for line, raw in read_records(document.text, cleaner.problems):
@@ -152,7 +152,7 @@ def _note_facts(raw: Mapping[str, Any], session: str, facts: _SessionFacts) -> N
             facts.titles.append((rank, session, get_string(raw, "leafUuid"), title))
 
 
-def _read_record(raw: Mapping[str, Any], line: int, session: str, cleaner: TextCleaner) -> Record | None:
+def _read_record(raw: Mapping[str, Any], line: int, session: str, cleaner: TextCleaner) -> GraphRecord | None:
     """Return the record as a node; None if it has no text and can be no parent."""
     uuid = get_string(raw, "uuid")
     parent = get_string(raw, "parentUuid", "logicalParentUuid")
@@ -160,11 +160,11 @@ def _read_record(raw: Mapping[str, Any], line: int, session: str, cleaner: TextC
     message = get_string(raw.get("message"), "id") if raw.get("type") == "assistant" else None
     role, text, tool = _read_content(raw, cleaner)
     if not text and not tool:
-        return Record(uuid, parent, session, time, message) if uuid else None
+        return GraphRecord(uuid, parent, session, time, message) if uuid else None
     is_side = raw.get("isSidechain") is True
     is_summary = raw.get("isCompactSummary") is True
     is_human = role == "user" and not is_side and not is_summary
-    return Record(
+    return GraphRecord(
         uuid=uuid or f"line-{line}",
         parent=parent,
         session=session,
@@ -225,11 +225,13 @@ def _format_call(block: Mapping[str, Any], cleaner: TextCleaner) -> str:
     return cleaner.format_call(get_text(block, "name"), block.get("input"), get_string(block, "id"))
 
 
-def _draft_turns(order: Iterable[Record], places: Mapping[str, Place]) -> dict[str, dict[str | None, list[_Draft]]]:
+def _draft_turns(
+    order: Iterable[GraphRecord], places: Mapping[str, RecordPlace]
+) -> dict[str, dict[str | None, list[_ClaudeDraft]]]:
     """Return the turns in reading order, by session and branch."""
-    drafts: dict[str, dict[str | None, list[_Draft]]] = {}
-    firsts: dict[tuple[str, str | None, str], Record] = {}
-    answers: dict[tuple[str, str | None, str], _Draft] = {}
+    drafts: dict[str, dict[str | None, list[_ClaudeDraft]]] = {}
+    firsts: dict[tuple[str, str | None, str], GraphRecord] = {}
+    answers: dict[tuple[str, str | None, str], _ClaudeDraft] = {}
     for record in order:
         place = places[record.uuid]
         before = places.get(record.parent or "")
@@ -251,10 +253,10 @@ def _draft_turns(order: Iterable[Record], places: Mapping[str, Place]) -> dict[s
             origin = "subagent" if record.origin == "subagent" else "tool"
             # A text that a person adds to a tool's result is a turn of its own, and has the record's id.
             tool_id = f"{record.uuid}:tool" if record.text else record.uuid
-            branch.append(_Draft(record, tool_id, "tool", origin, place.turn, {record.tool: None}))
+            branch.append(_ClaudeDraft(record, tool_id, "tool", origin, place.turn, {record.tool: None}))
             place.turn = tool_id
         if record.text:
-            draft = _Draft(first, first.uuid, record.role, record.origin, place.turn, {record.text: None})
+            draft = _ClaudeDraft(first, first.uuid, record.role, record.origin, place.turn, {record.text: None})
             branch.append(draft)
             place.turn = draft.id
             if answer:
@@ -262,14 +264,16 @@ def _draft_turns(order: Iterable[Record], places: Mapping[str, Place]) -> dict[s
     return drafts
 
 
-def _make_turn(draft: _Draft) -> Turn:
+def _make_turn(draft: _ClaudeDraft) -> Turn:
     text, first = "\n".join(draft.parts), draft.first
     turn = Turn(draft.id, text, draft.role, draft.origin, time=first.time, parent=draft.parent, unique=first.is_native)
     return complete_turn(turn)
 
 
 def _build_sessions(
-    drafts: Mapping[str, Mapping[str | None, list[_Draft]]], facts: _SessionFacts, records: Mapping[str, Record]
+    drafts: Mapping[str, Mapping[str | None, list[_ClaudeDraft]]],
+    facts: _SessionFacts,
+    records: Mapping[str, GraphRecord],
 ) -> Iterator[Session]:
     """Yield each session before its abandoned branches."""
     prompts: dict[str, str] = {}
@@ -293,7 +297,9 @@ def _build_sessions(
             )
 
 
-def _choose_titles(facts: _SessionFacts, records: Mapping[str, Record], sessions: Collection[str]) -> dict[str, str]:
+def _choose_titles(
+    facts: _SessionFacts, records: Mapping[str, GraphRecord], sessions: Collection[str]
+) -> dict[str, str]:
     """Return the best title of each session; of equals, the last."""
     best: dict[str, tuple[int, str]] = {}
     for rank, session, leaf, title in facts.titles:

@@ -12,7 +12,7 @@ from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class GraphRecord:
     """One record as a node of the graph. Without `text` and `tool` it is noise between two others."""
 
     uuid: str
@@ -34,7 +34,7 @@ class Record:
 
 
 @dataclass(slots=True)
-class Place:
+class RecordPlace:
     """The branch of a record, and the turn that it belongs to or follows."""
 
     branch: str | None = None
@@ -43,14 +43,14 @@ class Place:
     is_dropped: bool = False
 
 
-def sort_parents_first(records: Mapping[str, Record]) -> list[Record]:
+def sort_parents_first(records: Mapping[str, GraphRecord]) -> list[GraphRecord]:
     """Return every record once, parents before children, else in file order. A cycle opens at its first record."""
-    order: list[Record] = []
+    order: list[GraphRecord] = []
     done: set[str] = set()
     for record in records.values():
-        chain: list[Record] = []
+        chain: list[GraphRecord] = []
         on_chain: set[str] = set()
-        at: Record | None = record
+        at: GraphRecord | None = record
         while at is not None and at.uuid not in done and at.uuid not in on_chain:
             chain.append(at)
             on_chain.add(at.uuid)
@@ -64,14 +64,14 @@ def sort_parents_first(records: Mapping[str, Record]) -> list[Record]:
 
 
 def find_places(
-    records: Mapping[str, Record], order: Iterable[Record], is_warmup: Callable[[Record], bool]
-) -> dict[str, Place]:
+    records: Mapping[str, GraphRecord], order: Iterable[GraphRecord], is_warmup: Callable[[GraphRecord], bool]
+) -> dict[str, RecordPlace]:
     """Return branch and anchor of every record. A subagent that opens with a warm-up is dropped."""
-    places: dict[str, Place] = {}
+    places: dict[str, RecordPlace] = {}
     forks: dict[tuple[str, str], list[str]] = {}
     for record in order:
         before = places.get(record.parent or "")
-        place = places[record.uuid] = Place(anchor=_find_anchor(record, records, before))
+        place = places[record.uuid] = RecordPlace(anchor=_find_anchor(record, records, before))
         is_agent = record.origin == "subagent" and record.role == "user"
         place.is_dropped = before.is_dropped if before else is_agent and is_warmup(record)
         if record.is_prompt and place.anchor is not None:
@@ -88,7 +88,7 @@ def find_places(
     return places
 
 
-def _find_anchor(record: Record, records: Mapping[str, Record], before: Place | None) -> str | None:
+def _find_anchor(record: GraphRecord, records: Mapping[str, GraphRecord], before: RecordPlace | None) -> str | None:
     """Return the record that a prompt answers: two prompts with one anchor are two attempts at the same point."""
     if before is None or record.parent is None:
         return record.parent

@@ -25,7 +25,7 @@ from uuid import UUID
 from helix.sources.codex_prompts import list_texts
 from helix.sources.codex_turns import (
     TURN_STARTS,
-    Log,
+    CodexLog,
     add_summary,
     add_turn,
     build_turns,
@@ -61,13 +61,13 @@ def detect(sample: Sample) -> bool:
 
 def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     """Return the session of one log, without the copied log of a fork's parent."""
-    log = Log(TextCleaner(tool_chars))
+    log = CodexLog(TextCleaner(tool_chars))
     for line, raw in read_records(document.text, log.cleaner.problems):
         _read_record(log, line, raw)
     return log.cleaner.build(_build_sessions(log, document.path))
 
 
-def _build_sessions(log: Log, path: str) -> tuple[Session, ...]:
+def _build_sessions(log: CodexLog, path: str) -> tuple[Session, ...]:
     if log.is_helper:
         log.cleaner.drop("host", *(part for draft in log.drafts for part in draft.parts))
         return ()
@@ -92,7 +92,7 @@ def _is_header(raw: Mapping[str, Any]) -> bool:
     return "type" not in raw and all(get_string(raw, name) for name in ("id", "timestamp")) and "instructions" in raw
 
 
-def _read_record(log: Log, line: int, raw: Mapping[str, Any]) -> None:
+def _read_record(log: CodexLog, line: int, raw: Mapping[str, Any]) -> None:
     kind, payload = _open_envelope(raw)
     time = parse_time(raw.get("timestamp")) or parse_time(raw.get("created_at"))
     if kind == "session_meta":
@@ -115,7 +115,7 @@ def _open_envelope(raw: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     return ("state" if raw.get("record_type") == "state" else "response_item"), raw
 
 
-def _read_payload(log: Log, line: int, kind: str, payload: Mapping[str, Any], time: datetime | None) -> None:
+def _read_payload(log: CodexLog, line: int, kind: str, payload: Mapping[str, Any], time: datetime | None) -> None:
     if kind == "response_item":
         read_item(log, line, payload, time)
     elif kind == "event_msg":
@@ -133,7 +133,7 @@ def _read_payload(log: Log, line: int, kind: str, payload: Mapping[str, Any], ti
         log.cleaner.count_unknown(kind)
 
 
-def _identify(log: Log, meta: Mapping[str, Any], time: datetime | None) -> None:
+def _identify(log: CodexLog, meta: Mapping[str, Any], time: datetime | None) -> None:
     """Read a `session_meta`. The first one names the log, another begins a copy, the first one again ends it."""
     name = get_string(meta, "id", "session_id")
     if log.id is not None:
@@ -154,7 +154,7 @@ def _identify(log: Log, meta: Mapping[str, Any], time: datetime | None) -> None:
     log.is_helper = is_type(spawner, _HELPERS) or is_type(thread, _HELPERS)
 
 
-def _ends_copy(log: Log, kind: str, payload: Mapping[str, Any], time: datetime | None) -> bool:
+def _ends_copy(log: CodexLog, kind: str, payload: Mapping[str, Any], time: datetime | None) -> bool:
     """Return whether a record after a copy is the fork's own."""
     starts = kind == "event_msg" and get_string(payload, "type") in TURN_STARTS
     if starts or kind == "turn_context":

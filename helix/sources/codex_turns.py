@@ -55,7 +55,7 @@ _EVENT_NOISE_ENDS: Final = ("_begin", "_end", "_delta", "_request", "_response")
 
 
 @dataclass(slots=True)
-class Draft:
+class CodexDraft:
     """A turn; one of the assistant may still grow."""
 
     id: str
@@ -67,7 +67,7 @@ class Draft:
 
 
 @dataclass(slots=True)
-class Log:
+class CodexLog:
     """State of the reader at a line of the log."""
 
     cleaner: TextCleaner
@@ -78,11 +78,11 @@ class Log:
     forked: datetime | None = None  # start of the session: no turn of its own is older
     is_subagent: bool = False
     is_helper: bool = False
-    drafts: list[Draft] = field(default_factory=list)
+    drafts: list[CodexDraft] = field(default_factory=list)
     prompts: list[int] = field(default_factory=list)  # number of drafts before each prompt
     names: dict[str, int] = field(default_factory=dict)
     calls: dict[str, str] = field(default_factory=dict)  # call id → turn that made the call
-    open: Draft | None = None  # the turn that tool calls join
+    open: CodexDraft | None = None  # the turn that tool calls join
     is_copying: bool = False  # inside the copy of a parent's log
     copies_starts: bool = False  # the copy has the starts of turns
     last_time: datetime | None = None  # time of the record before
@@ -90,7 +90,7 @@ class Log:
     held: list[tuple[int, str, str, datetime | None]] = field(default_factory=list)  # events, while it is not known
 
 
-def build_turns(log: Log) -> Iterator[Turn]:
+def build_turns(log: CodexLog) -> Iterator[Turn]:
     """Yield the turns of a log that is read."""
     for draft in log.drafts:
         text = "\n".join(draft.parts)
@@ -99,7 +99,7 @@ def build_turns(log: Log) -> Iterator[Turn]:
 
 
 def add_turn(
-    log: Log,
+    log: CodexLog,
     line: int,
     item: Mapping[str, Any],
     role: str,
@@ -107,17 +107,17 @@ def add_turn(
     text: str,
     time: datetime | None,
     parent: str | None = None,
-) -> Draft | None:
+) -> CodexDraft | None:
     """Add a turn, named by the item's own id, else by its line. It ends the turn before."""
     if not text:
         return None
     log.open = None
-    draft = Draft(make_unique(get_string(item, "id") or str(line), log.names), role, origin, time, [text], parent)
+    draft = CodexDraft(make_unique(get_string(item, "id") or str(line), log.names), role, origin, time, [text], parent)
     log.drafts.append(draft)
     return draft
 
 
-def add_summary(log: Log, line: int, text: str, time: datetime | None) -> None:
+def add_summary(log: CodexLog, line: int, text: str, time: datetime | None) -> None:
     """Add a model's summary of a history that got too long, without the instructions above it."""
     if text.startswith(SUMMARY_OPENS):
         instructions, _, text = text.partition("\n")
@@ -125,7 +125,7 @@ def add_summary(log: Log, line: int, text: str, time: datetime | None) -> None:
     add_turn(log, line, {}, "assistant", "summary", log.cleaner.clean_answer(text), time)
 
 
-def read_item(log: Log, line: int, item: Mapping[str, Any], time: datetime | None) -> None:
+def read_item(log: CodexLog, line: int, item: Mapping[str, Any], time: datetime | None) -> None:
     """Read the payload of a `response_item`."""
     kind = item.get("type") if "type" in item or "role" not in item else "message"
     if not isinstance(kind, str):
@@ -149,7 +149,7 @@ def read_item(log: Log, line: int, item: Mapping[str, Any], time: datetime | Non
         log.cleaner.count_unknown(kind)
 
 
-def _read_message(log: Log, line: int, item: Mapping[str, Any], time: datetime | None) -> None:
+def _read_message(log: CodexLog, line: int, item: Mapping[str, Any], time: datetime | None) -> None:
     role = item.get("role")
     texts = list_texts(item.get("content", item.get("message")))
     if role == "user":
@@ -165,7 +165,7 @@ def _read_message(log: Log, line: int, item: Mapping[str, Any], time: datetime |
 
 
 def _add_prompt(
-    log: Log, line: int, item: Mapping[str, Any], texts: list[str], has_pictures: bool, time: datetime | None
+    log: CodexLog, line: int, item: Mapping[str, Any], texts: list[str], has_pictures: bool, time: datetime | None
 ) -> None:
     if log.project is None:
         log.project = find_folder(texts)
@@ -179,7 +179,7 @@ def _add_prompt(
     add_turn(log, line, item, "user", "human", text, time)
 
 
-def _add_answer(log: Log, line: int, item: Mapping[str, Any], text: str, time: datetime | None) -> None:
+def _add_answer(log: CodexLog, line: int, item: Mapping[str, Any], text: str, time: datetime | None) -> None:
     forwarded = find_forwarded(text)
     if forwarded is not None:
         add_turn(log, line, item, "assistant", "subagent", log.cleaner.clean_answer(forwarded), time)
@@ -188,7 +188,7 @@ def _add_answer(log: Log, line: int, item: Mapping[str, Any], text: str, time: d
     log.open = add_turn(log, line, item, "assistant", "assistant", text, time) or log.open
 
 
-def _add_call(log: Log, line: int, kind: str, item: Mapping[str, Any], time: datetime | None) -> None:
+def _add_call(log: CodexLog, line: int, kind: str, item: Mapping[str, Any], time: datetime | None) -> None:
     """Add a line to the turn that is open; else a turn, named by the call."""
     id = get_string(item, "call_id")
     text = log.cleaner.format_call(get_tool_name(kind, item), read_arguments(item), id)
@@ -203,7 +203,7 @@ def _add_call(log: Log, line: int, kind: str, item: Mapping[str, Any], time: dat
         log.calls[id] = log.open.id
 
 
-def _add_result(log: Log, line: int, item: Mapping[str, Any], time: datetime | None) -> None:
+def _add_result(log: CodexLog, line: int, item: Mapping[str, Any], time: datetime | None) -> None:
     id = get_string(item, "call_id")
     text, failed = read_result(item.get("output", item.get("result")))
     if id in log.cleaner.own_calls:
@@ -214,7 +214,7 @@ def _add_result(log: Log, line: int, item: Mapping[str, Any], time: datetime | N
     add_turn(log, line, {"id": f"{id}:output" if id else None}, "tool", "tool", text, time, log.calls.get(id or ""))
 
 
-def read_event(log: Log, line: int, event: Mapping[str, Any], time: datetime | None) -> None:
+def read_event(log: CodexLog, line: int, event: Mapping[str, Any], time: datetime | None) -> None:
     """Read the payload of an `event_msg`."""
     kind = event.get("type")
     if not isinstance(kind, str):
@@ -236,7 +236,7 @@ def read_event(log: Log, line: int, event: Mapping[str, Any], time: datetime | N
         log.cleaner.unknown[f"event_msg of {name_type(kind)}"] += 1
 
 
-def _hold_event(log: Log, line: int, kind: str, text: str, time: datetime | None) -> None:
+def _hold_event(log: CodexLog, line: int, kind: str, text: str, time: datetime | None) -> None:
     """Hold the text of a screen event. It is a turn only in a log without message items."""
     if log.voice == "items":
         return
@@ -245,7 +245,7 @@ def _hold_event(log: Log, line: int, kind: str, text: str, time: datetime | None
         release(log)
 
 
-def release(log: Log) -> None:
+def release(log: CodexLog) -> None:
     """Add the events that are held: another event, a tool call or the turn's end came before any message item."""
     if not log.held:
         return
@@ -258,7 +258,7 @@ def release(log: Log) -> None:
             _add_answer(log, line, {}, text, time)
 
 
-def _roll_back(log: Log, turns: object) -> None:
+def _roll_back(log: CodexLog, turns: object) -> None:
     """Drop the last prompts and all that follows them."""
     if isinstance(turns, int) and not isinstance(turns, bool) and turns > 0 and log.prompts:
         first = max(len(log.prompts) - turns, 0)

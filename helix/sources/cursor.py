@@ -26,7 +26,7 @@ from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import complete_time, parse_time
 from helix.sources.common.tools import TOOL_CHARS, format_call, is_own_call
 from helix.sources.cursor_store import ASSISTANT, USER, collect, is_companion
-from helix.sources.cursor_transcript import Draft, build_turns, is_record, read_transcript, strip_additions
+from helix.sources.cursor_transcript import CursorDraft, build_turns, is_record, read_transcript, strip_additions
 from helix.types import Document, Parsed, Session
 
 __all__ = ["GROWS", "JSON", "NAME", "collect", "detect", "is_companion", "parse"]
@@ -66,10 +66,10 @@ def _read_session(value: Mapping[str, Any], document: Document, cleaner: TextCle
     return make_sessions(NAME, name, turns, project=project, title=get_string(value, "name"))
 
 
-def _draft_turns(bubbles: Iterable[object], last: datetime | None, cleaner: TextCleaner) -> list[Draft]:
+def _draft_turns(bubbles: Iterable[object], last: datetime | None, cleaner: TextCleaner) -> list[CursorDraft]:
     """Return the messages that bubbles make: an answer's text begins one, tool calls continue it."""
     ids: dict[str, int] = {}
-    drafts: list[Draft] = []
+    drafts: list[CursorDraft] = []
     for index, bubble in enumerate(bubbles):
         if not isinstance(bubble, dict):
             continue
@@ -92,7 +92,7 @@ def _draft_turns(bubbles: Iterable[object], last: datetime | None, cleaner: Text
             continue
         name = get_string(bubble, "bubbleId")
         role = "user" if is_user else "assistant"
-        draft = Draft(make_unique(name or str(index), ids), role, time, quality, is_uuid(name))
+        draft = CursorDraft(make_unique(name or str(index), ids), role, time, quality, is_uuid(name))
         continues = not text and bool(drafts) and drafts[-1].role == "assistant"
         if not continues:
             drafts.append(draft)

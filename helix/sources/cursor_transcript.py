@@ -52,7 +52,7 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 
 
 @dataclass(slots=True)
-class Draft:
+class CursorDraft:
     """A turn while pieces are still added to it, with the results of its tools."""
 
     id: str
@@ -64,7 +64,7 @@ class Draft:
     results: list[tuple[str, str, datetime | None, str, bool]] = field(default_factory=list)  # as of a turn
 
 
-def build_turns(drafts: Iterable[Draft], is_subagent: bool) -> Iterator[Turn]:
+def build_turns(drafts: Iterable[CursorDraft], is_subagent: bool) -> Iterator[Turn]:
     """Yield each message, then the results of its tools."""
     for draft in drafts:
         text = join_texts(draft.texts)
@@ -87,7 +87,7 @@ def is_record(record: Mapping[str, Any]) -> bool:
 
 def read_transcript(document: Document, cleaner: TextCleaner) -> tuple[str, Iterator[Turn]]:
     """Return the folder and the turns of a transcript."""
-    drafts: list[Draft] = []
+    drafts: list[CursorDraft] = []
     last: datetime | None = None
     folder = ""
     for line, record in read_records(document.text, cleaner.problems):
@@ -96,7 +96,7 @@ def read_transcript(document: Document, cleaner: TextCleaner) -> tuple[str, Iter
             kind = name_type(record.get("type"))
             cleaner.unknown.update([kind] if kind not in _NOISE else [])
             continue
-        draft = Draft(str(line), str(role), None, "none", False)
+        draft = CursorDraft(str(line), str(role), None, "none", False)
         is_stamped = False
         for index, block in enumerate(list_blocks(content)):
             text = get_block_text(block)
@@ -122,7 +122,7 @@ def _is_own(block: Mapping[str, Any], cleaner: TextCleaner) -> bool:
     return is_type(kind, _CALLS) and not cleaner.format_call(name, arguments, get_string(block, "id"))
 
 
-def _add_block(draft: Draft, index: int, block: Mapping[str, Any], cleaner: TextCleaner) -> None:
+def _add_block(draft: CursorDraft, index: int, block: Mapping[str, Any], cleaner: TextCleaner) -> None:
     kind, text = name_type(block.get("type")), get_text(block, "text")
     if kind == "text" and draft.role == "user":
         draft.texts.append(cleaner.clean_prompt(strip_additions(text, cleaner)))

@@ -29,7 +29,7 @@ _LISTS: Final = ("messages", "history")
 
 
 @dataclass(slots=True)
-class Log:
+class GeminiLog:
     """State of the session at a record."""
 
     session: str | None = None
@@ -62,13 +62,13 @@ def is_record(raw: Mapping[str, Any]) -> bool:
     return raw["type"] == "gemini" and "content" in raw
 
 
-def replay(text: str, cleaner: TextCleaner) -> Log:
+def replay(text: str, cleaner: TextCleaner) -> GeminiLog:
     """Return the session after the last record.
 
     Raises:
         InputRefused: a document over several lines that is no valid JSON.
     """
-    log = Log()
+    log = GeminiLog()
     for line, record in _read_log(text, cleaner.problems):
         _apply(log, line, record, cleaner)
     return log
@@ -112,7 +112,7 @@ def _read_log(text: str, problems: list[Problem]) -> Iterator[tuple[int, Mapping
         problems.append(Problem(0, "not a JSON object; a chat is one with a list of messages"))
 
 
-def _apply(log: Log, line: int, record: Mapping[str, Any], cleaner: TextCleaner) -> None:
+def _apply(log: GeminiLog, line: int, record: Mapping[str, Any], cleaner: TextCleaner) -> None:
     changes, messages = record.get("$set"), next((v for n in _LISTS if isinstance(v := record.get(n), list)), None)
     if isinstance(record.get("$rewindTo"), str):
         log.messages = dict(takewhile(lambda item: item[0] != record["$rewindTo"], log.messages.items()))
@@ -131,7 +131,7 @@ def _apply(log: Log, line: int, record: Mapping[str, Any], cleaner: TextCleaner)
         cleaner.count_unknown(None)
 
 
-def _note_facts(log: Log, fields: Mapping[str, Any]) -> None:
+def _note_facts(log: GeminiLog, fields: Mapping[str, Any]) -> None:
     """Note the facts about the whole session. The first id and start count, and the last title."""
     log.session = log.session or get_string(fields, "sessionId")
     log.began = log.began or parse_time(fields.get("startTime", fields.get("start_time")))
@@ -142,7 +142,7 @@ def _note_facts(log: Log, fields: Mapping[str, Any]) -> None:
         log.folder = log.folder or get_folder_name(folders[0])
 
 
-def _set_messages(log: Log, messages: list[Any], mark: str) -> None:
+def _set_messages(log: GeminiLog, messages: list[Any], mark: str) -> None:
     """Replace all messages by a list; add to them a list with a summary. A message without an id gets its index."""
     listed: dict[str, Mapping[str, Any]] = {
         get_string(message, "id") or f"{mark}{index}": message
