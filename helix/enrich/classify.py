@@ -9,8 +9,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from helix.enrich.type_cues import CUES
-from helix.enrich.type_cues.cue import VERBS
+from helix.enrich.type_cues import CUES, VERBS
 from helix.types import TYPES
 
 MAX_CHARS: Final = 8_000

@@ -1,14 +1,29 @@
-"""Readers of the word lists in `data/` folders: plain text in lower case, `#` opens a comment line."""
+"""Readers of the files in `data/` folders: word lists in lower case, where `#` opens a comment line, and tables."""
 
 from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+
+def _read_file(package: str, name: str) -> str:
+    from importlib.resources import files  # slow to import, and the hook reads no list
+
+    return files(package).joinpath("data", name).read_text("utf-8")
+
+
+@cache
+def read_toml(package: str, name: str) -> dict[str, Any]:
+    """Return `data/<name>.toml` of a package."""
+    import tomllib
+
+    return tomllib.loads(_read_file(package, f"{name}.toml"))
 
 
 def read_lines(package: str, name: str) -> tuple[str, ...]:
     """Return the lines of `data/<name>.txt` in a package, without comments and blank lines."""
-    from importlib.resources import files  # slow to import, and the hook reads no list
-
-    text = files(package).joinpath("data", f"{name}.txt").read_text("utf-8")
-    return tuple(line for line in text.splitlines() if line and not line.startswith("#"))
+    lines = _read_file(package, f"{name}.txt").splitlines()
+    return tuple(line for line in lines if line and not line.startswith("#"))
 
 
 def read_words(package: str, name: str) -> frozenset[str]:
