@@ -17,7 +17,7 @@ from typing import Final
 
 from helix.errors import HelixError
 from helix.settings import Settings
-from helix.snapshot.replication import remote as sync
+from helix.snapshot.replication.object_store import connect
 from pipelines.maintain.replication import member, primary
 
 log = logging.getLogger("helix.share")
@@ -100,5 +100,5 @@ _round: Final = threading.Lock()
 def _wait_at_exit(url: str) -> None:
     """Let the process end only between rounds: shutting S3 down during one would hang."""
     with contextlib.suppress(HelixError):  # registers the shutdown first, since exit handlers run last in, first out
-        sync.connect(url)
+        connect(url)
     atexit.register(_round.acquire, timeout=_JOIN)

@@ -12,7 +12,7 @@ from helix.errors import HelixError, UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from helix.snapshot.replication.remote import Report
+    from helix.snapshot.replication.transfer import TransferReport
 
 URL_HELP = (
     "s3://bucket/prefix[?endpoint_override=HOST:PORT&scheme=http&region=R], file:///folder or a folder; "
@@ -29,10 +29,10 @@ def push(argv: Sequence[str]) -> int:
     new.add_argument("--prune", action="store_true", help="then remove files that the newest manifests do not name")
     new.add_argument("--keep", type=int, metavar="N", help="manifests that --prune retains (2)")
     options = new.parse_args(argv)
-    from helix.snapshot.replication import remote as sync
+    from helix.snapshot.replication.push import KEEP, push_store
 
-    root, keep = resolve_store(options), sync.KEEP if options.keep is None else options.keep
-    report = _transfer(lambda: sync.push(root, options.url, force=options.force, prune=options.prune, keep=keep))
+    root, keep = resolve_store(options), KEEP if options.keep is None else options.keep
+    report = _transfer(lambda: push_store(root, options.url, force=options.force, prune=options.prune, keep=keep))
     text = f"generation {report.generation} of {root} is published at {report.url}: {_format_moved(report, 'sent')}"
     print_result(options.json, report, text)
     return 0
@@ -52,7 +52,7 @@ def pull(argv: Sequence[str]) -> int:
     new.add_argument("--follow", type=float, metavar="SECONDS", help=follow_help)
     options = new.parse_args(argv)
     from helix.settings import load
-    from helix.snapshot.replication import remote as sync
+    from helix.snapshot.replication.pull import pull_store
 
     settings = load()
     root = resolve_store(options, settings)
@@ -61,7 +61,7 @@ def pull(argv: Sequence[str]) -> int:
             raise UsageError("--follow takes more than 0 seconds, and no --force", "pull once with --force before")
         _follow(options.url, root, options.follow, settings.lock_wait)
         return 0
-    report = _transfer(lambda: sync.pull(options.url, root, force=options.force, wait=settings.lock_wait))
+    report = _transfer(lambda: pull_store(options.url, root, force=options.force, wait=settings.lock_wait))
     text = f"{root} is at generation {report.generation} of {report.url}: {_format_moved(report, 'fetched')}"
     print_result(options.json, report, text)
     return 0
@@ -73,14 +73,14 @@ def _follow(url: str, root: Path, seconds: float, wait: float) -> None:
     import threading
 
     from helix.errors import StoreError
-    from helix.snapshot.replication import remote as sync
+    from helix.snapshot.replication.pull import follow_store
 
     stop, last_error = threading.Event(), ""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     while not stop.is_set():
         try:
-            if report := sync.follow(url, root, wait=wait):
+            if report := follow_store(url, root, wait=wait):
                 print(f"{root} is at generation {report.generation}: {_format_moved(report, 'fetched')}", flush=True)
             last_error = ""
         except (StoreError, OSError) as error:
@@ -90,19 +90,19 @@ def _follow(url: str, root: Path, seconds: float, wait: float) -> None:
         stop.wait(seconds)
 
 
-def _format_moved(report: Report, done: str) -> str:
+def _format_moved(report: TransferReport, done: str) -> str:
     removed = f", {report.removed} old ones removed" if report.removed else ""
     return f"{report.transferred} of {format_count(report.files, 'file')} {done}, {report.bytes / 1e6:.1f} MB{removed}"
 
 
-def _transfer(work: Callable[[], Report]) -> Report:
-    """Run a push or a pull, then shut S3 down while nothing refers to it; see `remote.shut_down`."""
-    from helix.snapshot.replication import remote as sync
+def _transfer(work: Callable[[], TransferReport]) -> TransferReport:
+    """Run a push or a pull, then shut S3 down while nothing refers to it; see `object_store.shut_down`."""
+    from helix.snapshot.replication import object_store
 
     try:
         return work()
     except HelixError as error:
         failure = type(error)(error.what, error.remedy)  # without the frames, which hold file systems
     finally:
-        sync.shut_down()
+        object_store.shut_down()
     raise failure

@@ -31,7 +31,7 @@ from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.ledger.access_events import dump_access, read_access
 from helix.snapshot.ledger.access_events import select as select_access
 from helix.snapshot.manifest import File, new_id
-from helix.snapshot.replication import remote as sync
+from helix.snapshot.replication.object_store import connect
 from helix.snapshot.segment.batch import digest
 from helix.snapshot.segment.open import read_table
 from helix.snapshot.verify import require_whole
@@ -138,7 +138,7 @@ def _run(root: Path, identity: str, settings: Settings, say: Say | None) -> dict
         if settings.share:
             _note_share(root, purge, settings)
             primary.publish(root, settings, keep=1)
-            left = primary.find_objects(sync.connect(settings.share), (), {entry["before"] for entry in purge["files"]})
+            left = primary.find_objects(connect(settings.share), (), {entry["before"] for entry in purge["files"]})
             purge["share"] = sorted({*purge["share"]} - {*left})  # files of other items with equal bytes
         receipt = _make_receipt(root, purge)
         paths.write_file(root / "receipts" / f"{identity}.json", orjson.dumps(receipt, option=orjson.OPT_INDENT_2))
@@ -170,7 +170,7 @@ def _note_files(root: Path, purge: dict[str, Any], keys: U64) -> None:
 def _note_share(root: Path, purge: dict[str, Any], settings: Settings) -> None:
     """Record the objects of the share that hold anything of it."""
     digests = {entry["before"] for entry in purge["files"]}
-    found = primary.find_objects(sync.connect(settings.share), purge["documents"], digests)
+    found = primary.find_objects(connect(settings.share), purge["documents"], digests)
     purge["share"] = sorted({*purge.get("share", ()), *found})
     _save(root, purge)
 

@@ -23,7 +23,6 @@ from helix.errors import UsageError
 from helix.sdk.memory import Memory
 from helix.sdk.open import open as open_store
 from helix.settings import Settings, load
-from helix.snapshot.replication import remote as sync
 from helix.stages.pack import CLOSE, OPEN
 from query.mcp import build_server
 from query.service import QueryService
@@ -240,7 +239,7 @@ def test_the_json_of_commands_has_the_same_data(store: Path, memory: Memory, run
 
 def test_drawn_output_is_clean(store: Path, monkeypatch: pytest.MonkeyPatch, draw: Draw) -> None:  # noqa: F811
     monkeypatch.setenv("HELIX_STORE", str(store))
-    monkeypatch.setattr(sync, "shut_down", lambda: None)  # keeps this process alive
+    monkeypatch.setattr("helix.snapshot.replication.object_store.shut_down", lambda: None)  # keeps this process alive
     texts = {}
     for n, call in enumerate(READS):
         text = unwrap(STYLE.sub("", draw(lambda call=call: main(call), 160)))

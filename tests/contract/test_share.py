@@ -26,8 +26,9 @@ from helix.errors import StoreError, UsageError
 from helix.settings import Settings, load
 from helix.snapshot import paths
 from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.replication import remote as sync
 from helix.snapshot.replication import share
+from helix.snapshot.replication.object_store import Remote, connect, delete_file, list_files, put_file, read_blocks
+from helix.snapshot.replication.part_archive import pack_part
 from helix.snapshot.status import status
 from helix.snapshot.verify import verify
 from pipelines.ingest.accept import accept
@@ -94,7 +95,7 @@ class Machine:
 
     def keep_up(self) -> None:
         """Run a worker's round, as in a new process."""
-        for known in (envelopes._offered, member._sent, primary._compared, share._heard):
+        for known in (envelopes._offered, member._sent, primary._compared, share._applied):
             known.clear()
         member.keep_up(self.root, self.settings)
 
@@ -111,14 +112,14 @@ class Fleet:
     tmp: Path
 
     @property
-    def remote(self) -> sync.Remote:
-        return sync.connect(self.a.settings.share)
+    def remote(self) -> Remote:
+        return connect(self.a.settings.share)
 
     def read_objects(self, folder: str = "") -> dict[str, bytes]:
-        return {name: b"".join(sync.read_remote(self.remote, name)) for name in sync.listing(self.remote, folder)}
+        return {name: b"".join(read_blocks(self.remote, name)) for name in list_files(self.remote, folder)}
 
     def put(self, name: str, data: bytes) -> None:
-        sync.put(self.remote, name, data)
+        put_file(self.remote, name, data)
 
     def enqueue_one(self) -> tuple[Machine, Machine, str]:
         """Return both machines, and a document that the second one has accepted."""
@@ -254,7 +255,7 @@ def test_an_increment_waits_for_its_missing_predecessor(pair: Fleet, monkeypatch
     log = pair.tmp / "grown.jsonl"
     one, two = (b.enqueue(grow(log, "g", [f"step {i} of the walnut loaf"], i))[0] for i in range(2))
     assert b.enrich(two) == [two]
-    sync.remove(pair.remote, f"inbox/{one}")
+    delete_file(pair.remote, f"inbox/{one}")
     with pytest.raises(StoreError, match="offers it when its worker starts"):
         a.enrich(two)
     assert a.commit() == primary.CollectedObjects(0, 0, 1)
@@ -269,7 +270,7 @@ def test_an_increment_waits_for_its_missing_predecessor(pair: Fleet, monkeypatch
     three = b.enqueue(grow(log, "g", ["step 2 of the walnut loaf"], 2))[0]
     for root in (a.root, b.root):
         (root / "inbox" / two).unlink()
-    sync.remove(pair.remote, f"inbox/{two}")
+    delete_file(pair.remote, f"inbox/{two}")
     with pytest.raises(StoreError):
         b.enrich(three)
     monkeypatch.setattr(envelopes, "PATIENCE", timedelta(0))
@@ -374,7 +375,7 @@ def test_parts_made_during_an_outage_are_handed_in_later(pair: Fleet, monkeypatc
         raise StoreError("the share is away")
 
     with monkeypatch.context() as patched:
-        patched.setattr(sync, "put_blocks", away)
+        patched.setattr("helix.snapshot.replication.share.put_blocks", away)
         with pytest.raises(StoreError):
             b.enrich(document)
     assert list(pair.read_objects("parts")) == []
@@ -454,7 +455,7 @@ def test_forgotten_items_leave_no_byte_at_the_share_and_do_not_come_back(two: Fl
     b.keep_up()
     late = b.part(documents[1])
     b_envelope = (b.root / "inbox" / documents[1]).read_bytes()
-    data = b"".join(share.parcel.pack(a_part(b, documents[1]), documents[1], b.fingerprint(), b_envelope[:64].decode()))
+    data = b"".join(pack_part(a_part(b, documents[1]), documents[1], b.fingerprint(), b_envelope[:64].decode()))
     word = b"document 1 says"
     assert any(word in found for found in two.read_objects().values())
     receipt = forget(a.root, Selection((), "w1", None), a.settings)
@@ -736,8 +737,8 @@ def test_a_fleet_works_over_an_s3_server(
             wait_until(60, lambda: ledger.pending(b) == [] and count_done(b) == 11, b_log)
             # What two machines made is handed in twice, and swept.
             kept = {"CURRENT", "LEDGER", "files", "inbox", "manifests"}
-            remote = sync.connect(bucket[0])
-            wait_until(60, lambda: {name.split("/")[0] for name in sync.listing(remote)} == kept, log)
+            remote = connect(bucket[0])
+            wait_until(60, lambda: {name.split("/")[0] for name in list_files(remote)} == kept, log)
     assert items(a) == want  # nothing lost; `items` itself fails on a double
     assert ledger.pending(a) == []
     for root in (a, b, c):

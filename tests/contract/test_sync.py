@@ -27,9 +27,14 @@ from helix.snapshot import manifest as manifests
 from helix.snapshot import writer
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.replication import remote as sync
+from helix.snapshot.replication import object_store
+from helix.snapshot.replication.object_store import connect
+from helix.snapshot.replication.pull import _list_named_files, pull_store
+from helix.snapshot.replication.push import push_store
+from helix.snapshot.replication.transfer import RESTARTS
 from helix.snapshot.segment.write import write_segment
 from helix.snapshot.verify import verify
+from helix.util.failpoints import failpoint
 from pipelines.ingest.rows import build_rows
 from tests.contract.test_imports import list_imports
 from tests.support.tiny import make_store, record
@@ -440,28 +445,28 @@ def test_no_torn_file_is_seen_in_a_folder_while_it_is_written(tmp_path: Path, mo
         real(temporary, target, watched())
         assert target.exists()
 
-    real = sync._write
-    monkeypatch.setattr(sync, "BLOCK", 64)
-    monkeypatch.setattr(sync, "_write", write_slowly)
-    sync.push(ours, place.url)
+    real = object_store.write_blocks
+    monkeypatch.setattr("helix.snapshot.replication.transfer.BLOCK", 64)
+    monkeypatch.setattr(object_store, "write_blocks", write_slowly)
+    push_store(ours, place.url)
     assert len(seen) > len(hashes(ours))
     assert not any(seen)
 
 
 def test_files_a_manifest_names_are_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs, place = make(tmp_path / "ours"), tmp_path / "theirs", folder_place(tmp_path / "shared")
-    sync.push(ours, place.url)
-    sync.pull(place.url, theirs)
+    push_store(ours, place.url)
+    pull_store(place.url, theirs)
     grow(ours)
-    sync.push(ours, place.url)
+    push_store(ours, place.url)
     read: list[Path] = []
-    monkeypatch.setattr(sync, "sha256", lambda path: read.append(path) or "")
-    sync.pull(place.url, theirs)
+    monkeypatch.setattr("helix.snapshot.replication.pull.hash_file", lambda path: read.append(path) or "")
+    pull_store(place.url, theirs)
     assert read == []
     (theirs / "CURRENT").unlink()
     for path in (theirs / "manifests").iterdir():
         path.unlink()
-    sync.pull(place.url, theirs)  # nothing here vouches for the files now
+    pull_store(place.url, theirs)  # nothing here vouches for the files now
     assert len(read) == len(manifests.load(ours, current(ours)).files())
     monkeypatch.undo()
     assert whole(theirs)
@@ -469,11 +474,11 @@ def test_files_a_manifest_names_are_not_read_again(tmp_path: Path, monkeypatch: 
 
 def test_a_local_file_with_other_bytes_is_fetched(tmp_path: Path) -> None:
     ours, theirs, place = make(tmp_path / "ours"), tmp_path / "theirs", folder_place(tmp_path / "shared")
-    sync.push(ours, place.url)
+    push_store(ours, place.url)
     file = next(file for file in manifests.load(ours, current(ours)).files() if file.path.endswith("items.parquet"))
     (theirs / file.path).parent.mkdir(parents=True)
     (theirs / file.path).write_bytes(bytes(file.bytes))
-    sync.pull(place.url, theirs)
+    pull_store(place.url, theirs)
     assert whole(theirs)
 
 
@@ -496,11 +501,11 @@ def test_a_push_starts_over_when_the_generation_is_deleted_under_it(
         for file in old.files():
             (ours / file.path).unlink()
 
-    monkeypatch.setattr(sync, "failpoint", collect)
-    report = sync.push(ours, place.url)
+    monkeypatch.setattr("helix.snapshot.replication.push.failpoint", collect)
+    report = push_store(ours, place.url)
     assert calls
     assert report.generation == 2
-    sync.pull(place.url, tmp_path / "theirs")
+    pull_store(place.url, tmp_path / "theirs")
     assert texts(tmp_path / "theirs") == ["all in one"]
     assert whole(tmp_path / "theirs")
 
@@ -517,10 +522,10 @@ def test_a_push_that_never_catches_up_ends(tmp_path: Path, monkeypatch: pytest.M
             for file in old.files():
                 (ours / file.path).unlink()
 
-    monkeypatch.setattr(sync, "failpoint", collect)
+    monkeypatch.setattr("helix.snapshot.replication.push.failpoint", collect)
     with pytest.raises(StoreError, match="run the command again"):
-        sync.push(ours, place.url)
-    assert len(begun) == sync.TRIES
+        push_store(ours, place.url)
+    assert len(begun) == RESTARTS
     assert place.current() is None
 
 
@@ -528,8 +533,8 @@ def test_a_push_pins_what_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     from helix.snapshot.pins import pinned
 
     ours, place, seen = make(tmp_path / "ours"), folder_place(tmp_path / "shared"), set()
-    monkeypatch.setattr(sync, "failpoint", lambda point: seen.update(pinned(ours)))
-    sync.push(ours, place.url)
+    monkeypatch.setattr("helix.snapshot.replication.push.failpoint", lambda point: seen.update(pinned(ours)))
+    push_store(ours, place.url)
     assert seen == {current(ours)}
     assert pinned(ours) == set()
 
@@ -538,18 +543,18 @@ def test_a_pull_starts_over_when_the_generation_is_pruned_under_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours, place = make(tmp_path / "ours"), folder_place(tmp_path / "shared")
-    sync.push(ours, place.url)
-    real, moved = sync._named, []
+    push_store(ours, place.url)
+    real, moved = _list_named_files, []
 
     def move_on(root: Path) -> object:
         if not moved:
             moved.append(root)
             grow(ours, ["all in one"], drop=1)
-            sync.push(ours, place.url, prune=True, keep=1)
+            push_store(ours, place.url, prune=True, keep=1)
         return real(root)
 
-    monkeypatch.setattr(sync, "_named", move_on)
-    assert sync.pull(place.url, tmp_path / "theirs").generation == 2
+    monkeypatch.setattr("helix.snapshot.replication.pull._list_named_files", move_on)
+    assert pull_store(place.url, tmp_path / "theirs").generation == 2
     assert moved
     assert texts(tmp_path / "theirs") == ["all in one"]
     assert verify(tmp_path / "theirs").problems == ()
@@ -557,30 +562,29 @@ def test_a_pull_starts_over_when_the_generation_is_pruned_under_it(
 
 def test_two_pushes_at_once_do_not_overwrite_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours, other, place = make(tmp_path / "ours"), tmp_path / "other", folder_place(tmp_path / "shared")
-    sync.push(ours, place.url)
-    sync.pull(place.url, other)
+    push_store(ours, place.url)
+    pull_store(place.url, other)
     grow(other, ["made there"])
     grow(ours)
-    real = sync.failpoint
 
     def overtake(point: str) -> None:
         if point == "push.manifest":
-            monkeypatch.setattr(sync, "failpoint", real)
-            sync.push(other, place.url)
+            monkeypatch.setattr("helix.snapshot.replication.push.failpoint", failpoint)
+            push_store(other, place.url)
 
-    monkeypatch.setattr(sync, "failpoint", overtake)
+    monkeypatch.setattr("helix.snapshot.replication.push.failpoint", overtake)
     with pytest.raises(StoreError, match="another push"):
-        sync.push(ours, place.url)
+        push_store(ours, place.url)
     assert place.current() == current(other)
 
 
 def test_a_pull_waits_for_the_writer(tmp_path: Path, run_helix: Run) -> None:
     ours, theirs, place = make(tmp_path / "ours"), make(tmp_path / "theirs"), folder_place(tmp_path / "shared")
-    sync.push(ours, place.url)
+    push_store(ours, place.url)
     with writer.lock(theirs, 1.0):
         message = refused(run_helix, "pull", place.url, "--store", theirs, "--force", HELIX_LOCK_WAIT="0.1")
     assert f"process {os.getpid()}" in message
-    assert sync.pull(place.url, theirs, force=True).manifest == current(ours)
+    assert pull_store(place.url, theirs, force=True).manifest == current(ours)
 
 
 # ---------------------------------------------------------------- histories
@@ -603,53 +607,53 @@ def test_a_push_never_replaces_another_history_unless_forced(place: Place, tmp_p
 
 def test_a_push_does_not_replace_a_newer_generation(tmp_path: Path) -> None:
     ours, behind, place = make(tmp_path / "ours"), tmp_path / "behind", folder_place(tmp_path / "shared")
-    sync.push(ours, place.url)
-    sync.pull(place.url, behind)
+    push_store(ours, place.url)
+    pull_store(place.url, behind)
     grow(ours)
-    sync.push(ours, place.url)
+    push_store(ours, place.url)
     with pytest.raises(StoreError, match="pull it first"):
-        sync.push(behind, place.url)
+        push_store(behind, place.url)
     grow(behind, ["went its own way"])
     with pytest.raises(StoreError, match="pull it first"):
-        sync.push(behind, place.url)
+        push_store(behind, place.url)
     assert place.current() == current(ours)
 
 
 def test_a_push_continues_after_gc_deleted_the_ancestors(tmp_path: Path) -> None:
     ours, place = make(tmp_path / "ours"), folder_place(tmp_path / "shared")
-    sync.push(ours, place.url)
+    push_store(ours, place.url)
     names = [current(ours), grow(ours), grow(ours, ["third"]), grow(ours, ["fourth"])]
     for name in names[:2]:
         (ours / "manifests" / name).unlink()
-    assert sync.push(ours, place.url).generation == 4
+    assert push_store(ours, place.url).generation == 4
     other = make(tmp_path / "other")
     for i in range(3):
         name = grow(other, [f"other {i}"])
-    with pytest.raises(StoreError, match="does not come from"):  # the number known to be its ancestor's is another's
-        sync.push(other, place.url)
+    with pytest.raises(StoreError, match="is no ancestor of"):  # the number known to be its ancestor's is another's
+        push_store(other, place.url)
     assert name == current(other)
 
 
 def test_a_pull_loses_no_local_commit_unless_forced(tmp_path: Path) -> None:
     ours, theirs, place = make(tmp_path / "ours"), tmp_path / "theirs", folder_place(tmp_path / "shared")
-    sync.push(ours, place.url)
-    sync.pull(place.url, theirs)
+    push_store(ours, place.url)
+    pull_store(place.url, theirs)
     mine = grow(theirs, ["made there"])
     with pytest.raises(StoreError, match=f"{place.url}.*--force"):  # ahead of the remote
-        sync.pull(place.url, theirs)
+        pull_store(place.url, theirs)
     for text in ("a second", "a third", "a fourth"):
         grow(ours, [text])
-    sync.push(ours, place.url)  # 2 and 3 are not there, so the line of ancestors ends at 3
+    push_store(ours, place.url)  # 2 and 3 are not there, so the line of ancestors ends at 3
     with pytest.raises(StoreError, match="does not have"):
-        sync.pull(place.url, theirs)
+        pull_store(place.url, theirs)
     assert current(theirs) == mine
     assert texts(theirs) == [*FIRST, "made there"]
     stranger = make(tmp_path / "stranger")
     for text in ("x", "y", "z"):
         grow(stranger, [text])
     with pytest.raises(StoreError, match="does not have"):
-        sync.pull(place.url, stranger)
-    sync.pull(place.url, theirs, force=True)
+        pull_store(place.url, stranger)
+    pull_store(place.url, theirs, force=True)
     assert texts(theirs) == texts(ours)
     assert verify(theirs).problems == ()
     assert grow(theirs, ["goes on"]).startswith("00000005-")
@@ -657,24 +661,24 @@ def test_a_pull_loses_no_local_commit_unless_forced(tmp_path: Path) -> None:
 
 def test_an_outdated_copy_is_updated(tmp_path: Path) -> None:
     ours, place = make(tmp_path / "ours"), folder_place(tmp_path / "shared")
-    sync.push(ours, place.url)
+    push_store(ours, place.url)
     copies = [tmp_path / name for name in ("known", "forgotten", "foreign")]
     for copy in copies:
-        sync.pull(place.url, copy)
+        pull_store(place.url, copy)
     for i in range(4):
         grow(ours, [f"remark {i}"])
         if i % 2:
-            sync.push(ours, place.url)
-    assert sync.pull(place.url, copies[0]).generation == 5  # its manifest is there still
-    sync.push(ours, place.url, prune=True, keep=1)
-    assert sync.pull(place.url, copies[1]).generation == 5  # smaller, and of the same lineage
+            push_store(ours, place.url)
+    assert pull_store(place.url, copies[0]).generation == 5  # its manifest is there still
+    push_store(ours, place.url, prune=True, keep=1)
+    assert pull_store(place.url, copies[1]).generation == 5  # smaller, and of the same lineage
     assert whole(copies[1])
     with writer.lock(copies[2], 1.0) as held:
         old = manifests.load(copies[2], current(copies[2]))
         other = replace(old, parent=current(copies[2]), lineage=replace(old.lineage, encoder="other"), token=held.token)
         writer.publish(held, other)
     with pytest.raises(StoreError, match="does not have"):
-        sync.pull(place.url, copies[2])
+        pull_store(place.url, copies[2])
 
 
 # ---------------------------------------------------------------- garbage
@@ -722,7 +726,7 @@ def test_an_empty_remote_is_reported(place: Place, tmp_path: Path, run_helix: Ru
 @pytest.mark.parametrize("what", ["CURRENT", "manifest", "format", "escape"])
 def test_an_unreadable_remote_is_refused(what: str, tmp_path: Path) -> None:
     ours, place = make(tmp_path / "ours"), folder_place(tmp_path / "shared")
-    sync.push(ours, place.url)
+    push_store(ours, place.url)
     name = current(ours)
     raw = orjson.loads(place.read(f"manifests/{name}"))
     if what == "CURRENT":
@@ -740,7 +744,7 @@ def test_an_unreadable_remote_is_refused(what: str, tmp_path: Path) -> None:
         place.write("CURRENT", f"{name}\n".encode())
     message = {"CURRENT": "CURRENT", "manifest": "damaged", "format": "upgrade", "escape": "escaped"}[what]
     with pytest.raises(StoreError, match=f"{place.url}.*{message}"):
-        sync.pull(place.url, tmp_path / "theirs")
+        pull_store(place.url, tmp_path / "theirs")
     assert not (tmp_path / "theirs").exists()
     assert not (tmp_path / "escaped").exists()
 
@@ -823,7 +827,7 @@ def test_the_endpoint_may_come_from_the_environment(
 )
 def test_a_malformed_url_is_a_usage_error_without_its_secrets(url: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
-        sync.connect(url)
+        connect(url)
     assert caught.value.remedy
     assert not any(part in str(caught.value) for part in SECRET.split("/"))
     assert "AKIA" not in str(caught.value)
@@ -833,7 +837,7 @@ def test_a_servers_error_is_repeated_without_the_key(monkeypatch: pytest.MonkeyP
     for name, value in AWS.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(StoreError) as caught:
-        sync._failed(sync.connect(str(tmp_path)), "read", OSError(f"no key {AWS['AWS_ACCESS_KEY_ID']}\n here"))
+        object_store.fail(connect(str(tmp_path)), "read", OSError(f"no key {AWS['AWS_ACCESS_KEY_ID']}\n here"))
     assert str(caught.value).startswith(f"cannot read {tmp_path}: no key … here; ")
 
 
@@ -841,9 +845,9 @@ def test_a_push_into_a_store_is_refused(tmp_path: Path) -> None:
     ours, other = make(tmp_path / "ours"), make(tmp_path / "other")
     for there in (ours, ours / "shared", tmp_path, other):
         with pytest.raises(UsageError):
-            sync.push(ours, str(there))
+            push_store(ours, str(there))
         with pytest.raises(UsageError):
-            sync.pull(str(there), ours)
+            pull_store(str(there), ours)
     assert whole(ours)
     assert whole(other)
 
@@ -857,12 +861,12 @@ def test_a_folder_without_permission_is_named(tmp_path: Path, monkeypatch: pytes
     def deny(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(sync, "_make_folder", deny)  # the tests may run as root, whom nothing is denied
+    monkeypatch.setattr(object_store, "make_folder", deny)  # the tests may run as root, whom nothing is denied
     with pytest.raises(StoreError, match="permissions of the folder"):
-        sync.push(ours, str(tmp_path / "shared"))
+        push_store(ours, str(tmp_path / "shared"))
 
 
 def test_only_a_pull_imports_the_writer_and_no_query_imports_replication() -> None:
-    assert "helix.snapshot.writer" not in list_imports("import helix.snapshot.replication.remote")
+    assert "helix.snapshot.writer" not in list_imports("import helix.snapshot.replication.pull")
     for statement in ("import query.service", "import query.rest", "import query.cli.serve"):
-        assert "helix.snapshot.replication.remote" not in list_imports(statement)
+        assert "helix.snapshot.replication.object_store" not in list_imports(statement)

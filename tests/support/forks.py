@@ -28,7 +28,7 @@ from typing import NoReturn
 import orjson
 
 WARM = (
-    *("helix.sdk.memory", "helix.snapshot.sql", "helix.snapshot.replication.remote", "helix.snapshot.verify"),
+    *("helix.sdk.memory", "helix.snapshot.sql", "helix.snapshot.replication.push", "helix.snapshot.verify"),
     *("pipelines.embedded.ingest", "pipelines.maintain.compact", "pipelines.maintain.forget"),
     "pipelines.maintain.reindex",
     *("celery", "faiss", "onnxruntime", "pyarrow.fs", "pyarrow.parquet", "sklearn.neural_network", "tokenizers"),

@@ -1,8 +1,8 @@
-"""What machines without a common folder hand each other at a place that a store is pushed to: its objects.
+"""Objects that machines without a common folder exchange at the remote a store is pushed to.
 
-Beside `files/`, `manifests/` and CURRENT of a push lie envelopes, parts, records of the dead, and what the home of the
-fleet, the one machine that commits, says of its ledger. Every object is written whole or not at all and carries a
-digest, so whoever is killed leaves nothing half done. What is done when is `pipelines.maintain.replication`.
+The remote of a push also holds envelopes, parts, dead records and the ledger of the primary, the one machine of the
+fleet that commits. Every object carries a digest and is written whole or not at all, so a kill leaves nothing half
+done. `pipelines.maintain.replication` says when each is written.
 """
 
 from __future__ import annotations
@@ -23,98 +23,96 @@ from helix.snapshot import paths
 from helix.snapshot.gc import collect
 from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.manifest import Manifest
-from helix.snapshot.replication import part_archive as parcel
-from helix.snapshot.replication import remote as sync
-from helix.snapshot.replication.remote import Remote
+from helix.snapshot.replication.object_store import (
+    MissingFile,
+    Remote,
+    delete_file,
+    list_files,
+    map_parallel,
+    put_blocks,
+    put_file,
+    read_blocks,
+    translate_errors,
+)
+from helix.snapshot.replication.part_archive import pack_part, unpack_part
+from helix.snapshot.replication.pull import install
+from helix.snapshot.replication.transfer import MANIFEST_NAME, read_local_blocks
 
-INBOX: Final = "inbox"
-"""`inbox/<document>`: envelopes, byte for byte as in the store that accepted them."""
-
-NEW: Final = "new"
-"""`new/<document>`: an empty object for each envelope that home has not fetched yet: it lists these, not the inbox."""
-
-PARTS: Final = "parts"
-"""`parts/<document>-<pipeline>`: parts that wait for a commit; see `helix.snapshot.replication.part_archive`."""
-
-DEAD: Final = "dead"
-"""`dead/<document>.json`: documents given up, with the reason."""
-
-LEDGER: Final = "LEDGER"
-"""A manifest's name and its bytes: what is done and by which encoder, without the items. Written by home."""
-
-FORGOTTEN: Final = "FORGOTTEN"
-"""A line for each envelope that was forgotten: its document and its seal; of several of a document the last counts."""
+INBOX: Final = "inbox"  # inbox/<document>: envelopes, byte for byte as in the store that accepted them
+NEW: Final = "new"  # new/<document>: empty, one for each envelope the primary has not fetched; it lists only these
+PARTS: Final = "parts"  # parts/<document>-<pipeline>: parts that wait for a commit; see `part_archive`
+DEAD: Final = "dead"  # dead/<document>.json: documents given up, with the reason
+LEDGER: Final = "LEDGER"  # name and bytes of a manifest without items: done documents and encoder; by the primary
+FORGOTTEN: Final = "FORGOTTEN"  # a line per forgotten envelope: document and seal; the last one of a document counts
 
 DOCUMENT: Final = re.compile(r"[0-9a-f]{64}")
 PART: Final = re.compile(r"[0-9a-f]{64}-[0-9a-f]{16}")
 RECORD: Final = re.compile(r"[0-9a-f]{64}\.json")
 
-_heard: Final[dict[tuple[Path, str], int]] = {}
-"""By store and share: bytes of FORGOTTEN that were heeded. It only grows."""
+_ABANDONED: Final = 86_400.0  # seconds: a large part over a slow line takes hours
+
+_applied: Final[dict[tuple[Path, str], int]] = {}
+"""Bytes of FORGOTTEN that were applied, by store and remote. It only grows."""
 
 
 # ---------------------------------------------------------------- objects
 
 
-def names(remote: Remote, folder: str, form: re.Pattern[str]) -> list[str]:
-    """The objects of that form in a folder there, without its name: one request a thousand."""
-    return sorted(sizes(remote, folder, form))
+def list_names(remote: Remote, folder: str, form: re.Pattern[str]) -> list[str]:
+    """List the objects of that form in a folder, without its name: one request a thousand."""
+    return sorted(list_sizes(remote, folder, form))
 
 
-def sizes(remote: Remote, folder: str, form: re.Pattern[str]) -> dict[str, int]:
-    """The same, with their bytes."""
+def list_sizes(remote: Remote, folder: str, form: re.Pattern[str]) -> dict[str, int]:
+    """List the objects of that form in a folder, with their bytes."""
     start = len(folder) + 1
-    found = {name[start:]: int(info.size) for name, info in sync.listing(remote, folder).items()}
-    return {name: size for name, size in found.items() if form.fullmatch(name)}
+    sizes = {name[start:]: int(info.size) for name, info in list_files(remote, folder).items()}
+    return {name: size for name, size in sizes.items() if form.fullmatch(name)}
 
 
-def size(remote: Remote, name: str) -> int | None:
-    """Bytes of an object; None where there is none. One request."""
-    with sync.talking(remote):
+def read_size(remote: Remote, name: str) -> int | None:
+    """Return the bytes of an object, by one request; None if it does not exist."""
+    with translate_errors(remote):
         try:
-            with remote.files.open_input_file(remote.at(name)) as file:
+            with remote.files.open_input_file(remote.locate(name)) as file:
                 return int(file.size())
         except FileNotFoundError:
             return None
 
 
-def read(remote: Remote, name: str) -> bytes | None:
-    """An object; None where there is none."""
+def read_object(remote: Remote, name: str) -> bytes | None:
+    """Read an object; None if it does not exist."""
     try:
-        return b"".join(sync.read_remote(remote, name))
-    except sync.Vanished:
+        return b"".join(read_blocks(remote, name))
+    except MissingFile:
         return None
 
 
-def sweep(remote: Remote) -> None:
-    """Remove from a folder what was being written when its writer died; of S3 nobody sees such."""
+def remove_abandoned(remote: Remote) -> None:
+    """Remove unfinished files of dead writers from a shared folder; S3 never shows one."""
     for folder in (INBOX, NEW, PARTS, DEAD):
         for path in (remote.folder / folder).glob(f"{paths.TEMPORARY}*") if remote.folder else ():
             if paths.age(path) > _ABANDONED:
                 path.unlink(missing_ok=True)
 
 
-_ABANDONED: Final = 86_400.0
-"""Seconds: a large part over a slow line takes hours."""
-
-
 # ---------------------------------------------------------------- envelopes
 
 
 def put_envelope(root: Path, remote: Remote, document: str) -> None:
-    """Put an envelope there as it is here, in place of one that may be there."""
-    with suppress(sync.Vanished):  # removed here meanwhile: nothing to offer
+    """Copy an envelope to the remote, replacing an older one."""
+    with suppress(MissingFile):  # removed here meanwhile
         name = f"{INBOX}/{document}"
-        sync.put_blocks(remote, name, sync.read_local(root, name), beside=True)
+        put_blocks(remote, name, read_local_blocks(root, name), same_folder=True)
 
 
 def fetch_envelope(root: Path, remote: Remote, document: str) -> bool:
-    """Take an envelope from there, in place of one that may be here; False where there is none.
+    """Fetch an envelope, replacing the local one; False if the remote has none.
 
     Raises:
         Damaged: its bytes do not match its digest.
     """
-    data = read(remote, f"{INBOX}/{document}")
+    data = read_object(remote, f"{INBOX}/{document}")
     if data is None:
         return False
     ledger.take(root, document, data, f"{remote.url}: {INBOX}/{document}")
@@ -125,45 +123,45 @@ def fetch_envelope(root: Path, remote: Remote, document: str) -> bool:
 
 
 def put_part(root: Path, remote: Remote, name: str, seal: str) -> bool:
-    """Put a part there; False where it is not here any more."""
+    """Copy a part to the remote; False if it no longer exists here."""
     document, _, fingerprint = name.partition("-")
     try:
-        blocks = parcel.pack(root / PARTS / name, document, fingerprint, seal)
-        sync.put_blocks(remote, f"{PARTS}/{name}", blocks, beside=True)
-    except sync.Vanished:
+        blocks = pack_part(root / PARTS / name, document, fingerprint, seal)
+        put_blocks(remote, f"{PARTS}/{name}", blocks, same_folder=True)
+    except MissingFile:
         return False
     return True
 
 
 def fetch_part(root: Path, remote: Remote, name: str) -> bool:
-    """Take a part from there; False where there is none, or where its document was forgotten since it was made.
+    """Fetch a part; False if the remote has none, or its document was forgotten since it was made.
 
     Raises:
-        Damaged: it is not what it says it is.
+        Damaged: it is not whole, or another part.
     """
     document, _, fingerprint = name.partition("-")
-    blocks = sync.read_remote(remote, f"{PARTS}/{name}")
+    blocks = read_blocks(remote, f"{PARTS}/{name}")
     try:
         with paths.new_folder(root / PARTS / name) as folder:
-            seal = parcel.unpack(blocks, folder, document, fingerprint, f"{remote.url}: {PARTS}/{name}")
-            # Of two machines that accepted the same text each may have made its part: they differ by their times only.
+            seal = unpack_part(blocks, folder, document, fingerprint, f"{remote.url}: {PARTS}/{name}")
+            # Two machines that accepted the same text may both have made its part; they differ in their times only.
             if ledger.seal(root, document) != seal and ledger.read(root, document).forgotten:
-                raise sync.Vanished(name)
-    except sync.Vanished:
+                raise MissingFile(name)
+    except MissingFile:
         return False
     return True
 
 
-# ---------------------------------------------------------------- what home says is done
+# ---------------------------------------------------------------- the ledger of the primary
 
 
 def dump_ledger(manifest: Manifest, pipeline: str) -> bytes:
-    """LEDGER of a generation.
+    """Return the bytes of LEDGER for a generation.
 
     Args:
-        pipeline: the fingerprint of the parts that home commits.
+        pipeline: the fingerprint of the parts that the primary commits.
     """
-    told = replace(
+    stripped = replace(
         manifest,
         parent=None,
         lineage=replace(manifest.lineage, pipeline=pipeline),
@@ -177,120 +175,120 @@ def dump_ledger(manifest: Manifest, pipeline: str) -> bytes:
         counts={"items": 0, "sessions": 0, "documents": manifest.counts["documents"]},
         writer_flags=(*manifest.writer_flags, manifests.LEDGER),
     )
-    name, data = manifests.dump(told)
+    name, data = manifests.dump(stripped)
     return f"{name}\n".encode() + data
 
 
-def adopt(root: Path, remote: Remote, wait: float) -> bool:
-    """Make what home says is done, and its encoder, this store's current manifest; False where that is no news.
+def adopt_ledger(root: Path, remote: Remote, wait: float) -> bool:
+    """Make LEDGER of the primary this store's current manifest; False if nothing changed.
 
-    A store with items of its own stays as it is: a pull brings it up to date.
+    A store with items of its own is left to `pull_store`.
 
     Raises:
         StoreError: no access there, or damaged files.
     """
     began = time.monotonic()
-    said = read(remote, LEDGER)
-    if said is None:
+    text = read_object(remote, LEDGER)
+    if text is None:
         return False
-    first, _, data = said.partition(b"\n")
+    first, _, data = text.partition(b"\n")
     name = first.decode("ascii", "replace")
     mine = manifests.current_name(root)
     if mine == name or (mine and not manifests.load(root, mine).is_ledger):
         return False
-    if not sync.NAME.fullmatch(name):
-        raise StoreError(f"{remote.url}: {LEDGER} is damaged or of a newer Helix", "upgrade Helix, or commit at home")
+    if not MANIFEST_NAME.fullmatch(name):
+        raise StoreError(f"{remote.url}: {LEDGER} is damaged or newer", "upgrade Helix, or commit on the primary")
 
-    def may(mine: str, _: Manifest) -> None:
+    def check(mine: str, _: Manifest) -> None:
         if not manifests.load(root, mine).is_ledger:
             raise StoreError(f"{root} has items of its own by now", "pull what is published into it")
 
     try:
-        sync.take(root, remote, name, data, may, wait, began)
-    except sync.Vanished as gone:
-        raise StoreError(f"{gone} is missing", "the next commit at home puts it there") from None
-    collect(root, 1, paths.STALE, wait)  # a ledger has no history to return to, and grows with every commit
+        install(root, remote, name, data, check, wait, began)
+    except MissingFile as missing:
+        raise StoreError(f"{missing} is missing", "the next commit on the primary writes it") from None
+    collect(root, 1, paths.STALE, wait)  # a ledger needs no history, and grows with every commit
     return True
 
 
-# ---------------------------------------------------------------- who is forgotten, and who is dead
+# ---------------------------------------------------------------- forgotten and dead documents
 
 
-def heed(root: Path, remote: Remote) -> list[str]:
-    """Take over the envelopes that home has forgotten; which were replaced here. One request where there is no news."""
-    known = size(remote, FORGOTTEN)
-    if known is None or _heard.get((root, remote.url)) == known:
+def apply_forgotten(root: Path, remote: Remote) -> list[str]:
+    """Fetch the envelopes that the primary has forgotten. Return those replaced here. No news costs one request."""
+    known = read_size(remote, FORGOTTEN)
+    if known is None or _applied.get((root, remote.url)) == known:
         return []
     replaced = []
-    for document, seal in _seals(read(remote, FORGOTTEN) or b"").items():
+    for document, seal in _parse_seals(read_object(remote, FORGOTTEN) or b"").items():
         if ledger.seal(root, document) in ("", seal):
             continue
         if fetch_envelope(root, remote, document):
-            for part in (root / PARTS).glob(f"{document}-*"):  # after the envelope, or it might be made again
+            for part in (root / PARTS).glob(f"{document}-*"):  # after the envelope, else it might be made again
                 paths.remove(part)
-            ledger.revive(root, document)  # what was said when it failed may quote it; home says whether it still is
+            ledger.revive(root, document)  # its error may quote the text; the primary decides if it is dead
             replaced.append(document)
-    _heard[root, remote.url] = known
+    _applied[root, remote.url] = known
     return replaced
 
 
-def tell_forgotten(root: Path, remote: Remote, documents: Iterable[str]) -> None:
-    """Put the envelopes there as they are here, then say that they are forgotten. For home alone."""
+def publish_forgotten(root: Path, remote: Remote, documents: Iterable[str]) -> None:
+    """Copy the emptied envelopes to the remote, then list them in FORGOTTEN. Only the primary does this."""
     documents = sorted(documents)
-    sync.each(lambda document: put_envelope(root, remote, document), documents)
-    said = read(remote, FORGOTTEN) or b""
-    known = _seals(said)
+    map_parallel(lambda document: put_envelope(root, remote, document), documents)
+    text = read_object(remote, FORGOTTEN) or b""
+    known = _parse_seals(text)
     new = {document: seal for document in documents if (seal := ledger.seal(root, document)) != known.get(document)}
     if new:
-        sync.put(remote, FORGOTTEN, said + "".join(f"{document} {seal}\n" for document, seal in new.items()).encode())
+        put_file(remote, FORGOTTEN, text + "".join(f"{document} {seal}\n" for document, seal in new.items()).encode())
 
 
-def _seals(said: bytes) -> Mapping[str, str]:
-    return {line[:64]: line[65:] for line in said.decode("ascii", "replace").splitlines()}
+def _parse_seals(text: bytes) -> Mapping[str, str]:
+    return {line[:64]: line[65:] for line in text.decode("ascii", "replace").splitlines()}
 
 
-def settle_dead(root: Path, remote: Remote, done: Collection[str]) -> None:
-    """Make a document that is given up anywhere given up everywhere, and one that is tried again tried again.
+def reconcile_dead(root: Path, remote: Remote, done: Collection[str]) -> None:
+    """Give up documents that any machine gave up, and retry those that any machine retries.
 
-    A record here that has been there is marked: where it is there no more, somebody has it tried again.
+    A local record that was shared is marked. If it is gone from the remote, another machine retries the document.
 
     Args:
-        done: documents that are published: what stood in their way is past.
+        done: published documents, whose records no longer matter.
     """
-    here = ledger.dead(root)  # first, or what is marked in between would be taken for tried again
-    there = {name.removesuffix(".json") for name in names(remote, DEAD, RECORD)}
-    for document, record in here.items():
-        if document in there:
+    local = ledger.dead(root)  # first, or a record marked in between would count as retried
+    shared = {name.removesuffix(".json") for name in list_names(remote, DEAD, RECORD)}
+    for document, record in local.items():
+        if document in shared:
             if not record.get("shared"):
-                _mark(root, document, record)
+                _mark_shared(root, document, record)
         elif record.get("shared"):
             ledger.revive(root, document)
         else:
-            tell_dead(root, remote, document)
-    for document in there - here.keys() - set(done):
-        data = read(remote, f"{DEAD}/{document}.json")
+            publish_dead(root, remote, document)
+    for document in shared - local.keys() - set(done):
+        data = read_object(remote, f"{DEAD}/{document}.json")
         with suppress(orjson.JSONDecodeError, TypeError):
             if data is not None:
-                _mark(root, document, dict(orjson.loads(data)))
+                _mark_shared(root, document, dict(orjson.loads(data)))
 
 
-def tell_dead(root: Path, remote: Remote, document: str) -> None:
-    """Say there that a document is given up here."""
+def publish_dead(root: Path, remote: Remote, document: str) -> None:
+    """Share the dead record of a document."""
     record = ledger.dead(root).get(document)
     if record is not None:
-        sync.put(remote, f"{DEAD}/{document}.json", orjson.dumps({**record, "shared": True}))
-        _mark(root, document, record)
+        put_file(remote, f"{DEAD}/{document}.json", orjson.dumps({**record, "shared": True}))
+        _mark_shared(root, document, record)
 
 
-def _mark(root: Path, document: str, record: Mapping[str, object]) -> None:
+def _mark_shared(root: Path, document: str, record: Mapping[str, object]) -> None:
     data = orjson.dumps({**record, "shared": True}, option=orjson.OPT_INDENT_2)
     paths.write_file(root / DEAD / f"{document}.json", data)
 
 
-def revive(root: Path, remote: Remote, documents: Iterable[str]) -> None:
-    """Have documents tried again that were given up, here or elsewhere."""
+def revive_documents(root: Path, remote: Remote, documents: Iterable[str]) -> None:
+    """Retry documents that were given up, here or on another machine."""
     wanted = set(documents)
-    for name in names(remote, DEAD, RECORD):
+    for name in list_names(remote, DEAD, RECORD):
         if (document := name.removesuffix(".json")) in wanted:
-            sync.remove(remote, f"{DEAD}/{name}")
+            delete_file(remote, f"{DEAD}/{name}")
             ledger.revive(root, document)

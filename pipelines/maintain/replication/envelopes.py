@@ -13,9 +13,8 @@ from helix.errors import Damaged
 from helix.settings import Settings
 from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.ledger.inbox import Envelope
-from helix.snapshot.replication import remote as sync
 from helix.snapshot.replication import share
-from helix.snapshot.replication.remote import Remote
+from helix.snapshot.replication.object_store import Remote, check_apart, connect, map_parallel, put_file
 from helix.snapshot.replication.share import INBOX, NEW
 from helix.util.failpoints import failpoint
 from pipelines.ingest.versions import WINDOW
@@ -34,8 +33,8 @@ _offered: Final[set[tuple[Path, str, str]]] = set()
 
 def connect_share(root: Path, settings: Settings) -> Remote:
     """Connect to the share, which must lie outside the store."""
-    remote = sync.connect(settings.share)
-    sync.apart(root, remote)
+    remote = connect(settings.share)
+    check_apart(root, remote)
     return remote
 
 
@@ -48,21 +47,21 @@ def offer(root: Path, remote: Remote, documents: Sequence[str]) -> None:
     """Send envelopes the share lacks. Of two machines that accepted the same document, the first one's counts."""
 
     def put(document: str) -> None:
-        if share.size(remote, f"{INBOX}/{document}") is None:
+        if share.read_size(remote, f"{INBOX}/{document}") is None:
             if not is_primary(root):  # the mark first: the primary looks for the envelope until it arrives
-                sync.put(remote, f"{NEW}/{document}", b"")
+                put_file(remote, f"{NEW}/{document}", b"")
             failpoint("share.marked")
             share.put_envelope(root, remote, document)
         elif not is_primary(root):
             _reconcile(root, remote, document)
         _offered.add((root, remote.url, document))
 
-    sync.each(put, documents)
+    map_parallel(put, documents)
 
 
 def _reconcile(root: Path, remote: Remote, document: str) -> None:
     """Take the share's copy of an envelope that both have, or replace that copy if it is damaged."""
-    theirs = share.read(remote, f"{INBOX}/{document}") or b""
+    theirs = share.read_object(remote, f"{INBOX}/{document}") or b""
     if theirs[: ledger.SEAL].decode("ascii", "replace") == ledger.seal(root, document):
         if len(theirs) == (root / INBOX / document).stat().st_size:
             return
@@ -74,7 +73,7 @@ def _reconcile(root: Path, remote: Remote, document: str) -> None:
 def offer_pending(root: Path, remote: Remote) -> list[str]:
     """Offer pending documents the share lacks after a kill or an outage; return them."""
     unknown = [one for one in ledger.pending(root) if (root, remote.url, one) not in _offered]
-    sizes = sync.each(lambda document: share.size(remote, f"{INBOX}/{document}"), unknown)
+    sizes = map_parallel(lambda document: share.read_size(remote, f"{INBOX}/{document}"), unknown)
     _offered.update((root, remote.url, document) for document, size in sizes if size is not None)
     left = [document for document, size in sizes if size is None]
     offer(root, remote, left)

@@ -12,7 +12,7 @@ from helix.snapshot import paths
 from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.replication import share
-from helix.snapshot.replication.remote import Remote
+from helix.snapshot.replication.object_store import Remote
 from helix.snapshot.replication.share import PARTS
 from helix.util.failpoints import failpoint
 from pipelines.ingest.part import part_folder, pipeline_fingerprint
@@ -31,10 +31,10 @@ def hand_over(root: Path, settings: Settings, documents: Sequence[str]) -> list[
         StoreError: the share cannot be reached; a worker of this store offers them later.
     """
     remote = connect_share(root, settings)
-    share.revive(root, remote, documents)
+    share.revive_documents(root, remote, documents)
     if not is_primary(root):
-        share.adopt(root, remote, settings.lock_wait)
-        share.heed(root, remote)
+        share.adopt_ledger(root, remote, settings.lock_wait)
+        share.apply_forgotten(root, remote)
     offer(root, remote, documents)
     return list(dict.fromkeys([*documents, *offer_pending(root, remote)]))
 
@@ -49,15 +49,15 @@ def receive(root: Path, settings: Settings, document: str) -> bool:
     remote = connect_share(root, settings)
     primary = is_primary(root)
     if not primary:
-        share.heed(root, remote)
+        share.apply_forgotten(root, remote)
         if ledger.current(root)[1] is None:
-            share.adopt(root, remote, settings.lock_wait)
+            share.adopt_ledger(root, remote, settings.lock_wait)
     _, manifest = ledger.current(root)
     if ledger.is_done(root, document):
         return False
     if not primary and manifest:
         name = part_folder(root, document, _check_pipeline(manifest, settings)).name
-        if share.size(remote, f"{PARTS}/{name}") is not None:
+        if share.read_size(remote, f"{PARTS}/{name}") is not None:
             return False
     if not complete(root, remote, document):
         raise StoreError(
@@ -80,9 +80,9 @@ def hand_in(root: Path, settings: Settings, document: str, fingerprint: str) -> 
         return False
     remote = connect_share(root, settings)
     if ledger.is_dead(root, document):
-        share.tell_dead(root, remote, document)
+        share.publish_dead(root, remote, document)
         return True
-    share.heed(root, remote)  # a document forgotten meanwhile is not sent
+    share.apply_forgotten(root, remote)  # a document forgotten meanwhile is not sent
     return _send(root, remote, part_folder(root, document, fingerprint).name)
 
 
@@ -123,11 +123,11 @@ def keep_up(root: Path, settings: Settings) -> None:
 
 
 def _keep_up_member(root: Path, remote: Remote, settings: Settings) -> None:
-    share.adopt(root, remote, settings.lock_wait)
-    share.heed(root, remote)
+    share.adopt_ledger(root, remote, settings.lock_wait)
+    share.apply_forgotten(root, remote)
     _, manifest = ledger.current(root)
     done = ledger.done(root, manifest)
-    share.settle_dead(root, remote, done)
+    share.reconcile_dead(root, remote, done)
     offer_pending(root, remote)
     pipeline = manifest.lineage.pipeline if manifest and manifest.is_ledger else ""
     for folder in sorted((root / PARTS).glob("[0-9a-f]*")):
@@ -135,6 +135,6 @@ def _keep_up_member(root: Path, remote: Remote, settings: Settings) -> None:
         if document in done or ledger.is_dead(root, document) or (pipeline and made_by != pipeline):
             paths.remove(folder)
         elif (root, remote.url, folder.name) not in _sent:
-            if share.size(remote, f"{PARTS}/{folder.name}") is None:
+            if share.read_size(remote, f"{PARTS}/{folder.name}") is None:
                 _send(root, remote, folder.name)
             _sent.add((root, remote.url, folder.name))

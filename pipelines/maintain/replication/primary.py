@@ -13,10 +13,11 @@ from helix.settings import Settings
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
 from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.replication import remote as sync
 from helix.snapshot.replication import share
-from helix.snapshot.replication.remote import Remote
+from helix.snapshot.replication.object_store import Remote, delete_file, map_parallel, put_file
+from helix.snapshot.replication.push import KEEP, push_store
 from helix.snapshot.replication.share import DEAD, INBOX, LEDGER, NEW, PARTS
+from helix.snapshot.replication.transfer import SHA256, read_remote_current
 from helix.util.failpoints import failpoint
 from pipelines.ingest.part import part_folder, pipeline_fingerprint
 from pipelines.maintain.exclusive import hold_lock
@@ -59,7 +60,7 @@ def claim(root: Path, settings: Settings) -> None:
     if is_primary(root):
         return
     remote = connect_share(root, settings)
-    current = sync.remote_current(remote)
+    current = read_remote_current(remote)
     if current is not None and manifests.current_name(root) != current:
         raise UsageError(
             f"another store commits for {remote.url}: it is at {current}, {root} is not",
@@ -93,7 +94,7 @@ def collect(root: Path, settings: Settings, fingerprint: str | None) -> Collecte
 
 def _collect(root: Path, remote: Remote, fingerprint: str | None) -> CollectedObjects:
     done = ledger.done(root, ledger.current(root)[1])
-    share.settle_dead(root, remote, done)
+    share.reconcile_dead(root, remote, done)
 
     def take(document: str) -> bool:
         """Fetch an envelope; remove its mark once the envelope is durable here."""
@@ -101,17 +102,17 @@ def _collect(root: Path, remote: Remote, fingerprint: str | None) -> CollectedOb
         if not present and not fetch(root, remote, document):
             return False
         failpoint("share.envelope")
-        sync.remove(remote, f"{NEW}/{document}")
+        delete_file(remote, f"{NEW}/{document}")
         return not present
 
-    taken = sync.each(take, share.names(remote, NEW, share.DOCUMENT))
+    taken = map_parallel(take, share.list_names(remote, NEW, share.DOCUMENT))
     parts = waiting = 0
-    for name in share.names(remote, PARTS, share.PART) if fingerprint else ():
+    for name in share.list_names(remote, PARTS, share.PART) if fingerprint else ():
         document, _, made_by = name.partition("-")
         if made_by != fingerprint or ledger.is_dead(root, document):
             continue
         if document in done:  # a second machine handed it in after the commit
-            sync.remove(remote, f"{PARTS}/{name}")
+            delete_file(remote, f"{PARTS}/{name}")
             continue
         if part_folder(root, document, made_by).is_dir():
             continue
@@ -125,11 +126,11 @@ def _collect(root: Path, remote: Remote, fingerprint: str | None) -> CollectedOb
                 continue
         except Damaged as error:
             log.error("%s", error)
-        sync.remove(remote, f"{PARTS}/{name}")  # damaged, or forgotten meanwhile: it is made again
+        delete_file(remote, f"{PARTS}/{name}")  # damaged, or forgotten meanwhile: it is made again
     return CollectedObjects(sum(new for _, new in taken), parts, waiting)
 
 
-def publish(root: Path, settings: Settings, keep: int = sync.KEEP) -> None:
+def publish(root: Path, settings: Settings, keep: int = KEEP) -> None:
     """Push the current generation and its ledger after a commit, then remove obsolete parts.
 
     Raises:
@@ -142,20 +143,20 @@ def publish(root: Path, settings: Settings, keep: int = sync.KEEP) -> None:
 def _publish(root: Path, remote: Remote, settings: Settings, keep: int) -> None:
     if manifests.current_name(root) is None:
         return
-    if share.size(remote, LEDGER) is None:  # a new share: members read published documents as predecessors
+    if share.read_size(remote, LEDGER) is None:  # a new share: members read published documents as predecessors
         offer(root, remote, ledger.accepted(root))
-    pushed = sync.push(root, remote.url, prune=True, keep=keep)
+    pushed = push_store(root, remote.url, prune=True, keep=keep)
     failpoint("share.pushed")
     manifest = manifests.load(root, pushed.manifest)
     fingerprint = pipeline_fingerprint(manifest.lineage.encoder, settings)
-    sync.put(remote, LEDGER, share.dump_ledger(manifest, fingerprint))
+    put_file(remote, LEDGER, share.dump_ledger(manifest, fingerprint))
     done = ledger.done(root, manifest)
-    for name in share.names(remote, PARTS, share.PART):
+    for name in share.list_names(remote, PARTS, share.PART):
         document, _, made_by = name.partition("-")
         if document in done or made_by != fingerprint:
             if document not in done:
                 log.warning("its part is of another encoder or other settings: removed", extra={"document": document})
-            sync.remove(remote, f"{PARTS}/{name}")
+            delete_file(remote, f"{PARTS}/{name}")
 
 
 def _is_published(root: Path, remote: Remote, settings: Settings) -> bool:
@@ -163,17 +164,17 @@ def _is_published(root: Path, remote: Remote, settings: Settings) -> bool:
     if manifest is None or name is None:
         return True
     fingerprint = pipeline_fingerprint(manifest.lineage.encoder, settings)
-    return share.read(remote, LEDGER) == share.dump_ledger(manifest, fingerprint)
+    return share.read_object(remote, LEDGER) == share.dump_ledger(manifest, fingerprint)
 
 
 def find_objects(remote: Remote, documents: Collection[str], digests: Collection[str]) -> list[str]:
     """Return the share's objects about the documents, and its store files with one of the digests."""
     wanted = set(documents)
-    sizes = sync.each(lambda document: share.size(remote, f"{INBOX}/{document}"), sorted(wanted))
+    sizes = map_parallel(lambda document: share.read_size(remote, f"{INBOX}/{document}"), sorted(wanted))
     found = [f"{INBOX}/{document}" for document, size in sizes if size is not None]
     for folder, form in ((NEW, share.DOCUMENT), (PARTS, share.PART), (DEAD, share.RECORD)):
-        found += [f"{folder}/{name}" for name in share.names(remote, folder, form) if name[:64] in wanted]
-    return sorted([*found, *(f"files/{name}" for name in share.names(remote, "files", sync.SHA256) if name in digests)])
+        found += [f"{folder}/{name}" for name in share.list_names(remote, folder, form) if name[:64] in wanted]
+    return sorted([*found, *(f"files/{name}" for name in share.list_names(remote, "files", SHA256) if name in digests)])
 
 
 def forget(root: Path, settings: Settings, documents: Collection[str]) -> None:
@@ -185,33 +186,33 @@ def forget(root: Path, settings: Settings, documents: Collection[str]) -> None:
 def _forget(root: Path, remote: Remote, documents: Collection[str]) -> None:
     if not documents:
         return
-    share.tell_forgotten(root, remote, documents)
+    share.publish_forgotten(root, remote, documents)
     failpoint("share.forgotten")
     for name in find_objects(remote, documents, ()):
         if not name.startswith(f"{INBOX}/"):
-            sync.remove(remote, name)
+            delete_file(remote, name)
 
 
 def keep_up_primary(root: Path, remote: Remote, settings: Settings) -> None:
     """Run the primary's round: collect, offer, publish."""
     if (root, remote.url) not in _compared:  # once a process: marks may be lost, or this store be a copy
         _compare(root, remote)
-        share.sweep(remote)
+        share.remove_abandoned(remote)
         _compared.add((root, remote.url))
     _, manifest = ledger.current(root)
     _collect(root, remote, pipeline_fingerprint(manifest.lineage.encoder, settings) if manifest else None)
     offer_pending(root, remote)
     if not _is_published(root, remote, settings):
-        _publish(root, remote, settings, sync.KEEP)
+        _publish(root, remote, settings, KEEP)
 
 
 def _compare(root: Path, remote: Remote) -> None:
     """Fetch every envelope that is missing here; repeat deletions the share has missed."""
     present, missing, other = set(ledger.accepted(root)), [], []
-    for name, size in share.sizes(remote, INBOX, share.DOCUMENT).items():
+    for name, size in share.list_sizes(remote, INBOX, share.DOCUMENT).items():
         if name not in present:
             missing.append(name)
         elif size != (root / INBOX / name).stat().st_size:
             other.append(name)
-    sync.each(lambda document: fetch(root, remote, document), missing)
+    map_parallel(lambda document: fetch(root, remote, document), missing)
     _forget(root, remote, [name for name in other if (envelope := load(root, remote, name)) and envelope.forgotten])

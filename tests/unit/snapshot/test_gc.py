@@ -25,7 +25,6 @@ from helix.snapshot.gc import Collected, collect
 from helix.snapshot.ledger.access_events import Access, dump_access
 from helix.snapshot.manifest import generations
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.replication import remote as sync
 from helix.snapshot.verify import verify
 from pipelines.maintain.compact import compact
 from pipelines.maintain.merge_policy import plan_merge as plan_of
@@ -227,7 +226,7 @@ def test_a_damaged_pointer_is_no_empty_store(
     root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing reads, writes or deletes by it; `helix rollback` mends it, and nothing is lost."""
-    monkeypatch.setattr(sync, "shut_down", lambda: None)  # this process goes on
+    monkeypatch.setattr("helix.snapshot.replication.object_store.shut_down", lambda: None)  # this process goes on
     grow(root, ["the parsley is in the blue bowl"])
     for i, how in enumerate(POINTERS):
         own = root.with_name(f"store-{i}")

@@ -13,7 +13,7 @@ import helix
 from helix.deep.endpoint import endpoint_of
 from helix.errors import UsageError
 from helix.settings import Settings, load
-from helix.snapshot.replication import remote as sync
+from helix.snapshot.replication import object_store
 from tests.support.draws import draw_share
 
 WEB = [
@@ -83,7 +83,7 @@ def outcome(check: Callable[[str], object], url: str) -> str:
         (connect, WEB, WEB_GOOD),
         (setting("HELIX_REDIS_URL"), REDIS, REDIS_GOOD),
         (setting("HELIX_SHARE"), [url for url in STORES if "endpoint" not in url], STORES_GOOD),
-        (sync.connect, STORES, STORES_GOOD),
+        (object_store.connect, STORES, STORES_GOOD),
     ],
     ids=["endpoint", "deep", "connect", "redis", "share", "push"],
 )

@@ -26,7 +26,8 @@ from helix.snapshot.ledger import access_events as events
 from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.ledger.access_events import Event
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.replication import remote as sync
+from helix.snapshot.replication.pull import pull_store
+from helix.snapshot.replication.push import push_store
 from helix.snapshot.verify import verify
 from helix.types import TYPES
 from pipelines.embedded.ingest import ingest
@@ -336,8 +337,8 @@ def test_the_model_outlives_commits_merges_and_deletions(lived_in: Path, tmp_pat
     found = Memory(lived_in).recall("why March for the vacation?", profile="engram", explain=True)
     assert found.items[0].why["retention"] != 1
 
-    sync.push(lived_in, str(tmp_path / "remote"))
-    sync.pull(str(tmp_path / "remote"), tmp_path / "copy")
+    push_store(lived_in, str(tmp_path / "remote"))
+    pull_store(str(tmp_path / "remote"), tmp_path / "copy")
     assert model_bytes(tmp_path / "copy") == trained
     assert verify(tmp_path / "copy").problems == ()
 

@@ -23,7 +23,7 @@ from helix.snapshot.index import dense
 from helix.snapshot.index import pq as coded
 from helix.snapshot.index.dense import Dense, build, open_dense
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.reader.vectors import Block
+from helix.snapshot.reader.vectors import VectorBlock
 from helix.snapshot.segment.arrays import quantise
 from helix.snapshot.verify import verify
 from helix.stages.dense import candidates, score, search_dense
@@ -52,17 +52,17 @@ def clustered(n: int, dim: int, clusters: int, seed: int = 0) -> tuple[np.ndarra
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Block, np.ndarray, np.ndarray, dict[str, float]]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[VectorBlock, np.ndarray, np.ndarray, dict[str, float]]:
     """An index of 20,000 clustered vectors, opened; the questions; the exact scores float32[questions, n]; params."""
     points, questions = clustered(N, DIM, CLUSTERS)
     codes, scale = quantise(points)
     path = tmp_path_factory.mktemp("dense") / "ivf.faiss"
     params = build(codes, scale, path)
     exact = (questions @ codes.T.astype(np.float32)) * scale
-    return Block(0, codes, scale, open_dense(path, params)), questions, exact, params
+    return VectorBlock(0, codes, scale, open_dense(path, params)), questions, exact, params
 
 
-def index_of(block: Block) -> Dense:
+def index_of(block: VectorBlock) -> Dense:
     assert block.dense is not None
     return block.dense
 
@@ -205,7 +205,7 @@ def test_few_allowed_rows_are_scanned(world, monkeypatch) -> None:
     monkeypatch.setattr(Dense, "search", lambda self, *given: asked.append(1) or np.arange(10))  # type: ignore[func-returns-value]
     candidates(questions[0], block, allowed, 10)
     assert asked == [1]
-    assert candidates(questions[0], Block(0, block.codes, block.scale, None), None, 10).tolist() == list(range(N))
+    assert candidates(questions[0], VectorBlock(0, block.codes, block.scale, None), None, 10).tolist() == list(range(N))
     assert exact.shape == (100, N)
 
 
@@ -251,15 +251,15 @@ def test_a_damaged_index_is_named(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module", params=["binary", "prefix:32"])
-def tiered(request, world, tmp_path_factory: pytest.TempPathFactory) -> tuple[Block, dict[str, Any]]:
+def tiered(request, world, tmp_path_factory: pytest.TempPathFactory) -> tuple[VectorBlock, dict[str, Any]]:
     """The same vectors in another tier."""
     block, _, _, _ = world
     path = tmp_path_factory.mktemp("tier") / "ivf.faiss"
     params = build(block.codes, block.scale, path, tier=request.param)
-    return Block(0, block.codes, block.scale, open_dense(path, params)), params
+    return VectorBlock(0, block.codes, block.scale, open_dense(path, params)), params
 
 
-def answered(block: Block, question: np.ndarray, k: int, allowed: np.ndarray | None = None) -> np.ndarray:
+def answered(block: VectorBlock, question: np.ndarray, k: int, allowed: np.ndarray | None = None) -> np.ndarray:
     """The k best of the index's candidates, as the stage scores them."""
     rows = np.sort(index_of(block).search(question, k, allowed))
     assert len(rows) == len(np.unique(rows))
@@ -322,7 +322,7 @@ def test_a_prefix_is_of_the_first_dimensions(tmp_path: Path) -> None:
     points[:, 4:] = 0  # nothing to go by there
     codes, scale = quantise(unit(points))
     params = build(codes, scale, tmp_path / "i", tier="prefix:4")
-    block = Block(0, codes, scale, open_dense(tmp_path / "i", params))
+    block = VectorBlock(0, codes, scale, open_dense(tmp_path / "i", params))
     assert params["over"] <= 2
     exact = (questions @ codes.T.astype(np.float32)) * scale
     shares = [

@@ -1,0 +1,213 @@
+"""Fetches the generation that is published at an object store or in a shared folder into a store."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+from helix.errors import StoreError
+from helix.snapshot import manifest as manifests
+from helix.snapshot import paths
+from helix.snapshot.manifest import File, Manifest
+from helix.snapshot.replication.object_store import (
+    Remote,
+    check_apart,
+    connect,
+    list_files,
+    map_parallel,
+    read_blocks,
+    write_blocks,
+)
+from helix.snapshot.replication.transfer import (
+    TransferReport,
+    build_report,
+    load_local_manifest,
+    load_remote_manifest,
+    parse_generation,
+    parse_remote_manifest,
+    read_remote_current,
+    retry_while_moving,
+    trace_history,
+    verify_blocks,
+)
+from helix.util.failpoints import failpoint
+from helix.util.hashing import hash_file
+
+
+def pull_store(url: str, root: Path, *, force: bool = False, wait: float = 60.0) -> TransferReport:
+    """Make the generation published at `url` the store's current one: missing files, the manifest, then CURRENT.
+
+    Every file is verified. A local file that a local manifest names is trusted; another is compared by digest, so an
+    interrupted pull resumes. The writer's lock is held throughout.
+
+    No local commit may get lost: the remote must have the local generation, by its manifest or as an ancestor of the
+    published one. If the line of ancestors is cut there, a local generation passes that has a smaller number than the
+    oldest ancestor, is of the same lineage, and was not built upon a generation that the remote has.
+
+    Args:
+        url: see `push_store`.
+        root: the store; made if it does not exist.
+        force: replace the local generation anyway. Local generations that the remote lacks are given up, deletions
+            among them; documents accepted here stay in the inbox and are committed again.
+        wait: seconds to wait for another writer.
+
+    Raises:
+        UsageError: `push_store` does not accept `url`.
+        StoreError: nothing published or no access, a damaged file, or local generations that would be lost. The store
+            stays at its generation; files that arrived whole are retained for the next pull.
+    """
+    started = time.monotonic()
+    remote = connect(url)
+    check_apart(root, remote)
+
+    def current() -> str:
+        name = read_remote_current(remote)
+        if name is None:
+            raise StoreError(f"no Helix store is published at {remote.url}", "check the URL, or 'helix push' one there")
+        return name
+
+    def work(name: str) -> TransferReport:
+        data = b"".join(read_blocks(remote, f"manifests/{name}"))
+
+        def check(mine: str, manifest: Manifest) -> None:
+            if not force and not manifests.load(root, mine).is_ledger:  # a ledger holds no item that could get lost
+                _check_nothing_lost(root, mine, remote, name, manifest)
+
+        return install(root, remote, name, data, check, wait, started)
+
+    return retry_while_moving(current, work, remote.url, "push it again from a whole store")
+
+
+def follow_store(url: str, root: Path, *, wait: float = 60.0) -> TransferReport | None:
+    """Pull if another generation is published, and remove older ones; None if it is current already.
+
+    Raises:
+        UsageError, StoreError: as `pull_store`.
+    """
+    remote = connect(url)
+    check_apart(root, remote)
+    name = read_remote_current(remote)  # two requests, and no more if nothing changed
+    mine = manifests.current_name(root) if (root / "inbox").is_dir() else None
+    report = pull_store(url, root, wait=wait) if name is None or name != mine else None
+    if report or _has_stale_generations(root):
+        from helix.snapshot.gc import collect
+
+        collect(root, 1, paths.STALE, wait)
+    return report
+
+
+def _has_stale_generations(root: Path) -> bool:
+    current = manifests.current_name(root)
+    older = (path for path in (root / "manifests").glob("[0-9]*.json") if path.name != current)
+    return any(paths.age(path) > paths.STALE for path in older)
+
+
+def install(
+    root: Path,
+    remote: Remote,
+    name: str,
+    data: bytes,
+    check: Callable[[str, Manifest], None],
+    wait: float,
+    started: float,
+) -> TransferReport:
+    """Fetch the missing files of a manifest and make it current.
+
+    Args:
+        data: the manifest's bytes.
+        check: raises StoreError if the manifest must not replace the local one of this name.
+
+    Raises:
+        StoreError: the manifest or a file is damaged, or another writer is at work.
+        MissingFile: a file does not exist.
+    """
+    from helix.snapshot import writer  # here, since only this direction writes a store
+
+    manifest = parse_remote_manifest(remote, name, data)
+    paths.create(root)
+    with writer.lock(root, wait) as held, paths.building(root) as workplace:
+        mine = manifests.current_name(root)
+        if mine and mine != name:
+            check(mine, manifest)
+        trusted = _list_named_files(root)
+        files = list({file.path: file for file in manifest.files()}.values())
+        results = map_parallel(lambda file: _fetch(root, remote, file, trusted, workplace), files)
+        with _report_unwritable(root):
+            for folder in {parent for file in files for parent in PurePosixPath(file.path).parents}:
+                paths.sync_folder(root / folder)
+            if mine is None:
+                writer.begin(root)
+            path = root / "manifests" / name
+            if not (path.is_file() and path.read_bytes() == data):
+                paths.write_file(path, data)
+            failpoint("pull.manifest")
+            held.check()
+            if mine != name:
+                writer.point(root, name)
+    return build_report(remote, name, len(files), [file for file, new in results if new], 0, started)
+
+
+def _fetch(root: Path, remote: Remote, file: File, trusted: set[tuple[str, int, str]], workplace: Path) -> bool:
+    """Fetch a file into the store; False if it is there already."""
+    target, source = root / file.path, f"files/{file.sha256}"
+    is_present = target.is_file() and target.stat().st_size == file.bytes
+    if is_present and ((file.path, file.bytes, file.sha256) in trusted or hash_file(target) == file.sha256):
+        return False
+    blocks = verify_blocks(
+        read_blocks(remote, source),
+        file,
+        f"{remote.url}: {source} ({file.path})",
+        "the local store is unchanged; remove that file there and push again from a whole store",
+    )
+    with _report_unwritable(root):
+        write_blocks(workplace / secrets.token_hex(8), target, blocks)
+    failpoint("pull.file")
+    return True
+
+
+def _check_nothing_lost(root: Path, mine: str, remote: Remote, name: str, manifest: Manifest) -> None:
+    """Raise StoreError if a pull would lose local generations; see `pull_store`."""
+    present = {path.removeprefix("manifests/") for path in list_files(remote, "manifests")}
+
+    def load(ancestor: str) -> Manifest | None:
+        if ancestor == name:
+            return manifest
+        return load_remote_manifest(remote, ancestor) if ancestor in present else None
+
+    if mine in present:
+        return
+    history = trace_history(name, load, parse_generation(mine))
+    if mine in history:
+        return
+    local = trace_history(mine, lambda ancestor: load_local_manifest(root, ancestor))
+    if (
+        parse_generation(mine) < parse_generation(history[-1])
+        and not present.intersection(local)
+        and manifests.load(root, mine).lineage == manifest.lineage
+    ):
+        return
+    raise StoreError(
+        f"{root} is at generation {parse_generation(mine)} ({mine}), which {remote.url}, at generation "
+        f"{parse_generation(name)}, does not have",
+        "push it there, or pull into another folder; --force discards generations that are not there",
+    )
+
+
+def _list_named_files(root: Path) -> set[tuple[str, int, str]]:
+    """Return (path, bytes, sha256) of files that local manifests name; they were verified when they were written."""
+    named: set[tuple[str, int, str]] = set()
+    for path in (root / "manifests").glob("[0-9]*.json"):
+        manifest = load_local_manifest(root, path.name)
+        named.update((file.path, file.bytes, file.sha256) for file in (manifest.files() if manifest else ()))
+    return named
+
+
+@contextmanager
+def _report_unwritable(root: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise paths.unwritable(root, error) from None
