@@ -10,10 +10,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from helix.encoders.cache import ExportJob, export_once
 from helix.encoders.dense import SPEC, EncoderSpec, digest_recipe, fingerprint_encoder, load_spec
 from helix.encoders.folders import WEIGHTS, digest_files, read_pad
-from helix.encoders.onnx_export import PRECISIONS, export_graph, save_tokenizer, write_graph
+from helix.encoders.onnx_export import PRECISIONS, ExportJob, export_graph, export_once, save_tokenizer, write_graph
 from helix.encoders.registry import Weights
 from helix.encoders.spec import FILES, hash_files, shorten, write_spec
 

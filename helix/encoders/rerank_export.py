@@ -16,11 +16,10 @@ from typing import Any, Final
 import numpy as np
 import orjson
 
-from helix.encoders.cache import ExportJob, export_once
 from helix.encoders.folders import ModelFolder, read_context, read_json, read_modules, read_pad
-from helix.encoders.onnx_export import PRECISIONS, export_graph, save_tokenizer, write_graph
+from helix.encoders.onnx_export import PRECISIONS, ExportJob, export_graph, export_once, save_tokenizer, write_graph
 from helix.encoders.registry import WINDOW
-from helix.encoders.rerank_model import (
+from helix.encoders.rerank import (
     FORMAT,
     SPEC,
     RerankerSpec,

@@ -17,9 +17,17 @@ from typing import Any, Final
 import numpy as np
 
 from helix.encoders import sparse
-from helix.encoders.cache import ExportJob, export_once
 from helix.encoders.folders import ModelFolder, is_model, read_context, read_json, read_pad
-from helix.encoders.onnx_export import PROBES, choose_precision, export_graph, quantise_graph, read_opset, time_in_turns
+from helix.encoders.onnx_export import (
+    PROBES,
+    ExportJob,
+    choose_precision,
+    export_graph,
+    export_once,
+    quantise_graph,
+    read_opset,
+    time_in_turns,
+)
 from helix.encoders.sparse import FORMAT, SPEC, DocumentEncoder, SparseSpec, digest_weights, load_spec, open_query
 from helix.encoders.spec import fingerprint_spec, hash_files, shorten, write_spec
 from helix.errors import EncoderError

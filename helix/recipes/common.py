@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from helix.encoders.late import LateEncoder, reuse_encoder
+from helix.encoders.rerank import LateEncoder, reuse_encoder
 from helix.errors import EncoderError
 from helix.stages.embed import embed
 from helix.stages.rerank import maxsims

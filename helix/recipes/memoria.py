@@ -28,8 +28,7 @@ from helix.stages.trace import Trace
 from helix.types import F32, I64, U64, Bool, Bundle, Item, Leg, Plan, Pool, Query
 
 if TYPE_CHECKING:
-    from helix.encoders.cross import CrossEncoder
-    from helix.encoders.rerank import Rerankers
+    from helix.encoders.rerank import CrossEncoder, Rerankers
 
 _MICRO = 1_000_000  # microseconds of a second
 

@@ -168,7 +168,7 @@ def _bench_logs(argv: Sequence[str]) -> int:
 
     report: dict[str, Any] = {}
     if options.paths:
-        report = logs.measure(options.paths, load())
+        report = logs.measure_logs(options.paths, load())
     if sizes:
         report["large"] = logs.measure_large(sorted(map(int, sizes)), load(), print_note)
     if options.json:
@@ -190,10 +190,10 @@ def _bench_watch(argv: Sequence[str]) -> int:
     options = new.parse_args(argv)
     if options.turns < 1:
         raise UsageError(f"--turns is {options.turns}", "give a positive number")
-    from pipelines.bench import freshness
+    from pipelines.bench import logs
 
     store = Path(options.store).expanduser() if options.store else None
-    report = freshness.measure(store, options.turns, print_note)
+    report = logs.measure_freshness(store, options.turns, print_note)
     if options.json:
         print_json(report)
     else:

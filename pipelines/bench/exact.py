@@ -1,30 +1,196 @@
-"""Recall of the legs against exact search of all rows, and what else is compared at that: effort, limit, vectors."""
+"""Recall of the legs against exact search of all rows; recall against effort, the least time, and the vectors."""
 
 from __future__ import annotations
 
 import statistics
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from helix.errors import StoreError
+from helix.question.build import build_query
 from helix.ranking.bm25 import compute_idf, saturate_tf
+from helix.recipes.common import begin
+from helix.recipes.default import add_search_terms
 from helix.recipes.load_profile import load as load_profile
 from helix.sdk.memory import Memory
 from helix.settings import Settings
+from helix.snapshot.index.dense import load_faiss
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.constants import HelixProfile
 from helix.stages.dense import search_dense
 from helix.stages.lexical import search_lexical
-from helix.types import F32, I64, Plan, Query
-from pipelines.bench.figures import Report, Say, percentiles, time_call
-from pipelines.bench.likeness import compare_vectors
-from pipelines.bench.limit import measure_limit
-from pipelines.bench.posed import K, PosedQuestion, pose_question
+from helix.stages.trace import Trace
+from helix.types import F32, I64, Bool, Plan, Query, RecallOptions
+from pipelines.bench.process import TURNS, Report, Say, percentiles, time_call
 from pipelines.bench.questions import KINDS, OPEN, Ask
+from pipelines.bench.space import FILE
+
+K: Final = 100
+"""Compared rows of a leg."""
+
+
+class PosedQuestion(NamedTuple):
+    """A question after stages 1 and 2."""
+
+    ask: Ask
+    query: Query
+    vector: F32
+    snap: Snapshot  # the principal's view
+    plan: Plan
+
+
+def pose_question(memory: Memory, ask: Ask, profile: HelixProfile) -> PosedQuestion:
+    """Run stages 1 and 2.
+
+    Raises:
+        StoreError: the store has no encoder.
+    """
+    arguments = dict(ask["with"])
+    snap = memory.snapshot.seen_by(arguments.get("principal"))
+    query = build_query(ask["query"], snap, memory.settings, RecallOptions(**arguments))
+    query = add_search_terms(query, snap, profile.ask)
+    vector, plan = begin(query, snap, Trace(), query.embedded)
+    if vector is None:
+        raise StoreError(f"the encoder of {memory.root} is missing", "make the store again")
+    return PosedQuestion(ask, query, vector, snap, plan)
+
+
+_SAMPLED: Final = 2_000  # items of either kind, in whole sessions
+
+
+def compare_vectors(root: Path, snap: Snapshot) -> Report:
+    """Return the statistics of real and of synthetic vectors."""
+    import pyarrow.parquet as pq
+
+    ids = pq.read_table(root / FILE, columns=["id"])["id"].to_pylist()
+    rows = snap.row_map.by_key(np.array([int(each, 16) for each in ids], np.uint64))
+    is_real: Bool = np.zeros(snap.rows, bool)
+    is_real[rows[rows >= 0]] = True
+    rng = np.random.default_rng(0)
+    report = {}
+    for name, mask in (("real", is_real), ("synthetic", ~is_real)):
+        sessions = rng.permutation(np.unique(snap.columns.session[mask]))
+        size = np.bincount(snap.columns.session[mask], minlength=len(snap.sessions))[sessions]
+        chosen = sessions[: max(1, int(np.searchsorted(np.cumsum(size), _SAMPLED)))]
+        sample = np.flatnonzero(mask & np.isin(snap.columns.session, chosen))[:_SAMPLED]
+        if len(sample) > K:
+            report[name] = describe_vectors(snap.vectors.dequantise(sample), rng)
+    return report
+
+
+def describe_vectors(vectors: npt.NDArray[np.float32], rng: np.random.Generator) -> Report:
+    """Describe unit vectors, float32[n > 100, d].
+
+    Returns:
+        variance: its share along the first 10, 50 and 100 principal axes. pairs: percentiles 5, 50 and 95 of the
+        cosines of random pairs. neighbour: medians of the cosine to the 1st, 10th and 100th nearest.
+    """
+    a, b = rng.integers(len(vectors), size=(2, 20_000))
+    pairs = (vectors[a] * vectors[b]).sum(axis=1)[a != b]
+    widths = np.linalg.eigvalsh(np.cov(vectors.T))[::-1]
+    cosines = vectors @ vectors.T
+    np.fill_diagonal(cosines, -1)
+    cosines.sort(axis=1)
+    return {
+        "variance": {str(n): round(float(widths[:n].sum() / widths.sum()), 3) for n in (10, 50, 100)},
+        "pairs": {str(p): round(float(np.percentile(pairs, p)), 3) for p in (5, 50, 95)},
+        "neighbour": {str(n): round(float(np.median(cosines[:, -n])), 3) for n in (1, 10, 100)},
+    }
+
+
+_BANDWIDTH: Final = 1 << 29  # bytes read for the measurement of their speed
+
+
+def measure_bandwidth() -> float:
+    """Return the bytes a second that one core reads in sequence, the best of three."""
+    numbers = np.ones(_BANDWIDTH // 8, np.uint64)
+    return float(numbers.nbytes / min(time_call(numbers.max) for _ in range(3)) * 1000)
+
+
+def measure_limit(memory: Memory, posed: Sequence[PosedQuestion], profile: HelixProfile) -> Report:
+    """Return medians of the whole recall and of its least parts, over the questions and rounds.
+
+    The parts are one run of the ONNX session on the tokenised question, one search of the dense indexes by the library
+    alone, and the bytes of `count_bytes_read` at the speed one core reads memory. Recalls and parts alternate by
+    rounds, so that a slower machine slows both.
+    """
+    if not posed:
+        return {}
+    encoder, rate = memory.snapshot.encoder, measure_bandwidth()
+    read = [count_bytes_read(memory, one, profile) for one in posed]
+    tokens = [encoder.tokens([encoder.spec.query_prefix + one.query.embedded]) for one in posed]
+    feeds = [encoder.feed(ids) for ids in tokens]
+    spent: dict[str, list[float]] = defaultdict(list)
+    for _ in range(TURNS):
+        spent["total"] += [time_call(memory.recall, one.ask["query"], **one.ask["with"]) for one in posed]
+        onnx = [time_call(encoder.run, feed) for feed in feeds]
+        library = [time_call(search_raw, one) for one in posed]
+        scan = [sum(sizes.values()) / rate * 1000 for sizes in read]
+        spent["onnx"], spent["library"], spent["scan"] = spent["onnx"] + onnx, spent["library"] + library, scan
+        spent["least"] += [sum(parts) for parts in zip(onnx, library, scan, strict=True)]
+    for sizes in read:
+        for stage, size in sizes.items():
+            spent[f"bytes of {stage}"].append(size)
+    medians = {name: statistics.median(values) for name, values in spent.items()}
+    return {
+        **{name: round(ms, 3) for name, ms in medians.items()},
+        "ratio": round(medians["total"] / medians["least"], 2),
+    }
+
+
+def search_raw(one: PosedQuestion) -> None:
+    """Search every dense index by the library alone, with its default lists and no filter."""
+    parameters: Any = load_faiss().SearchParametersIVF
+    for block in one.snap.vectors.blocks:
+        if block.dense is not None and block.dense.tier == "int8":
+            chosen = parameters(nprobe=block.dense.probes)
+            block.dense.index.search(one.vector[None, :], K, params=chosen)
+
+
+def count_bytes_read(memory: Memory, one: PosedQuestion, profile: HelixProfile) -> dict[str, int]:
+    """Return the bytes of the store that the other stages have to read, by stage and without columns.
+
+    lexical: all postings of the question's terms, a row number and a frequency each, and the length of each row.
+    dense: the codes of the rescored rows.
+    graph: the entities of the seeds, and every edge the walk may read.
+    rank: the terms in order of each row of the pool and the two turns to either side; its codes and those of the
+    adjacent turns.
+    diversify: the signatures of the pool. pack: the returned text.
+    """
+    snap = one.snap
+    bundle = memory.recall(one.ask["query"], **one.ask["with"], explain=True)
+    keys = np.array([int(entry["id"], 16) for entry in (bundle.trace or {})["candidates"]], np.uint64)
+    pool = snap.row_map.by_key(keys)
+    adjacent = adjacent_turns(snap, pool)
+    window = np.union1d(adjacent, adjacent_turns(snap, adjacent))
+    code = len(one.vector) + 4
+    seeds = pool[: profile.graph.seeds]
+    return {
+        "lexical": sum(
+            len(rows) * (rows.itemsize + tf.itemsize + 4)
+            for term in one.query.terms
+            for _, rows, tf in snap.lexical.term(term)
+        ),
+        "dense": K * code,
+        "graph": int(snap.graph.count_entities(seeds).sum()) * 8 + profile.graph.work * 8,
+        "rank": int(snap.lexical.length[window].sum()) * 4 + len(adjacent) * code,
+        "diversify": len(pool) * snap.row_map.signatures(pool[:1]).nbytes,
+        "pack": sum(len(item.text.encode()) for item in bundle.items),
+    }
+
+
+def adjacent_turns(snap: Snapshot, rows: I64) -> I64:
+    """Return the rows with those before and after each in its session, ascending."""
+    steps = [step[rows].astype(np.int64) for step in (snap.columns.previous, snap.columns.next)]
+    every = np.concatenate([rows, *steps])
+    return np.unique(every[every >= 0])
+
 
 _COMPARED: Final = 200  # questions
 _BLOCK: Final = 32_768  # rows scored at a time

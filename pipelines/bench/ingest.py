@@ -22,9 +22,9 @@ from helix.encoders.dense import Encoder, measure_session
 from helix.errors import UsageError
 from helix.settings import Settings
 from helix.snapshot import paths as store
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.segment.batch import Rows
-from pipelines.bench.figures import Say
+from helix.snapshot.ledger import inbox
+from helix.snapshot.segment.batch import RowBatch
+from pipelines.bench.process import Say
 from pipelines.bench.synthetic import make_batches
 from pipelines.embedded.ingest import ingest
 from pipelines.ingest.accept_all import IngestReport, accept_all
@@ -46,7 +46,7 @@ def measure(items: int, paths: Sequence[Path], settings: Settings, say: Say, see
     """
     with tempfile.TemporaryDirectory() as work:
         root = Path(work) / "store"
-        store.create(root)
+        store.create_folders(root)
         logs = list(list_files(paths) if paths else write_synthetic_logs(items, Path(work), seed))
         encoder = open_encoder(root, settings)
         load_type_model(encoder, settings)  # trained once a machine, not once an ingest
@@ -103,7 +103,7 @@ def accept_log(root: Path, log: Path, settings: Settings) -> list[str] | None:
     documents = accept_all(root, [log], settings, IngestReport(), project=None, format="auto", acl=())
     if not documents:
         return None
-    envelope = ledger.read(root, documents[0])
+    envelope = inbox.read_envelope(root, documents[0])
     return list(dict.fromkeys(make_items(read_document(root, envelope, settings), envelope, settings, Counter()).texts))
 
 
@@ -162,7 +162,7 @@ def write_synthetic_logs(items: int, folder: Path, seed: int) -> Iterator[Path]:
         yield path
 
 
-def _format_lines(batch: Rows) -> Iterator[bytes]:
+def _format_lines(batch: RowBatch) -> Iterator[bytes]:
     names = ["session", "turns", "speaker", "role", "title", "text", "time", "project"]
     for row in batch.items.select(names).to_pylist():
         when = row["time"] or datetime(2026, 1, 1, tzinfo=UTC)

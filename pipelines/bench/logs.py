@@ -1,10 +1,14 @@
-"""Cost of accepting logs, before the encoder: bytes a second of redacting and reading, and memory."""
+"""Cost of accepting logs, before the encoder, and the time from a host's write of a turn to its recall."""
 
 from __future__ import annotations
 
 import gc
 import json
+import os
 import resource
+import signal
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,8 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from helix.errors import InputRefused
+import numpy as np
+
+import helix
+from helix.errors import InputRefused, StoreError
 from helix.redact.redact import redact
+from helix.sdk.memory import Memory
 from helix.settings import Settings
 from helix.sources import registry as sources
 from helix.sources.common.decode import decode, unescape_ascii
@@ -41,7 +49,7 @@ class Cost:
     reading: float = 0.0
 
 
-def measure(paths: Sequence[str | Path], settings: Settings) -> dict[str, Any]:
+def measure_logs(paths: Sequence[str | Path], settings: Settings) -> dict[str, Any]:
     """Redact and read every log once, in this thread.
 
     Returns:
@@ -174,3 +182,75 @@ def _make_records(i: int) -> Iterator[dict[str, Any]]:
         message = {"role": kind, "content": content, **({"id": f"m{i}-{n}"} if kind == "assistant" else {})}
         parent = names[n - 1] if n else before
         yield {"type": kind, "uuid": names[n], "parentUuid": parent, **common, "message": message}
+
+
+# ---------------------------------------------------------------- from a turn to its recall, with `helix watch`
+
+
+_READY = 120.0  # seconds to load the encoder
+_LATEST = 60.0  # seconds for a turn
+
+
+def measure_freshness(store: Path | None, turns: int, say: Callable[[str], None]) -> dict[str, Any]:
+    """Append turns to a log, one at a time, and ask for each until it is found.
+
+    Args:
+        store: an existing one, which receives the turns; None for a new one.
+
+    Raises:
+        StoreError: a turn was not found within a minute.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        logs = Path(folder) / "logs"
+        logs.mkdir()
+        root = store or Path(folder) / "store"
+        log = logs / "session.jsonl"
+        command = [sys.executable, "-m", "helix.cli", "watch", str(logs), "--only", "--store", str(root)]
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL, env={**os.environ, "HELIX_REDIS_URL": ""}) as watcher:
+            try:
+                memory = _open_memory(root, log)
+                seconds = [_measure_turn(memory, log, i) for i in range(turns)]
+            finally:
+                watcher.send_signal(signal.SIGTERM)
+                watcher.wait(60)
+        items = int(memory.snapshot.alive.sum())
+    quantiles = {f"p{q}": round(float(np.percentile(seconds, q)), 3) for q in (50, 95)}
+    say(f"{turns} turns on {items:,} items")
+    return {"items": items, "turns": turns, "seconds": {**quantiles, "max": round(max(seconds), 3)}}
+
+
+def _append_turn(log: Path, word: str) -> float:
+    line = {
+        "session": "freshness",
+        "id": word,
+        "text": f"The word of the hour is {word}, and it was never said before.",
+    }
+    with log.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    return time.perf_counter()
+
+
+def _open_memory(root: Path, log: Path) -> Memory:
+    """Open the store after the watcher has published the first turn."""
+    _append_turn(log, "zerothword")
+    end = time.perf_counter() + _READY
+    while time.perf_counter() < end:
+        time.sleep(0.1)
+        try:
+            memory = helix.open(root)
+        except StoreError:
+            continue
+        if any("zerothword" in item.text for item in memory.recall("zerothword", k=3).items):
+            return memory
+    raise StoreError("nothing was published", "see the output of 'helix watch'")
+
+
+def _measure_turn(memory: Memory, log: Path, i: int) -> float:
+    word = f"freshword{i}x{time.time_ns()}"
+    began = _append_turn(log, word)
+    while time.perf_counter() - began < _LATEST:
+        memory.refresh()
+        if any(word in item.text for item in memory.recall(word, k=3).items):
+            return time.perf_counter() - began
+        time.sleep(0.01)
+    raise StoreError(f"a turn was not recallable within {_LATEST:.0f} s", "see the output of 'helix watch'")

@@ -16,16 +16,15 @@ import pyarrow as pa
 
 from helix.errors import StoreError, UsageError
 from helix.settings import Settings
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.open import read_table
 from helix.types import F32, I64
-from pipelines.bench.figures import Report, Say, percentiles, round_values, time_call
 from pipelines.bench.peers.base import ENOUGH, Corpus, Searcher, tune
 from pipelines.bench.peers.registry import check_peer, load_peer
-from pipelines.bench.process import start_process, start_reader
+from pipelines.bench.process import Report, Say, percentiles, round_values, start_process, start_reader, time_call
 from pipelines.bench.questions import OPEN, Ask
-from pipelines.bench.real import index_texts
+from pipelines.bench.space import index_texts
 
 K: Final = 100
 """Rows of a peer's answer, as many as a leg of Helix has."""
@@ -154,7 +153,7 @@ def read_corpus(root: Path, snap: Snapshot) -> Corpus:
     Raises:
         StoreError: the store is empty.
     """
-    _, manifest = ledger.current(root)
+    _, manifest = inbox.load_current(root)
     if manifest is None:
         raise StoreError(f"{root} is empty", "make one with 'helix bench recall'")
     columns = ["origin", "speaker", "title", "text", "project"]

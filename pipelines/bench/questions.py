@@ -1,6 +1,6 @@
 """Questions about a synthetic store: natural ones, identifiers, errors, times, and questions with a filter.
 
-Their words come from items with real vectors (`pipelines.bench.real`), so that both legs can find them.
+Their words come from items with real vectors (`pipelines.bench.space`), so that both legs can find them.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from helix.errors import StoreError
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
+from helix.snapshot.segment.batch import RowBatch
 from helix.snapshot.segment.open import read_table
 from helix.text.tokenize import STOP_WORDS
 from helix.types import TYPES
-from pipelines.bench.real import FILE
-from pipelines.bench.synthetic import START
+from pipelines.bench.space import FILE
+from pipelines.bench.synthetic import BATCH, START, make_batch
 
 Ask = dict[str, Any]
 """{query, kind, item, with}: `item` is the id of the words' source, `with` has the arguments of the recall."""
@@ -96,7 +98,7 @@ def draw_questions(root: Path, seed: int, n: int) -> list[Ask]:
 
 def count_project_items(root: Path) -> Counter[str]:
     """Count the items without an ACL by project."""
-    _, manifest = ledger.current(root)
+    _, manifest = inbox.load_current(root)
     sizes: Counter[str] = Counter()
     for segment in manifest.segments if manifest else ():
         table = read_table(root / "segments" / segment.id / "items.parquet", ["project", "acl"])
@@ -187,3 +189,60 @@ def _pick(choices: Sequence[str], rng: np.random.Generator) -> str:
 def _list_words(text: str) -> list[str]:
     """Return content words in reading order, lower case."""
     return [word.lower() for word in _WORD.findall(text) if word.lower() not in STOP_WORDS]
+
+
+# ---------------------------------------------------------------- questions for `pipelines.bench.store`
+
+
+STORE_QUESTIONS: Final = 200
+
+
+def draw_store_questions(items: int, seed: int, n: int = STORE_QUESTIONS) -> list[dict[str, Any]]:
+    """Draw n questions: words, identifiers and paths, errors, words within a project.
+
+    Returns:
+        A list of {query, project, kind, item}; `item` is the id of the words' source.
+    """
+    index = items // BATCH // 2
+    size = min(BATCH, items - index * BATCH)
+    rows = make_batch(seed, index, size)
+    rng = np.random.default_rng(seed)
+    names = dict(
+        zip(rows.entities["hash"].to_pylist(), rows.entities.select(["kind", "name"]).to_pylist(), strict=True)
+    )
+    text, project, ids = (rows.items[column].to_pylist() for column in ("text", "project", "id"))
+    asks: list[dict[str, Any]] = []
+    public = np.flatnonzero(select_public(rows))
+    places = iter(np.resize(rng.permutation(public), 50 * n).tolist())
+    for i in range(n):
+        kind = ("words", "identifier", "words", "error", "project")[i % 5]
+        query = None
+        while query is None:
+            row = next(places, None)
+            if row is None:  # too few items name one: ask for words
+                kind, row = "words", int(rng.choice(public))
+            mentioned = rows.mention_entity[rows.mention_indptr[row] : rows.mention_indptr[row + 1]].tolist()
+            query = _make_query(kind, text[row], [names[number] for number in mentioned], rng)
+        asks.append(
+            {"query": query, "project": project[row] if kind == "project" else None, "kind": kind, "item": ids[row]}
+        )
+    return asks
+
+
+def _make_query(kind: str, text: str, mentioned: Sequence[dict[str, str]], rng: np.random.Generator) -> str | None:
+    """Make a question about one item; None if it has nothing of the kind."""
+    words = re.findall(r"[^\s.,]\S*[^\s.,]", text)
+    start = int(rng.integers(max(1, len(words) - 7)))
+    phrase = " ".join(words[start : start + 8]).lower()
+    if kind in ("words", "project"):
+        return phrase or text
+    wanted = ("error",) if kind == "error" else ("identifier", "path")
+    named = [entry["name"] for entry in mentioned if entry["kind"] in wanted]
+    if not named:
+        return None
+    return f"{named[0]}: {' '.join(words[start : start + 3])}" if kind == "error" else f"where is {named[0]} used"
+
+
+def select_public(rows: RowBatch) -> npt.NDArray[np.bool_]:
+    """Return bool[n]: items without an ACL."""
+    return np.array([not acl for acl in rows.items["acl"].to_pylist()])

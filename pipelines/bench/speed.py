@@ -10,8 +10,8 @@ import orjson
 
 from helix.errors import StoreError, UsageError
 from helix.settings import Settings
-from pipelines.bench.figures import Report, Say
 from pipelines.bench.peers.registry import check_peer
+from pipelines.bench.process import Report, Say
 from pipelines.bench.recall import measure
 from pipelines.bench.speed_document import OUTSIDE, format_document
 from pipelines.bench.speed_plots import BUDGETS, LEGS, Reports, draw_plots, select_main

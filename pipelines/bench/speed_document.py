@@ -7,7 +7,7 @@ from typing import Final
 
 import orjson
 
-from pipelines.bench.figures import Report
+from pipelines.bench.process import Report
 from pipelines.bench.questions import FILTERED, OPEN
 from pipelines.bench.speed_plots import BUDGETS, LEGS, MILLION, Reports, select_main
 from pipelines.eval.document import format_table

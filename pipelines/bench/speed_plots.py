@@ -1,4 +1,4 @@
-"""The plots of the speed report, as SVG. Colours as in `pipelines.eval.plots`."""
+"""The plots of the speed report, as SVG. Colours as in `pipelines.eval.document`."""
 
 from __future__ import annotations
 

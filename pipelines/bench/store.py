@@ -21,12 +21,11 @@ import numpy as np
 
 from helix.errors import StoreError
 from helix.settings import Settings
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Manifest
-from helix.snapshot.segment.batch import Rows
-from pipelines.bench.figures import Report, Say, drop_caches, percentiles, round_values
-from pipelines.bench.process import start_process, start_reader
-from pipelines.bench.store_questions import draw_questions, select_public
+from helix.snapshot.segment.batch import RowBatch
+from pipelines.bench.process import Report, Say, drop_caches, percentiles, round_values, start_process, start_reader
+from pipelines.bench.questions import draw_store_questions, select_public
 from pipelines.bench.synthetic import make_batch
 from pipelines.bench.synthetic_store import MARKER, read_marker, write_parts
 from pipelines.ingest.part import pipeline_fingerprint
@@ -51,10 +50,10 @@ def measure(root: Path, settings: Settings, say: Say, *, keep: bool = False, col
     Raises:
         StoreError: `root` is no such store, or cannot be read.
     """
-    found, (_, manifest) = read_marker(root), ledger.current(root)
+    found, (_, manifest) = read_marker(root), inbox.load_current(root)
     if found is None or manifest is None:
         raise StoreError(f"{root} is no synthetic store", "make one with 'helix bench store'")
-    asks = draw_questions(found["items"], found["seed"])
+    asks = draw_store_questions(found["items"], found["seed"])
     report: Report = {"items": found["items"], "seed": found["seed"], "cores": len(os.sched_getaffinity(0))}
     report |= {"segments": len(manifest.segments), "build_seconds": found.get("seconds", {})}
     report["bytes_per_item"] = _measure_bytes(root, manifest)
@@ -169,7 +168,7 @@ def _summarise_recalls(asks: Sequence[dict[str, Any]], recalls: Sequence[dict[st
 
 def _measure_writing(work: Path, seed: int, settings: Settings, asks: Sequence[dict[str, Any]], say: Say) -> Report:
     """Measure commits, refresh and compaction on `work`, with the memory of each writer."""
-    _, manifest = ledger.current(work)
+    _, manifest = inbox.load_current(work)
     if manifest is None:
         raise StoreError(f"{work} has no generation", "remove it and run the command again")
     fingerprint = pipeline_fingerprint(manifest.lineage.encoder, settings)
@@ -177,7 +176,7 @@ def _measure_writing(work: Path, seed: int, settings: Settings, asks: Sequence[d
     peaks: dict[str, dict[str, float]] = {}
     report: Report = {}
 
-    def enqueue(items: int) -> Rows:
+    def enqueue(items: int) -> RowBatch:
         rows = make_batch(seed, next(fresh), items)
         write_parts(work, rows, fingerprint)
         return rows
@@ -200,7 +199,7 @@ def _measure_writing(work: Path, seed: int, settings: Settings, asks: Sequence[d
         with start_process() as (send, peak):
             send({"do": "writer", "root": str(work)})
             done = _count_new_bytes(work, partial(send, {"do": "compact", "full": full}))
-        _, manifest = ledger.current(work)
+        _, manifest = inbox.load_current(work)
         report[name] = {**round_values(done), "segments": len(manifest.segments) if manifest else 0}
         peaks[name] = peak
     most = {kind: max(peak[kind] for peak in peaks.values()) for kind in ("rss", "anonymous")}
@@ -235,7 +234,7 @@ def _list_files(root: Path) -> dict[tuple[Path, int], int]:
     return sizes
 
 
-def _measure_refresh(work: Path, rows: Rows, ask_first: dict[str, Any]) -> Report:
+def _measure_refresh(work: Path, rows: RowBatch, ask_first: dict[str, Any]) -> Report:
     """Measure the seconds from publishing a commit to an open reader's answer from it.
 
     Raises:

@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from helix.enrich.neardup import compute_signatures
-from helix.snapshot.segment.arrays import hexes, owners, quantise, unhexes
-from helix.snapshot.segment.batch import FACTS, ITEMS, Rows, digest
+from helix.snapshot.segment.arrays import expand_rows, format_hex, parse_hex, quantise_vectors
+from helix.snapshot.segment.batch import FACTS, ITEMS, RowBatch, hash_parts
 from helix.text.cues import read_cues
 from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import I64, TYPES, U32, U64
@@ -28,15 +28,20 @@ from pipelines.bench.language import (
     PROJECT_ZIPF,
     PROJECTS,
     SPEAKERS,
+    TOPICS,
     VERSION,
     Lexicon,
     cumulate_zipf,
     draw_choices,
+    draw_copies,
     draw_ranks,
+    insert_hashes,
     load_lexicon,
+    make_offsets,
+    topic_words,
+    write_words,
 )
 from pipelines.bench.space import Space, default_space, draw_vectors
-from pipelines.bench.words import TOPICS, draw_copies, insert_hashes, make_offsets, topic_words, write_words
 
 BATCH: Final = 20_000
 """Items of a batch."""
@@ -84,7 +89,7 @@ class _Sessions:
     identity: list[str]  # [s]
 
 
-def make_batch(seed: int, index: int, size: int = BATCH, mixed: Space | None = None) -> Rows:
+def make_batch(seed: int, index: int, size: int = BATCH, mixed: Space | None = None) -> RowBatch:
     """Make `size` items, the same for the same arguments.
 
     Args:
@@ -114,11 +119,11 @@ def make_batch(seed: int, index: int, size: int = BATCH, mixed: Space | None = N
     spoken = [tokenise(head + text) for head, text in zip(heads, texts, strict=True)]
     counts = [Counter(terms) for terms in spoken]
     mention_indptr, mentioned = _find_mentions(language, words, indptr, speaker)
-    codes, scale = quantise(draw_vectors(rng, topic, copied, mixed or default_space()))
+    codes, scale = quantise_vectors(draw_vectors(rng, topic, copied, mixed or default_space()))
     items = _make_items(rng, language, sessions, texts, names, titles, role, kind)
-    link_indptr, link_key = _draw_links(rng, sessions.ord, unhexes(items["id"]))
+    link_indptr, link_key = _draw_links(rng, sessions.ord, parse_hex(items["id"]))
     fact_indptr, facts = _draw_facts(rng, language, items, mention_indptr, mentioned)
-    return Rows(
+    return RowBatch(
         items=items,
         codes=codes,
         scale=scale,
@@ -161,7 +166,7 @@ def _draw_facts(
     chosen = items.take(pa.array(at))
     group = hashes[subject] ^ rng.integers(0, 10, len(at)).astype(np.uint64)
     columns: dict[str, Any] = {
-        "id": hexes(unhexes(chosen["id"]) ^ np.uint64(1)),
+        "id": format_hex(parse_hex(chosen["id"]) ^ np.uint64(1)),
         "item": chosen["id"],
         "project": chosen["project"],
         "subject": words["subject"],
@@ -240,7 +245,7 @@ def _find_mentions(language: Lexicon, words: I64, indptr: I64, speaker: I64) -> 
     entity = np.where(words < len(language.entity), language.entity[np.minimum(words, len(language.entity) - 1)], -1)
     at = np.flatnonzero(entity >= 0)
     people = np.flatnonzero(speaker >= 0)
-    row = np.concatenate([people, owners(indptr)[at]])
+    row = np.concatenate([people, expand_rows(indptr)[at]])
     found = np.concatenate([speaker[people] + language.entities.num_rows - SPEAKERS, entity[at]])
     order = np.argsort(row, kind="stable")
     row, found = row[order], found[order]
@@ -277,7 +282,7 @@ def _make_items(
     pinned = rng.random(n) < 0.001
     hedged = np.where(rng.random(n) < 0.15, np.float32(0.7), np.float32(1))
     columns: dict[str, Any] = {
-        "id": [digest(SOURCE, session, turn, "0") for session, turn in zip(identity, turns, strict=True)],
+        "id": [hash_parts(SOURCE, session, turn, "0") for session, turn in zip(identity, turns, strict=True)],
         "source": pa.repeat(pa.scalar(SOURCE), n),
         "path": _expand_column([f"logs/{p}/{s}.jsonl" for p, s in zip(project, sessions.identity, strict=True)], of),
         "document": _expand_column([hashlib.sha256(s.encode()).hexdigest() for s in sessions.identity], of),
@@ -303,7 +308,7 @@ def _make_items(
         "pinned": pinned,
         "acl": _expand_column(_draw_acls(rng, language, len(sessions.start)), of),
         "tokens": np.array([-(-len(text) // 4) for text in texts], np.uint32),
-        "content": [digest(text) for text in texts],
+        "content": [hash_parts(text) for text in texts],
     }
     arrays = [
         pa.array(columns[field.name]).cast(field.type) if field.name in columns else pa.nulls(n, field.type)
@@ -335,7 +340,7 @@ def _expand(values: Sequence[Any], rows: I64) -> list[Any]:
 
 def make_batches(
     items: int, seed: int, size: int = BATCH, workers: int = 2, mixed: Space | None = None
-) -> Iterator[Rows]:
+) -> Iterator[RowBatch]:
     """Yield `items` items in batches of `size`, in order, made by `workers` processes (below two: in this one).
 
     At most one finished batch a process waits, so that memory stays bounded with a slow consumer.
@@ -347,7 +352,7 @@ def make_batches(
         return
     # spawn: the threads of Arrow and BLAS do not survive a fork.
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        waiting: deque[Future[Rows]] = deque(pool.submit(make_batch, *a) for a in islice(todo, 2 * workers))
+        waiting: deque[Future[RowBatch]] = deque(pool.submit(make_batch, *a) for a in islice(todo, 2 * workers))
         while waiting:
             done = waiting.popleft().result()
             waiting.extend(pool.submit(make_batch, *a) for a in islice(todo, 1))

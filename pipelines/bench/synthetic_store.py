@@ -19,17 +19,16 @@ import pyarrow.parquet as pq
 from helix.errors import StoreError, UsageError
 from helix.settings import Settings
 from helix.snapshot import paths, writer
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.snapshot.ledger.inbox import Envelope
 from helix.snapshot.manifest import FORMAT
-from helix.snapshot.segment.arrays import unhexes
-from helix.snapshot.segment.batch import Rows, save
+from helix.snapshot.segment.arrays import parse_hex
+from helix.snapshot.segment.batch import RowBatch, save_rows
 from helix.types import F32
-from pipelines.bench.figures import Say
 from pipelines.bench.language import DIM, VERSION
-from pipelines.bench.real import FILE as REAL
-from pipelines.bench.real import LEAST, count_real, mix_real
-from pipelines.bench.space import learn_space
+from pipelines.bench.process import Say
+from pipelines.bench.space import FILE as REAL
+from pipelines.bench.space import LEAST, count_real, learn_space, mix_real
 from pipelines.bench.synthetic import make_batches
 from pipelines.ingest.commit import commit_rows
 from pipelines.ingest.document_table import DOCUMENTS
@@ -52,7 +51,7 @@ def build_store(root: Path, items: int, seed: int, settings: Settings, say: Say,
     The ledger has its documents as after an ingest, as a commit's cost depends on them.
 
     Args:
-        real: approximate number of items with real vectors; below `pipelines.bench.real.LEAST` the others get a
+        real: approximate number of items with real vectors; below `pipelines.bench.space.LEAST` the others get a
             space of no model.
 
     Raises:
@@ -67,7 +66,7 @@ def build_store(root: Path, items: int, seed: int, settings: Settings, say: Say,
         return
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     paths.write_file(root / MARKER, orjson.dumps({**wanted, "complete": False}))
-    paths.create(root)
+    paths.create_folders(root)
     encoder = open_encoder(root, settings, say)
     if encoder.dim != DIM:
         raise UsageError(
@@ -132,11 +131,11 @@ def read_marker(root: Path) -> dict[str, Any] | None:
 
 def _accept(
     root: Path,
-    batches: Iterable[tuple[Rows, pa.Table]],
+    batches: Iterable[tuple[RowBatch, pa.Table]],
     documents: list[dict[str, Any]],
     sources: list[pa.Table],
     say: Say,
-) -> Iterator[Rows]:
+) -> Iterator[RowBatch]:
     """Yield the batches; put their documents into the inbox, and collect documents and sources of questions."""
     done = 0
     for rows, table in batches:
@@ -151,8 +150,8 @@ def _accept(
 
 def _publish_documents(root: Path, documents: Sequence[dict[str, Any]], settings: Settings) -> None:
     """Publish a generation with the documents."""
-    with writer.lock(root, settings.lock_wait) as held:
-        name, manifest = ledger.current(root)
+    with writer.acquire_lock(root, settings.lock_wait) as held:
+        name, manifest = inbox.load_current(root)
         if manifest is None:
             raise StoreError(f"{root} was emptied while it was being made", "run the command again")
         file = writer.write_documents(root, pa.Table.from_pylist(list(documents), schema=DOCUMENTS))
@@ -164,17 +163,17 @@ def _publish_documents(root: Path, documents: Sequence[dict[str, Any]], settings
             counts={**manifest.counts, "documents": manifest.counts["documents"] + file.rows},
             token=held.token,
         )
-        writer.publish(held, new)
+        writer.publish_generation(held, new)
 
 
-def _split_documents(rows: Rows) -> list[tuple[str, slice]]:
+def _split_documents(rows: RowBatch) -> list[tuple[str, slice]]:
     """Return the documents of a batch, each with its consecutive rows."""
     documents = rows.items["document"].to_pylist()
     starts = [i for i in range(len(documents)) if i == 0 or documents[i] != documents[i - 1]]
     return [(documents[a], slice(a, b)) for a, b in zip(starts, [*starts[1:], len(documents)], strict=True)]
 
 
-def _slice(rows: Rows, part: slice) -> pa.Table:
+def _slice(rows: RowBatch, part: slice) -> pa.Table:
     return rows.items.slice(part.start, part.stop - part.start)
 
 
@@ -184,7 +183,7 @@ def _write_envelope(root: Path, document: str, items: pa.Table) -> dict[str, Any
     text = "\n".join(json.dumps({"id": turn[0], "text": text}) for turn, text in turns)
     path, when = items["path"][0].as_py(), datetime.now(UTC)
     envelope = Envelope(document, path, text, "jsonl", items["project"][0].as_py(), (), None, when, {}, ())
-    ledger.write(root, envelope)
+    inbox.accept_envelope(root, envelope)
     return {
         "document": document,
         "path": path,
@@ -195,11 +194,11 @@ def _write_envelope(root: Path, document: str, items: pa.Table) -> dict[str, Any
         "items": items.num_rows,
         "redacted": "{}",
         "problems": 0,
-        "keys": unhexes(items["id"]),
+        "keys": parse_hex(items["id"]),
     }
 
 
-def write_parts(root: Path, rows: Rows, fingerprint: str) -> int:
+def write_parts(root: Path, rows: RowBatch, fingerprint: str) -> int:
     """Accept each session as a document and write its part, as enrichment does; return their number."""
     documents = _split_documents(rows)
     for document, part in documents:
@@ -212,7 +211,7 @@ def write_parts(root: Path, rows: Rows, fingerprint: str) -> int:
             "unknown": {},
             "types": "",
         }
-        with paths.new_folder(part_folder(root, document, fingerprint)) as folder:
-            save(rows.take(np.arange(part.start, part.stop)), folder)
+        with paths.build_folder(part_folder(root, document, fingerprint)) as folder:
+            save_rows(rows.take(np.arange(part.start, part.stop)), folder)
             (folder / "part.json").write_bytes(orjson.dumps(described))
     return len(documents)

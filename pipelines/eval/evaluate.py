@@ -27,9 +27,9 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import NO_TIME
 from helix.util.version import VERSION
 from pipelines.embedded.ingest import ingest
-from pipelines.eval.metrics import DRAWS
 from pipelines.eval.score import (
     BUDGETS,
+    DRAWS,
     METRICS,
     Floats,
     RankedAnswer,

@@ -27,7 +27,7 @@ from helix.stages.trace import Trace
 from helix.types import RecallOptions
 from pipelines.embedded.ingest import ingest
 from pipelines.eval.evaluate import Say, last_moment
-from pipelines.eval.metrics import recall_at, reciprocal_rank
+from pipelines.eval.score import recall_at, reciprocal_rank
 from pipelines.eval.sets.benchmark import turn_key
 from pipelines.eval.sets.registry import read_set
 

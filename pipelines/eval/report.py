@@ -12,10 +12,9 @@ import orjson
 from helix.errors import InputRefused, StoreError, UsageError
 from helix.recipes.load_profile import load as load_profile
 from helix.settings import Settings
-from helix.snapshot.segment.batch import digest
-from pipelines.eval.document import check_matplotlib, format_table, replace_file
+from helix.snapshot.segment.batch import hash_parts
+from pipelines.eval.document import Reports, check_matplotlib, default_profile, draw_plots, format_table, replace_file
 from pipelines.eval.evaluate import Say, evaluate
-from pipelines.eval.plots import Reports, default_profile, draw_plots
 from pipelines.eval.score import BUDGETS, GAINS, KS, list_shortfalls
 from pipelines.eval.sets.registry import SETS
 from pipelines.eval.ways import ITEMS, LEGS, RANKED
@@ -83,7 +82,7 @@ def measure(
                 one.set,
                 one.path,
                 settings,
-                store=keep / "stores" / f"{one.label}-{digest(one.set, asked['path'])[:8]}",  # a store for each set
+                store=keep / "stores" / f"{one.label}-{hash_parts(one.set, asked['path'])[:8]}",  # a store for each set
                 profiles=profiles,
                 pooled=(*LEGS, *profiles[:1]),
                 say=lambda line, label=one.label: say(f"{label}: {line}"),  # type: ignore[misc]

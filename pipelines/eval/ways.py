@@ -14,7 +14,7 @@ import numpy as np
 from helix.question.build import build_query
 from helix.sdk.memory import Memory
 from helix.settings import Settings
-from helix.snapshot.index.doc2query import KIND, Expansion, Part, open_queries, write_queries
+from helix.snapshot.index.doc2query import KIND, QueryField, QueryPart, open_queries, write_queries
 from helix.snapshot.manifest import Index
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.dense import search_dense
@@ -129,7 +129,7 @@ def _override(snap: Snapshot, name: str, field: Any) -> Iterator[None]:
         snap.lexical.__dict__[name] = before
 
 
-def _shuffle(snap: Snapshot, field: Expansion, folder: Path, seed: int = 0) -> Expansion:
+def _shuffle(snap: Snapshot, field: QueryField, folder: Path, seed: int = 0) -> QueryField:
     rows = np.flatnonzero(field.looked)
     queries = field.of(rows)
     order = np.random.default_rng(seed).permutation(len(rows))
@@ -140,4 +140,4 @@ def _shuffle(snap: Snapshot, field: Expansion, folder: Path, seed: int = 0) -> E
         folder / "indexes" / "x" / KIND, rows.astype(np.uint32), ["" for _ in rows], [queries[i] for i in source]
     )
     opened = open_queries(folder, Index("x", KIND, (), ()))
-    return Expansion([Part(0, opened)], snap.rows, snap.alive, snap.lexical.key)
+    return QueryField([QueryPart(0, opened)], snap.rows, snap.alive, snap.lexical.key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from helix.encoders import rerank_model, seq2seq, sparse
+from helix.encoders import rerank, seq2seq, sparse
 from helix.encoders.registry import MODELS, PREFERRED, find_encoder
 from helix.encoders.rerank_export import cache_reranker, reranker_kind
 from helix.encoders.sparse_export import cache_sparse_encoder, is_sparse_encoder_cached, sparse_kind
@@ -72,7 +72,7 @@ def _list_sparse(settings: Settings) -> list[dict[str, Any]]:
 def _list_rerankers(settings: Settings) -> list[dict[str, Any]]:
     """List the registered rerankers and the configured ones, which are the defaults."""
     named = {"late": settings.late_encoder, "cross": settings.cross_encoder}
-    kinds = {name: known.kind for name, known in rerank_model.RERANKERS.items()}
+    kinds = {name: known.kind for name, known in rerank.RERANKERS.items()}
     for kind, name in named.items():
         if name and name not in kinds:
             kinds[name] = kind
@@ -80,14 +80,14 @@ def _list_rerankers(settings: Settings) -> list[dict[str, Any]]:
     for name, kind in kinds.items():
         row = {"name": name, "use": f"rerank {kind}", "licence": "", "origin": None, "folder": None, "exported": None}
         try:
-            source = rerank_model.find_reranker(name, settings)
+            source = rerank.find_reranker(name, settings)
             row |= {"licence": source.licence, "origin": source.origin, "folder": str(source.folder)}
-            row["exported"] = str(rerank_model.find_exported(name, settings))
+            row["exported"] = str(rerank.find_exported(name, settings))
         except EncoderError:  # not available, or not exported: the row stays empty
-            if (Path(name).expanduser() / rerank_model.SPEC).is_file():
+            if (Path(name).expanduser() / rerank.SPEC).is_file():
                 row |= {"origin": "path", "folder": name, "exported": name}
-        if name in rerank_model.RERANKERS:
-            row["licence"] = rerank_model.RERANKERS[name].licence
+        if name in rerank.RERANKERS:
+            row["licence"] = rerank.RERANKERS[name].licence
         rows.append({**row, "default": named[kind] == name})
     return rows
 
@@ -106,7 +106,7 @@ def export_model(name: str, settings: Settings) -> dict[str, str]:
         EncoderError: it is not available, it is neither, or the export failed.
     """
     if not name:
-        names = ", ".join((*rerank_model.RERANKERS, *sparse.SPARSE))
+        names = ", ".join((*rerank.RERANKERS, *sparse.SPARSE))
         raise UsageError("no model to export", f"name a folder, or one of {names}")
     if _is_sparse(name, settings):
         found = sparse.find_sparse_encoder(name, settings)
@@ -115,7 +115,7 @@ def export_model(name: str, settings: Settings) -> dict[str, str]:
         given = found.folder.resolve() if found.origin == "path" else name
         setting = f"HELIX_SPARSE_ENCODER={given}"
         return {"name": found.name, "kind": spec.kind, "folder": str(made), "setting": setting}
-    source = rerank_model.find_reranker(name, settings)
+    source = rerank.find_reranker(name, settings)
     kind = reranker_kind(source.folder)
     folder = cache_reranker(source, Path(settings.cache))
     given = source.folder.resolve() if source.origin == "path" else name
@@ -145,7 +145,7 @@ def pull_model(name: str, settings: Settings) -> Path:
         UsageError: no such model, or no models folder.
         EncoderError: the hub cannot be reached.
     """
-    names = (*MODELS, *seq2seq.LICENCES, *rerank_model.RERANKERS, *sparse.SPARSE)
+    names = (*MODELS, *seq2seq.LICENCES, *rerank.RERANKERS, *sparse.SPARSE)
     if name not in names:
         raise UsageError(f"no model {name!r}", f"there are {', '.join(names)}")
     if not settings.models:
@@ -154,8 +154,8 @@ def pull_model(name: str, settings: Settings) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
     target = Path(settings.models).expanduser() / name
-    if name in rerank_model.RERANKERS:
-        hub, weights = rerank_model.RERANKERS[name].hub, _RERANKER
+    if name in rerank.RERANKERS:
+        hub, weights = rerank.RERANKERS[name].hub, _RERANKER
     elif name in sparse.SPARSE:
         hub, weights = sparse.SPARSE[name].hub, _SPARSE
     else:

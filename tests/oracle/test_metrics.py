@@ -1,4 +1,4 @@
-"""The formulas of `pipelines.eval.metrics` against trec_eval; the bootstrap against the normal law."""
+"""The formulas of `pipelines.eval.score` against trec_eval; the bootstrap against the normal law."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from pipelines.eval.metrics import all_at, any_at, bootstrap, ndcg_at, recall_at, reciprocal_rank
+from pipelines.eval.score import all_at, any_at, bootstrap, ndcg_at, recall_at, reciprocal_rank
 
 KS = (1, 5, 10, 20)
 NAMES = {"recip_rank", *(f"{name}_{k}" for name in ("recall", "success", "ndcg_cut") for k in KS)}

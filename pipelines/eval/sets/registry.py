@@ -8,24 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from helix.errors import InputRefused, UsageError
-from pipelines.eval.sets import beam, beir, hipporag, ir, locomo, longmemeval, qmsum
 from pipelines.eval.sets.benchmark import Benchmark
+from pipelines.eval.sets.conversations import convert_beam, convert_locomo, convert_longmemeval, convert_qmsum
+from pipelines.eval.sets.passages import convert_beir, convert_hipporag, convert_ir
 
 Convert = Callable[[Path, Path, str], Benchmark]
 """An adapter: (the set's path, the folder to write documents to, the set's name) → the set."""
 
 SETS: Mapping[str, Convert] = {
-    "locomo": locomo.convert,
-    "beam": beam.convert,
-    "longmemeval": longmemeval.convert,
-    "qmsum": qmsum.convert,
-    "musique": hipporag.convert,
-    "hotpotqa": hipporag.convert,
-    "2wikimultihopqa": hipporag.convert,
-    "beir": beir.convert,
-    "ir": ir.convert,
-    "cranfield": ir.convert,
-    "npl": ir.convert,
+    "locomo": convert_locomo,
+    "beam": convert_beam,
+    "longmemeval": convert_longmemeval,
+    "qmsum": convert_qmsum,
+    **dict.fromkeys(("musique", "hotpotqa", "2wikimultihopqa"), convert_hipporag),
+    "beir": convert_beir,
+    **dict.fromkeys(("ir", "cranfield", "npl"), convert_ir),
 }
 
 

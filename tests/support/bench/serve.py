@@ -28,7 +28,7 @@ import numpy as np
 
 from helix.sdk.memory import Memory
 from helix.settings import load
-from pipelines.bench.figures import time_call
+from pipelines.bench.process import time_call
 from pipelines.bench.questions import draw_questions
 from pipelines.bench.synthetic_store import build_store
 from query.discovery_read import read_address

@@ -30,11 +30,11 @@ from helix.encoders import sparse
 from helix.encoders.sparse import SPEC, DocumentEncoder, SparseSpec, open_query
 from helix.encoders.sparse_export import pool_graph
 from helix.encoders.spec import fingerprint_spec, hash_files
-from helix.snapshot.index.sparse import ImpactField, Impacts
+from helix.snapshot.index.sparse import SparseField, SparseIndex
 from helix.stages.lexical import search_lexical
 from helix.stages.sparse import search_sparse
 from helix.types import Plan, Sparse
-from pipelines.bench.figures import time_call
+from pipelines.bench.process import time_call
 from tests.support.bench.lexical import GROUPS, Segment, Store
 
 VOCABULARY = 30_522
@@ -150,7 +150,7 @@ def search(items: int, questions: int, k: int = 100) -> None:
     key, indptr, rows, weights = draw_postings(items, 100, VOCABULARY, rng)
     impact = np.minimum(np.rint(weights * 1_024), 65_535).astype(np.uint16)
     most = np.maximum.reduceat(impact, np.minimum(indptr[:-1], len(impact) - 1))
-    held = Impacts(
+    held = SparseIndex(
         {
             "rows": np.arange(items, dtype=np.uint32),
             "terms.key": key.astype(np.uint32),
@@ -161,7 +161,7 @@ def search(items: int, questions: int, k: int = 100) -> None:
         }
     )
     ties = rng.permutation(items).astype(np.uint64)
-    field = ImpactField([(0, held)], items, np.ones(items, bool), ties)
+    field = SparseField([(0, held)], items, np.ones(items, bool), ties)
     print(f"{items:,} items, {len(rows) / items:.0f} terms each, {6 * len(rows) / 1e6:.0f} MB of postings")
     whole, group = Plan(None, items), rng.integers(0, GROUPS, items) == 0
     narrow = Plan(group, int(group.sum()))
@@ -240,7 +240,7 @@ class World:
         self.norm = compute_norms(length, float(length.mean()), 0.9, 0.6).tolist()
         self.idf = compute_idf(df, len(self.own))
 
-    def make_field(self, p: float | None, wrong: int = 6) -> ImpactField:
+    def make_field(self, p: float | None, wrong: int = 6) -> SparseField:
         """Return the weights of a model that hits a share p; None: the items' own words only."""
         rng = np.random.default_rng(0)
         held = [
@@ -270,7 +270,7 @@ class World:
             "terms.rows": row[order].astype(np.uint32),
             "terms.impact": impact[order],
         }
-        return ImpactField([(0, Impacts(arrays))], self.snap.rows, self.snap.alive, self.snap.columns.key)
+        return SparseField([(0, SparseIndex(arrays))], self.snap.rows, self.snap.alive, self.snap.columns.key)
 
     def encode(self, text: str) -> Sparse:
         from helix.text.tokenize import tokenise

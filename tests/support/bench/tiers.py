@@ -28,7 +28,7 @@ from helix.ranking.topk import select_top
 from helix.settings import load
 from helix.snapshot.index import dense
 from helix.snapshot.reader.vectors import VectorBlock
-from helix.snapshot.segment.arrays import quantise
+from helix.snapshot.segment.arrays import quantise_vectors
 from helix.stages.dense import candidates, score
 from helix.types import F32, Bool
 
@@ -215,7 +215,7 @@ def overlap(answers: Answers, reference: Answers) -> float:
 def build_block(codes: Codes, tier: str, folder: Path) -> tuple[VectorBlock, dict[str, Any]]:
     """Build and open a segment's index of a storage level."""
     path = folder / "index"
-    params = dense.build(*codes, path, tier=tier)
+    params = dense.build_dense(*codes, path, tier=tier)
     return VectorBlock(0, *codes, dense.open_dense(path, params)), params
 
 
@@ -225,7 +225,7 @@ def table(name: str, found: Collection, vectors: F32, questions: F32, folder: Pa
     reference = [best(row, mask) for row, mask in zip(questions @ vectors.T, allowed, strict=True)]
     base = recall(reference, found.gold)
     print(f"\n{name}: {len(vectors):,} passages, {len(questions)} questions; recall@{K} of float32 {base:.4f}")
-    codes = quantise(vectors)
+    codes = quantise_vectors(vectors)
     tried: dict[str, Answers] = {
         "int8, scanned": scan(codes, questions, allowed),
         "int8, clipped at 99.9 %": scan(clip(vectors, 0.999), questions, allowed),
@@ -234,7 +234,7 @@ def table(name: str, found: Collection, vectors: F32, questions: F32, folder: Pa
     }
     half = vectors.astype(np.float16).astype(np.float32)
     for tier in ("int8", "binary", "prefix:256", "prefix:128"):
-        if dense.prefix_of(tier) >= vectors.shape[1]:
+        if dense.parse_prefix(tier) >= vectors.shape[1]:
             continue
         block, params = build_block(codes, tier, folder)
         effort = f"over {params['over']}, probes {params['probes']}/{params['lists']}"
@@ -266,10 +266,10 @@ def latency(items: int, folder: Path, rounds: int = 100) -> None:
         rows = centres[rng.integers(len(centres), size=n)] + 1.2 * rng.normal(size=(n, DIM)).astype(np.float32)
         return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
 
-    parts = [quantise(draw(min(50_000, items - start))) for start in range(0, items, 50_000)]
+    parts = [quantise_vectors(draw(min(50_000, items - start))) for start in range(0, items, 50_000)]
     codes = np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
     questions = draw(rounds)
-    exact = dense.nearest(questions, *codes, LEG)
+    exact = dense.scan_nearest(questions, *codes, LEG)
     print(f"\n{items:,} synthetic vectors of {DIM} dimensions in clusters, a leg of {LEG}")
     for tier in ("int8", "binary", "prefix:256", "prefix:128"):
         begun = time.perf_counter()

@@ -17,7 +17,7 @@ import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from tests.support.fleet import FAST, Fleet, fleet, seed_store
 from tests.support.processes import wait_until
 
@@ -89,7 +89,7 @@ def fresh(size: int) -> None:
             seen += measure_turns(made, watched, f"a{len(seen)}", 1)
         print(format_waits(seen), f"({time.monotonic() - began:.0f} s)")
         print("while it is enriched:", format_waits(measure_turns(made, watched, "busy", 60)))
-        print(f"of it done by then: {made.count_done()} of {len(ledger.accepted(made.root))} documents")
+        print(f"of it done by then: {made.count_done()} of {len(inbox.list_accepted(made.root))} documents")
 
 
 def measure_turns(made: Fleet, watched: Path, name: str, count: int) -> list[float]:

@@ -15,9 +15,8 @@ import pytest
 from helix.encoders import registry
 from helix.encoders.dense import Encoder
 from helix.encoders.dense_export import cache_encoder
-from helix.encoders.late import open_late, reuse_encoder
+from helix.encoders.rerank import find_reranker, load_spec, open_late, reuse_encoder
 from helix.encoders.rerank_export import reranker_kind
-from helix.encoders.rerank_model import find_reranker, load_spec
 from helix.encoders.token_counter import TokenCounter
 from helix.errors import EncoderError
 from helix.settings import Settings

@@ -15,11 +15,8 @@ import numpy as np
 import pytest
 
 from helix.encoders import registry, rerank
-from helix.encoders.cross import CrossEncoder
-from helix.encoders.late import open_late
-from helix.encoders.rerank import Rerankers
+from helix.encoders.rerank import CrossEncoder, Rerankers, find_reranker, load_spec, open_late
 from helix.encoders.rerank_export import cache_reranker, reranker_kind
-from helix.encoders.rerank_model import find_reranker, load_spec
 from helix.errors import EncoderError
 from helix.settings import Settings
 from helix.stages.rerank import explain_unusable

@@ -19,8 +19,13 @@ from helix.encoders import seq2seq
 from helix.encoders.folders import ModelFolder
 from helix.encoders.onnx_export import choose_precision
 from helix.encoders.seq2seq import Network, find_seq2seq, load_spec
-from helix.encoders.seq2seq_export import LEAST_AGREEMENT, cache_seq2seq, export_seq2seq, is_seq2seq_cached
-from helix.encoders.seq2seq_int8 import quantise_matrix
+from helix.encoders.seq2seq_export import (
+    LEAST_AGREEMENT,
+    cache_seq2seq,
+    export_seq2seq,
+    is_seq2seq_cached,
+    quantise_matrix,
+)
 from helix.enrich.doc2query import Generator, _make_sampler, keep_near
 from helix.errors import EncoderError, UsageError
 from helix.settings import Settings

@@ -17,12 +17,12 @@ from helix.errors import StoreError, UsageError
 from helix.recipes.load_profile import load as load_profile
 from helix.settings import Settings, load
 from helix.types import Leg
-from pipelines.bench import clients, exact, limit, peer_comparison, phase, recall, speed
+from pipelines.bench import exact, peer_comparison, phase, recall, speed
 from pipelines.bench.commands import bench
-from pipelines.bench.figures import Report
+from pipelines.bench.exact import K, PosedQuestion, pose_question
 from pipelines.bench.peers.base import Corpus, Peer
 from pipelines.bench.peers.registry import PEERS
-from pipelines.bench.posed import K, PosedQuestion, pose_question
+from pipelines.bench.process import Report
 from pipelines.bench.questions import FILTERED, KINDS, OPEN, count_project_items, draw_questions
 from pipelines.bench.synthetic_store import build_store
 
@@ -227,10 +227,10 @@ def test_other_measurements_come_between_the_rounds(store: Path, monkeypatch: py
 @pytest.fixture(scope="module")
 def report(store: Path) -> Report:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clients, "CLIENTS", (1, 3))
-        patch.setattr(clients, "_ASKED", 12)
+        patch.setattr(recall, "CLIENTS", (1, 3))
+        patch.setattr(recall, "_ASKED", 12)
         patch.setattr(recall, "_OPENED", 1)
-        patch.setattr(limit, "_BANDWIDTH", 1 << 22)
+        patch.setattr(exact, "_BANDWIDTH", 1 << 22)
         return recall.measure(store, load(), lambda _: None, n=18, rounds=2)
 
 

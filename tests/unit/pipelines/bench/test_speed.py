@@ -17,9 +17,8 @@ import pytest
 from helix.recipes.load_profile import load as load_profile
 from helix.sdk.memory import Memory
 from helix.settings import load
-from pipelines.bench.exact import score_all
-from pipelines.bench.figures import time_call
-from pipelines.bench.posed import PosedQuestion, pose_question
+from pipelines.bench.exact import PosedQuestion, pose_question, score_all
+from pipelines.bench.process import time_call
 from pipelines.bench.questions import OPEN, draw_questions
 from pipelines.bench.synthetic_store import build_store
 

@@ -13,18 +13,17 @@ import helix
 from helix.enrich.neardup import compute_signatures
 from helix.errors import UsageError
 from helix.settings import load
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.segment.batch import ENTITIES, ITEMS, Rows, digest
-from helix.snapshot.verify import verify
+from helix.snapshot.ledger import inbox
+from helix.snapshot.segment.batch import ENTITIES, ITEMS, RowBatch, hash_parts
+from helix.snapshot.verify import verify_store
 from helix.text.entities import find_entities
 from helix.text.names import NAME_KINDS
 from helix.text.tokenize import hash_terms, tokenise
 from helix.types import ROLES, TYPES
 from pipelines.bench import store
 from pipelines.bench.language import DIM, PROJECTS
-from pipelines.bench.real import mix_real
-from pipelines.bench.space import learn_space
-from pipelines.bench.store_questions import QUESTIONS, draw_questions
+from pipelines.bench.questions import STORE_QUESTIONS, draw_store_questions
+from pipelines.bench.space import learn_space, mix_real
 from pipelines.bench.synthetic import make_batch, make_batches
 from pipelines.bench.synthetic_store import MARKER, build_store
 
@@ -35,19 +34,19 @@ ARRAYS = ("codes", "scale", "minhash", "term_indptr", "term_key", "term_tf", "me
 
 
 @pytest.fixture(scope="module")
-def rows() -> Rows:
+def rows() -> RowBatch:
     return make_batch(7, 3, SIZE)
 
 
-def vectors(rows: Rows) -> np.ndarray:
+def vectors(rows: RowBatch) -> np.ndarray:
     return rows.codes.astype(np.float32) * rows.scale[:, None]
 
 
-def are_equal(a: Rows, b: Rows) -> bool:
+def are_equal(a: RowBatch, b: RowBatch) -> bool:
     return a.items.equals(b.items) and all(np.array_equal(getattr(a, name), getattr(b, name)) for name in ARRAYS)
 
 
-def test_a_batch_is_a_function_of_its_arguments(rows: Rows) -> None:
+def test_a_batch_is_a_function_of_its_arguments(rows: RowBatch) -> None:
     assert are_equal(rows, make_batch(7, 3, SIZE))
     for other in (make_batch(7, 4, SIZE), make_batch(8, 3, SIZE)):
         assert not set(other.items["id"].to_pylist()) & set(rows.items["id"].to_pylist())
@@ -60,13 +59,13 @@ def test_two_processes_make_the_batches_of_one() -> None:
     assert all(are_equal(a, b) for a, b in zip(alone, make_batches(900, 7, size=400), strict=True))
 
 
-def test_the_tables_have_their_schemas(rows: Rows) -> None:
+def test_the_tables_have_their_schemas(rows: RowBatch) -> None:
     assert rows.items.schema == ITEMS
     assert rows.entities.schema == ENTITIES
     rows.items.validate(full=True)
     assert len(rows) == SIZE == len(set(rows.items["id"].to_pylist()))
     entry = rows.items.slice(11, 1).to_pylist()[0]
-    assert entry["id"] == digest(entry["source"], entry["session"], entry["turns"][0], "0")
+    assert entry["id"] == hash_parts(entry["source"], entry["session"], entry["turns"][0], "0")
     assert set(rows.items["type"].to_pylist()) == set(TYPES)
     assert set(rows.items["role"].to_pylist()) <= set(ROLES)
     must = ("source", "path", "document", "session", "text", "project", "t_valid", "t_ingested", "acl", "content")
@@ -97,7 +96,7 @@ def test_lengths_sessions_and_projects_are_skewed() -> None:
     assert sum(n == 1 for n in terms) > len(terms) / 10  # … and many once
 
 
-def test_a_session_is_one_document_read_in_order(rows: Rows) -> None:
+def test_a_session_is_one_document_read_in_order(rows: RowBatch) -> None:
     order: dict[str, list[int]] = {}
     documents: dict[str, set[str]] = {}
     for session, document, place in zip(
@@ -109,7 +108,7 @@ def test_a_session_is_one_document_read_in_order(rows: Rows) -> None:
     assert all(len(found) == 1 for found in documents.values())
 
 
-def test_terms_and_signatures_are_those_of_the_text(rows: Rows) -> None:
+def test_terms_and_signatures_are_those_of_the_text(rows: RowBatch) -> None:
     items = rows.items.to_pylist()
     for i, item in enumerate(items):
         head = item["title"] if item["role"] == "document" else item["speaker"]
@@ -121,7 +120,7 @@ def test_terms_and_signatures_are_those_of_the_text(rows: Rows) -> None:
     assert np.array_equal(rows.minhash, compute_signatures([item["text"] for item in items]))
 
 
-def test_mentions_are_those_of_the_text(rows: Rows) -> None:
+def test_mentions_are_those_of_the_text(rows: RowBatch) -> None:
     """The extractor has to find the entities that the generator put in."""
     known = {entry["hash"]: (entry["kind"], entry["key"]) for entry in rows.entities.to_pylist()}
     claimed = agreed = 0
@@ -137,7 +136,7 @@ def test_mentions_are_those_of_the_text(rows: Rows) -> None:
     assert claimed > 500
     assert agreed > 0.95 * claimed
     for number, (kind, key) in known.items():
-        assert number == int(digest(kind, key), 16)
+        assert number == int(hash_parts(kind, key), 16)
     degrees = sorted(Counter(rows.mention_entity.tolist()).values(), reverse=True)
     assert degrees[0] > 20 * np.median(degrees)
 
@@ -156,7 +155,7 @@ def test_cosines_are_those_of_an_encoder() -> None:
     assert 0.4 < low < 0.6 < median < 0.8 < high
 
 
-def test_some_items_repeat_earlier_ones(rows: Rows) -> None:
+def test_some_items_repeat_earlier_ones(rows: RowBatch) -> None:
     texts = rows.items["text"].to_pylist()
     repeats = len(texts) - len(set(texts))
     assert 0.005 * SIZE < repeats < 0.03 * SIZE
@@ -235,11 +234,11 @@ def synthetic_store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Pa
 
 
 def test_a_synthetic_store_is_valid_and_answers(synthetic_store: Path) -> None:
-    assert not verify(synthetic_store).problems
-    assert not ledger.pending(synthetic_store)
+    assert not verify_store(synthetic_store).problems
+    assert not inbox.list_pending(synthetic_store)
     memory = helix.open(synthetic_store)
     assert memory.snapshot.live == 3_000
-    asks = draw_questions(3_000, 7, 20)
+    asks = draw_store_questions(3_000, 7, 20)
     assert {ask["kind"] for ask in asks} == {"words", "identifier", "error", "project"}
     found = [memory.recall(ask["query"], project=ask["project"]) for ask in asks]
     assert not any(bundle.degraded for bundle in found)
@@ -271,7 +270,7 @@ def test_an_incomplete_store_is_made_again(tmp_path: Path, cache: Path) -> None:
     (root / "inbox" / ("0" * 64)).write_text("half")
     build_store(root, 50, 1, load(), lambda _: None)
     assert helix.open(root).snapshot.live == 50
-    assert not ledger.pending(root)
+    assert not inbox.list_pending(root)
 
 
 @pytest.mark.soak
@@ -296,7 +295,7 @@ def test_every_figure_is_measured(synthetic_store: Path, monkeypatch: pytest.Mon
         assert one["total"] == pytest.approx(one["import"] + one["open"] + one["answer"], abs=0.1)
     assert 20 < report["private_mb"]["anonymous"] <= report["private_mb"]["rss"]
     recall = report["recall"]
-    assert recall["queries"] == QUESTIONS
+    assert recall["queries"] == STORE_QUESTIONS
     assert 0 < recall["p50"] <= recall["p95"] <= recall["p99"]
     assert {"embed", "dense", "lexical", "graph", "rank", "pack"} <= set(recall["stages"])
     assert recall["answered"] > 0.9

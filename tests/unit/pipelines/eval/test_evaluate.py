@@ -15,7 +15,7 @@ import pytest
 from helix.cli.main import main
 from helix.sdk.memory import Memory
 from helix.settings import load
-from helix.snapshot.index.doc2query import Expansion
+from helix.snapshot.index.doc2query import QueryField
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.text.tokenize import hash_terms, tokenise
 from pipelines.eval.evaluate import evaluate, last_moment
@@ -249,7 +249,7 @@ def test_wrong_use_of_the_command(
 WRITTEN = [["who sings", "who sings loudly"], ["what is beta"], [], ["where is gamma", "when", "why delta"], ["how"]]
 
 
-def count_queries(field: Expansion) -> int:
+def count_queries(field: QueryField) -> int:
     return sum(map(len, field.of(np.arange(field.rows))))
 
 

@@ -5,7 +5,7 @@ from math import log2
 import numpy as np
 import pytest
 
-from pipelines.eval.metrics import all_at, any_at, bootstrap, ndcg_at, recall_at, reciprocal_rank
+from pipelines.eval.score import all_at, any_at, bootstrap, ndcg_at, recall_at, reciprocal_rank
 
 
 def test_by_hand() -> None:

@@ -14,7 +14,7 @@ from helix.cli.main import main
 from helix.errors import InputRefused, StoreError, UsageError
 from helix.settings import load
 from pipelines.eval import report
-from pipelines.eval.plots import draw_plots
+from pipelines.eval.document import draw_plots
 from pipelines.eval.report import MeasuredSet, format_document, measure, parse_set, write
 from tests.support.benchmarks import locomo, musique
 
