@@ -10,8 +10,7 @@ from typing import Final
 from helix.enrich.facts.guards import attribute_clauses, cut_statement, drop_play, is_denied, is_hedged
 from helix.enrich.facts.plausible import Groups, Voice, is_plausible
 from helix.enrich.facts.relations import Fact
-from helix.enrich.facts.rules import RULES, TRIGGERS, compile_pattern
-from helix.enrich.facts.rules.rule import FactRule, split_tokens
+from helix.enrich.facts.rules import RULES, TRIGGERS, FactRule, compile_pattern, split_tokens
 from helix.enrich.facts.sentences import normalise, split_clauses, split_sentences
 from helix.enrich.facts.slots.people import read_people
 from helix.enrich.facts.slots.phrases import CLAUSE_END, cut_clause, make_key

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from helix.enrich.facts.rules.rule import FactRule
+from helix.enrich.facts.rules import FactRule
 from helix.enrich.facts.slots.things import NAMED
 from helix.enrich.facts.slots.values import read_number
 from helix.enrich.facts.words import AMBIGUOUS_JOBS, SETTING_NOUN
