@@ -42,9 +42,7 @@ def split_tokens(text: str) -> list[str]:
 
 
 def _make_rule(
-    relation: str,
-    object: str,
-    confidence: float,
+    fact: tuple[str, str, float],
     needs: str,
     pattern: str = "",
     person: tuple[str, str] | None = None,
@@ -57,8 +55,9 @@ def _make_rule(
     if person:
         first, third = person
         pattern = f"{{BEFORE}}(?:(?P<s>I|[Ww]e) {{ADVERBS}}(?:{first})|{{THIRD}} {{ADVERBS}}(?:{third})){pattern}"
+    relation, reader, confidence = fact
     tokens = frozenset(split_tokens(fill_pattern(needs, pieces)))
-    return FactRule(relation, _READERS[object], confidence, tokens, fill_pattern(pattern, pieces), **flags)
+    return FactRule(relation, _READERS[reader], confidence, tokens, fill_pattern(pattern, pieces), **flags)
 
 
 def _conjugate(base: str, third: str, ing: str, participle: str = "(?!)") -> tuple[str, str]:
@@ -77,7 +76,7 @@ def _make_kin_rules(relation: str, nouns: str) -> Iterator[FactRule]:
     for row in _TABLES["kin"]:
         fields: dict[str, Any] = {"object": "person" if RELATIONS[relation] else "people", **row}
         if relation in fields.pop("relations", words.KIN):
-            yield _make_rule(relation, confidence=0.9, needs=nouns, pieces=pieces, **fields)
+            yield _make_rule((relation, fields.pop("object"), 0.9), nouns, pieces=pieces, **fields)
 
 
 RULES: Final = (
